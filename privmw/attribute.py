@@ -107,9 +107,9 @@ class Attribute:
     def code(self, value: object) -> int:
         """The code of a value: of a label as `label` returns it, or of the bin that holds a number or a date.
 
-        None and NaN are missing; True and False are the labels "true" and "false". A value declared as `other`
-        or `missing` is that, even inside a bin. What is left goes to `other` if declared, or is refused; the
-        wrong kind is always refused. Messages quote the value: for a private one, say the `rule` instead.
+        None and NaN are missing; True and False are the labels "true" and "false". A value declared as
+        `other` or `missing` is that, even inside a bin. What is left goes to `other` if declared, or is
+        refused; the wrong kind always is. Messages quote the value: of a private one, say the `rule`.
         """
         if getattr(value, "shape", None) == () and hasattr(value, "item"):
             value = value.item()  # a numpy scalar
