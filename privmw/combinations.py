@@ -53,8 +53,8 @@ def combinations_at(n: int, k: int, ranks: list[int]) -> npt.NDArray[np.int32]:
     """
     total = math.comb(n, k)
     exact = np.int64 if total < 2**63 else np.object_  # Python integers where 64 bits are too few
-    # Counted from the last combination, a rank is C(m_k, k) + ... + C(m_1, 1) with m_k > ... > m_1 in one way,
-    # found greedily; the row is then n - 1 - m_k, ..., n - 1 - m_1.
+    # Counted from the last combination, a rank is C(m_k, k) + ... + C(m_1, 1) with m_k > ... > m_1, in one
+    # way only, found greedily; the row is then n - 1 - m_k, ..., n - 1 - m_1.
     rest: npt.NDArray[Any] = np.array([total - 1 - rank for rank in ranks], exact)
     rows = np.empty((len(ranks), k), np.int32)
     for column in range(k):
@@ -66,7 +66,7 @@ def combinations_at(n: int, k: int, ranks: list[int]) -> npt.NDArray[np.int32]:
 
 
 class CombinationIndex:
-    """Finds a combination among many of mixed sizes, given flat with their starts, in any order of its things.
+    """Finds a combination, its things in any order, among many of mixed sizes (flat, with their starts).
 
     >>> CombinationIndex(np.array([2, 0, 1], np.int32), np.array([0, 2, 3])).find([0, 2])
     0

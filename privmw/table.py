@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from reprlib import repr as _short
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from privmw.domain import Domain
 from privmw.workload import Workload
 
+Scalar = TypeVar("Scalar", bound=np.generic)
 Column = npt.NDArray[np.unsignedinteger[Any]]
 
 
@@ -53,10 +54,7 @@ class Table:
         if not isinstance(private, bool):
             raise TypeError("private must be True or False")
         given = _by_name(domain, columns)
-        made = [
-            _column(name, size, given[name], private)
-            for name, size in zip(domain.names, domain.sizes, strict=True)
-        ]
+        made = [_column(a.name, a.size, given[a.name], private) for a in domain.attributes]
         for name, column in zip(domain.names, made, strict=True):
             if len(column) != len(made[0]):
                 lengths = "" if private else f" ({len(column)} rows, not {len(made[0])})"
@@ -84,9 +82,7 @@ class Table:
         if array.ndim != 2:
             raise ValueError(f"codes ({array.ndim}-D) must be a 2-D array, rows x attributes")
         if array.shape[1] != len(domain):
-            raise ValueError(
-                f"codes ({array.shape[1]} columns) must have {len(domain)}, one for each attribute"
-            )
+            raise ValueError(f"codes ({array.shape[1]} columns) must have {len(domain)}, one an attribute")
         return cls(domain, zip(domain.names, array.T, strict=True), private=private)
 
     @property
@@ -115,9 +111,8 @@ class Table:
 
     def codes(self) -> Column:
         """A fresh array of all codes, rows x attributes, in the smallest dtype that holds every column."""
-        codes = np.empty(
-            (self.n, len(self._columns)), np.result_type(*{column.dtype for column in self._columns})
-        )
+        dtype = max((column.dtype for column in self._columns), key=lambda dtype: dtype.itemsize)
+        codes = np.empty((self.n, len(self._columns)), dtype)
         for position, column in enumerate(self._columns):
             codes[:, position] = column
         return codes
@@ -138,9 +133,8 @@ class Table:
     def project(self, names: Iterable[str]) -> Table:
         """The same rows on some of the attributes, in the order named; columns are shared, not copied."""
         domain = self._domain.project(names)
-        return object.__new__(Table)._fill(
-            domain, tuple(self.column(name) for name in domain.names), self._private
-        )
+        columns = tuple(self.column(name) for name in domain.names)
+        return object.__new__(Table)._fill(domain, columns, self._private)
 
     def take(self, rows: npt.ArrayLike) -> Table:
         """The rows at some positions, in that order and as often as given; or where a mask is True."""
@@ -149,14 +143,11 @@ class Table:
             raise TypeError(f"rows ({where.dtype.type.__name__}) must be a 1-D array of positions, or a mask")
         if where.dtype.kind == "b":
             if len(where) != self.n:
-                raise ValueError(
-                    f"rows (a mask of {len(where)}) must have one entry for each of {self.n} rows"
-                )
+                raise ValueError(f"rows (a mask of {len(where)}) must have {self.n} entries")
         elif len(where) and not (int(where.min()) >= 0 and int(where.max()) < self.n):
             raise ValueError(f"rows must be positions from 0 to {self.n - 1}")
-        return object.__new__(Table)._fill(
-            self._domain, tuple(c[where] for c in self._columns), self._private
-        )
+        columns = tuple(_freeze(column[where]) for column in self._columns)
+        return object.__new__(Table)._fill(self._domain, columns, self._private)
 
     def __len__(self) -> int:
         return self.n
@@ -231,10 +222,11 @@ def _column(name: str, size: int, codes: Any, private: bool) -> Column:
     return column
 
 
-def _freeze(array: Any) -> Any:
+def _freeze(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
     """A view that stays read-only: numpy lets a view be written to only if its owner can be."""
     array.flags.writeable = False
-    return array.view()
+    view: npt.NDArray[Scalar] = array.view()
+    return view
 
 
 def _frozen(array: npt.NDArray[Any]) -> bool:

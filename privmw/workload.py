@@ -13,7 +13,7 @@ import math
 import numbers
 from collections.abc import Iterable, Iterator, Sequence
 from reprlib import repr as _short
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from privmw.domain import Domain
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 LARGEST_ORDER = 6
 LARGEST_MARGINAL = 2**40  # cells
@@ -52,14 +53,14 @@ class Workload:
     __slots__ = ("__weakref__", "_attributes", "_domain", "_index", "_offsets", "_starts")
 
     def __init__(self, domain: Domain, marginals: Iterable[Sequence[str]]) -> None:
-        _order(domain, 1)
+        _check(domain)
         if isinstance(marginals, str) or not isinstance(marginals, Iterable):
             raise TypeError(f"marginals ({_short(marginals)}) must be a list of tuples of attribute names")
         rows: dict[tuple[int, ...], list[int]] = {}
         for marginal in marginals:
             row = _positions(domain, marginal)
             if rows.setdefault(tuple(sorted(row)), row) is not row:
-                raise ValueError(f"marginal ({_short(marginal)}) must be given only once, whatever its order")
+                raise ValueError(f"marginal {_short(tuple(marginal))} must be given only once")
         flat = np.fromiter(itertools.chain.from_iterable(rows.values()), np.int32)
         self._fill(domain, flat, np.cumsum([0, *map(len, rows)], dtype=np.int64))
 
@@ -74,7 +75,7 @@ class Workload:
             cells = np.multiply.reduceat(np.array(domain.sizes, np.float64)[attributes], starts[:-1])
             largest = int(cells.argmax())
             if cells[largest] > LARGEST_MARGINAL:
-                raise ValueError(f"marginal ({_short(self.marginal(largest))}) must have at most 2^40 cells")
+                raise ValueError(f"marginal {_short(self.marginal(largest))} must have at most 2^40 cells")
             if cells.sum() > LARGEST_WORKLOAD:
                 raise ValueError(f"workload ({cells.sum():.3g} cells) must have at most 2^48 cells")
             np.cumsum(cells.astype(np.int64), out=self._offsets[1:])
@@ -83,11 +84,12 @@ class Workload:
 
     @classmethod
     def all(cls, domain: Domain, k: int | Iterable[int]) -> Workload:
-        """Every marginal of k attributes, in the order of itertools.combinations; of each k in turn, if several.
+        """Every marginal of k attributes, in the order of itertools.combinations; of each k in turn.
 
         >>> list(Workload.all(Domain({"a": 2, "b": 2, "c": 2}), k=2))
         [('a', 'b'), ('a', 'c'), ('b', 'c')]
         """
+        _check(domain)
         orders = [_order(domain, order) for order in (k if isinstance(k, Iterable) else [k])]
         counts = [math.comb(len(domain), order) for order in orders]
         if len(set(orders)) < len(orders):
@@ -107,12 +109,11 @@ class Workload:
         >>> list(Workload.sample(Domain({"a": 2, "b": 2, "c": 2, "d": 2}), k=2, size=3, seed=0))
         [('b', 'c'), ('b', 'd'), ('c', 'd')]
         """
-        most = min(math.comb(len(domain), _order(domain, k)), MOST_MARGINALS)
-        size = _integer("size", size, 0, most)
-        rows = sample_combinations(len(domain), int(k), size, _integer("seed", seed, 0, 2**64 - 1))
-        return object.__new__(Workload)._fill(
-            domain, rows.ravel(), np.arange(size + 1, dtype=np.int64) * int(k)
-        )
+        k = _order(domain, k)
+        size = _integer("size", size, 0, min(math.comb(len(domain), k), MOST_MARGINALS))
+        rows = sample_combinations(len(domain), k, size, _integer("seed", seed, 0, 2**64 - 1))
+        starts = np.arange(size + 1, dtype=np.int64) * k
+        return object.__new__(Workload)._fill(domain, rows.ravel(), starts)
 
     @property
     def domain(self) -> Domain:
@@ -163,7 +164,7 @@ class Workload:
             self._index = CombinationIndex(self._attributes, self._starts)
         j = self._index.find(positions)
         if j < 0:
-            raise ValueError(f"marginal ({_short(names)}) is not in the workload")
+            raise ValueError(f"marginal {_short(tuple(names))} is not in the workload")
         return j
 
     def query(self, i: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -176,7 +177,9 @@ class Workload:
     def cell(self, names: Sequence[str], values: Sequence[int]) -> int:
         """The cell that counts these values (codes) of these attributes, named in any order."""
         j = self.index(names)
-        if not isinstance(values, tuple | list | np.ndarray) or len(values) != len(names):
+        if not isinstance(values, tuple | list | np.ndarray):
+            raise TypeError(f"values ({_short(values)}) must be a tuple of codes")
+        if len(values) != len(names):
             raise ValueError(f"values ({_short(values)}) must be {len(names)} codes, one for each attribute")
         given = dict(zip(names, values, strict=True))
         cell = 0
@@ -186,9 +189,10 @@ class Workload:
 
     def marginal_of(self, cells: npt.ArrayLike) -> Int64s:
         """The marginal of each of many cells."""
-        return (
-            np.searchsorted(self._offsets, _indices("cells", cells, self.cells), "right").astype(np.int64) - 1
-        )
+        return self._marginal_of(_indices("cells", cells, self.cells))
+
+    def _marginal_of(self, cells: Int64s) -> Int64s:
+        return np.searchsorted(self._offsets, cells, "right").astype(np.int64) - 1
 
     def queries(self, cells: npt.ArrayLike) -> Queries:
         """The attributes and values of many cells at once.
@@ -196,11 +200,12 @@ class Workload:
         >>> Workload.all(Domain({"age": 10, "sex": 2}), k=2).queries([7]).values
         array([3, 1], dtype=uint32)
         """
-        marginals = self.marginal_of(cells)
+        rest = _indices("cells", cells, self.cells)
+        marginals = self._marginal_of(rest)
+        rest -= self._offsets[marginals]
         attributes, starts = self._gather(marginals)
         values = np.empty(len(attributes), np.uint32)
         sizes = np.array(self._domain.sizes, np.int64)
-        rest = _indices("cells", cells, self.cells) - self._offsets[marginals]
         for back in range(1, LARGEST_ORDER + 1):  # the last attribute first
             entry = starts[1:] - back
             rows = np.flatnonzero(entry >= starts[:-1])
@@ -238,10 +243,9 @@ class Workload:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Workload):
             return NotImplemented
-        same = np.array_equal(self._starts, other._starts) and np.array_equal(
-            self._attributes, other._attributes
-        )
-        return same and self._domain == other._domain
+        if self._domain != other._domain or not np.array_equal(self._starts, other._starts):
+            return False
+        return np.array_equal(self._attributes, other._attributes)
 
     def __hash__(self) -> int:
         return hash((self._domain, len(self), self.cells))
@@ -255,9 +259,13 @@ class Workload:
         return f"Workload({len(self)} marginal{'s' * (len(self) != 1)}{of}, {self.cells} cells)"
 
 
-def _order(domain: Domain, k: object) -> int:
+def _check(domain: object) -> None:
     if not isinstance(domain, Domain):
         raise TypeError(f"domain ({_short(domain)}) must be a Domain")
+
+
+def _order(domain: Domain, k: object) -> int:
+    _check(domain)
     order = _integer("k", k, 1, LARGEST_ORDER)
     if order > len(domain):
         raise ValueError(f"k ({order}) must be at most the number of attributes, {len(domain)}")
@@ -266,16 +274,14 @@ def _order(domain: Domain, k: object) -> int:
 
 def _positions(domain: Domain, names: object) -> list[int]:
     if isinstance(names, str):
-        raise TypeError(
-            f"marginal ({_short(names)}) must be a tuple of attribute names, such as ({_short(names)},)"
-        )
+        raise TypeError(f"marginal {_short(names)} must be a tuple of names, such as ({_short(names)},)")
     if not isinstance(names, tuple | list):
-        raise TypeError(f"marginal ({_short(names)}) must be a tuple of attribute names")
+        raise TypeError(f"marginal ({_short(names)}) must be a tuple of names")
     positions = [domain.index(name) for name in names]
     if len(set(positions)) < len(positions):
-        raise ValueError(f"marginal ({_short(names)}) must not name an attribute twice")
+        raise ValueError(f"marginal {_short(tuple(names))} must not name an attribute twice")
     if not 1 <= len(positions) <= LARGEST_ORDER:
-        raise ValueError(f"marginal ({_short(names)}) must have 1 to {LARGEST_ORDER} attributes")
+        raise ValueError(f"marginal {_short(tuple(names))} must have 1 to {LARGEST_ORDER} attributes")
     return positions
 
 
@@ -297,7 +303,8 @@ def _indices(name: str, values: Any, limit: int) -> Int64s:
     return array.astype(np.int64)
 
 
-def _freeze(array: Any) -> Any:
+def _freeze(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
     """A view that stays read-only: numpy lets a view be written to only if its owner can be."""
     array.flags.writeable = False
-    return array.view()
+    view: npt.NDArray[Scalar] = array.view()
+    return view

@@ -359,7 +359,7 @@ def test_no_text_does_worse_than_a_type_or_value_error(text):
 
 
 def test_reprs_and_messages_stay_short():
-    domain = Domain({"x" * 10_000 + str(i): ["y" * 10_000, "z"] for i in range(1_000)})
+    domain = Domain({"x" * 10_000 + str(i): ["y" * 10_000, "z"] for i in range(50)})
     assert len(repr(domain)) < 200
     assert len(repr(domain.attributes[0])) < 100
     with pytest.raises(ValueError, match="not in the domain") as unknown:
