@@ -1,7 +1,7 @@
-"""From a share of the budget to the parameter of one mechanism, rounded so that its cost stays within the share.
+"""From a share of the budget to the parameter of one mechanism, rounded so that it costs no more.
 
-The float returned here and the event made from it agree exactly: the event's rational cost is at most the share,
-so a budget cut into shares is never exceeded in the last bit.
+The float returned here and the event made from it agree exactly: the event's rational cost is at most the
+share, so a budget cut into shares is never exceeded in the last bit.
 """
 
 import math
@@ -67,5 +67,7 @@ def square_l2_sensitivity(l2_sensitivity: Real) -> int | Fraction:
 
 def _usable(name: str, value: float) -> float:
     if value == 0 or math.isinf(value):
-        raise ValueError(f"{name} ({value}) must be positive and finite: the share is outside what a float can hold")
+        raise ValueError(
+            f"{name} ({value}) must be positive and finite: the share is outside what a float can hold"
+        )
     return value

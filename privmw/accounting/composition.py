@@ -45,12 +45,12 @@ class Sequential(Event):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Parallel(Event):
-    """Events side by side, each on its own part of the records; the parts are disjoint and fixed by public rules.
+    """Events side by side, each on its own part of the records: disjoint parts, fixed by a public rule.
 
-    Adding or removing a record touches one part: the cost is the largest. Replacing a record may move it from one
-    part to another, which touches two: the cost is the sum of the two largest. Each event's sensitivity must
-    therefore hold for a record added to, removed from or (under replace-one) replaced within its part; a part's
-    size is not public.
+    Adding or removing a record touches one part: the cost is the largest. Replacing a record may move it from
+    one part to another, which touches two: the cost is the sum of the two largest. Each event's sensitivity
+    must therefore hold for a record added to, removed from or (under replace-one) replaced within its part; a
+    part's size is not public.
 
     >>> from privmw.accounting import DiscreteGaussian
     >>> parts = (DiscreteGaussian(1, 1), DiscreteGaussian(2, 1), DiscreteGaussian(2, 1))
@@ -99,7 +99,7 @@ class Composition:
 
     rho: Fraction = Fraction(0)
     epsilon: Fraction | None = Fraction(0)
-    # How many runs there were of each pure epsilon: what advanced composition needs. Empty once epsilon is None.
+    # How many runs there were of each pure epsilon, for advanced composition. Empty once epsilon is None.
     runs: Mapping[Fraction, int] = field(default_factory=dict)
 
     @classmethod
@@ -121,20 +121,20 @@ class Composition:
         return Composition(self.rho + rho, self.epsilon + epsilon, runs)
 
     def epsilon_advanced(self, delta: float) -> Fraction | None:
-        """Return an upper bound of epsilon at delta, from pure costs alone: plain or advanced, the smaller."""
+        """Return an upper bound of epsilon at delta from pure costs: plain or advanced, the smaller."""
         if self.epsilon is None or delta == 0:
             return self.epsilon
         advanced = advanced_bound(self.runs, delta)
         return self.epsilon if advanced is None else min(self.epsilon, advanced)
 
     def epsilon_at(self, delta: float) -> Fraction | None:
-        """Return the smallest upper bound of epsilon at delta that any notion gives; None if there is none."""
+        """Return the smallest upper bound of epsilon at delta that any notion gives; None without one."""
         bounds = [] if delta == 0 else [epsilon_bound(self.rho, delta)]
         pure = self.epsilon_advanced(delta)
         return min(bounds if pure is None else [*bounds, pure], default=None)
 
     def for_group(self, size: int) -> "Composition":
-        """Return the total for a group of size records: rho grows with the square of size, epsilon with size."""
+        """Return the total for a group of size records: rho grows with size squared, epsilon with size."""
         if self.epsilon is None:
             return Composition(self.rho * size**2, None)
         return Composition(

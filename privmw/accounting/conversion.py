@@ -1,8 +1,8 @@
 """From one privacy notion to another: zCDP, (epsilon, delta), advanced composition, groups.
 
-Every function returns a float on the safe side of the truth: epsilon and delta up, rho down. The proof is short.
-The formulas hold for *any* order alpha, so a float may choose alpha; the value at that alpha is then computed in
-decimal arithmetic, whose ln, exp and sqrt are correctly rounded, with an error bound that is added to the result.
+Every function returns a float on the safe side of the truth: epsilon and delta up, rho down. The proof is
+short. The formulas hold for *any* order alpha, so a float may choose alpha; the value at that alpha is then
+computed in decimal arithmetic, whose ln, exp and sqrt are correctly rounded, and its error bound is added.
 This room knows no event and no ledger.
 """
 
@@ -58,7 +58,9 @@ def rho_from_epsilon(epsilon: Real, delta: Real) -> float:
         return epsilon_bound(Fraction(rho), delta) <= target
 
     if not holds(SMALLEST):
-        raise ValueError(f"epsilon ({float_down(epsilon)}) must be larger: no positive rho is small enough for it")
+        raise ValueError(
+            f"epsilon ({float_down(epsilon)}) must be larger: no positive rho is small enough for it"
+        )
     return largest_float(holds, SMALLEST, LARGEST)
 
 
@@ -93,7 +95,7 @@ def epsilon_bound(rho: Fraction, delta: float) -> Fraction:
     if rho == 0:
         return Fraction(0)
     slope, log_inverse = float_up(rho), -math.log(delta)
-    # In x = alpha - 1 the derivative vanishes where rho x^2 + ln(1 + x) = ln(1 / delta): one root, the left rises.
+    # In x = alpha - 1 the derivative vanishes at the one root of rho x^2 + ln(1 + x) = ln(1 / delta).
     order = largest_float(lambda x: slope * x * x + math.log1p(x) <= log_inverse, 1e-300, 1e300)
     x = _short(order)
 
@@ -131,16 +133,18 @@ def epsilon0_advanced(epsilon: Real, rounds: int, delta: Real) -> float:
         return bound is not None and bound <= epsilon
 
     if not holds(SMALLEST):
-        raise ValueError(f"epsilon ({float_down(epsilon)}) must be larger: no positive epsilon0 is small enough")
+        raise ValueError(
+            f"epsilon ({float_down(epsilon)}) must be larger: no positive epsilon0 is small enough"
+        )
     # e^epsilon0 - 1 <= epsilon whenever epsilon0 >= 1, so epsilon0 never passes 1 + ln(1 + epsilon).
     return largest_float(holds, SMALLEST, 1 + math.log1p(float_up(epsilon)))
 
 
 def advanced_bound(runs: Mapping[Fraction, int], delta: float) -> Fraction | None:
-    """Return a rational upper bound of the advanced composition of runs (epsilon: how often); None if too large.
+    """Return an upper bound of the advanced composition of runs {epsilon: how many}; None if too large.
 
-    sqrt(2 ln(1/delta) sum of epsilon_i^2) + sum of epsilon_i (e^epsilon_i - 1), for unequal epsilon_i too; it also
-    holds when each epsilon_i is chosen in the light of earlier results (Whitehouse et al. 2023 need even less).
+    sqrt(2 ln(1/delta) sum of epsilon_i^2) + sum of epsilon_i (e^epsilon_i - 1), for unequal epsilon_i too,
+    and for epsilon_i chosen in the light of earlier results (Whitehouse et al. 2023 need even less).
 
     >>> float(advanced_bound({Fraction(1, 100): 100}, 1e-9)) < 0.6539
     True
@@ -180,9 +184,10 @@ def group_epsilon(epsilon: Real, size: int) -> float:
 
 
 def group_approximate(epsilon: Real, delta: Real, size: int) -> tuple[float, float]:
-    """Return what (epsilon, delta)-DP gives a group: size epsilon, delta (e^(size epsilon) - 1)/(e^epsilon - 1).
+    """Return what (epsilon, delta)-DP gives a group, both rounded up; a delta of 1 promises nothing.
 
-    Both are rounded up; a delta of 1 promises nothing. From zCDP, group_rho and then the conversion is far better.
+    epsilon becomes size epsilon, and delta becomes delta (e^(size epsilon) - 1) / (e^epsilon - 1). Where
+    there is zCDP, group_rho followed by epsilon_from_rho is far better.
 
     >>> group_approximate(0.5, 1e-9, 2)[0]
     1.0
@@ -205,14 +210,14 @@ def group_approximate(epsilon: Real, delta: Real, size: int) -> tuple[float, flo
 def _sum_up(terms: Callable[[], list[Decimal]], digits: int) -> Fraction:
     """Add terms at a precision raised until the error bound is close, and return sum plus bound.
 
-    Each term takes at most ten correctly rounded steps, one of them perhaps an exp of at most 10^4, which magnifies
-    its argument's error as much: 10^(10 - precision) of the sum of |term| covers them all, a thousand times over.
+    Each term takes at most ten correctly rounded steps, one of them perhaps an exp of at most 10^4, which
+    magnifies its argument's error as much: the sum of |term| times 10^(10 - precision) covers them amply.
     """
     precision = 60 + digits
     while True:
         with localcontext(_context(precision)):
             parts = terms()
-            slack = Fraction(sum(map(abs, parts), Decimal(0))) / 10 ** (precision - 10)
+            slack = Fraction(sum(map(abs, parts), Decimal(0))) * Fraction(1, 10 ** (precision - 10))
             total = Fraction(sum(parts, Decimal(0)))
         # The last clause ends sums that vanish exactly; the bound is as safe, only no longer close.
         if slack <= abs(total) * _CLOSE or precision > 4000:

@@ -1,8 +1,7 @@
 """What was done to the private table, and what it cost: one frozen event per mechanism run.
 
-An event states parameters only, never data. Its sensitivities are those under the ledger's neighbours, and its cost
-follows from them exactly, as rationals: `cost`. The floats `rho` and `epsilon` are that cost rounded up.
-This room imports nothing of privmw but its number rules.
+An event states parameters only, never data. Its sensitivities are those under the ledger's neighbours, and
+its `cost` follows from them exactly, as rationals. The floats `rho` and `epsilon` are that cost rounded up.
 """
 
 import enum
@@ -91,7 +90,7 @@ class Event(ABC):
 
 @dataclass(frozen=True, slots=True, repr=False, init=False)
 class _Selection(Event):
-    """One of several candidates chosen, epsilon-DP each time. `epsilon` is what all count runs cost together."""
+    """One of several candidates chosen, epsilon-DP each time; `epsilon` is what all runs cost together."""
 
     epsilon_of_one: Real
     candidates: int
@@ -102,7 +101,9 @@ class _Selection(Event):
 
     def __init__(self, epsilon: Real, candidates: int, count: int = 1) -> None:
         self._keep(epsilon_of_one=positive("epsilon", epsilon))
-        self._keep(candidates=positive_integer("candidates", candidates), count=positive_integer("count", count))
+        self._keep(
+            candidates=positive_integer("candidates", candidates), count=positive_integer("count", count)
+        )
 
     @property
     def cost_of_one(self) -> Cost:
@@ -124,7 +125,7 @@ class PermuteAndFlip(_Selection):
 
 @dataclass(frozen=True, slots=True, repr=False, init=False)
 class ReportNoisyMax(_Selection):
-    """A selection by the largest score after exponential noise, the same law as permute-and-flip: epsilon^2 / 2.
+    """A selection by the largest score after exponential noise, in law permute-and-flip: epsilon^2 / 2.
 
     >>> ReportNoisyMax(1, candidates=100).rho
     0.5
@@ -149,7 +150,7 @@ class ExponentialMechanism(_Selection):
 
 @dataclass(frozen=True, slots=True, repr=False, init=False)
 class RandomizedResponse(Event):
-    """One randomized bit for each of size records, epsilon-DP each time: a record owns one bit, so size is free.
+    """A randomized bit for each of size records, epsilon-DP each time: one bit a record, so size is free.
 
     >>> RandomizedResponse(1, size=1000, count=2).epsilon
     2.0
@@ -174,10 +175,10 @@ class RandomizedResponse(Event):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DiscreteGaussian(Event):
-    """Discrete Gaussian noise on size integer counts: rho = l2_sensitivity^2 / (2 sigma^2), no pure guarantee.
+    """Discrete Gaussian noise on size integer counts: rho = l2_sensitivity^2 / (2 sigma^2), no epsilon.
 
-    The sensitivity is given by its square, an integer for counts: 1 for a cell, 2 for a marginal when a record is
-    replaced. A float root, such as sqrt(2), could not be exact; square_l2_sensitivity reads one.
+    The sensitivity is given by its square, an integer for counts: 1 for a cell, 2 for a marginal when a record
+    is replaced. A float root, such as sqrt(2), could not be exact; square_l2_sensitivity reads one.
 
     >>> DiscreteGaussian(sigma=2, l2_sensitivity_squared=2, size=6).rho
     0.25

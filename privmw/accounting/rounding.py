@@ -1,7 +1,7 @@
 """Numbers that may be claimed: exact rationals, and floats rounded in a stated direction.
 
-Every int, float and Fraction is a rational number, so costs are added and compared as Fractions and nothing is
-lost. A float appears only at the edge, for the reader: costs are rounded up, parameters towards more privacy.
+Every int, float and Fraction is a rational number, so costs are added and compared as Fractions and nothing
+is lost. A float appears only at the edge, for the reader: costs are rounded up, parameters towards privacy.
 This room knows no budget, event or ledger.
 """
 
@@ -24,7 +24,7 @@ def finite(name: str, value: object) -> Real:
     >>> finite("epsilon", 0.5)
     0.5
     """
-    # A bool is an int to Python; as an epsilon it is a mistake. numpy's integers would overflow inside a Fraction.
+    # A bool is an int to Python; as an epsilon it is a mistake. numpy integers would overflow in a Fraction.
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} ({value!r}) must be a number")
     if isinstance(value, numbers.Integral):
