@@ -175,10 +175,10 @@ class RandomizedResponse(Event):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DiscreteGaussian(Event):
-    """Discrete Gaussian noise on size integer counts: rho = l2_sensitivity^2 / (2 sigma^2), no epsilon.
+    """Discrete Gaussian noise on size integers: rho = l2_sensitivity^2 / (2 sigma^2), no pure guarantee.
 
-    The sensitivity is given by its square, an integer for counts: 1 for a cell, 2 for a marginal when a record
-    is replaced. A float root, such as sqrt(2), could not be exact; square_l2_sensitivity reads one.
+    The sensitivity is given by its square, an integer for counts: 1 for a cell, 2 for a marginal when a
+    record is replaced. A float root, such as sqrt(2), could not be exact; square_l2_sensitivity reads one.
 
     >>> DiscreteGaussian(sigma=2, l2_sensitivity_squared=2, size=6).rho
     0.25

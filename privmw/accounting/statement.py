@@ -1,15 +1,16 @@
 """What a ledger promises, in plain words for someone who is not an expert.
 
-Every number shown is rounded up in its last digit, so that the words never claim more than was proved.
+Every number shown is rounded up in its sixth digit, so that the words never claim more than was proved. A
+float is read as the short decimal it is written as: a delta of 1e-9 is shown so.
 """
 
 import math
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from .events import Neighbors
-from .rounding import float_down
+from .rounding import float_down, float_up
 
 if TYPE_CHECKING:
     from .ledger import Ledger
@@ -54,27 +55,25 @@ def state(ledger: "Ledger", delta: float) -> str:
     # Publishing one record picked at random is (0, 1/n)-DP.
     if delta * ledger.n > 1:
         lines.append(
-            f"WARNING: delta is above 1/n = {_show(Fraction(1, ledger.n))}. Simply publishing one "
+            f"WARNING: delta is above 1/n = {_show(float_up(Fraction(1, ledger.n)))}. Simply publishing one "
             f"{ledger.unit} picked at random could keep such a promise; ask for a delta far below 1/n."
         )
     if not ledger.for_release:
         lines.append(
-            f"NOT FOR RELEASE: the randomness was seeded ({ledger.seeded}). Whoever knows or guesses the seed "
-            "can take the noise away, and nothing above protects against them."
+            f"NOT FOR RELEASE: the randomness was seeded ({ledger.seeded}). Whoever knows or guesses the "
+            "seed can take the noise away, and nothing above protects against them."
         )
     return "\n".join(lines)
 
 
 def _spending(ledger: "Ledger") -> str:
     budget, events = ledger.budget, len(ledger.events)
-    spent = budget.spent(ledger.total) or Fraction(0)
+    spent, limit = float_up(budget.spent(ledger.total) or Fraction(0)), float_up(budget.limit)
     runs = sum(event.count for event in ledger.events)
-    at = (
-        f" at delta = {_show(Fraction(budget.delta))}" if budget.notion == "advanced" and budget.delta else ""
-    )
+    at = f" at delta = {_show(budget.delta)}" if budget.notion == "advanced" and budget.delta else ""
     return (
         f"Guarantee: {_NOTIONS[budget.notion]} with {budget.unit} = {_show(spent)}{at}, "
-        f"spent of a budget of {budget.unit} = {_show(budget.limit)}; {events:,} accounted "
+        f"spent of a budget of {budget.unit} = {_show(limit)}; {events:,} accounted "
         f"event{'' if events == 1 else 's'}, {runs:,} run{'' if runs == 1 else 's'}."
     )
 
@@ -82,18 +81,17 @@ def _spending(ledger: "Ledger") -> str:
 def _meaning(ledger: "Ledger", delta: float, change: str) -> list[str]:
     epsilon = ledger.epsilon(delta)
     if math.isinf(epsilon):
-        return [f"This gives no bound on epsilon at delta = {_show(Fraction(delta))}."]
-    shown = _show(Fraction(epsilon))
+        return [f"This gives no bound on epsilon at delta = {_show(delta)}."]
+    shown = _show(epsilon)
     # The library's exp errs by less than 1e-12.
-    factor = _show(Fraction(math.exp(epsilon) * (1 + 1e-12))) if epsilon < 700 else f"e^{shown}"
-    tail = f", plus {_show(Fraction(delta))}" if delta else ""
+    factor = _show(math.exp(epsilon) * (1 + 1e-12)) if epsilon < 700 else f"e^{shown}"
+    tail = f", plus {_show(delta)}" if delta else ""
     return [
         f"This implies (epsilon, delta)-differential privacy with epsilon = {shown} and "
-        f"delta = {_show(Fraction(delta))}.",
+        f"delta = {_show(delta)}.",
         f"In plain words: {change} makes no outcome more likely than {factor} times what it was{tail}.",
     ]
 
 
-def _show(value: Fraction) -> str:
-    context = Context(prec=6, rounding=ROUND_CEILING)
-    return f"{float(context.divide(Decimal(value.numerator), Decimal(value.denominator))):.6g}"
+def _show(value: float) -> str:
+    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(value))):.6g}"
