@@ -227,7 +227,7 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
         fields = record.require(values, "ledger", set(blank._record()))
         ledger = cls(
             record.read_budget(fields["budget"]),
-            Neighbors(fields["neighbors"]),
+            record.read_neighbors(fields["neighbors"]),
             n=fields["n"],
             **{name: fields[name] for name in _TEXTS},
         )

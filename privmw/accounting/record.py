@@ -83,6 +83,18 @@ def read_budget(record: object) -> Budget:
     return Budget(**{name: _read(name, value) for name, value in fields.items()})
 
 
+def read_neighbors(value: object) -> Neighbors:
+    """Return the neighbours of that name.
+
+    >>> read_neighbors("replace-one").name
+    'REPLACE_ONE'
+    """
+    for neighbors in Neighbors:
+        if neighbors.value == value:
+            return neighbors
+    raise ValueError(f"neighbors ({value!r}) must be one of {', '.join(known.value for known in Neighbors)}")
+
+
 def require(record: object, name: str, keys: set[str]) -> dict[str, Any]:
     """Return record if it is an object with exactly these keys.
 
@@ -127,7 +139,7 @@ def _read(name: str, value: Any) -> Any:
     if name == "events":
         return tuple(read_event(event) for event in value)
     if name == "neighbors":
-        return Neighbors(value)
+        return read_neighbors(value)
     if isinstance(value, str) and re.fullmatch(r"[0-9]+/[1-9][0-9]*", value):
         return Fraction(value)
     return value

@@ -103,7 +103,7 @@ def float_down(value: Fraction) -> float:
     >>> float_down(Fraction(1, 2))
     0.5
     """
-    return -float_up(-value)
+    return 0.0 - float_up(-value)  # not -0.0
 
 
 def sqrt_down(value: Fraction) -> float:

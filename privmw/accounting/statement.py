@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from .events import Neighbors
-from .rounding import float_down, float_up
+from .rounding import float_up
 
 if TYPE_CHECKING:
     from .ledger import Ledger
@@ -31,7 +31,7 @@ def usual_delta(ledger: "Ledger") -> float:
     """
     if ledger.budget.notion == "pure":
         return 0.0
-    return ledger.budget.delta or min(max(float_down(Fraction(1, ledger.n**2)), 1e-300), 1e-6)
+    return ledger.budget.delta or min(max(float(Fraction(1, ledger.n**2)), 1e-300), 1e-6)
 
 
 def state(ledger: "Ledger", delta: float) -> str:
