@@ -1,6 +1,7 @@
 """Conversions and calibrations: against fifty digits of mpmath, and on the safe side of them."""
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from privmw import accounting as acc
+from privmw.accounting.conversion import _sum_up
 from privmw.accounting.rounding import float_down, float_up, sqrt_down, sqrt_up
 
 CHECK = settings(derandomize=True, deadline=None, max_examples=40)
@@ -216,6 +218,13 @@ def test_floats_enclose_rationals_and_their_roots(value):
     assert float_up(value) <= math.nextafter(float_down(value), math.inf)
     assert Fraction(sqrt_down(value)) ** 2 <= value <= Fraction(sqrt_up(value)) ** 2
     assert sqrt_up(value) <= math.nextafter(sqrt_down(value), math.inf)
+
+
+@pytest.mark.parametrize("large", [0, 10**40, 10**90])
+def test_decimal_sums_are_returned_above_the_truth_even_after_cancellation(large):
+    bound = _sum_up(lambda: [Decimal(large) + Decimal(1) / 3, Decimal(-large)], 0)
+    assert Fraction(1, 3) <= bound <= Fraction(1, 3) * (1 + Fraction(1, 10**20))
+    assert 0 <= _sum_up(lambda: [Decimal(large), Decimal(-large)], 0) < Fraction(1, 10**100)
 
 
 def test_rounding_at_the_ends_of_the_floats_stays_on_its_side():
