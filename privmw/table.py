@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from reprlib import repr as _short
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from privmw.arrays import freeze, is_frozen
 from privmw.domain import Domain
 from privmw.workload import Workload
 
-Scalar = TypeVar("Scalar", bound=np.generic)
 Column = npt.NDArray[np.unsignedinteger[Any]]
 
 
@@ -146,7 +146,7 @@ class Table:
                 raise ValueError(f"rows (a mask of {len(where)}) must have {self.n} entries")
         elif len(where) and not (int(where.min()) >= 0 and int(where.max()) < self.n):
             raise ValueError(f"rows must be positions from 0 to {self.n - 1}")
-        columns = tuple(_freeze(column[where]) for column in self._columns)
+        columns = tuple(freeze(column[where]) for column in self._columns)
         return object.__new__(Table)._fill(self._domain, columns, self._private)
 
     def __len__(self) -> int:
@@ -209,7 +209,7 @@ def _column(name: str, size: int, codes: Any, private: bool) -> Column:
     if array.dtype.kind not in "iu":
         raise TypeError(f"column {_short(name)} ({array.dtype.type.__name__}) must hold integer codes")
     dtype = np.dtype(np.uint8 if size <= 2**8 else np.uint16 if size <= 2**16 else np.uint32)
-    if array.dtype == dtype and not (array.flags.c_contiguous and _frozen(array)):
+    if array.dtype == dtype and not (array.flags.c_contiguous and is_frozen(array)):
         array = array.copy()
     if int(array.max()) >= size or (array.dtype.kind == "i" and int(array.min()) < 0):
         if private:
@@ -218,27 +218,5 @@ def _column(name: str, size: int, codes: Any, private: bool) -> Column:
         what = "1 value" if len(outside) == 1 else f"{len(outside)} values"
         first = f"first: {array[outside[0]]}, row {outside[0]}"
         raise ValueError(f"column {_short(name)} has {what} outside the domain ({first})")
-    column: Column = _freeze(np.ascontiguousarray(array, dtype))
+    column: Column = freeze(np.ascontiguousarray(array, dtype))
     return column
-
-
-def _freeze(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-    """A view that stays read-only: numpy lets a view be written to only if its owner can be."""
-    array.flags.writeable = False
-    view: npt.NDArray[Scalar] = array.view()
-    return view
-
-
-def _frozen(array: npt.NDArray[Any]) -> bool:
-    """Whether nobody can write to an array: neither through it, nor through what it is a view of."""
-    owner: Any = array
-    while isinstance(owner, np.ndarray):
-        if owner.flags.writeable:
-            return False
-        owner = owner.base
-    if owner is None:
-        return True
-    try:
-        return memoryview(owner).readonly
-    except TypeError:  # an owner of memory that cannot say
-        return False

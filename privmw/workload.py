@@ -1,8 +1,8 @@
 """The workload: which marginals are asked, and where each of their cells lies in a vector of answers.
 
-Cells are numbered marginal after marginal, and within one in C order: its last attribute runs fastest. This
-room knows the domain and no data. Its arrays are the kernels' input, and flat: a million marginals are two
-arrays.
+Cells are numbered marginal after marginal, and within one in C order: its last attribute runs fastest. The
+attributes of a marginal stand in the order of the domain, however they were named. This room knows the domain
+and no data. Its arrays are the kernels' input, and flat: a million marginals are two arrays.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import math
 import numbers
 from collections.abc import Iterable, Iterator, Sequence
 from reprlib import repr as _short
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from privmw.arrays import freeze
 from privmw.combinations import CombinationIndex, all_combinations, sample_combinations
 from privmw.domain import Domain
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
-Scalar = TypeVar("Scalar", bound=np.generic)
 
 LARGEST_ORDER = 6
 LARGEST_MARGINAL = 2**40  # cells
@@ -56,18 +56,19 @@ class Workload:
         _check(domain)
         if isinstance(marginals, str) or not isinstance(marginals, Iterable):
             raise TypeError(f"marginals ({_short(marginals)}) must be a list of tuples of attribute names")
-        rows: dict[tuple[int, ...], list[int]] = {}
+        rows: dict[tuple[int, ...], None] = {}
         for marginal in marginals:
-            row = _positions(domain, marginal)
-            if rows.setdefault(tuple(sorted(row)), row) is not row:
+            row = tuple(sorted(_positions(domain, marginal)))
+            if row in rows:
                 raise ValueError(f"marginal {_short(tuple(marginal))} must be given only once")
-        flat = np.fromiter(itertools.chain.from_iterable(rows.values()), np.int32)
+            rows[row] = None
+        flat = np.fromiter(itertools.chain.from_iterable(rows), np.int32)
         self._fill(domain, flat, np.cumsum([0, *map(len, rows)], dtype=np.int64))
 
     def _fill(self, domain: Domain, attributes: Int32s, starts: Int64s) -> Workload:
         self._domain = domain
-        self._attributes = _freeze(attributes)
-        self._starts = _freeze(starts)
+        self._attributes = freeze(attributes)
+        self._starts = freeze(starts)
         self._index: CombinationIndex | None = None
         self._offsets = np.zeros(len(starts), np.int64)
         if len(starts) > 1:
@@ -79,7 +80,7 @@ class Workload:
             if cells.sum() > LARGEST_WORKLOAD:
                 raise ValueError(f"workload ({cells.sum():.3g} cells) must have at most 2^48 cells")
             np.cumsum(cells.astype(np.int64), out=self._offsets[1:])
-        self._offsets = _freeze(self._offsets)
+        self._offsets = freeze(self._offsets)
         return self
 
     @classmethod
@@ -301,10 +302,3 @@ def _indices(name: str, values: Any, limit: int) -> Int64s:
     if len(array) and not (int(array.min()) >= 0 and int(array.max()) < limit):
         raise ValueError(f"{name} ({_short(array)}) must be from 0 to {limit - 1}")
     return array.astype(np.int64)
-
-
-def _freeze(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-    """A view that stays read-only: numpy lets a view be written to only if its owner can be."""
-    array.flags.writeable = False
-    view: npt.NDArray[Scalar] = array.view()
-    return view

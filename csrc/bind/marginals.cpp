@@ -35,15 +35,13 @@ void bind_marginals(py::module_& m) {
              py::arg("threads"), py::keep_alive<1, 2>())
         .def(
             "sums",
-            [](const Marginals& self, const py::array& masses, int threads) {
+            [](const Marginals& self, const py::array& masses, py::array out, int threads) {
                 const auto in = values_of<Mass>(masses, "masses");
-                py::array_t<Mass> sums(static_cast<py::ssize_t>(self.cells()));
-                auto* out = sums.mutable_data();
+                const auto sums = writable_values_of<Mass>(out, "out");
                 py::gil_scoped_release release;
-                self.sum(in.data(), threads, out);
-                return sums;
+                self.sum(in.data(), threads, sums.data());
             },
-            py::arg("masses"), py::arg("threads"))
+            py::arg("masses"), py::arg("out"), py::arg("threads"))
         .def(
             "add_changes",
             [](const Marginals& self, const py::array& rows, const py::array& changes, py::array sums, int threads) {
