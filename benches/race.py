@@ -1,0 +1,82 @@
+"""Ratios on a machine that others use too: the lines of a case run in turn, round after round, and share the noise."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+
+class Line(NamedTuple):
+    """One way to do a case's work. `share`: how much of it a run does; times are divided by it."""
+
+    run: Callable[[], object]
+    share: float = 1.0
+
+
+class Ratio(NamedTuple):
+    """How many times faster `line` should be than `against`; no target: for information."""
+
+    line: str
+    against: str
+    target: float | None = None
+
+
+@dataclass
+class Case:
+    """A question, the lines that answer it, the ratios wanted, and a check that all answers are the same."""
+
+    lines: dict[str, Line]
+    ratios: list[Ratio]
+    check: Callable[[], None]
+    note: str = ""
+
+
+@dataclass
+class Figures:
+    """What is printed at the end: for each bench file its rows, and notes on the shapes."""
+
+    smoke: bool
+    rows: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, file: str, case: str, what: str, target: str, reached: str, holds: bool | None) -> None:
+        verdict = {True: "yes", False: "NO", None: ""}[None if self.smoke else holds]
+        self.rows.setdefault(file, []).append((case, what, target, reached, verdict))
+
+    def note(self, file: str, text: str) -> None:
+        if text and text not in self.notes.setdefault(file, []):
+            self.notes[file].append(text)
+
+
+def race(lines: dict[str, Line], seconds: float, fewest: int) -> dict[str, np.ndarray]:
+    """Times of a whole run of each line, round by round; the first round warms up and does not count."""
+    times: dict[str, list[float]] = {name: [] for name in lines}
+    begin = time.perf_counter()
+    rounds = -1 if fewest > 1 else 0
+    while rounds < fewest or (rounds < 100 and time.perf_counter() - begin < seconds):
+        for name, line in lines.items():
+            start = time.perf_counter()
+            line.run()
+            if rounds >= 0:
+                times[name].append((time.perf_counter() - start) / line.share)
+        rounds += 1
+    return {name: np.array(taken) for name, taken in times.items()}
+
+
+def add_ratios(figures: Figures, file: str, title: str, case: Case, times: dict[str, np.ndarray]) -> None:
+    for line, against, target in case.ratios:
+        best = times[against].min() / times[line].min()
+        middle = float(np.median(times[against]) / np.median(times[line]))
+        wanted = f">= {target:g}x" if target else ""
+        reached = f"{best:.3g}x (medians {middle:.3g}x)"
+        figures.add(file, title, f"{line} vs {against}", wanted, reached, best >= target if target else None)
+
+
+def each_line(cases: dict[str, tuple[Any, tuple[str, ...]]]) -> list[Any]:
+    """Parameters (case, line), case after case."""
+    return [pytest.param(case, line, id=f"{case}-{line}") for case, (_, lines) in cases.items() for line in lines]
