@@ -34,8 +34,11 @@ void IdPairSums::add(const IdPairSums& other) {
 class IdPairSums::RowAdder {
   public:
     explicit RowAdder(IdPairSums& sums)
-        : singles_(sums.singles_.data()), pairs_(sums.pairs_.data()), row_(sums.row_.data() - sums.first_),
-          first_(sums.first_), last_(sums.last_) {}
+        : singles_(sums.singles_.data()),
+          pairs_(sums.pairs_.data()),
+          row_(sums.row_.data() - sums.first_),
+          first_(sums.first_),
+          last_(sums.last_) {}
 
     // Ids ascending and padded.
     void operator()(const Id* begin, const Id* end, Mass mass) const {
@@ -46,8 +49,8 @@ class IdPairSums::RowAdder {
     }
 
   private:
-    // Four at a time: with the padding, the trip count is a matter of the length alone, which the branch predictor learns from
-    // rows that are sorted.
+    // Four at a time: with the padding, the trip count is a matter of the length alone, which the branch
+    // predictor learns from rows that are sorted.
     static void add(Mass* sums, const Id* id, const Id* end, Mass mass) {
         for (; id < end; id += 4) {
             sums[id[0]] += mass;
@@ -83,7 +86,8 @@ void IdPairSums::add_rows_with(std::uint32_t id, const UncommonIds& ids, const M
 namespace {
 
 template <bool add, bool from_parent>
-void expand(const IdPairSums& sums, const ListedAxis& b, const ListedAxis& c, Mass* cells, const Mass* parent) {
+void expand(const IdPairSums& sums, const ListedAxis& b, const ListedAxis& c, Mass* cells,
+            const Mass* parent) {
     const auto put = [&](std::size_t at, std::size_t at_parent, Mass mass) {
         if constexpr (from_parent) mass = parent[at_parent] - mass;
         cells[at] = add ? cells[at] + mass : mass;
@@ -100,7 +104,8 @@ void expand(const IdPairSums& sums, const ListedAxis& b, const ListedAxis& c, Ma
         }
         put(vb * b.stride + c.common * c.stride, vb * b.parent_stride + c.common * c.parent_stride, scope);
     };
-    Mass column[64] = {};  // by value of c, over the uncommon values of b; attributes with ids have at most 64 values
+    Mass column[64] =
+        {};  // by value of c, over the uncommon values of b; attributes with ids have at most 64 values
     Mass rest = sums.total();
     for (std::uint32_t i = 0; i + 1 < b.size; ++i) {
         const Mass* const pair = sums.pair(b.first_id + i) + c.first_id;

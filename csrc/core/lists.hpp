@@ -1,7 +1,8 @@
 // Sparse evaluation over lists of uncommon values: all pairs of uncommon ids among some rows, in one pass.
 //
-// A scope is a set of rows: all of them, or those with one uncommon value. A row adds its mass to the cell of every pair of
-// its ids. Cells with a common value follow by inclusion and exclusion: what is not uncommon is common.
+// A scope is a set of rows: all of them, or those with one uncommon value. A row adds its mass to the cell of
+// every pair of its ids. Cells with a common value follow by inclusion and exclusion: what is not uncommon is
+// common.
 #pragma once
 
 #include <span>
@@ -10,7 +11,8 @@
 
 namespace privmw {
 
-// Masses by id and by pair of ids, for pairs whose first id lies in [first, last). Ids of one attribute form no pair.
+// Masses by id and by pair of ids, for pairs whose first id lies in [first, last). Ids of one attribute form
+// no pair.
 class IdPairSums {
   public:
     IdPairSums(const IdLayout& layout, std::uint32_t first, std::uint32_t last);
@@ -32,7 +34,8 @@ class IdPairSums {
     Mass total_ = 0;
     std::vector<Mass> singles_;
     std::vector<Mass> pairs_;
-    std::vector<std::ptrdiff_t> row_;  // of an id from first_ on: where its pairs lie, less the smallest partner
+    std::vector<std::ptrdiff_t>
+        row_;  // of an id from first_ on: where its pairs lie, less the smallest partner
 };
 
 // An attribute of a marginal as the lists see it.
@@ -44,8 +47,9 @@ struct ListedAxis {
     std::size_t parent_stride = 1;  // in the cells of its parent
 };
 
-// Writes the pair (b, c) within the scope, all values of both, to cells[vb * stride + vc * stride], or adds it if `add`. `b` has
-// the smaller ids. If a parent is given, what the scope leaves of the parent is written instead.
+// Writes the pair (b, c) within the scope, all values of both, to cells[vb * stride + vc * stride], or adds
+// it if `add`. `b` has the smaller ids. If a parent is given, what the scope leaves of the parent is written
+// instead.
 void expand_pair(const IdPairSums& sums, const ListedAxis& b, const ListedAxis& c, bool add, Mass* cells,
                  const Mass* parent = nullptr);
 

@@ -12,7 +12,8 @@ namespace privmw {
 
 namespace {
 
-// Columns gathered once for way `rare` are kept while they fit in here; beyond it they are gathered at every evaluation.
+// Columns gathered once for way `rare` are kept while they fit in here; beyond it they are gathered at every
+// evaluation.
 constexpr std::size_t most_rare_bytes = std::size_t{256} << 20;
 
 // The marginal's cells seen around one axis: before x size x after.
@@ -99,7 +100,8 @@ std::size_t Marginals::bytes() const {
     std::size_t total = plan_.kept_cells * sizeof(Mass);
     for (const auto& [attribute, rare] : rare_rows_) total += rare.bytes();
     total += listed_.size() * sizeof(ListedPair);
-    for (const auto& marginal : plan_.marginals) total += sizeof marginal + marginal.attributes.capacity() * 4;
+    for (const auto& marginal : plan_.marginals)
+        total += sizeof marginal + marginal.attributes.capacity() * 4;
     return total;
 }
 
@@ -108,8 +110,8 @@ Marginals::RareRows Marginals::gather_rare_rows(const Columns& columns, const Pl
     for (std::size_t at : task.marginals)
         for (std::uint32_t attribute : plan_.marginals[at].attributes)
             if (!gathered.columns.contains(attribute))
-                gathered.columns.emplace(attribute, gather(columns.column(attribute), gathered.rows.data(),
-                                                           gathered.rows.size()));
+                gathered.columns.emplace(
+                    attribute, gather(columns.column(attribute), gathered.rows.data(), gathered.rows.size()));
     return gathered;
 }
 
@@ -118,7 +120,8 @@ void Marginals::run_tiles(const Evaluation& evaluation, const PlannedTask& task)
     for (std::size_t at : task.marginals) {
         const PlannedMarginal& marginal = plan_.marginals[at];
         tiled.push_back({{}, marginal.cells, evaluation.target(marginal).first});
-        for (std::uint32_t a : marginal.attributes) tiled.back().columns.push_back(evaluation.columns.column(a));
+        for (std::uint32_t a : marginal.attributes)
+            tiled.back().columns.push_back(evaluation.columns.column(a));
     }
     const std::size_t rows = evaluation.columns.rows();
     const std::size_t first = rows * task.part / task.parts, last = rows * (task.part + 1) / task.parts;
@@ -141,7 +144,8 @@ namespace {
 
 // The cells of the uncommon values stand in `uncommon`; the common one is what they leave of the parent.
 template <bool add>
-void close_axis(const Slabs& shape, std::uint32_t common, const Mass* uncommon, const Mass* parent, Mass* cells) {
+void close_axis(const Slabs& shape, std::uint32_t common, const Mass* uncommon, const Mass* parent,
+                Mass* cells) {
     const std::size_t slab = shape.size * shape.after;
     for (std::size_t i = 0; i < shape.before; ++i, uncommon += slab, cells += slab, parent += shape.after)
         for (std::size_t k = 0; k < shape.after; ++k) {
@@ -181,7 +185,8 @@ void Marginals::run_rare(const Evaluation& evaluation, const PlannedTask& task) 
         const PlannedMarginal& marginal = plan_.marginals[at];
         tiled.push_back({{}, marginal.cells, uncommon.data() + cells});
         cells += marginal.cells;
-        for (std::uint32_t a : marginal.attributes) tiled.back().columns.push_back(rare->columns.at(a).column);
+        for (std::uint32_t a : marginal.attributes)
+            tiled.back().columns.push_back(rare->columns.at(a).column);
     }
     add_tiles(tiled, masses.data(), 0, masses.size());
     for (std::size_t i = 0; i < tiled.size(); ++i) {
@@ -282,7 +287,8 @@ void Marginals::run_lists_of_triples(const Evaluation& evaluation, const Planned
     }
 }
 
-void Marginals::evaluate(const Columns& columns, const Mass* masses, bool add, int threads, Mass* sums) const {
+void Marginals::evaluate(const Columns& columns, const Mass* masses, bool add, int threads,
+                         Mass* sums) const {
     Evaluation evaluation{columns, masses, &columns == &columns_, add, sums, {}, {}};
     evaluation.kept.resize(plan_.kept_cells);
     for (std::size_t stage = 0; stage < plan_.stages.size(); ++stage) {
@@ -340,7 +346,8 @@ void Marginals::add_changes(std::span<const Row> rows, const Mass* changes, int 
     const double share = static_cast<double>(rows.size()) / static_cast<double>(columns_.rows());
     const double planned = plan_.cost_of_cells + share * (plan_.cost - plan_.cost_of_cells);
     // A handful of rows: going through them marginal by marginal costs less than visiting every cell.
-    const double by_tiles = (static_cast<double>(rows.size()) * 2 + 50) * static_cast<double>(plan_.requested);
+    const double by_tiles =
+        (static_cast<double>(rows.size()) * 2 + 50) * static_cast<double>(plan_.requested);
     if (by_tiles < planned)
         add_by_tiles(*taken, changes, threads, sums);
     else

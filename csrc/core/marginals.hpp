@@ -20,7 +20,8 @@ class Marginals {
     // sums: OUT, one per cell. masses: IN, one per row.
     void sum(const Mass* masses, int threads, Mass* sums) const;
 
-    // Adds to sums what `changes` (IN, one per given row) add to the masses of `rows`. Exact: the same bits as a new sum.
+    // Adds to sums what `changes` (IN, one per given row) add to the masses of `rows`. Exact: the same bits
+    // as a new sum.
     void add_changes(std::span<const Row> rows, const Mass* changes, int threads, Mass* sums) const;
 
   private:
