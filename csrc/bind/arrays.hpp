@@ -1,4 +1,5 @@
-// Numpy arrays as the core takes them: exact dtypes, contiguous, no silent cast. Values are checked in privmw/kernels.
+// Numpy arrays as the core takes them: exact dtypes, contiguous, no silent cast. Values are checked in
+// privmw/kernels.
 #pragma once
 
 #include <pybind11/numpy.h>

@@ -3,7 +3,8 @@
 
 namespace privmw {
 
-std::vector<Column> to_columns(const std::vector<py::array>& arrays, const std::vector<std::uint32_t>& sizes) {
+std::vector<Column> to_columns(const std::vector<py::array>& arrays,
+                               const std::vector<std::uint32_t>& sizes) {
     if (arrays.empty() || arrays.size() != sizes.size())
         throw std::invalid_argument("columns and sizes must be lists of one length, at least 1");
     std::vector<Column> columns;
@@ -35,12 +36,13 @@ QueryList to_queries(const py::array& attributes, const py::array& values, const
 
 void bind_columns(py::module_& m) {
     py::class_<BoundColumns>(m, "Columns")
-        .def(py::init([](std::vector<py::array> columns, const std::vector<std::uint32_t>& sizes, int threads) {
-                 auto core = to_columns(columns, sizes);
-                 const auto rows = static_cast<std::size_t>(columns.at(0).size());
-                 py::gil_scoped_release release;
-                 return new BoundColumns{std::move(columns), Columns(std::move(core), rows, threads)};
-             }),
+        .def(py::init(
+                 [](std::vector<py::array> columns, const std::vector<std::uint32_t>& sizes, int threads) {
+                     auto core = to_columns(columns, sizes);
+                     const auto rows = static_cast<std::size_t>(columns.at(0).size());
+                     py::gil_scoped_release release;
+                     return new BoundColumns{std::move(columns), Columns(std::move(core), rows, threads)};
+                 }),
              py::arg("columns"), py::arg("sizes"), py::arg("threads"))
         .def("nbytes", [](const BoundColumns& self) { return self.columns.bytes(); });
 
@@ -85,7 +87,8 @@ void bind_columns(py::module_& m) {
 
     m.def(
         "groups_alike",
-        [](const BoundColumns& columns, const py::array& attributes, const py::array& values, const py::array& starts) {
+        [](const BoundColumns& columns, const py::array& attributes, const py::array& values,
+           const py::array& starts) {
             const QueryList queries = to_queries(attributes, values, starts);
             py::array_t<std::uint32_t> groups(static_cast<py::ssize_t>(columns.columns.rows()));
             auto* data = groups.mutable_data();

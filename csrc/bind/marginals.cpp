@@ -44,7 +44,8 @@ void bind_marginals(py::module_& m) {
             py::arg("masses"), py::arg("out"), py::arg("threads"))
         .def(
             "add_changes",
-            [](const Marginals& self, const py::array& rows, const py::array& changes, py::array sums, int threads) {
+            [](const Marginals& self, const py::array& rows, const py::array& changes, py::array sums,
+               int threads) {
                 const auto in = values_of<Row>(rows, "rows");
                 const auto added = values_of<Mass>(changes, "changes");
                 const auto out = writable_values_of<Mass>(sums, "sums");

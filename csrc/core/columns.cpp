@@ -11,7 +11,8 @@ namespace privmw {
 
 namespace {
 
-// A table of id pairs has count^2 / 2 cells of eight bytes: this many ids keep it near 8 MB, and typical data far below.
+// A table of id pairs has count^2 / 2 cells of eight bytes: this many ids keep it near 8 MB, and typical data
+// far below.
 constexpr std::uint32_t most_ids = 1448;
 constexpr std::uint32_t widest_with_ids = 64;
 
@@ -61,7 +62,8 @@ void Columns::rank_attributes() {
 void Columns::number_ids() {
     std::vector<int> narrow;
     for (std::size_t a = 0; a < columns_.size(); ++a)
-        if (columns_[a].size >= 2 && columns_[a].size <= widest_with_ids) narrow.push_back(static_cast<int>(a));
+        if (columns_[a].size >= 2 && columns_[a].size <= widest_with_ids)
+            narrow.push_back(static_cast<int>(a));
     std::stable_sort(narrow.begin(), narrow.end(),
                      [&](int a, int b) { return columns_[a].size < columns_[b].size; });
     std::uint32_t total = 0;
@@ -122,7 +124,8 @@ const UncommonIds& Columns::uncommon_ids() const {
     built->list_starts.assign(layout_.count() + 1, 0);
     for (std::size_t row = 0; row < rows_; ++row)
         for (const Id* id = built->begin(row); id < built->end(row); ++id) ++built->list_starts[*id + 1];
-    for (std::uint32_t id = 0; id < layout_.count(); ++id) built->list_starts[id + 1] += built->list_starts[id];
+    for (std::uint32_t id = 0; id < layout_.count(); ++id)
+        built->list_starts[id + 1] += built->list_starts[id];
     built->list_rows.resize(built->list_starts.back());
     built->list_places.resize(built->list_starts.back());
     auto next = built->list_starts;

@@ -1,8 +1,8 @@
 // Columns of codes, and their uncommon values: what the sparse ways of evaluating marginals stand on.
 //
-// Each attribute has a commonest value. Attributes are ranked by how many rows differ from it, rarest first. The
-// uncommon values of the smaller attributes are numbered in rank order (`ids`), and a row is then the short ascending
-// list of the ids it has.
+// Each attribute has a commonest value. Attributes are ranked by how many rows differ from it, rarest first.
+// The uncommon values of the smaller attributes are numbered in rank order (`ids`), and a row is then the
+// short ascending list of the ids it has.
 #pragma once
 
 #include <memory>
@@ -17,13 +17,14 @@ using Id = std::uint16_t;
 
 // Every row's uncommon values as ascending ids, row after row; and for every id its rows.
 struct UncommonIds {
-    static constexpr int padding = 3;  // copies of the id `count` behind each row, so that loops may step by four
+    static constexpr int padding =
+        3;  // copies of the id `count` behind each row, so that loops may step by four
 
     std::vector<Id> ids;
     std::vector<std::uint64_t> starts;  // one per row, and the end
 
-    std::vector<std::uint64_t> list_starts;   // one per id, and the end
-    std::vector<Row> list_rows;               // ascending within an id
+    std::vector<std::uint64_t> list_starts;  // one per id, and the end
+    std::vector<Row> list_rows;              // ascending within an id
     std::vector<std::uint16_t> list_places;  // where the id stands among its row's
 
     const Id* begin(std::size_t row) const { return ids.data() + starts[row]; }

@@ -24,65 +24,105 @@ void IdPairSums::clear() {
     std::fill(pairs_.begin(), pairs_.end(), 0);
 }
 
-void IdPairSums::add_row(const Id* begin, const Id* end, Mass mass) {
-    // Four at a time: with the padding, the trip count is a matter of the length alone, which the branch predictor learns from
-    // rows that are sorted.
-    const auto add = [&](Mass* sums, const Id* id) {
+void IdPairSums::add(const IdPairSums& other) {
+    total_ += other.total_;
+    for (std::size_t i = 0; i < singles_.size(); ++i) singles_[i] += other.singles_[i];
+    for (std::size_t i = 0; i < pairs_.size(); ++i) pairs_[i] += other.pairs_[i];
+}
+
+// The loop over rows keeps these in registers.
+class IdPairSums::RowAdder {
+  public:
+    explicit RowAdder(IdPairSums& sums)
+        : singles_(sums.singles_.data()),
+          pairs_(sums.pairs_.data()),
+          row_(sums.row_.data() - sums.first_),
+          first_(sums.first_),
+          last_(sums.last_) {}
+
+    // Ids ascending and padded.
+    void operator()(const Id* begin, const Id* end, Mass mass) const {
+        add(singles_, begin, end, mass);
+        while (begin < end && *begin < first_) ++begin;
+        // A row has one id of an attribute, so whatever follows is of a later attribute.
+        for (; begin + 1 < end && *begin < last_; ++begin) add(pairs_ + row_[*begin], begin + 1, end, mass);
+    }
+
+  private:
+    // Four at a time: with the padding, the trip count is a matter of the length alone, which the branch
+    // predictor learns from rows that are sorted.
+    static void add(Mass* sums, const Id* id, const Id* end, Mass mass) {
         for (; id < end; id += 4) {
             sums[id[0]] += mass;
             sums[id[1]] += mass;
             sums[id[2]] += mass;
             sums[id[3]] += mass;
         }
-    };
-    total_ += mass;
-    add(singles_.data(), begin);
-    while (begin < end && *begin < first_) ++begin;
-    // A row has one id of an attribute, so whatever follows is of a later attribute.
-    for (; begin + 1 < end && *begin < last_; ++begin) add(pairs_.data() + row_[*begin - first_], begin + 1);
+    }
+
+    Mass* singles_;
+    Mass* pairs_;
+    const std::ptrdiff_t* row_;
+    std::uint32_t first_, last_;
+};
+
+void IdPairSums::add_all_rows(const UncommonIds& ids, std::size_t rows, const Mass* masses) {
+    const RowAdder add_row(*this);
+    for (std::size_t row = 0; row < rows; ++row) {
+        add_row(ids.begin(row), ids.end(row), masses[row]);
+        total_ += masses[row];
+    }
+}
+
+void IdPairSums::add_rows_with(std::uint32_t id, const UncommonIds& ids, const Mass* masses) {
+    const RowAdder add_row(*this);
+    for (std::uint64_t i = ids.list_starts[id]; i < ids.list_starts[id + 1]; ++i) {
+        const Row row = ids.list_rows[i];
+        add_row(ids.begin(row) + ids.list_places[i] + 1, ids.end(row), masses[row]);
+        total_ += masses[row];
+    }
 }
 
 namespace {
 
-template <bool add, bool with_seen>
-void expand(const IdPairSums& sums, const ListedAxis& b, const ListedAxis& c, Mass* cells, Mass* seen) {
-    const auto put = [&](std::uint32_t vb, std::uint32_t vc, Mass mass) {
-        Mass& cell = cells[vb * b.stride + vc * c.stride];
-        cell = add ? cell + mass : mass;
-        if constexpr (with_seen) seen[vb * b.parent_stride + vc * c.parent_stride] += mass;
+template <bool add, bool from_parent>
+void expand(const IdPairSums& sums, const ListedAxis& b, const ListedAxis& c, Mass* cells,
+            const Mass* parent) {
+    const auto put = [&](std::size_t at, std::size_t at_parent, Mass mass) {
+        if constexpr (from_parent) mass = parent[at_parent] - mass;
+        cells[at] = add ? cells[at] + mass : mass;
     };
-    Mass column[64] = {};  // masses by value of c, over the uncommon values of b; attributes with ids have at most 64 values
-    Mass uncommon_b = 0;
-    for (std::uint32_t i = 0; i + 1 < b.size; ++i) {
-        const std::uint32_t vb = i + (i >= b.common);
-        const Mass* pair = sums.pair(b.first_id + i) + c.first_id;
-        const Mass single = sums.single(b.first_id + i);
-        Mass uncommon_c = 0;
+    // One row of cells, b fixed: mass(j) for the j-th uncommon value of c and `rest` for the common one.
+    const auto put_row = [&](std::size_t vb, auto&& mass, Mass scope) {
+        std::size_t at = vb * b.stride, at_parent = vb * b.parent_stride;
         for (std::uint32_t j = 0; j + 1 < c.size; ++j) {
-            put(vb, j + (j >= c.common), pair[j]);
-            column[j] += pair[j];
-            uncommon_c += pair[j];
+            if (j == c.common) at += c.stride, at_parent += c.parent_stride;
+            const Mass each = mass(j);
+            put(at, at_parent, each);
+            scope -= each;
+            at += c.stride, at_parent += c.parent_stride;
         }
-        put(vb, c.common, single - uncommon_c);
-        uncommon_b += single;
+        put(vb * b.stride + c.common * c.stride, vb * b.parent_stride + c.common * c.parent_stride, scope);
+    };
+    Mass column[64] =
+        {};  // by value of c, over the uncommon values of b; attributes with ids have at most 64 values
+    Mass rest = sums.total();
+    for (std::uint32_t i = 0; i + 1 < b.size; ++i) {
+        const Mass* const pair = sums.pair(b.first_id + i) + c.first_id;
+        const Mass single = sums.single(b.first_id + i);
+        put_row(i + (i >= b.common), [&](std::uint32_t j) { return column[j] += pair[j], pair[j]; }, single);
+        rest -= single;
     }
-    Mass rest = sums.total() - uncommon_b;  // rows with the common value of b
-    for (std::uint32_t j = 0; j + 1 < c.size; ++j) {
-        const Mass mass = sums.single(c.first_id + j) - column[j];
-        put(b.common, j + (j >= c.common), mass);
-        rest -= mass;
-    }
-    put(b.common, c.common, rest);
+    put_row(b.common, [&](std::uint32_t j) { return sums.single(c.first_id + j) - column[j]; }, rest);
 }
 
 }  // namespace
 
 void expand_pair(const IdPairSums& sums, const ListedAxis& b, const ListedAxis& c, bool add, Mass* cells,
-                 Mass* seen) {
-    if (seen)
-        add ? expand<true, true>(sums, b, c, cells, seen) : expand<false, true>(sums, b, c, cells, seen);
-    else
-        add ? expand<true, false>(sums, b, c, cells, seen) : expand<false, false>(sums, b, c, cells, seen);
+                 const Mass* parent) {
+    const auto chosen = parent ? (add ? expand<true, true> : expand<false, true>)
+                               : (add ? expand<true, false> : expand<false, false>);
+    chosen(sums, b, c, cells, parent);
 }
 
 }  // namespace privmw

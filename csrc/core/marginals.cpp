@@ -12,7 +12,8 @@ namespace privmw {
 
 namespace {
 
-// Columns gathered once for way `rare` are kept while they fit in here; beyond it they are gathered at every evaluation.
+// Columns gathered once for way `rare` are kept while they fit in here; beyond it they are gathered at every
+// evaluation.
 constexpr std::size_t most_rare_bytes = std::size_t{256} << 20;
 
 // The marginal's cells seen around one axis: before x size x after.
@@ -67,6 +68,10 @@ std::size_t Marginals::RareRows::bytes() const {
 Marginals::Marginals(const Columns& columns, const MarginalList& workload, int threads)
     : columns_(columns), plan_(make_plan(columns, workload)) {
     if (plan_.uses_lists) columns_.uncommon_ids();
+    listed_.resize(plan_.uses_lists ? plan_.marginals.size() : 0);
+    for (std::size_t at = 0; at < listed_.size(); ++at)
+        if (plan_.marginals[at].way == Way::lists && plan_.marginals[at].attributes.size() > 1)
+            listed_[at] = listed_pair(plan_.marginals[at]);
     std::map<std::uint32_t, std::vector<const PlannedTask*>> tasks;
     for (const auto& stage : plan_.stages)
         for (const auto& task : stage)
@@ -94,7 +99,9 @@ Marginals::Marginals(const Columns& columns, const MarginalList& workload, int t
 std::size_t Marginals::bytes() const {
     std::size_t total = plan_.kept_cells * sizeof(Mass);
     for (const auto& [attribute, rare] : rare_rows_) total += rare.bytes();
-    for (const auto& marginal : plan_.marginals) total += sizeof marginal + marginal.attributes.capacity() * 4;
+    total += listed_.size() * sizeof(ListedPair);
+    for (const auto& marginal : plan_.marginals)
+        total += sizeof marginal + marginal.attributes.capacity() * 4;
     return total;
 }
 
@@ -103,8 +110,8 @@ Marginals::RareRows Marginals::gather_rare_rows(const Columns& columns, const Pl
     for (std::size_t at : task.marginals)
         for (std::uint32_t attribute : plan_.marginals[at].attributes)
             if (!gathered.columns.contains(attribute))
-                gathered.columns.emplace(attribute, gather(columns.column(attribute), gathered.rows.data(),
-                                                           gathered.rows.size()));
+                gathered.columns.emplace(
+                    attribute, gather(columns.column(attribute), gathered.rows.data(), gathered.rows.size()));
     return gathered;
 }
 
@@ -113,7 +120,8 @@ void Marginals::run_tiles(const Evaluation& evaluation, const PlannedTask& task)
     for (std::size_t at : task.marginals) {
         const PlannedMarginal& marginal = plan_.marginals[at];
         tiled.push_back({{}, marginal.cells, evaluation.target(marginal).first});
-        for (std::uint32_t a : marginal.attributes) tiled.back().columns.push_back(evaluation.columns.column(a));
+        for (std::uint32_t a : marginal.attributes)
+            tiled.back().columns.push_back(evaluation.columns.column(a));
     }
     const std::size_t rows = evaluation.columns.rows();
     const std::size_t first = rows * task.part / task.parts, last = rows * (task.part + 1) / task.parts;
@@ -136,7 +144,8 @@ namespace {
 
 // The cells of the uncommon values stand in `uncommon`; the common one is what they leave of the parent.
 template <bool add>
-void close_axis(const Slabs& shape, std::uint32_t common, const Mass* uncommon, const Mass* parent, Mass* cells) {
+void close_axis(const Slabs& shape, std::uint32_t common, const Mass* uncommon, const Mass* parent,
+                Mass* cells) {
     const std::size_t slab = shape.size * shape.after;
     for (std::size_t i = 0; i < shape.before; ++i, uncommon += slab, cells += slab, parent += shape.after)
         for (std::size_t k = 0; k < shape.after; ++k) {
@@ -176,7 +185,8 @@ void Marginals::run_rare(const Evaluation& evaluation, const PlannedTask& task) 
         const PlannedMarginal& marginal = plan_.marginals[at];
         tiled.push_back({{}, marginal.cells, uncommon.data() + cells});
         cells += marginal.cells;
-        for (std::uint32_t a : marginal.attributes) tiled.back().columns.push_back(rare->columns.at(a).column);
+        for (std::uint32_t a : marginal.attributes)
+            tiled.back().columns.push_back(rare->columns.at(a).column);
     }
     add_tiles(tiled, masses.data(), 0, masses.size());
     for (std::size_t i = 0; i < tiled.size(); ++i) {
@@ -204,30 +214,32 @@ ListedAxis listed_axis(const Columns& columns, const PlannedMarginal& marginal, 
     return listed;
 }
 
-// The axes other than the rarest (or all, for a pair), smaller ids first.
-std::pair<ListedAxis, ListedAxis> listed_pair(const Columns& columns, const PlannedMarginal& marginal) {
-    std::vector<ListedAxis> axes;
-    for (std::size_t i = 0; i < marginal.attributes.size(); ++i)
-        if (marginal.attributes.size() == 2 || static_cast<int>(i) != marginal.axis)
-            axes.push_back(listed_axis(columns, marginal, i));
-    if (axes[0].first_id > axes[1].first_id) std::swap(axes[0], axes[1]);
-    return {axes[0], axes[1]};
-}
-
 }  // namespace
+
+// The axes other than the rarest (or all, for a pair), smaller ids first.
+Marginals::ListedPair Marginals::listed_pair(const PlannedMarginal& marginal) const {
+    ListedPair pair;
+    bool first = true;
+    for (std::size_t i = 0; i < marginal.attributes.size(); ++i) {
+        if (marginal.attributes.size() == 3 && static_cast<int>(i) == marginal.axis) continue;
+        (first ? pair.b : pair.c) = listed_axis(columns_, marginal, i);
+        first = false;
+    }
+    if (pair.b.first_id > pair.c.first_id) std::swap(pair.b, pair.c);
+    pair.rarest_stride = slabs(columns_, marginal).after;
+    return pair;
+}
 
 void Marginals::run_lists_of_pairs(const Evaluation& evaluation, const PlannedTask& task) const {
     const IdLayout& layout = columns_.layout();
     const UncommonIds& ids = evaluation.columns.uncommon_ids();
     IdPairSums sums(layout, layout.first[task.first_second], layout.first[task.last_second]);
-    for (std::size_t r = 0; r < evaluation.columns.rows(); ++r)
-        sums.add_row(ids.begin(r), ids.end(r), evaluation.masses[r]);
+    sums.add_all_rows(ids, evaluation.columns.rows(), evaluation.masses);
     for (std::size_t at : task.marginals) {
         const PlannedMarginal& marginal = plan_.marginals[at];
         const auto [target, add] = evaluation.target(marginal);
         if (marginal.attributes.size() == 2) {
-            const auto [b, c] = listed_pair(columns_, marginal);
-            expand_pair(sums, b, c, add, target, nullptr);
+            expand_pair(sums, listed_[at].b, listed_[at].c, add, target);
             continue;
         }
         const ListedAxis axis = listed_axis(columns_, marginal, 0);
@@ -247,53 +259,36 @@ void Marginals::run_lists_of_triples(const Evaluation& evaluation, const Planned
     const UncommonIds& ids = evaluation.columns.uncommon_ids();
     const std::uint32_t size = columns_.column(task.rarest).size, common = columns_.common(task.rarest);
 
-    struct Triple {
-        ListedAxis b, c;
-        std::size_t stride;  // of the rarest
+    struct Written {
+        const ListedPair* pair;
         Mass* target;
         bool add;
-        std::size_t seen;
     };
-    std::vector<Triple> triples;
-    std::size_t seen_cells = 0;
+    std::vector<Written> written;
     for (std::size_t at : task.marginals) {
-        const PlannedMarginal& marginal = plan_.marginals[at];
-        const auto [b, c] = listed_pair(columns_, marginal);
-        const auto [target, add] = evaluation.target(marginal);
-        triples.push_back({b, c, slabs(columns_, marginal).after, target, add, seen_cells});
-        seen_cells += std::size_t{b.size} * c.size;
+        const auto [target, add] = evaluation.target(plan_.marginals[at]);
+        written.push_back({&listed_[at], target, add});
     }
-    std::vector<Mass> seen(seen_cells);  // over the uncommon values, laid out as the parents
-
     IdPairSums sums(layout, layout.first[task.first_second], layout.first[task.last_second]);
+    IdPairSums uncommon = sums;  // over all uncommon values
     const std::uint32_t first_id = layout.first[layout.position[task.rarest]];
-    for (std::uint32_t value = 0; value < size; ++value) {
-        if (value == common) continue;
+    for (std::uint32_t i = 0; i + 1 < size; ++i) {
         sums.clear();
-        const std::uint32_t id = first_id + value - (value > common);
-        for (std::uint64_t i = ids.list_starts[id]; i < ids.list_starts[id + 1]; ++i) {
-            const Row row = ids.list_rows[i];
-            sums.add_row(ids.begin(row) + ids.list_places[i] + 1, ids.end(row), evaluation.masses[row]);
-        }
-        for (const Triple& triple : triples)
-            expand_pair(sums, triple.b, triple.c, triple.add, triple.target + value * triple.stride,
-                        seen.data() + triple.seen);
+        sums.add_rows_with(first_id + i, ids, evaluation.masses);
+        uncommon.add(sums);
+        const std::size_t value = i + (i >= common);
+        for (const auto& [pair, target, add] : written)
+            expand_pair(sums, pair->b, pair->c, add, target + value * pair->rarest_stride);
     }
-    for (std::size_t i = 0; i < triples.size(); ++i) {
-        const PlannedMarginal& marginal = plan_.marginals[task.marginals[i]];
-        const Slabs shape = slabs(columns_, marginal);
-        const Mass* parent = evaluation.parent(plan_, marginal);
-        const Mass* uncommon = seen.data() + triples[i].seen;
-        for (std::size_t before = 0; before < shape.before; ++before)
-            for (std::size_t after = 0; after < shape.after; ++after) {
-                Mass& cell = triples[i].target[(before * shape.size + common) * shape.after + after];
-                const std::size_t at = before * shape.after + after;
-                cell = (triples[i].add ? cell : 0) + parent[at] - uncommon[at];
-            }
+    for (std::size_t k = 0; k < written.size(); ++k) {
+        const auto& [pair, target, add] = written[k];
+        expand_pair(uncommon, pair->b, pair->c, add, target + common * pair->rarest_stride,
+                    evaluation.parent(plan_, plan_.marginals[task.marginals[k]]));
     }
 }
 
-void Marginals::evaluate(const Columns& columns, const Mass* masses, bool add, int threads, Mass* sums) const {
+void Marginals::evaluate(const Columns& columns, const Mass* masses, bool add, int threads,
+                         Mass* sums) const {
     Evaluation evaluation{columns, masses, &columns == &columns_, add, sums, {}, {}};
     evaluation.kept.resize(plan_.kept_cells);
     for (std::size_t stage = 0; stage < plan_.stages.size(); ++stage) {
@@ -351,7 +346,8 @@ void Marginals::add_changes(std::span<const Row> rows, const Mass* changes, int 
     const double share = static_cast<double>(rows.size()) / static_cast<double>(columns_.rows());
     const double planned = plan_.cost_of_cells + share * (plan_.cost - plan_.cost_of_cells);
     // A handful of rows: going through them marginal by marginal costs less than visiting every cell.
-    const double by_tiles = (static_cast<double>(rows.size()) * 2 + 50) * static_cast<double>(plan_.requested);
+    const double by_tiles =
+        (static_cast<double>(rows.size()) * 2 + 50) * static_cast<double>(plan_.requested);
     if (by_tiles < planned)
         add_by_tiles(*taken, changes, threads, sums);
     else

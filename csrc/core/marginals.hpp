@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "core/lists.hpp"
 #include "core/plan.hpp"
 
 namespace privmw {
@@ -19,7 +20,8 @@ class Marginals {
     // sums: OUT, one per cell. masses: IN, one per row.
     void sum(const Mass* masses, int threads, Mass* sums) const;
 
-    // Adds to sums what `changes` (IN, one per given row) add to the masses of `rows`. Exact: the same bits as a new sum.
+    // Adds to sums what `changes` (IN, one per given row) add to the masses of `rows`. Exact: the same bits
+    // as a new sum.
     void add_changes(std::span<const Row> rows, const Mass* changes, int threads, Mass* sums) const;
 
   private:
@@ -29,8 +31,14 @@ class Marginals {
         std::map<std::uint32_t, OwnedColumn> columns;  // by attribute
         std::size_t bytes() const;
     };
+    // What the lists write of a marginal: the pair beside its rarest attribute, or the pair that it is.
+    struct ListedPair {
+        ListedAxis b, c;
+        std::size_t rarest_stride = 0;
+    };
     struct Evaluation;  // of one call
 
+    ListedPair listed_pair(const PlannedMarginal& marginal) const;
     RareRows gather_rare_rows(const Columns& columns, const PlannedTask& task, RareRows gathered) const;
     void run_tiles(const Evaluation& evaluation, const PlannedTask& task) const;
     void run_rare(const Evaluation& evaluation, const PlannedTask& task) const;
@@ -41,6 +49,7 @@ class Marginals {
 
     const Columns& columns_;
     Plan plan_;
+    std::vector<ListedPair> listed_;               // by planned marginal, where lists are used
     std::map<std::uint32_t, RareRows> rare_rows_;  // by rarest attribute, where they fit
 };
 

@@ -17,8 +17,8 @@ constexpr std::size_t most_marginals_a_task = 16;
 
 // How many pairs of ids the lists would visit, estimated from evenly spaced rows.
 struct PairStatistics {
-    std::vector<double> within_all;             // by position of the pair's first attribute
-    std::vector<std::vector<double>> within;    // [position of the rarest][position of the pair's first]
+    std::vector<double> within_all;           // by position of the pair's first attribute
+    std::vector<std::vector<double>> within;  // [position of the rarest][position of the pair's first]
 };
 
 PairStatistics sample_pairs(const Columns& columns) {
@@ -51,7 +51,8 @@ PairStatistics sample_pairs(const Columns& columns) {
 double pair_cells(const IdLayout& layout, std::size_t first, std::size_t last) {
     double cells = 0;
     for (std::size_t p = first; p < last; ++p)
-        cells += static_cast<double>(layout.first[p + 1] - layout.first[p]) * (layout.count() - layout.first[p + 1] + 1);
+        cells += static_cast<double>(layout.first[p + 1] - layout.first[p]) *
+                 (layout.count() - layout.first[p + 1] + 1);
     return cells;
 }
 
@@ -132,7 +133,8 @@ class Planner {
 
     double sparse_cost(const PlannedMarginal& marginal) const {
         // The lists' passes are paid already once a group has chosen them.
-        return marginal.way == Way::lists ? static_cast<double>(marginal.cells) * list_cell : rare_cost(marginal);
+        return marginal.way == Way::lists ? static_cast<double>(marginal.cells) * list_cell
+                                          : rare_cost(marginal);
     }
 
     double list_cost(std::uint32_t rarest) const {
@@ -141,10 +143,12 @@ class Planner {
         double pairs = 0;
         for (double within : statistics_.within[p]) pairs += within;
         return pairs * list_pair + static_cast<double>(columns_.uncommon_rows(rarest)) * list_row +
-               pair_cells(layout, p + 1, layout.ranked.size()) * list_clear * (columns_.column(rarest).size - 1);
+               pair_cells(layout, p + 1, layout.ranked.size()) * list_clear *
+                   (columns_.column(rarest).size - 1);
     }
 
-    // All three-way marginals with the same rarest attribute share the lists' passes: worth it when they are many.
+    // All three-way marginals with the same rarest attribute share the lists' passes: worth it when they are
+    // many.
     void choose_lists_of_triples() {
         std::map<std::uint32_t, std::vector<std::size_t>> groups;
         for (std::size_t at : by_order_[3])
@@ -175,7 +179,8 @@ class Planner {
                 if (listed(plan_.marginals[at])) plan_.marginals[at].way = Way::lists;
     }
 
-    // Marginals with one parent stand together: either all but hopeless ones lean on it, or it is not worth having.
+    // Marginals with one parent stand together: either all but hopeless ones lean on it, or it is not worth
+    // having.
     void choose_sparse_or_tiles(std::size_t order) {
         std::unordered_map<std::u32string, std::vector<std::size_t>> families;
         std::vector<std::u32string> names;
@@ -233,7 +238,8 @@ class Planner {
                 plan_.cost_of_cells += static_cast<double>(marginal.cells) * list_cell;
                 if (marginal.way == Way::tiles) tiled.push_back(at);
                 if (marginal.way == Way::rare) rare[rarest(marginal)].push_back(at);
-                if (marginal.way == Way::lists) (order == 3 ? triples[rarest(marginal)] : pairs).push_back(at);
+                if (marginal.way == Way::lists)
+                    (order == 3 ? triples[rarest(marginal)] : pairs).push_back(at);
             }
             add_tiles_tasks(order, tiled);
             for (const auto& [attribute, members] : rare) add_rare_tasks(order, attribute, members);
@@ -244,12 +250,14 @@ class Planner {
             }
             // Stage 0: nothing comes before them.
             if (!pairs.empty())
-                add_list_tasks(0, pairs, 0, statistics_.within_all, list_row * static_cast<double>(columns_.rows()));
+                add_list_tasks(0, pairs, 0, statistics_.within_all,
+                               list_row * static_cast<double>(columns_.rows()));
         }
     }
 
     void add_tiles_tasks(std::size_t stage, const std::vector<std::size_t>& members) {
-        // Few marginals of many rows: share the rows instead. Wide marginals would need a copy of their cells each.
+        // Few marginals of many rows: share the rows instead. Wide marginals would need a copy of their cells
+        // each.
         const std::size_t parts =
             members.size() < 32 ? std::clamp<std::size_t>(columns_.rows() >> 18, 1, 16) : 1;
         const std::size_t chunk = members.size() < 32 ? 1 : 8;
@@ -297,7 +305,8 @@ class Planner {
             std::size_t second = width;
             for (std::size_t i = 0; i < marginal.attributes.size(); ++i)
                 if (!triples || static_cast<int>(i) != marginal.axis)
-                    second = std::min(second, static_cast<std::size_t>(layout.position[marginal.attributes[i]]));
+                    second =
+                        std::min(second, static_cast<std::size_t>(layout.position[marginal.attributes[i]]));
             by_second[second].push_back(at);
         }
         // Small enough to share out, large enough to be worth the overhead that each repeats.
@@ -308,7 +317,8 @@ class Planner {
         for (std::size_t p = first; p < width; ++p) {
             task.cost += pairs[p] * list_pair;
             task.marginals.insert(task.marginals.end(), by_second[p].begin(), by_second[p].end());
-            for (std::size_t at : by_second[p]) task.cost += static_cast<double>(plan_.marginals[at].cells) * list_cell;
+            for (std::size_t at : by_second[p])
+                task.cost += static_cast<double>(plan_.marginals[at].cells) * list_cell;
             if (task.cost < share && p + 1 < width) continue;
             task.way = Way::lists;
             task.last_second = static_cast<int>(p + 1);
@@ -329,6 +339,8 @@ class Planner {
 
 }  // namespace
 
-Plan make_plan(const Columns& columns, const MarginalList& workload) { return Planner(columns, workload).run(); }
+Plan make_plan(const Columns& columns, const MarginalList& workload) {
+    return Planner(columns, workload).run();
+}
 
 }  // namespace privmw

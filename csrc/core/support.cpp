@@ -10,8 +10,8 @@ namespace privmw {
 
 namespace {
 
-// Where a code stands in a row packed into 64-bit words. No code crosses a word; earlier attributes take higher bits, so comparing
-// words from the first compares rows attribute by attribute.
+// Where a code stands in a row packed into 64-bit words. No code crosses a word; earlier attributes take
+// higher bits, so comparing words from the first compares rows attribute by attribute.
 struct Place {
     std::size_t word;
     int shift;
@@ -70,7 +70,8 @@ DistinctRows distinct_rows(const std::vector<Column>& columns, std::size_t rows,
                           packed.data() + y.row * words);
     };
 
-    // Buckets by the top bits of a sample's quantiles would do too; sorted runs merged pairwise are simpler and share out well.
+    // Buckets by the top bits of a sample's quantiles would do too; sorted runs merged pairwise are simpler
+    // and share out well.
     std::vector<Keyed> keyed(rows);
     const std::size_t runs = threads > 1 ? std::bit_ceil(static_cast<std::size_t>(threads)) : 1;
     const auto cut = [&](std::size_t run, std::size_t of) { return keyed.begin() + rows * run / of; };

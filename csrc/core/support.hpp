@@ -6,7 +6,7 @@
 namespace privmw {
 
 struct DistinctRows {
-    std::vector<Row> first;             // one row of each kind, the kinds in ascending order of their codes
+    std::vector<Row> first;            // one row of each kind, the kinds in ascending order of their codes
     std::vector<std::int64_t> counts;  // how many rows are of that kind
 };
 
@@ -21,8 +21,8 @@ struct QueryList {
     std::size_t size() const { return starts.size() - 1; }
 };
 
-// groups: OUT, one per row; rows have the same number if and only if every query answers them alike. Numbers are given in the
-// order of each group's first row. Returns how many there are.
+// groups: OUT, one per row; rows have the same number if and only if every query answers them alike. Numbers
+// are given in the order of each group's first row. Returns how many there are.
 std::uint32_t groups_alike(const Columns& columns, const QueryList& queries, std::uint32_t* groups);
 
 }  // namespace privmw

@@ -7,11 +7,12 @@ namespace privmw {
 namespace {
 
 constexpr std::size_t tile = 4096;  // rows: the masses of a tile fill 32 KB
-constexpr std::size_t copies = 4;   // neighbouring rows often share a cell; four copies of it need not wait in line
+constexpr std::size_t copies =
+    4;  // neighbouring rows often share a cell; four copies of it need not wait in line
 constexpr std::size_t most_copied_cells = 2048;
 
-// index[i] = index[i] * size + codes[i], cell numbers in C order. In 16 bits the baseline instruction set multiplies
-// eight at a time.
+// index[i] = index[i] * size + codes[i], cell numbers in C order. In 16 bits the baseline instruction set
+// multiplies eight at a time.
 template <class Index, class Code>
 void append(Index* __restrict index, const Code* __restrict codes, Index size, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i)
@@ -19,8 +20,9 @@ void append(Index* __restrict index, const Code* __restrict codes, Index size, s
 }
 
 // The common case in one pass: three columns of bytes.
-void index_three(std::uint16_t* __restrict index, const std::uint8_t* __restrict a, const std::uint8_t* __restrict b,
-                 const std::uint8_t* __restrict c, std::uint16_t size_b, std::uint16_t size_c, std::size_t count) {
+void index_three(std::uint16_t* __restrict index, const std::uint8_t* __restrict a,
+                 const std::uint8_t* __restrict b, const std::uint8_t* __restrict c, std::uint16_t size_b,
+                 std::uint16_t size_c, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
         const auto ab = static_cast<std::uint16_t>(static_cast<std::uint16_t>(a[i] * size_b) + b[i]);
         index[i] = static_cast<std::uint16_t>(static_cast<std::uint16_t>(ab * size_c) + c[i]);
@@ -31,7 +33,9 @@ template <class Index>
 void index_cells(Index* index, const std::vector<Column>& columns, std::size_t row, std::size_t count) {
     if constexpr (sizeof(Index) == 2) {
         if (columns.size() == 3 && columns[0].width == 1 && columns[1].width == 1 && columns[2].width == 1) {
-            const auto codes = [&](int i) { return static_cast<const std::uint8_t*>(columns[i].codes) + row; };
+            const auto codes = [&](int i) {
+                return static_cast<const std::uint8_t*>(columns[i].codes) + row;
+            };
             index_three(index, codes(0), codes(1), codes(2), static_cast<std::uint16_t>(columns[1].size),
                         static_cast<std::uint16_t>(columns[2].size), count);
             return;
@@ -50,7 +54,8 @@ void scatter(const Index* index, const Mass* masses, std::size_t count, Mass* su
 }
 
 template <class Index>
-void scatter_copies(const Index* index, const Mass* masses, std::size_t count, Mass* sums, std::size_t cells) {
+void scatter_copies(const Index* index, const Mass* masses, std::size_t count, Mass* sums,
+                    std::size_t cells) {
     Mass* const second = sums + cells;
     Mass* const third = second + cells;
     Mass* const fourth = third + cells;
@@ -77,7 +82,8 @@ void add_one_tile(const TiledMarginal& marginal, const Mass* masses, std::size_t
 
 }  // namespace
 
-void add_tiles(std::span<const TiledMarginal> marginals, const Mass* masses, std::size_t first, std::size_t last) {
+void add_tiles(std::span<const TiledMarginal> marginals, const Mass* masses, std::size_t first,
+               std::size_t last) {
     std::vector<std::size_t> copy_starts(marginals.size() + 1);
     for (std::size_t m = 0; m < marginals.size(); ++m) {
         // Copies pay only where there are many more rows than cells to clear and to merge.

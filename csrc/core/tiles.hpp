@@ -1,4 +1,5 @@
-// Dense evaluation: every row's cell is computed and its mass added there, in tiles of rows that stay in cache.
+// Dense evaluation: every row's cell is computed and its mass added there, in tiles of rows that stay in
+// cache.
 #pragma once
 
 #include <span>
@@ -15,6 +16,7 @@ struct TiledMarginal {
 };
 
 // Adds the masses of rows [first, last) to the cells of every marginal.
-void add_tiles(std::span<const TiledMarginal> marginals, const Mass* masses, std::size_t first, std::size_t last);
+void add_tiles(std::span<const TiledMarginal> marginals, const Mass* masses, std::size_t first,
+               std::size_t last);
 
 }  // namespace privmw

@@ -12,17 +12,23 @@ namespace privmw {
 
 namespace {
 
-using Wide = unsigned __int128;  // a block of 2^16 masses may exceed 64 bits before it is known to be in range
+using Wide =
+    unsigned __int128;  // a block of 2^16 masses may exceed 64 bits before it is known to be in range
 
 constexpr double scale = 0x1p60;
 constexpr std::size_t block = std::size_t{1} << 16;
 
 // The default rounding mode: to nearest, ties to even. In range for weights below 8.
-Mass mass_of(double weight) { return std::llrint(weight * scale); }
+Mass mass_of(double weight) {
+    return std::llrint(weight * scale);
+}
 
-double lifted(double weight) { return weight > 0 && weight < lightest_weight ? lightest_weight : weight; }
+double lifted(double weight) {
+    return weight > 0 && weight < lightest_weight ? lightest_weight : weight;
+}
 
-// weight * 2^exponent in two steps, so that the factor itself never overflows. Rounds only where the result is lifted anyway.
+// weight * 2^exponent in two steps, so that the factor itself never overflows. Rounds only where the result
+// is lifted anyway.
 struct PowerOfTwo {
     explicit PowerOfTwo(int exponent)
         : first(std::ldexp(1.0, exponent / 2)), second(std::ldexp(1.0, exponent - exponent / 2)) {}
@@ -49,7 +55,8 @@ Wide total_after(const double* weights, std::size_t rows, int exponent, int thre
     const PowerOfTwo power(exponent);
     return sum_over_blocks<Wide>(rows, threads, [&](std::size_t first, std::size_t last) {
         Wide sum = 0;
-        for (std::size_t r = first; r < last; ++r) sum += static_cast<std::uint64_t>(mass_of(power * weights[r]));
+        for (std::size_t r = first; r < last; ++r)
+            sum += static_cast<std::uint64_t>(mass_of(power * weights[r]));
         return sum;
     });
 }
@@ -59,7 +66,9 @@ int bit_width(Wide value) {
     return high ? 64 + std::bit_width(high) : std::bit_width(static_cast<std::uint64_t>(value));
 }
 
-bool in_range(Mass total) { return total >= least_total && total <= most_total; }
+bool in_range(Mass total) {
+    return total >= least_total && total <= most_total;
+}
 
 }  // namespace
 
@@ -82,8 +91,9 @@ Mass to_masses(const double* weights, std::size_t rows, int threads, Mass* masse
 Mass rescale(double* weights, std::size_t rows, int threads) {
     double heaviest = 0;
     for (std::size_t r = 0; r < rows; ++r) heaviest = std::max(heaviest, weights[r]);
-    // Start with the heaviest row in [1/2, 1). The total is an exact integer, so each shift depends on the weights alone; a second
-    // one is needed only where rows too light to count before make up most of the total.
+    // Start with the heaviest row in [1/2, 1). The total is an exact integer, so each shift depends on the
+    // weights alone; a second one is needed only where rows too light to count before make up most of the
+    // total.
     int exponent = -(std::ilogb(heaviest) + 1);
     Wide total = total_after(weights, rows, exponent, threads);
     do {
@@ -101,17 +111,20 @@ Mass rescale(double* weights, std::size_t rows, int threads) {
     });
 }
 
-Update multiply(double* weights, std::size_t all_rows, std::span<const Row> rows, double factor, Mass total, int threads,
-                Mass* changes) {
-    // A factor below 1.9 keeps every sum below 2^63. For a larger one the matching total tells, half a unit a row included.
+Update multiply(double* weights, std::size_t all_rows, std::span<const Row> rows, double factor, Mass total,
+                int threads, Mass* changes) {
+    // A factor below 1.9 keeps every sum below 2^63. For a larger one the matching total tells, half a unit a
+    // row included.
     bool fits = factor < 1.9;
     if (!fits) {
-        const Mass matching = sum_over_blocks<Mass>(rows.size(), threads, [&](std::size_t first, std::size_t last) {
-            Mass sum = 0;
-            for (std::size_t i = first; i < last; ++i) sum += mass_of(weights[rows[i]]);
-            return sum;
-        });
-        const double bound = (static_cast<double>(matching) + 0.5 * static_cast<double>(rows.size())) * factor;
+        const Mass matching =
+            sum_over_blocks<Mass>(rows.size(), threads, [&](std::size_t first, std::size_t last) {
+                Mass sum = 0;
+                for (std::size_t i = first; i < last; ++i) sum += mass_of(weights[rows[i]]);
+                return sum;
+            });
+        const double bound =
+            (static_cast<double>(matching) + 0.5 * static_cast<double>(rows.size())) * factor;
         fits = static_cast<double>(total) + bound <= static_cast<double>(most_total);
     }
     const Mass gained = sum_over_blocks<Mass>(rows.size(), threads, [&](std::size_t first, std::size_t last) {
