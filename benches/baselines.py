@@ -30,7 +30,9 @@ def cells_of(workload: pm.Workload, chosen: Iterable[int], sums: np.ndarray) -> 
     return [sums[workload.offsets[j] : workload.offsets[j + 1]] for j in chosen]
 
 
-def numpy_sums(columns: Columns, workload: pm.Workload, chosen: Iterable[int], weights: np.ndarray) -> list[np.ndarray]:
+def numpy_sums(
+    columns: Columns, workload: pm.Workload, chosen: Iterable[int], weights: np.ndarray
+) -> list[np.ndarray]:
     sums = []
     for j in chosen:
         places, shape = marginal(workload, j)
@@ -39,7 +41,9 @@ def numpy_sums(columns: Columns, workload: pm.Workload, chosen: Iterable[int], w
     return sums
 
 
-def numpy_indices(columns: Columns, workload: pm.Workload, chosen: Iterable[int]) -> list[tuple[np.ndarray, int]]:
+def numpy_indices(
+    columns: Columns, workload: pm.Workload, chosen: Iterable[int]
+) -> list[tuple[np.ndarray, int]]:
     """Prebuilt: eight bytes for every row and marginal."""
     made = []
     for j in chosen:
@@ -58,7 +62,9 @@ def _scatter(a, b, c, size_b, size_c, masses, sums):  # type: ignore[no-untyped-
         sums[(np.int64(a[r]) * size_b + b[r]) * size_c + c[r]] += masses[r]
 
 
-def numba_sums(columns: Columns, workload: pm.Workload, chosen: Iterable[int], masses: np.ndarray) -> list[np.ndarray]:
+def numba_sums(
+    columns: Columns, workload: pm.Workload, chosen: Iterable[int], masses: np.ndarray
+) -> list[np.ndarray]:
     """Three-way marginals only; int64, so exact."""
     sums = []
     for j in chosen:

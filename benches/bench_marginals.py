@@ -6,7 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from baselines import cells_of, numba_sums, numpy_changes, numpy_indices, numpy_prebuilt_sums, numpy_sums, subset
+from baselines import (
+    cells_of,
+    numba_sums,
+    numpy_changes,
+    numpy_indices,
+    numpy_prebuilt_sums,
+    numpy_sums,
+    subset,
+)
 from race import Case, Line, Ratio, each_line
 from shapes import acs67, acs67_real, dense, sparsity, wide
 
@@ -34,7 +42,11 @@ def real() -> pm.Table:
 
 
 def full_case(
-    table: pm.Table, workload: pm.Workload, numpy_marginals: int, targets: dict[str, float], numba_marginals: int = 0
+    table: pm.Table,
+    workload: pm.Workload,
+    numpy_marginals: int,
+    targets: dict[str, float],
+    numba_marginals: int = 0,
 ) -> Case:
     support = pm.Support.from_table(table)
     columns, masses = support.table.columns, masses_of(support)
@@ -60,7 +72,9 @@ def full_case(
             cells_of(workload, more, one), numba_sums(columns, workload, more, masses), strict=True
         ):
             assert np.array_equal(ours, exact)
-        for ours, near in zip(cells_of(workload, few, one), numpy_sums(columns, workload, few, weights), strict=True):
+        for ours, near in zip(
+            cells_of(workload, few, one), numpy_sums(columns, workload, few, weights), strict=True
+        ):
             np.testing.assert_allclose(ours / 2.0**60, near, rtol=1e-9, atol=1e-15)
 
     return Case(
@@ -77,7 +91,11 @@ def all_three_way(table: Callable[[int], pm.Table]) -> Callable[[bool], Case]:
     def build(smoke: bool) -> Case:
         made = table(3_000 if smoke else 150_000)
         return full_case(
-            made, pm.Workload.all(made.domain, k=3), 8 if smoke else 64, {NUMPY: 150, NUMBA: 30}, 20 if smoke else 512
+            made,
+            pm.Workload.all(made.domain, k=3),
+            8 if smoke else 64,
+            {NUMPY: 150, NUMBA: 30},
+            20 if smoke else 512,
         )
 
     return build
@@ -135,7 +153,8 @@ def change_case(table: Callable[[int], pm.Table]) -> Callable[[bool], Case]:
             "privmw, changed by a query": Line(change("query")),
             "privmw, changed at random": Line(change("random")),
             CHANGE: Line(
-                lambda: numpy_changes(columns, workload, few, changed["query"], weights), len(few) / len(workload)
+                lambda: numpy_changes(columns, workload, few, changed["query"], weights),
+                len(few) / len(workload),
             ),
         }
 
@@ -149,7 +168,9 @@ def change_case(table: Callable[[int], pm.Table]) -> Callable[[bool], Case]:
             updated = marginals.sums(masses)
             marginals.add_changes(changed["query"], gained["query"], updated)
             near = numpy_changes(columns, workload, few, changed["query"], weights)
-            for ours, theirs in zip(cells_of(workload, few, updated - marginals.sums(masses)), near, strict=True):
+            for ours, theirs in zip(
+                cells_of(workload, few, updated - marginals.sums(masses)), near, strict=True
+            ):
                 np.testing.assert_allclose(ours / 2.0**60, theirs, rtol=1e-9, atol=1e-15)
 
         shares = {name: f"{100 * len(rows) / support.size:.1f} %" for name, rows in changed.items()}

@@ -50,17 +50,25 @@ def last_case() -> dict[str, Case]:
 
 @pytest.fixture
 def bench(
-    request: pytest.FixtureRequest, benchmark: BenchmarkFixture, report: Figures, last_case: dict[str, Case], smoke: bool
+    request: pytest.FixtureRequest,
+    benchmark: BenchmarkFixture,
+    report: Figures,
+    last_case: dict[str, Case],
+    smoke: bool,
 ) -> Callable[..., None]:
     """Checks and races a case at its first line; then leaves each line's own times to pytest-benchmark."""
 
-    def run(title: str, line: str, build: Callable[[bool], Case], seconds: float = 6.0, fewest: int = 5) -> None:
+    def run(
+        title: str, line: str, build: Callable[[bool], Case], seconds: float = 6.0, fewest: int = 5
+    ) -> None:
         file = request.path.name
         if title not in last_case:
             last_case.clear()
             case = last_case[title] = build(smoke)
             case.check()
-            add_ratios(report, file, title, case, race(case.lines, 0 if smoke else seconds, 1 if smoke else fewest))
+            add_ratios(
+                report, file, title, case, race(case.lines, 0 if smoke else seconds, 1 if smoke else fewest)
+            )
             report.note(file, case.note)
         case = last_case[title]
         benchmark.group = title
@@ -77,6 +85,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section(f"{file}: ratios of the fastest rounds, run in turn{small}")
         widths = [max(len(row[i]) for row in [HEADER, *rows]) for i in range(len(HEADER))]
         for row in [HEADER, *rows]:
-            terminalreporter.line("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+            terminalreporter.line(
+                "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+            )
         for note in figures.notes.get(file, []):
             terminalreporter.line(f"  {note}")
+    if figures.rows and hasattr(os, "getloadavg"):
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        terminalreporter.line(f"  {cores} cores; load over the last minutes {os.getloadavg()[1]:.1f}")

@@ -53,30 +53,43 @@ class Figures:
             self.notes[file].append(text)
 
 
-def race(lines: dict[str, Line], seconds: float, fewest: int) -> dict[str, np.ndarray]:
-    """Times of a whole run of each line, round by round; the first round warms up and does not count."""
-    times: dict[str, list[float]] = {name: [] for name in lines}
+class Times(NamedTuple):
+    """Seconds of a whole run, round by round: on the wall, and of processors, which other programs do not add to."""
+
+    wall: np.ndarray
+    cpu: np.ndarray
+
+
+def race(lines: dict[str, Line], seconds: float, fewest: int) -> dict[str, Times]:
+    """Runs the lines in turn until the time is up; the first round warms up and does not count."""
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in lines}
     begin = time.perf_counter()
     rounds = -1 if fewest > 1 else 0
     while rounds < fewest or (rounds < 100 and time.perf_counter() - begin < seconds):
         for name, line in lines.items():
-            start = time.perf_counter()
+            cpu, wall = time.process_time(), time.perf_counter()
             line.run()
+            wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
             if rounds >= 0:
-                times[name].append((time.perf_counter() - start) / line.share)
+                times[name].append((wall / line.share, cpu / line.share))
         rounds += 1
-    return {name: np.array(taken) for name, taken in times.items()}
+    return {name: Times(*np.array(taken).T) for name, taken in times.items()}
 
 
-def add_ratios(figures: Figures, file: str, title: str, case: Case, times: dict[str, np.ndarray]) -> None:
+def add_ratios(figures: Figures, file: str, title: str, case: Case, times: dict[str, Times]) -> None:
     for line, against, target in case.ratios:
-        best = times[against].min() / times[line].min()
-        middle = float(np.median(times[against]) / np.median(times[line]))
-        wanted = f">= {target:g}x" if target else ""
-        reached = f"{best:.3g}x (medians {middle:.3g}x)"
-        figures.add(file, title, f"{line} vs {against}", wanted, reached, best >= target if target else None)
+        ours, theirs = times[line], times[against]
+        best = theirs.wall.min() / ours.wall.min()
+        middle = np.median(theirs.wall) / np.median(ours.wall)
+        # Two threads on a busy machine: had both cores been free, no more than this.
+        cpu = theirs.cpu.min() / ours.cpu.min() * (2 if "two threads" in line else 1)
+        reached = f"{best:.3g}x (medians {middle:.3g}x, CPU {cpu:.3g}x)"
+        holds = None if target is None else bool(best >= target)
+        figures.add(file, title, f"{line} vs {against}", f">= {target:g}x" if target else "", reached, holds)
 
 
 def each_line(cases: dict[str, tuple[Any, tuple[str, ...]]]) -> list[Any]:
     """Parameters (case, line), case after case."""
-    return [pytest.param(case, line, id=f"{case}-{line}") for case, (_, lines) in cases.items() for line in lines]
+    return [
+        pytest.param(case, line, id=f"{case}-{line}") for case, (_, lines) in cases.items() for line in lines
+    ]

@@ -74,11 +74,14 @@ class SparseModel:
         # One factor for all, and one of three for each attribute, against it for one attribute in four.
         self.shared = rng.uniform(0.2, 0.6, width).astype(np.float32)
         self.factor = 1 + rng.integers(0, 3, width)
-        self.part = (np.where(rng.random(width) < 0.25, -1, 1) * rng.uniform(0.6, 1.0, width)).astype(np.float32)
+        self.part = (np.where(rng.random(width) < 0.25, -1, 1) * rng.uniform(0.6, 1.0, width)).astype(
+            np.float32
+        )
         pilot = self.latent(np.random.default_rng([seed, 2]), 16 * CHUNK)
         self.thresholds = [np.quantile(next(pilot), 1 - share).astype(np.float32) for share in uncommon]
         self.values = [
-            _value_table(size, share, int(rng.integers(size))) for size, share in zip(sizes, uncommon, strict=True)
+            _value_table(size, share, int(rng.integers(size)))
+            for size, share in zip(sizes, uncommon, strict=True)
         ]
 
     def latent(self, rng: np.random.Generator, rows: int) -> Iterator[np.ndarray]:
@@ -138,7 +141,9 @@ def wide(rows: int = 50_000, width: int = 500) -> pm.Table:
     """Many narrow attributes with a common value each."""
     rng = np.random.default_rng(500)
     sizes = rng.integers(2, 9, width).tolist()
-    return _table(sizes, SparseModel(sizes, rng.uniform(0.02, 0.3, width).tolist(), 3.0, seed=500).columns(rows))
+    return _table(
+        sizes, SparseModel(sizes, rng.uniform(0.02, 0.3, width).tolist(), 3.0, seed=500).columns(rows)
+    )
 
 
 def dense(rows: int = 1_000_000) -> pm.Table:
@@ -179,5 +184,10 @@ def acs67_real() -> pm.Table | str:
 
 
 if __name__ == "__main__":
-    for name, table in {"acs67": acs67(), "acs67_real": acs67_real(), "wide": wide(), "dense": dense()}.items():
+    for name, table in {
+        "acs67": acs67(),
+        "acs67_real": acs67_real(),
+        "wide": wide(),
+        "dense": dense(),
+    }.items():
         print(f"{name}: {table if isinstance(table, str) else sparsity(pm.Support.from_table(table))}")
