@@ -82,8 +82,8 @@ def full_case(
         [Ratio("privmw", against, targets.get(against)) for against in (NUMPY, NUMBA, PREBUILT)]
         + [Ratio("privmw, two threads", "privmw", 1.7)],
         check,
-        f"{len(workload):,} marginals: {sparsity(support)}; plan {marginals.ways()}; numpy timed on {len(few)} and "
-        f"numba on {len(more)} random marginals, scaled",
+        f"{len(workload):,} marginals: {sparsity(support)}; plan {marginals.ways()}; "
+        f"numpy timed on {len(few)} and numba on {len(more)} random marginals, scaled",
     )
 
 
@@ -182,7 +182,8 @@ def change_case(table: Callable[[int], pm.Table]) -> Callable[[bool], Case]:
                 Ratio("privmw, changed by a query", CHANGE),
             ],
             check,
-            f"{len(workload):,} marginals of {support.size:,} rows, changed: {shares}; numpy scaled from {len(few)}",
+            f"{len(workload):,} marginals of {support.size:,} rows, changed: {shares}; "
+            f"numpy timed on {len(few)} random marginals, scaled",
         )
 
     return build

@@ -1,4 +1,4 @@
-"""The smoke option, the fixture that runs one line of a case, and the table of figures at the end of a run."""
+"""The smoke option, the fixture that runs one line of a case, and the tables of figures at the end."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def bench(
         case = last_case[title]
         benchmark.group = title
         benchmark.extra_info["share"] = case.lines[line].share
-        benchmark.pedantic(case.lines[line].run, rounds=1 if smoke else 3, warmup_rounds=0)
+        benchmark.pedantic(case.lines[line].run, rounds=case.rounds[line], warmup_rounds=0)
 
     return run
 
@@ -81,8 +81,8 @@ def bench(
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     figures = config.stash[FIGURES]
     for file, rows in figures.rows.items():
-        small = " (smoke: small sizes, one round, no verdict on targets)" if figures.smoke else ""
-        terminalreporter.section(f"{file}: ratios of the fastest rounds, run in turn{small}")
+        small = " (smoke: small sizes, one round: figures mean nothing)" if figures.smoke else ""
+        terminalreporter.section(f"{file}{small}")
         widths = [max(len(row[i]) for row in [HEADER, *rows]) for i in range(len(HEADER))]
         for row in [HEADER, *rows]:
             terminalreporter.line(

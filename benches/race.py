@@ -1,4 +1,7 @@
-"""Ratios on a machine that others use too: the lines of a case run in turn, round after round, and share the noise."""
+"""Ratios on a machine that others use too: the lines of a case run in turn, round after round, sharing the noise.
+
+The ratio reached is that of the fastest rounds; that of the medians and of processor times stand beside it.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,7 @@ class Case:
     ratios: list[Ratio]
     check: Callable[[], None]
     note: str = ""
+    rounds: dict[str, int] = field(default_factory=dict)  # that pytest-benchmark times each line for
 
 
 @dataclass
@@ -54,7 +58,7 @@ class Figures:
 
 
 class Times(NamedTuple):
-    """Seconds of a whole run, round by round: on the wall, and of processors, which other programs do not add to."""
+    """Seconds of a whole run, round by round: on the wall, and of processors, without those of other programs."""
 
     wall: np.ndarray
     cpu: np.ndarray

@@ -1,8 +1,8 @@
 """The named shapes of the benches: tables as a user would bring them, seeded, and what is known about each.
 
-`acs67` has the sizes and the sparsity of the American Community Survey's person records, of which it holds none;
-`acs67_real` is the records themselves. Generators work in chunks of rows and scale to 10^7 of them; the first rows
-of a longer table are the rows of a shorter one.
+`acs67` has the sizes and the sparsity of the American Community Survey's person records, but none of them;
+`acs67_real` is the records themselves. Generators work in chunks of rows and scale to 10^7 of them; the first
+rows of a longer table are the rows of a shorter one.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ ACS_SIZES = [
 ]
 # How many of a thousand distinct rows differ from the commonest value.
 ACS_UNCOMMON = [
-    845, 225, 109, 618, 68, 28, 54, 202, 118, 92, 155, 427, 799, 541, 214, 218, 72, 305, 196, 242, 37, 147, 497, 405,
-    542, 556, 135, 420, 169, 582, 46, 46, 75, 193, 43, 376, 31, 17, 79, 301, 594, 239, 490, 186, 95, 95, 95, 95, 95,
-    114, 95, 285, 95, 95, 397, 464, 93, 109, 225, 408, 475, 170, 353, 514, 500, 470, 743,
+    845, 225, 109, 618, 68, 28, 54, 202, 118, 92, 155, 427, 799, 541, 214, 218, 72, 305, 196, 242, 37,
+    147, 497, 405, 542, 556, 135, 420, 169, 582, 46, 46, 75, 193, 43, 376, 31, 17, 79, 301, 594, 239,
+    490, 186, 95, 95, 95, 95, 95, 114, 95, 285, 95, 95, 397, 464, 93, 109, 225, 408, 475, 170, 353, 514,
+    500, 470, 743,
 ]
 # fmt: on
 ACS_NOISE = 3.3  # the width of an attribute's own noise against its latent part: sets the spread of rows
@@ -61,10 +62,10 @@ def sparsity(support: pm.Support) -> Sparsity:
 
 
 class SparseModel:
-    """Draws rows in which attribute a has its commonest value but for a given share, and uncommon values come together.
+    """Draws rows whose attributes have their commonest value but for a given share, uncommon values together.
 
-    A row has four latent factors; attribute a is uncommon where its mix of them plus noise of its own passes a
-    threshold, and then takes one of the other values, the first the likeliest.
+    A row has four latent factors; an attribute is uncommon where its mix of them plus noise of its own passes
+    a threshold, and then takes one of the other values, the first the likeliest.
     """
 
     def __init__(self, sizes: list[int], uncommon: list[float], noise: float, seed: int) -> None:
@@ -105,7 +106,7 @@ class SparseModel:
 
 
 def _value_table(size: int, share: float, common: int) -> tuple[np.uint8, np.ndarray]:
-    """The commonest value, and the others over 2^16 steps, each half as likely as the one before if that may be."""
+    """The commonest value, and the others over 2^16 steps, each half as likely as the last if that may be."""
     for ratio in np.linspace(0.5, 1.0, 26):
         chances = ratio ** np.arange(size - 1)
         chances /= chances.sum()
