@@ -72,7 +72,8 @@ def test_cost_grows_linearly_in_rows(benchmark: BenchmarkFixture, report: Figure
             f"acs67, {rows[0]:,} to {rows[-1]:,} rows",
             step,
             "exponent <= 1.1" if step != NUMPY else "",
-            f"exponent {exponent:.2f} (R^2 {fits:.4f}; straight line R^2 {straight:.4f}); dearest row {worst:.2f}x",
+            f"exponent {exponent:.2f} (R^2 {fits:.4f}; straight line R^2 {straight:.4f}), "
+            f"a row costs within {worst:.2f}x",
             exponent <= 1.1 if step != NUMPY else None,
         )
     benchmark.group = "growth"

@@ -1,4 +1,4 @@
-"""Memory of a 5,000,000 x 67 support in a fresh process: steady, and the peak while it is built. Linux only."""
+"""Memory of a 5,000,000 x 67 support in a fresh process: steady, and the peak of building it. Linux only."""
 
 from __future__ import annotations
 

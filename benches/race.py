@@ -1,4 +1,4 @@
-"""Ratios on a machine that others use too: the lines of a case run in turn, round after round, sharing the noise.
+"""Ratios on a machine that others use too: the lines of a case run in turn, and share the noise.
 
 The ratio reached is that of the fastest rounds; that of the medians and of processor times stand beside it.
 """
@@ -58,7 +58,7 @@ class Figures:
 
 
 class Times(NamedTuple):
-    """Seconds of a whole run, round by round: on the wall, and of processors, without those of other programs."""
+    """Seconds of a whole run, round by round: on the wall, and of processors without other programs'."""
 
     wall: np.ndarray
     cpu: np.ndarray
