@@ -107,37 +107,60 @@ std::size_t Marginals::bytes() const {
 
 Marginals::RareRows Marginals::gather_rare_rows(const Columns& columns, const PlannedTask& task,
                                                 RareRows gathered) const {
-    for (std::size_t at : task.marginals)
-        for (std::uint32_t attribute : plan_.marginals[at].attributes)
+    for (const PlannedJoint& joint : task.joints)
+        for (std::uint32_t attribute : joint.attributes)
             if (!gathered.columns.contains(attribute))
-                gathered.columns.emplace(
-                    attribute, gather(columns.column(attribute), gathered.rows.data(), gathered.rows.size()));
+                gathered.columns.emplace(attribute, gather(columns.column(attribute), gathered.rows.data(),
+                                                           gathered.rows.size()));
     return gathered;
 }
 
-void Marginals::run_tiles(const Evaluation& evaluation, const PlannedTask& task) const {
-    std::vector<TiledMarginal> tiled;
-    for (std::size_t at : task.marginals) {
-        const PlannedMarginal& marginal = plan_.marginals[at];
-        tiled.push_back({{}, marginal.cells, evaluation.target(marginal).first});
-        for (std::uint32_t a : marginal.attributes)
-            tiled.back().columns.push_back(evaluation.columns.column(a));
+// The joints of a task over some columns; where(marginal) says where each is to be added.
+template <class Find, class Where>
+std::vector<TiledJoint> Marginals::tiled_joints(const PlannedTask& task, Find&& column, Where&& where) const {
+    std::vector<TiledJoint> joints;
+    for (const PlannedJoint& planned : task.joints) {
+        TiledJoint joint;
+        for (std::uint32_t a : planned.attributes) {
+            joint.columns.push_back(column(a));
+            joint.cells *= joint.columns.back().size;
+        }
+        for (std::size_t at : planned.marginals) {
+            TiledMarginal marginal{std::vector<bool>(planned.attributes.size()), where(at)};
+            for (std::size_t i = 0; i < planned.attributes.size(); ++i)
+                marginal.keeps[i] = std::ranges::binary_search(plan_.marginals[at].attributes, planned.attributes[i]);
+            joint.marginals.push_back(std::move(marginal));
+        }
+        joints.push_back(std::move(joint));
     }
+    return joints;
+}
+
+// Cells set aside for every marginal of a task, one after the other.
+std::vector<Mass> Marginals::scratch_cells(const PlannedTask& task, std::map<std::size_t, std::size_t>& starts) const {
+    std::size_t cells = 0;
+    for (const PlannedJoint& joint : task.joints)
+        for (std::size_t at : joint.marginals) {
+            starts[at] = cells;
+            cells += plan_.marginals[at].cells;
+        }
+    return std::vector<Mass>(cells);
+}
+
+void Marginals::run_tiles(const Evaluation& evaluation, const PlannedTask& task) const {
     const std::size_t rows = evaluation.columns.rows();
     const std::size_t first = rows * task.part / task.parts, last = rows * (task.part + 1) / task.parts;
-    if (task.parts == 1) return add_tiles(tiled, evaluation.masses, first, last);
+    const auto column = [&](std::uint32_t a) { return evaluation.columns.column(a); };
+    const auto target = [&](std::size_t at) { return evaluation.target(plan_.marginals[at]).first; };
+    if (task.parts == 1) return add_tiles(tiled_joints(task, column, target), evaluation.masses, first, last);
     // Other threads add other rows to the same cells.
-    std::vector<std::vector<Mass>> own;
-    for (auto& marginal : tiled) {
-        own.emplace_back(marginal.cells);
-        marginal.sums = own.back().data();
-    }
-    add_tiles(tiled, evaluation.masses, first, last);
+    std::map<std::size_t, std::size_t> starts;
+    std::vector<Mass> own = scratch_cells(task, starts);
+    add_tiles(tiled_joints(task, column, [&](std::size_t at) { return own.data() + starts[at]; }), evaluation.masses,
+              first, last);
     std::lock_guard lock(evaluation.merging);
-    for (std::size_t i = 0; i < tiled.size(); ++i) {
-        Mass* target = evaluation.target(plan_.marginals[task.marginals[i]]).first;
-        for (std::size_t c = 0; c < own[i].size(); ++c) target[c] += own[i][c];
-    }
+    for (const auto& [at, start] : starts)
+        for (std::size_t c = 0; c < plan_.marginals[at].cells; ++c) target(at)[c] += own[start + c];
 }
 
 namespace {
@@ -176,24 +199,17 @@ void Marginals::run_rare(const Evaluation& evaluation, const PlannedTask& task) 
     std::vector<Mass> masses(rare->rows.size());
     for (std::size_t i = 0; i < masses.size(); ++i) masses[i] = evaluation.masses[rare->rows[i]];
 
-    std::size_t cells = 0;
-    for (std::size_t at : task.marginals) cells += plan_.marginals[at].cells;
-    std::vector<Mass> uncommon(cells);
-    std::vector<TiledMarginal> tiled;
-    cells = 0;
-    for (std::size_t at : task.marginals) {
+    std::map<std::size_t, std::size_t> starts;
+    std::vector<Mass> uncommon = scratch_cells(task, starts);
+    const auto joints = tiled_joints(
+        task, [&](std::uint32_t a) { return rare->columns.at(a).column; },
+        [&](std::size_t at) { return uncommon.data() + starts[at]; });
+    add_tiles(joints, masses.data(), 0, masses.size());
+    for (const auto& [at, start] : starts) {
         const PlannedMarginal& marginal = plan_.marginals[at];
-        tiled.push_back({{}, marginal.cells, uncommon.data() + cells});
-        cells += marginal.cells;
-        for (std::uint32_t a : marginal.attributes)
-            tiled.back().columns.push_back(rare->columns.at(a).column);
-    }
-    add_tiles(tiled, masses.data(), 0, masses.size());
-    for (std::size_t i = 0; i < tiled.size(); ++i) {
-        const PlannedMarginal& marginal = plan_.marginals[task.marginals[i]];
         const auto [target, add] = evaluation.target(marginal);
         const auto close = add ? close_axis<true> : close_axis<false>;
-        close(slabs(columns_, marginal), columns_.common(task.rarest), tiled[i].sums,
+        close(slabs(columns_, marginal), columns_.common(task.rarest), uncommon.data() + start,
               evaluation.parent(plan_, marginal), target);
     }
 }
@@ -295,10 +311,11 @@ void Marginals::evaluate(const Columns& columns, const Mass* masses, bool add, i
         const auto& tasks = plan_.stages[stage];
         for (const auto& task : tasks)
             if (task.way == Way::tiles && task.part == 0)
-                for (std::size_t at : task.marginals) {
-                    const auto [target, keeps] = evaluation.target(plan_.marginals[at]);
-                    if (!keeps) std::fill_n(target, plan_.marginals[at].cells, 0);
-                }
+                for (const auto& joint : task.joints)
+                    for (std::size_t at : joint.marginals) {
+                        const auto [target, keeps] = evaluation.target(plan_.marginals[at]);
+                        if (!keeps) std::fill_n(target, plan_.marginals[at].cells, 0);
+                    }
         for_each_task(static_cast<std::int64_t>(tasks.size()), threads, [&](std::int64_t i) {
             const PlannedTask& task = tasks[i];
             if (task.way == Way::tiles)
@@ -324,14 +341,11 @@ void Marginals::add_by_tiles(const Columns& columns, const Mass* masses, int thr
     constexpr std::size_t chunk = 256;
     const auto tasks = static_cast<std::int64_t>((plan_.requested + chunk - 1) / chunk);
     for_each_task(tasks, threads, [&](std::int64_t i) {
-        TiledMarginal tiled;
         for (std::size_t at = i * chunk; at < std::min(plan_.requested, (i + 1) * chunk); ++at) {
             const PlannedMarginal& marginal = plan_.marginals[at];
-            tiled.columns.clear();
-            for (std::uint32_t a : marginal.attributes) tiled.columns.push_back(columns.column(a));
-            tiled.cells = marginal.cells;
-            tiled.sums = sums + marginal.sums;
-            add_tiles({&tiled, 1}, masses, 0, columns.rows());
+            TiledJoint joint{{}, marginal.cells, {{std::vector<bool>(marginal.attributes.size(), true), sums + marginal.sums}}};
+            for (std::uint32_t a : marginal.attributes) joint.columns.push_back(columns.column(a));
+            add_tiles({&joint, 1}, masses, 0, columns.rows());
         }
     });
 }

@@ -38,10 +38,17 @@ struct PlannedMarginal {
     std::ptrdiff_t parent = -1;  // the marginal without it
 };
 
-// Marginals evaluated together by one thread.
+// Marginals that tiles evaluate as one (tiles.hpp).
+struct PlannedJoint {
+    std::vector<std::uint32_t> attributes;  // ascending
+    std::vector<std::size_t> marginals;
+};
+
+// What one thread evaluates at a time.
 struct PlannedTask {
     Way way = Way::tiles;
-    std::vector<std::size_t> marginals;
+    std::vector<PlannedJoint> joints;    // of tiles and of rare
+    std::vector<std::size_t> marginals;  // of lists
     std::uint32_t rarest = 0;  // of rare, and of lists of order 3
     int first_second = 0;      // of lists: positions of the pairs' first attribute
     int last_second = 0;
