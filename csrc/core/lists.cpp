@@ -104,8 +104,8 @@ void expand(const IdPairSums& sums, const ListedAxis& b, const ListedAxis& c, Ma
         }
         put(vb * b.stride + c.common * c.stride, vb * b.parent_stride + c.common * c.parent_stride, scope);
     };
-    Mass column[64] =
-        {};  // by value of c, over the uncommon values of b; attributes with ids have at most 64 values
+    Mass column[64];  // by value of c, over the uncommon values of b; attributes with ids have at most 64
+    std::fill_n(column, c.size, 0);
     Mass rest = sums.total();
     for (std::uint32_t i = 0; i + 1 < b.size; ++i) {
         const Mass* const pair = sums.pair(b.first_id + i) + c.first_id;

@@ -22,6 +22,7 @@ class IdPairSums {
     void add_rows_with(std::uint32_t id, const UncommonIds& ids, const Mass* masses);  // the ids behind it
     void add(const IdPairSums& other);                                                 // of the same range
 
+    std::size_t cells() const { return pairs_.size(); }
     Mass total() const { return total_; }
     Mass single(std::uint32_t id) const { return singles_[id]; }
     // pair(first)[second], for a second id of a later attribute

@@ -16,6 +16,9 @@ namespace {
 // evaluation.
 constexpr std::size_t most_rare_bytes = std::size_t{256} << 20;
 
+// Sums by pairs of ids that one task holds at a time: 4 MB.
+constexpr std::size_t most_pair_cells = std::size_t{1} << 19;
+
 // The marginal's cells seen around one axis: before x size x after.
 struct Slabs {
     std::size_t before = 1, size = 1, after = 1;
@@ -110,8 +113,8 @@ Marginals::RareRows Marginals::gather_rare_rows(const Columns& columns, const Pl
     for (const PlannedJoint& joint : task.joints)
         for (std::uint32_t attribute : joint.attributes)
             if (!gathered.columns.contains(attribute))
-                gathered.columns.emplace(attribute, gather(columns.column(attribute), gathered.rows.data(),
-                                                           gathered.rows.size()));
+                gathered.columns.emplace(
+                    attribute, gather(columns.column(attribute), gathered.rows.data(), gathered.rows.size()));
     return gathered;
 }
 
@@ -128,7 +131,8 @@ std::vector<TiledJoint> Marginals::tiled_joints(const PlannedTask& task, Find&& 
         for (std::size_t at : planned.marginals) {
             TiledMarginal marginal{std::vector<bool>(planned.attributes.size()), where(at)};
             for (std::size_t i = 0; i < planned.attributes.size(); ++i)
-                marginal.keeps[i] = std::ranges::binary_search(plan_.marginals[at].attributes, planned.attributes[i]);
+                marginal.keeps[i] =
+                    std::ranges::binary_search(plan_.marginals[at].attributes, planned.attributes[i]);
             joint.marginals.push_back(std::move(marginal));
         }
         joints.push_back(std::move(joint));
@@ -137,7 +141,8 @@ std::vector<TiledJoint> Marginals::tiled_joints(const PlannedTask& task, Find&& 
 }
 
 // Cells set aside for every marginal of a task, one after the other.
-std::vector<Mass> Marginals::scratch_cells(const PlannedTask& task, std::map<std::size_t, std::size_t>& starts) const {
+std::vector<Mass> Marginals::scratch_cells(const PlannedTask& task,
+                                           std::map<std::size_t, std::size_t>& starts) const {
     std::size_t cells = 0;
     for (const PlannedJoint& joint : task.joints)
         for (std::size_t at : joint.marginals) {
@@ -156,8 +161,8 @@ void Marginals::run_tiles(const Evaluation& evaluation, const PlannedTask& task)
     // Other threads add other rows to the same cells.
     std::map<std::size_t, std::size_t> starts;
     std::vector<Mass> own = scratch_cells(task, starts);
-    add_tiles(tiled_joints(task, column, [&](std::size_t at) { return own.data() + starts[at]; }), evaluation.masses,
-              first, last);
+    add_tiles(tiled_joints(task, column, [&](std::size_t at) { return own.data() + starts[at]; }),
+              evaluation.masses, first, last);
     std::lock_guard lock(evaluation.merging);
     for (const auto& [at, start] : starts)
         for (std::size_t c = 0; c < plan_.marginals[at].cells; ++c) target(at)[c] += own[start + c];
@@ -279,27 +284,35 @@ void Marginals::run_lists_of_triples(const Evaluation& evaluation, const Planned
         const ListedPair* pair;
         Mass* target;
         bool add;
+        const Mass* parent;
     };
     std::vector<Written> written;
     for (std::size_t at : task.marginals) {
         const auto [target, add] = evaluation.target(plan_.marginals[at]);
-        written.push_back({&listed_[at], target, add});
+        written.push_back({&listed_[at], target, add, evaluation.parent(plan_, plan_.marginals[at])});
     }
-    IdPairSums sums(layout, layout.first[task.first_second], layout.first[task.last_second]);
-    IdPairSums uncommon = sums;  // over all uncommon values
+    // The values are taken a few at a time, as many as keep their sums in cache: each marginal is then
+    // written in one go.
+    IdPairSums uncommon(layout, layout.first[task.first_second], layout.first[task.last_second]);
     const std::uint32_t first_id = layout.first[layout.position[task.rarest]];
-    for (std::uint32_t i = 0; i + 1 < size; ++i) {
-        sums.clear();
-        sums.add_rows_with(first_id + i, ids, evaluation.masses);
-        uncommon.add(sums);
-        const std::size_t value = i + (i >= common);
-        for (const auto& [pair, target, add] : written)
-            expand_pair(sums, pair->b, pair->c, add, target + value * pair->rarest_stride);
-    }
-    for (std::size_t k = 0; k < written.size(); ++k) {
-        const auto& [pair, target, add] = written[k];
-        expand_pair(uncommon, pair->b, pair->c, add, target + common * pair->rarest_stride,
-                    evaluation.parent(plan_, plan_.marginals[task.marginals[k]]));
+    std::vector<IdPairSums> some(
+        std::clamp<std::size_t>(most_pair_cells / (uncommon.cells() + 1), 1, size - 1), uncommon);
+    for (std::uint32_t from = 0; from + 1 < size; from += some.size()) {
+        const auto count = std::min<std::uint32_t>(some.size(), size - 1 - from);
+        for (std::uint32_t i = 0; i < count; ++i) {
+            some[i].clear();
+            some[i].add_rows_with(first_id + from + i, ids, evaluation.masses);
+            uncommon.add(some[i]);
+        }
+        const bool last = from + count + 1 == size;
+        for (const auto& [pair, target, add, parent] : written) {
+            for (std::uint32_t i = 0; i < count; ++i) {
+                const std::size_t value = from + i + (from + i >= common);
+                expand_pair(some[i], pair->b, pair->c, add, target + value * pair->rarest_stride);
+            }
+            if (last)
+                expand_pair(uncommon, pair->b, pair->c, add, target + common * pair->rarest_stride, parent);
+        }
     }
 }
 
@@ -343,7 +356,9 @@ void Marginals::add_by_tiles(const Columns& columns, const Mass* masses, int thr
     for_each_task(tasks, threads, [&](std::int64_t i) {
         for (std::size_t at = i * chunk; at < std::min(plan_.requested, (i + 1) * chunk); ++at) {
             const PlannedMarginal& marginal = plan_.marginals[at];
-            TiledJoint joint{{}, marginal.cells, {{std::vector<bool>(marginal.attributes.size(), true), sums + marginal.sums}}};
+            TiledJoint joint{{},
+                             marginal.cells,
+                             {{std::vector<bool>(marginal.attributes.size(), true), sums + marginal.sums}}};
             for (std::uint32_t a : marginal.attributes) joint.columns.push_back(columns.column(a));
             add_tiles({&joint, 1}, masses, 0, columns.rows());
         }

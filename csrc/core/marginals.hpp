@@ -43,7 +43,8 @@ class Marginals {
     RareRows gather_rare_rows(const Columns& columns, const PlannedTask& task, RareRows gathered) const;
     template <class Find, class Where>
     std::vector<TiledJoint> tiled_joints(const PlannedTask& task, Find&& column, Where&& where) const;
-    std::vector<Mass> scratch_cells(const PlannedTask& task, std::map<std::size_t, std::size_t>& starts) const;
+    std::vector<Mass> scratch_cells(const PlannedTask& task,
+                                    std::map<std::size_t, std::size_t>& starts) const;
     void run_tiles(const Evaluation& evaluation, const PlannedTask& task) const;
     void run_rare(const Evaluation& evaluation, const PlannedTask& task) const;
     void run_lists_of_pairs(const Evaluation& evaluation, const PlannedTask& task) const;

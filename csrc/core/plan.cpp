@@ -130,7 +130,7 @@ class Planner {
 
     double rare_cost(const PlannedMarginal& marginal) const {
         return static_cast<double>(columns_.uncommon_rows(rarest(marginal))) *
-                   (marginal.cells > 0x10000           ? wide_tile_row
+                   (marginal.cells > 0x10000          ? wide_tile_row
                     : marginal.attributes.size() <= 2 ? rare_row_of_pair
                                                       : rare_row) +
                static_cast<double>(marginal.cells) * rare_cell;
@@ -260,7 +260,8 @@ class Planner {
         }
     }
 
-    // Puts marginals that share all but one attribute into joints while the rows saved outweigh the cells summed over.
+    // Puts marginals that share all but one attribute into joints while the rows saved outweigh the cells
+    // summed over.
     std::vector<PlannedJoint> join(const std::vector<std::size_t>& members, double rows) const {
         std::unordered_map<std::u32string, std::vector<std::size_t>> sharing;  // by what is shared
         std::vector<const std::u32string*> names;
@@ -288,7 +289,8 @@ class Planner {
                 PlannedJoint joint{plan_.marginals[group[i]].attributes, {group[i]}};
                 double cells = static_cast<double>(plan_.marginals[group[i]].cells);
                 for (++i; i < group.size() && joint.attributes.size() < most_joined_attributes; ++i) {
-                    const double grown = cells * static_cast<double>(plan_.marginals[group[i]].cells) / shared_cells;
+                    const double grown =
+                        cells * static_cast<double>(plan_.marginals[group[i]].cells) / shared_cells;
                     const double saved = tile_row * rows * static_cast<double>(joint.marginals.size());
                     if (grown > most_joined_cells ||
                         grown * joined_cell * static_cast<double>(joint.marginals.size() + 1) > saved)
@@ -312,13 +314,15 @@ class Planner {
 
     void add_tiles_tasks(std::size_t stage, const std::vector<std::size_t>& members) {
         const auto joints = join(members, static_cast<double>(columns_.rows()));
-        // Few joints of many rows: share the rows instead. Wide marginals would need a copy of their cells each.
+        // Few joints of many rows: share the rows instead. Wide marginals would need a copy of their cells
+        // each.
         const bool few = joints.size() < 32;
         const std::size_t parts = few ? std::clamp<std::size_t>(columns_.rows() >> 18, 1, 16) : 1;
         add_tasks_of(stage, joints, few ? 1 : 8, [&](PlannedTask& task) {
             const bool wide = plan_.marginals[task.joints[0].marginals[0]].cells > 0x10000;
             task.parts = wide ? 1 : parts;
-            task.cost = static_cast<double>(task.joints.size() * columns_.rows()) / static_cast<double>(task.parts);
+            task.cost =
+                static_cast<double>(task.joints.size() * columns_.rows()) / static_cast<double>(task.parts);
         });
     }
 
@@ -332,11 +336,13 @@ class Planner {
     }
 
     template <class Finish>
-    void add_tasks_of(std::size_t stage, const std::vector<PlannedJoint>& joints, std::size_t chunk, Finish finish) {
+    void add_tasks_of(std::size_t stage, const std::vector<PlannedJoint>& joints, std::size_t chunk,
+                      Finish finish) {
         for (std::size_t from = 0; from < joints.size(); from += chunk) {
             PlannedTask task;
-            task.joints.assign(joints.begin() + static_cast<std::ptrdiff_t>(from),
-                               joints.begin() + static_cast<std::ptrdiff_t>(std::min(joints.size(), from + chunk)));
+            task.joints.assign(
+                joints.begin() + static_cast<std::ptrdiff_t>(from),
+                joints.begin() + static_cast<std::ptrdiff_t>(std::min(joints.size(), from + chunk)));
             finish(task);
             task.cost *= tile_row;
             for (task.part = 0; task.part < task.parts; ++task.part) plan_.stages[stage].push_back(task);

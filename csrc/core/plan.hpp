@@ -49,8 +49,8 @@ struct PlannedTask {
     Way way = Way::tiles;
     std::vector<PlannedJoint> joints;    // of tiles and of rare
     std::vector<std::size_t> marginals;  // of lists
-    std::uint32_t rarest = 0;  // of rare, and of lists of order 3
-    int first_second = 0;      // of lists: positions of the pairs' first attribute
+    std::uint32_t rarest = 0;            // of rare, and of lists of order 3
+    int first_second = 0;                // of lists: positions of the pairs' first attribute
     int last_second = 0;
     std::size_t part = 0, parts = 1;  // of tiles: which share of the rows
     double cost = 0;
