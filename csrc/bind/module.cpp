@@ -5,7 +5,10 @@
 
 namespace py = pybind11;
 
+void bind_draw(py::module_& m);
+
 PYBIND11_MODULE(_native, m) {
     m.doc() = "Compiled kernels of privmw.";
     m.def("hardware_threads", &privmw::hardware_threads);
+    bind_draw(m);
 }
