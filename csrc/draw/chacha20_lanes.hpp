@@ -27,9 +27,10 @@ inline __attribute__((always_inline)) void run(const std::uint32_t key[8], const
     Vector start[16], x[16];
     for (int i = 0; i < 4; ++i) start[i] = Vector{} + sigma[i];
     for (int i = 0; i < 8; ++i) start[4 + i] = Vector{} + key[i];
-    start[12] = Vector{};
+    Vector counters{};
     for (std::size_t lane = 0; lane < Engine::lanes; ++lane)
-        start[12][lane] = counter + static_cast<std::uint32_t>(lane);
+        counters[lane] = counter + static_cast<std::uint32_t>(lane);
+    start[12] = counters;
     for (int i = 0; i < 3; ++i) start[13 + i] = Vector{} + nonce[i];
     for (int i = 0; i < 16; ++i) x[i] = start[i];
     for (int round = 0; round < 20; round += 2) {

@@ -48,6 +48,18 @@ Approximation approximate_exp(const Natural& numerator, const Natural& denominat
     return {value, error};
 }
 
+// ln 2 = 2 atanh(1/3) = sum of 2 / ((2k+1) 3^(2k+1)). Each term loses less than 4 units of 2^-(bits+64) in
+// its floors and the tail less than 4; fewer than 2^32 terms lose less than 2^35 units, which is below one
+// unit of 2^-bits.
+Natural sum_ln2(std::size_t bits) {
+    Natural power = (Natural::power_of_two(bits + 64) << 1) / Natural(3), sum;
+    for (std::uint64_t odd = 1; !power.is_zero(); odd += 2) {
+        sum = sum + power / Natural(odd);
+        power = power / Natural(9);
+    }
+    return sum >> 64;
+}
+
 }  // namespace
 
 Natural exp_digits(const Natural& numerator, const Natural& denominator, std::size_t bits) {
@@ -63,16 +75,11 @@ Natural exp_digits(const Natural& numerator, const Natural& denominator, std::si
     }
 }
 
-// ln 2 = 2 atanh(1/3) = sum of 2 / ((2k+1) 3^(2k+1)). Each term loses less than 4 units of 2^-(bits+64) in
-// its floors and the tail less than 4; fewer than 2^32 terms lose less than 2^35 units, which is below one
-// unit of 2^-bits.
 Natural ln2_digits(std::size_t bits) {
-    Natural power = (Natural::power_of_two(bits + 64) << 1) / Natural(3), sum;
-    for (std::uint64_t odd = 1; !power.is_zero(); odd += 2) {
-        sum = sum + power / Natural(odd);
-        power = power / Natural(9);
-    }
-    return sum >> 64;
+    constexpr std::size_t kept_bits = 384;
+    static const Natural kept = sum_ln2(kept_bits);
+    // Less than 2 units off at 384 bits is less than 1 unit off, and a floor, at fewer.
+    return bits < kept_bits ? kept >> (kept_bits - bits) : sum_ln2(bits);
 }
 
 Natural halving_distance(const Natural& numerator, const Natural& denominator, unsigned halvings) {

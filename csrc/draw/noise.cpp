@@ -93,15 +93,15 @@ void DiscreteGaussian::draw(const WordSource& words, std::span<std::int64_t> out
 }
 
 Bernoulli::Bernoulli(Natural numerator, Natural denominator)
-    : numerator_(std::move(numerator)), denominator_(std::move(denominator)) {
-    first_ = scaled_ratio(numerator_, denominator_, 64);
-}
+    : numerator_(std::move(numerator)),
+      denominator_(std::move(denominator)),
+      first_(scaled_ratio(numerator_, denominator_, 64).low_word()),
+      certain_(numerator_ == denominator_) {}
 
-// The rule of decay.hpp for a rational p: words against floor(2^(64 t) p). A prefix equal to p itself is
-// tails: U >= p.
-bool Bernoulli::operator()(const WordSource& words) const {
-    Natural drawn(words.next());
-    Natural digits = first_;
+// The rule of decay.hpp for a rational p < 1, after a first word equal to floor(2^64 p): the next words
+// against the next digits. A prefix equal to p itself is tails: U >= p.
+bool Bernoulli::settle(const WordSource& words) const {
+    Natural drawn(first_), digits(first_);
     for (std::size_t count = 1; count <= longest_comparison; ++count) {
         if (drawn != digits) return drawn < digits;
         if (digits * denominator_ == numerator_ << (64 * count)) return false;

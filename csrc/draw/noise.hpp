@@ -43,10 +43,18 @@ class DiscreteGaussian {
 class Bernoulli {
   public:
     Bernoulli(Natural numerator, Natural denominator);
-    bool operator()(const WordSource& words) const;
+    bool operator()(const WordSource& words) const {
+        if (certain_) return true;  // without a word
+        const std::uint64_t word = words.next();
+        return word != first_ ? word < first_ : settle(words);
+    }
 
   private:
-    Natural numerator_, denominator_, first_;  // first_ = floor(2^64 numerator / denominator), up to 2^64
+    bool settle(const WordSource& words) const;
+
+    Natural numerator_, denominator_;
+    std::uint64_t first_;  // floor(2^64 p)
+    bool certain_;         // p = 1
 };
 
 }  // namespace privmw::draw

@@ -57,10 +57,13 @@ class ExponentialRound {
           blocks_((candidates.groups() + block_groups - 1) / block_groups) {
         for (std::size_t group = 0; group < candidates.groups(); ++group) {
             std::array<std::uint32_t, 5>& block = blocks_[group / block_groups];
-            for (unsigned c = 0; c < 5; ++c) {
-                const auto found = static_cast<std::uint32_t>(std::popcount(members(group, c)));
+            std::uint64_t inner = 0;
+            for (unsigned c = 0; c < 5 && inner != candidates.present(group); ++c) {
+                const std::uint64_t outer = reached(group, c);
+                const auto found = static_cast<std::uint32_t>(std::popcount(outer & ~inner));
                 block[c] += found;
                 counts_[c] += found;
+                inner = outer;
             }
         }
     }
@@ -81,11 +84,9 @@ class ExponentialRound {
   private:
     static constexpr std::size_t block_groups = 64;
 
-    std::uint64_t members(std::size_t group, unsigned c) const {
-        const std::uint64_t inner = c == 0 ? 0 : candidates_.within(group, reach_[c - 1]);
-        const std::uint64_t outer =
-            c == 4 ? candidates_.present(group) : candidates_.within(group, reach_[c]);
-        return outer & ~inner;
+    // The candidates of classes 0 to c.
+    std::uint64_t reached(std::size_t group, unsigned c) const {
+        return c == 4 ? candidates_.present(group) : candidates_.within(group, reach_[c]);
     }
 
     // The candidate of class c with `place` others of its class before it.
@@ -93,7 +94,7 @@ class ExponentialRound {
         std::size_t block = 0;
         for (; place >= blocks_[block][c]; ++block) place -= blocks_[block][c];
         for (std::size_t group = block * block_groups;; ++group) {
-            std::uint64_t left = members(group, c);
+            std::uint64_t left = reached(group, c) & ~(c == 0 ? 0 : reached(group, c - 1));
             const auto found = static_cast<std::uint64_t>(std::popcount(left));
             if (place >= found) {
                 place -= found;
