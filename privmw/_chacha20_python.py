@@ -16,9 +16,7 @@ BUFFER_BYTES = 4096
 KEY_BYTES = 32
 SIGMA = np.frombuffer(b"expand 32-byte k", dtype="<u4")
 NO_ENTROPY = "entropy (none) must come from the operating system: {}"
-NOT_COPIED = (
-    "ChaCha20 (keyed by the operating system) must not be copied, pickled or restored: its words would repeat"
-)
+NOT_COPIED = "ChaCha20 (without the extension) must not be copied or pickled"
 
 _forks = 0
 

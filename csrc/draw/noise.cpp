@@ -52,8 +52,7 @@ DiscreteLaplace::DiscreteLaplace(const Natural& scale_numerator, const Natural& 
       strip_(decay_, width_) {}
 
 // Pr[sign, u, v accepted] = 1/(2t) * exp(-u unit) * (1 - exp(-t unit)) exp(-v t unit), proportional to
-// exp(-|x| unit). |x| < 2^62: t <= 2^38, and v < 2^16 because exp(-v t unit), with t unit > 1/8, exceeds
-// 2^-4096.
+// exp(-|x| unit). |x| < 2^51: t <= 2^38, and v < 2^12 because exp(-v t unit) exceeds 2^-512 and t unit > 1/8.
 void DiscreteLaplace::draw(const WordSource& words, std::span<std::int64_t> out) const {
     for (std::int64_t& x : out) {
         for (;;) {
@@ -76,7 +75,7 @@ DiscreteGaussian::DiscreteGaussian(const Natural& sigma2_numerator, const Natura
 // unit = 1 / (2 sigma^2). The strip v is geometric with ratio exp(-t^2 unit), and the coin has exponent
 // (x^2 - t^2 v) unit, which is not negative: |x| >= t v and v^2 >= v. So
 // Pr[sign, u, v accepted] = 1/(2t) * (1 - exp(-t^2 unit)) exp(-t^2 v unit) * exp(-(x^2 - t^2 v) unit),
-// proportional to exp(-x^2 unit). |x| < 2^56 and x^2 < 2^112: t < 2^41, and v < 2^14 because t^2 unit > 1/4.
+// proportional to exp(-x^2 unit). |x| < 2^52 and x^2 < 2^104: t < 2^41, and v < 2^11 because t^2 unit > 1/4.
 void DiscreteGaussian::draw(const WordSource& words, std::span<std::int64_t> out) const {
     for (std::int64_t& x : out) {
         for (;;) {

@@ -16,13 +16,13 @@ struct WordSource {
     std::uint64_t next() const { return next_word(state); }
 };
 
-// A comparison that this many words leave open (probability 2^-4096) means a generator that is stuck.
-inline constexpr std::size_t longest_comparison = 64;
+// A comparison that this many words leave open (probability 2^-512) means a generator that is stuck.
+inline constexpr std::size_t longest_comparison = 8;
 
 class StuckGenerator : public std::runtime_error {
   public:
     StuckGenerator()
-        : std::runtime_error("bit_generator (64 words left one comparison open) must give random words") {}
+        : std::runtime_error("bit_generator (8 words left one comparison open) must give random words") {}
 };
 
 // Uniform on 0 .. bound-1, bound >= 1. A word w falls to floor(w * bound / 2^64); of the 2^64 words, those

@@ -14,14 +14,14 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 WORD_BITS = 64  # the tests read the laws off shorter words, by trying them all
-LONGEST_COMPARISON = 64
+LONGEST_COMPARISON = 8
 
 NextWord: TypeAlias = Callable[[], int]
 
 
 def stuck() -> RuntimeError:
-    """A comparison that 64 words leave open (probability 2^-4096) means a generator that is stuck."""
-    return RuntimeError("bit_generator (64 words left one comparison open) must give random words")
+    """A comparison that 8 words leave open (probability 2^-512) means a generator that is stuck."""
+    return RuntimeError("bit_generator (8 words left one comparison open) must give random words")
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Exact draws in Python integers: the functions of csrc/bind/draw.cpp, for where the extension is absent.
 
 Slow (some ten microseconds a coin, where the extension takes twenty nanoseconds). From the same words both
-give the same results, and the tests hold them to it. Checks first, then draws; it must not know what the draws
+give the same results, and the tests hold them to it. Checks first, then draws; it must not know what they
 protect.
 """
 
