@@ -173,6 +173,30 @@ def test_native_coin_decides_as_the_exact_digits_beside_the_boundary(unit, m, ar
         assert fast.used == slow.used
 
 
+offsets = st.integers(-5000, 5000)
+
+
+@given(
+    sigma2=st.builds(Fraction, st.integers(1, 2**150), st.integers(1, 2**70)).filter(lambda q: q < 2**80),
+    place=st.integers(0, 2**64 - 1),
+    strip=st.integers(1, 5),
+    beside=st.tuples(offsets, offsets),
+)
+@settings(deadline=None, max_examples=300)
+def test_native_noise_decides_as_the_exact_digits_beside_every_boundary(sigma2, place, strip, beside):
+    unit = 1 / (2 * sigma2)
+    width = max(1, math.isqrt(math.floor(sigma2 * 5 / 2)))
+    decay = coins.Decay(unit.numerator, unit.denominator)
+    size = width * (strip - 1) + (place * 2 * width >> 65)
+    boundaries = decay.digits(width**2 * strip, 64), decay.digits(size**2 - width**2 * (strip - 1), 64)
+    script = [place, *(min(max(b + o, 0), 2**64 - 1) for b, o in zip(boundaries, beside, strict=True))]
+    script += ChaCha20(seed=1).random_raw(99).tolist()
+    fast, slow = ScriptedBitGenerator(script), ScriptedWords(script)
+    arguments = sigma2.numerator, sigma2.denominator, 1
+    assert native.discrete_gaussian(fast, *arguments) == draw_python.discrete_gaussian(slow, *arguments)
+    assert fast.used == slow.used
+
+
 CASES = [
     *[
         ("coin_exp", q)
