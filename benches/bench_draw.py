@@ -35,10 +35,10 @@ def bench_bytes(benchmark, source):
 
 
 @pytest.mark.benchmark(group="a million discrete Gaussians of sigma 100")
-@pytest.mark.parametrize("source", ["privmw", "privmw on PCG64", "numpy, rounded", "OpenDP"])
+@pytest.mark.parametrize("source", ["privmw", "privmw on PCG64", "numpy, rounded", "OpenDP, a twentieth"])
 def bench_discrete_gaussian(benchmark, source):
     size = SIZE
-    if source == "OpenDP":
+    if source == "OpenDP, a twentieth":
         size = SIZE // 20
         opendp = pytest.importorskip("opendp.prelude")
         opendp.enable_features("contrib")

@@ -17,6 +17,7 @@ cdef extern from "draw/chacha20.hpp" namespace "privmw::draw" nogil:
 
 cdef extern from "draw/keystream.hpp" namespace "privmw::draw" nogil:
     cppclass Keystream:
+        Keystream()
         uint32_t key[8]
         uint32_t position
         uint32_t half
@@ -44,7 +45,11 @@ cdef class ChaCha20(BitGenerator):
     the operating system gives no entropy. A seeded one repeats itself after a fork, as numpy's generators do.
     """
 
-    cdef Keystream _stream
+    # On the heap: Python's objects are not aligned as its buffer is.
+    cdef Keystream* _stream
+
+    def __cinit__(self, *args, **kwargs):
+        self._stream = new Keystream()
 
     def __init__(self, seed=None):
         if isinstance(seed, bool) or (isinstance(seed, int) and seed < 0):
@@ -54,19 +59,21 @@ cdef class ChaCha20(BitGenerator):
         cdef bytes key
         if seed is None:
             self._seed_seq = None
-            if not keystream_from_os(self._stream):
+            if not keystream_from_os(self._stream[0]):
                 raise RuntimeError(NO_ENTROPY)
         else:
             key = self._seed_seq.generate_state(8, "uint32").astype("<u4").tobytes()
-            keystream_from_key(self._stream, <const uint8_t*>PyBytes_AS_STRING(key))
-        self._bitgen.state = <void*>&self._stream
+            keystream_from_key(self._stream[0], <const uint8_t*>PyBytes_AS_STRING(key))
+        self._bitgen.state = <void*>self._stream
         self._bitgen.next_uint64 = &keystream_next64
         self._bitgen.next_uint32 = &keystream_next32
         self._bitgen.next_double = &keystream_next_double
         self._bitgen.next_raw = &keystream_next64
 
     def __dealloc__(self):
-        keystream_wipe(self._stream)
+        if self._stream is not NULL:
+            keystream_wipe(self._stream[0])
+            del self._stream
 
     @property
     def seeded(self):
@@ -76,7 +83,7 @@ cdef class ChaCha20(BitGenerator):
     def ready(self):
         """Takes the new key that a fork asks for, if any; RuntimeError if the operating system gives no entropy."""
         with self.lock:
-            if not keystream_ready(self._stream):
+            if not keystream_ready(self._stream[0]):
                 raise RuntimeError(NO_ENTROPY)
 
     def bytes(self, Py_ssize_t count):
@@ -95,7 +102,7 @@ cdef class ChaCha20(BitGenerator):
     cdef _fill(self, uint8_t* out, size_t count):
         self.ready()
         with self.lock, nogil:
-            keystream_fill(self._stream, out, count)
+            keystream_fill(self._stream[0], out, count)
 
     @property
     def state(self):

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 def hardware_threads() -> int: ...
+def __getattr__(name: str) -> Any: ...  # the kernels of csrc/core
 
 # csrc/bind/draw.cpp
 def coin_exp(bit_generator: Any, numerator: int, denominator: int, size: int) -> NDArray[np.bool_]: ...

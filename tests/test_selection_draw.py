@@ -132,7 +132,7 @@ def test_law_of_scripted_bits_is_the_closed_form(monkeypatch, name, scores, dept
 
 @pytest.mark.parametrize("law", [permute_and_flip_law, exponential_law])
 def test_neighbours_differ_by_at_most_e_to_the_epsilon(law):
-    # Sensitivity 1: a neighbour moves every score by at most one; the weight per unit of score is epsilon / 2.
+    # Sensitivity 1: a neighbour moves every score by at most one; the weight per unit is epsilon / 2.
     epsilon = 0.8
     worst = 0.0
     for scores in itertools.product(range(3), repeat=3):

@@ -1,17 +1,16 @@
 // Exact draws for Python: integers, dtypes, the generator's lock, the GIL. No arithmetic; the laws are in
 // csrc/draw.
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
-
 #include <string>
 #include <vector>
 
+#include "bind/arrays.hpp"
 #include "draw/decay.hpp"
 #include "draw/noise.hpp"
 #include "draw/selection.hpp"
 
-namespace py = pybind11;
-using namespace privmw::draw;
+namespace privmw {
+
+using namespace draw;
 
 namespace {
 
@@ -202,3 +201,5 @@ void bind_draw(py::module_& m) {
     bind_selection("select_exponential", &selection<&select_exponential>);
     bind_selection("report_noisy_max", &selection<&report_noisy_max>);
 }
+
+}  // namespace privmw

@@ -9,7 +9,9 @@
 
 namespace privmw {
 
-int hardware_threads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+int hardware_threads() {
+    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
 
 void for_each_task(std::int64_t tasks, int threads, const std::function<void(std::int64_t)>& task) {
     const int workers = static_cast<int>(std::min<std::int64_t>(threads, tasks));

@@ -1,4 +1,5 @@
-// Work shared over threads. Results never depend on who did what: tasks write to places of their own or add integers.
+// Work shared over threads. Results never depend on who did what: tasks write to places of their own or add
+// integers.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,60 @@
+#include "core/marginals.hpp"
+
+#include "bind/arrays.hpp"
+
+namespace privmw {
+
+namespace {
+
+std::unique_ptr<Marginals> make_marginals(const BoundColumns& columns, const py::array& attributes,
+                                          const py::array& starts, int threads) {
+    const auto a = values_of<std::int32_t>(attributes, "attributes");
+    const auto s = values_of<std::int64_t>(starts, "starts");
+    const MarginalList workload{{a.begin(), a.end()}, {s.begin(), s.end()}};
+    py::gil_scoped_release release;
+    return std::make_unique<Marginals>(columns.columns, workload, threads);
+}
+
+py::dict count_ways(const Marginals& marginals) {
+    std::size_t counts[3] = {};
+    for (std::size_t at = 0; at < marginals.plan().requested; ++at)
+        ++counts[static_cast<int>(marginals.plan().marginals[at].way)];
+    py::dict ways;
+    ways["tiles"] = counts[0];
+    ways["rare"] = counts[1];
+    ways["lists"] = counts[2];
+    ways["parents"] = marginals.plan().marginals.size() - marginals.plan().requested;
+    return ways;
+}
+
+}  // namespace
+
+void bind_marginals(py::module_& m) {
+    py::class_<Marginals>(m, "Marginals")
+        .def(py::init(&make_marginals), py::arg("columns"), py::arg("attributes"), py::arg("starts"),
+             py::arg("threads"), py::keep_alive<1, 2>())
+        .def(
+            "sums",
+            [](const Marginals& self, const py::array& masses, py::array out, int threads) {
+                const auto in = values_of<Mass>(masses, "masses");
+                const auto sums = writable_values_of<Mass>(out, "out");
+                py::gil_scoped_release release;
+                self.sum(in.data(), threads, sums.data());
+            },
+            py::arg("masses"), py::arg("out"), py::arg("threads"))
+        .def(
+            "add_changes",
+            [](const Marginals& self, const py::array& rows, const py::array& changes, py::array sums,
+               int threads) {
+                const auto in = values_of<Row>(rows, "rows");
+                const auto added = values_of<Mass>(changes, "changes");
+                const auto out = writable_values_of<Mass>(sums, "sums");
+                py::gil_scoped_release release;
+                self.add_changes(in, added.data(), threads, out.data());
+            },
+            py::arg("rows"), py::arg("changes"), py::arg("sums"), py::arg("threads"))
+        .def("ways", &count_ways)
+        .def("nbytes", &Marginals::bytes);
+}
+
+}  // namespace privmw

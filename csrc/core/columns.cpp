@@ -1,0 +1,228 @@
+#include "core/columns.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <numeric>
+
+#include "core/parallel.hpp"
+
+namespace privmw {
+
+namespace {
+
+// A table of id pairs has count^2 / 2 cells of eight bytes: this many ids keep it near 8 MB, and typical data
+// far below.
+constexpr std::uint32_t most_ids = 1448;
+constexpr std::uint32_t widest_with_ids = 64;
+
+std::vector<std::size_t> value_counts(const Column& column, std::size_t rows) {
+    std::vector<std::size_t> counts(column.size);
+    with_codes(column, [&](const auto* codes) {
+        for (std::size_t r = 0; r < rows; ++r) ++counts[codes[r]];
+    });
+    return counts;
+}
+
+}  // namespace
+
+OwnedColumn gather(const Column& column, const Row* rows, std::size_t count) {
+    OwnedColumn taken;
+    taken.storage.resize((count * column.width + 3) / 4);
+    with_codes(column, [&](const auto* codes) {
+        using Code = std::remove_const_t<std::remove_pointer_t<decltype(codes)>>;
+        auto* out = reinterpret_cast<Code*>(taken.storage.data());
+        for (std::size_t i = 0; i < count; ++i) out[i] = codes[rows[i]];
+    });
+    taken.column = {taken.storage.data(), column.width, column.size};
+    return taken;
+}
+
+Columns::Columns(std::vector<Column> columns, std::size_t rows, int threads)
+    : columns_(std::move(columns)), rows_(rows), common_(columns_.size()), uncommon_rows_(columns_.size()) {
+    for_each_task(static_cast<std::int64_t>(columns_.size()), threads, [&](std::int64_t a) {
+        const auto counts = value_counts(columns_[a], rows_);
+        const auto commonest = std::max_element(counts.begin(), counts.end());  // the smallest such code
+        common_[a] = static_cast<std::uint32_t>(commonest - counts.begin());
+        uncommon_rows_[a] = rows_ - *commonest;
+    });
+    rank_attributes();
+    number_ids();
+}
+
+void Columns::rank_attributes() {
+    std::vector<std::size_t> order(columns_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](auto a, auto b) { return uncommon_rows_[a] < uncommon_rows_[b]; });
+    rank_.resize(order.size());
+    for (std::size_t r = 0; r < order.size(); ++r) rank_[order[r]] = static_cast<std::uint32_t>(r);
+}
+
+void Columns::number_ids() {
+    std::vector<int> narrow;
+    for (std::size_t a = 0; a < columns_.size(); ++a)
+        if (columns_[a].size >= 2 && columns_[a].size <= widest_with_ids)
+            narrow.push_back(static_cast<int>(a));
+    std::stable_sort(narrow.begin(), narrow.end(),
+                     [&](int a, int b) { return columns_[a].size < columns_[b].size; });
+    std::uint32_t total = 0;
+    std::size_t kept = 0;
+    while (kept < narrow.size() && total + columns_[narrow[kept]].size - 1 <= most_ids)
+        total += columns_[narrow[kept++]].size - 1;
+    narrow.resize(kept);
+    std::sort(narrow.begin(), narrow.end(), [&](int a, int b) { return rank_[a] < rank_[b]; });
+
+    layout_.position.assign(columns_.size(), -1);
+    layout_.first.assign(1, 0);
+    for (std::size_t p = 0; p < narrow.size(); ++p) {
+        layout_.position[narrow[p]] = static_cast<int>(p);
+        layout_.first.push_back(layout_.first.back() + columns_[narrow[p]].size - 1);
+    }
+    layout_.ranked = std::move(narrow);
+}
+
+const UncommonIds& Columns::uncommon_ids() const {
+    std::lock_guard lock(ids_mutex_);
+    if (ids_) return *ids_;
+    auto built = std::make_unique<UncommonIds>();
+    // Columns are read in blocks of rows that stay in cache; within a block a row's ids come in rank order.
+    constexpr std::size_t block = 1024;
+    std::vector<std::uint32_t> lengths(block);
+    std::vector<Id> scratch(block * layout_.ranked.size());
+    std::size_t total = rows_ * UncommonIds::padding;
+    for (int a : layout_.ranked) total += uncommon_rows_[a];
+    built->ids.reserve(total);
+    built->starts.reserve(rows_ + 1);
+    const std::size_t width = layout_.ranked.size();
+    for (std::size_t row = 0; row < rows_; row += block) {
+        const std::size_t count = std::min(block, rows_ - row);
+        std::fill_n(lengths.begin(), count, 0);
+        for (std::size_t p = 0; p < width; ++p) {
+            const Column& column = columns_[layout_.ranked[p]];
+            const std::uint32_t common = common_[layout_.ranked[p]];
+            const std::uint32_t first = layout_.first[p];
+            with_codes(column, [&](const auto* codes) {
+                for (std::size_t i = 0; i < count; ++i) {
+                    const std::uint32_t value = codes[row + i];
+                    // Always written, kept only if uncommon: no branch to mispredict.
+                    scratch[i * width + std::min<std::size_t>(lengths[i], width - 1)] =
+                        static_cast<Id>(first + value - (value > common));
+                    lengths[i] += value != common;
+                }
+            });
+        }
+        for (std::size_t i = 0; i < count; ++i) {
+            built->starts.push_back(built->ids.size());
+            built->ids.insert(built->ids.end(), scratch.data() + i * width,
+                              scratch.data() + i * width + lengths[i]);
+            built->ids.insert(built->ids.end(), UncommonIds::padding, static_cast<Id>(layout_.count()));
+        }
+    }
+    built->starts.push_back(built->ids.size());
+
+    built->list_starts.assign(layout_.count() + 1, 0);
+    for (std::size_t row = 0; row < rows_; ++row)
+        for (const Id* id = built->begin(row); id < built->end(row); ++id) ++built->list_starts[*id + 1];
+    for (std::uint32_t id = 0; id < layout_.count(); ++id)
+        built->list_starts[id + 1] += built->list_starts[id];
+    built->list_rows.resize(built->list_starts.back());
+    built->list_places.resize(built->list_starts.back());
+    auto next = built->list_starts;
+    for (std::size_t row = 0; row < rows_; ++row)
+        for (const Id* id = built->begin(row); id < built->end(row); ++id) {
+            const std::uint64_t at = next[*id]++;
+            built->list_rows[at] = static_cast<Row>(row);
+            built->list_places[at] = static_cast<std::uint16_t>(id - built->begin(row));
+        }
+    ids_ = std::move(built);
+    return *ids_;
+}
+
+std::unique_ptr<Columns> Columns::take(std::span<const Row> rows) const {
+    std::unique_ptr<Columns> taken(new Columns());
+    taken->rows_ = rows.size();
+    taken->common_ = common_;
+    taken->rank_ = rank_;
+    taken->layout_ = layout_;
+    taken->uncommon_rows_.resize(columns_.size());
+    for (std::size_t a = 0; a < columns_.size(); ++a) {
+        taken->owned_.push_back(gather(columns_[a], rows.data(), rows.size()));
+        taken->columns_.push_back(taken->owned_.back().column);
+        taken->uncommon_rows_[a] = with_codes(taken->columns_[a], [&](const auto* codes) {
+            return rows.size() - std::count(codes, codes + rows.size(), common_[a]);
+        });
+    }
+    return taken;
+}
+
+std::vector<Row> Columns::rows_with_uncommon(std::size_t attribute) const {
+    std::vector<Row> found(uncommon_rows_[attribute] + 1);  // one more: the write that is not kept
+    std::size_t n = 0;
+    with_codes(columns_[attribute], [&](const auto* codes) {
+        const std::uint32_t common = common_[attribute];
+        for (std::size_t r = 0; r < rows_; ++r) {
+            found[n] = static_cast<Row>(r);
+            n += codes[r] != common;
+        }
+    });
+    found.resize(n);
+    return found;
+}
+
+std::size_t Columns::bytes() const {
+    std::size_t total = 0;
+    for (const auto& column : owned_) total += column.storage.size() * 4;
+    std::lock_guard lock(ids_mutex_);
+    if (ids_) total += ids_->bytes();
+    return total;
+}
+
+std::size_t UncommonIds::bytes() const {
+    return ids.size() * sizeof(Id) + starts.size() * 8 + list_starts.size() * 8 +
+           list_rows.size() * (sizeof(Row) + sizeof(std::uint16_t));
+}
+
+void matching_bitmap(const Columns& columns, std::span<const std::uint32_t> attributes,
+                     std::span<const std::uint32_t> values, std::uint64_t* words) {
+    const std::size_t rows = columns.rows();
+    // A block of flags in L1, one byte a row, then eight bytes at a time into bits.
+    constexpr std::size_t block = 4096;
+    alignas(64) std::uint8_t flags[block];
+    for (std::size_t row = 0; row < rows; row += block) {
+        const std::size_t count = std::min(block, rows - row);
+        std::memset(flags, 0, sizeof flags);
+        std::fill_n(flags, count, 1);
+        for (std::size_t i = 0; i < attributes.size(); ++i)
+            with_codes(columns.column(attributes[i]), [&](const auto* codes) {
+                const auto value = static_cast<std::remove_cvref_t<decltype(codes[0])>>(values[i]);
+                for (std::size_t j = 0; j < count; ++j) flags[j] &= codes[row + j] == value;
+            });
+        for (std::size_t w = 0; w < (count + 63) / 64; ++w) {
+            std::uint64_t bits = 0;
+            for (int g = 0; g < 8; ++g) {
+                std::uint64_t eight = 0;
+                for (int k = 0; k < 8; ++k) eight |= std::uint64_t{flags[w * 64 + g * 8 + k]} << (8 * k);
+                // Bytes of 0 or 1: the multiplication moves byte k's bit to bit 56 + k, without carries.
+                bits |= ((eight * 0x0102040810204080ULL) >> 56) << (8 * g);
+            }
+            words[row / 64 + w] = bits;
+        }
+    }
+}
+
+std::vector<Row> matching_rows(const Columns& columns, std::span<const std::uint32_t> attributes,
+                               std::span<const std::uint32_t> values) {
+    std::vector<std::uint64_t> words((columns.rows() + 63) / 64);
+    matching_bitmap(columns, attributes, values, words.data());
+    std::size_t count = 0;
+    for (std::uint64_t word : words) count += std::popcount(word);
+    std::vector<Row> found(count);
+    std::size_t n = 0;
+    for (std::size_t w = 0; w < words.size(); ++w)
+        for (std::uint64_t bits = words[w]; bits; bits &= bits - 1)
+            found[n++] = static_cast<Row>(w * 64 + std::countr_zero(bits));
+    return found;
+}
+
+}  // namespace privmw

@@ -1,0 +1,90 @@
+// Columns of codes, and their uncommon values: what the sparse ways of evaluating marginals stand on.
+//
+// Each attribute has a commonest value. Attributes are ranked by how many rows differ from it, rarest first.
+// The uncommon values of the smaller attributes are numbered in rank order (`ids`), and a row is then the
+// short ascending list of the ids it has.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "core/types.hpp"
+
+namespace privmw {
+
+using Id = std::uint16_t;
+
+// Every row's uncommon values as ascending ids, row after row; and for every id its rows.
+struct UncommonIds {
+    static constexpr int padding =
+        3;  // copies of the id `count` behind each row, so that loops may step by four
+
+    std::vector<Id> ids;
+    std::vector<std::uint64_t> starts;  // one per row, and the end
+
+    std::vector<std::uint64_t> list_starts;  // one per id, and the end
+    std::vector<Row> list_rows;              // ascending within an id
+    std::vector<std::uint16_t> list_places;  // where the id stands among its row's
+
+    const Id* begin(std::size_t row) const { return ids.data() + starts[row]; }
+    const Id* end(std::size_t row) const { return ids.data() + starts[row + 1] - padding; }
+    std::size_t bytes() const;
+};
+
+// Which ids there are. Attributes too wide for tables of id pairs have none.
+struct IdLayout {
+    std::vector<int> ranked;           // attributes with ids, in rank order
+    std::vector<int> position;         // of an attribute in `ranked`; -1: it has no ids
+    std::vector<std::uint32_t> first;  // the first id of ranked[p]; one more entry: their number
+    std::uint32_t count() const { return first.back(); }
+};
+
+class Columns {
+  public:
+    Columns(std::vector<Column> columns, std::size_t rows, int threads);
+
+    std::size_t rows() const { return rows_; }
+    std::size_t attributes() const { return columns_.size(); }
+    const Column& column(std::size_t attribute) const { return columns_[attribute]; }
+    std::uint32_t common(std::size_t attribute) const { return common_[attribute]; }
+    std::size_t uncommon_rows(std::size_t attribute) const { return uncommon_rows_[attribute]; }
+    std::uint32_t rank(std::size_t attribute) const { return rank_[attribute]; }  // 0: fewest uncommon rows
+    const IdLayout& layout() const { return layout_; }
+
+    // Built at the first call; safe from several threads.
+    const UncommonIds& uncommon_ids() const;
+
+    // The given rows alone, with the same common values, ranks and ids. The copy owns its codes.
+    std::unique_ptr<Columns> take(std::span<const Row> rows) const;
+
+    // Ascending rows whose value of `attribute` is not the common one.
+    std::vector<Row> rows_with_uncommon(std::size_t attribute) const;
+
+    std::size_t bytes() const;  // held here, beside the caller's codes
+
+  private:
+    Columns() = default;
+    void rank_attributes();
+    void number_ids();
+
+    std::vector<Column> columns_;
+    std::size_t rows_ = 0;
+    std::vector<std::uint32_t> common_;
+    std::vector<std::size_t> uncommon_rows_;
+    std::vector<std::uint32_t> rank_;
+    IdLayout layout_;
+    std::vector<OwnedColumn> owned_;  // of a taken copy
+    mutable std::mutex ids_mutex_;
+    mutable std::unique_ptr<UncommonIds> ids_;
+};
+
+// Rows where every attribute has the given value, ascending.
+std::vector<Row> matching_rows(const Columns& columns, std::span<const std::uint32_t> attributes,
+                               std::span<const std::uint32_t> values);
+
+// The same as bits: row r is bit r % 64 of word r / 64.
+void matching_bitmap(const Columns& columns, std::span<const std::uint32_t> attributes,
+                     std::span<const std::uint32_t> values, std::uint64_t* words);  // OUT, ceil(rows / 64)
+
+}  // namespace privmw

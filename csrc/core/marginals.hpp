@@ -1,0 +1,56 @@
+// The sums of a workload's cells over weighted rows, and their change when only some rows changed.
+#pragma once
+
+#include <map>
+
+#include "core/lists.hpp"
+#include "core/plan.hpp"
+
+namespace privmw {
+
+class Marginals {
+  public:
+    // Keeps a reference to `columns`.
+    Marginals(const Columns& columns, const MarginalList& workload, int threads);
+
+    std::size_t cells() const { return plan_.cells; }
+    const Plan& plan() const { return plan_; }
+    std::size_t bytes() const;
+
+    // sums: OUT, one per cell. masses: IN, one per row.
+    void sum(const Mass* masses, int threads, Mass* sums) const;
+
+    // Adds to sums what `changes` (IN, one per given row) add to the masses of `rows`. Exact: the same bits
+    // as a new sum.
+    void add_changes(std::span<const Row> rows, const Mass* changes, int threads, Mass* sums) const;
+
+  private:
+    // The uncommon rows of an attribute and the other columns there, for way `rare`.
+    struct RareRows {
+        std::vector<Row> rows;
+        std::map<std::uint32_t, OwnedColumn> columns;  // by attribute
+        std::size_t bytes() const;
+    };
+    // What the lists write of a marginal: the pair beside its rarest attribute, or the pair that it is.
+    struct ListedPair {
+        ListedAxis b, c;
+        std::size_t rarest_stride = 0;
+    };
+    struct Evaluation;  // of one call
+
+    ListedPair listed_pair(const PlannedMarginal& marginal) const;
+    RareRows gather_rare_rows(const Columns& columns, const PlannedTask& task, RareRows gathered) const;
+    void run_tiles(const Evaluation& evaluation, const PlannedTask& task) const;
+    void run_rare(const Evaluation& evaluation, const PlannedTask& task) const;
+    void run_lists_of_pairs(const Evaluation& evaluation, const PlannedTask& task) const;
+    void run_lists_of_triples(const Evaluation& evaluation, const PlannedTask& task) const;
+    void evaluate(const Columns& columns, const Mass* masses, bool add, int threads, Mass* sums) const;
+    void add_by_tiles(const Columns& columns, const Mass* masses, int threads, Mass* sums) const;
+
+    const Columns& columns_;
+    Plan plan_;
+    std::vector<ListedPair> listed_;               // by planned marginal, where lists are used
+    std::map<std::uint32_t, RareRows> rare_rows_;  // by rarest attribute, where they fit
+};
+
+}  // namespace privmw

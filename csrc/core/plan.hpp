@@ -1,0 +1,65 @@
+// Which way each marginal of a workload is evaluated, and what must be known before it.
+//
+//   tiles    all rows, one cell a row: always possible, best where no value is common
+//   rare     only rows whose rarest attribute is uncommon; its common value is what these leave of the
+//   parent, the marginal
+//            without that attribute
+//   lists    all pairs of uncommon values at once (lists.hpp), within all rows for orders 1 and 2, within the
+//   rows of each
+//            uncommon value of the rarest attribute for order 3, whose common value again comes from the
+//            parent
+//
+// Parents that nobody asked for join the plan where they save more than they cost. Costs are rough, in
+// nanoseconds; they decide only how long an evaluation takes, never what comes out.
+#pragma once
+
+#include <span>
+
+#include "core/columns.hpp"
+
+namespace privmw {
+
+// A workload as arrays: marginal j has attributes[starts[j]] to attributes[starts[j + 1] - 1], ascending.
+struct MarginalList {
+    std::vector<std::uint32_t> attributes;
+    std::vector<std::size_t> starts;
+    std::size_t size() const { return starts.size() - 1; }
+};
+
+enum class Way : std::uint8_t { tiles, rare, lists };
+
+struct PlannedMarginal {
+    std::vector<std::uint32_t> attributes;
+    std::size_t cells = 1;
+    std::ptrdiff_t sums = -1;  // where the caller wants it, if he does
+    std::ptrdiff_t kept = -1;  // where it is kept for others, if it is a parent
+    Way way = Way::tiles;
+    int axis = -1;               // of the rarest attribute, for rare and for lists of order 3
+    std::ptrdiff_t parent = -1;  // the marginal without it
+};
+
+// Marginals evaluated together by one thread.
+struct PlannedTask {
+    Way way = Way::tiles;
+    std::vector<std::size_t> marginals;
+    std::uint32_t rarest = 0;  // of rare, and of lists of order 3
+    int first_second = 0;      // of lists: positions of the pairs' first attribute
+    int last_second = 0;
+    std::size_t part = 0, parts = 1;  // of tiles: which share of the rows
+    double cost = 0;
+};
+
+struct Plan {
+    std::vector<PlannedMarginal> marginals;
+    std::vector<std::vector<PlannedTask>> stages;  // a stage needs what earlier ones kept
+    std::size_t requested = 0;                     // marginals of the caller: the first ones
+    std::size_t cells = 0;                         // of the caller
+    std::size_t kept_cells = 0;
+    bool uses_lists = false;
+    double cost = 0;           // of an evaluation of all rows
+    double cost_of_cells = 0;  // the part of it that does not depend on rows
+};
+
+Plan make_plan(const Columns& columns, const MarginalList& workload);
+
+}  // namespace privmw

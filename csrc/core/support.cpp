@@ -1,0 +1,143 @@
+#include "core/support.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "core/parallel.hpp"
+
+namespace privmw {
+
+namespace {
+
+// Where a code stands in a row packed into 64-bit words. No code crosses a word; earlier attributes take
+// higher bits, so comparing words from the first compares rows attribute by attribute.
+struct Place {
+    std::size_t word;
+    int shift;
+};
+
+std::vector<Place> pack_layout(const std::vector<Column>& columns, std::size_t& words) {
+    std::vector<Place> places;
+    words = 1;
+    int free = 64;
+    for (const Column& column : columns) {
+        const int bits = std::bit_width(column.size - 1);  // none for a single value
+        if (bits > free) {
+            ++words;
+            free = 64;
+        }
+        free -= bits;
+        places.push_back({words - 1, free});
+    }
+    return places;
+}
+
+struct Keyed {
+    std::uint64_t key;  // the row's first word
+    Row row;
+};
+
+}  // namespace
+
+DistinctRows distinct_rows(const std::vector<Column>& columns, std::size_t rows, int threads) {
+    std::size_t words = 0;
+    const auto places = pack_layout(columns, words);
+    std::vector<std::uint64_t> packed(rows * words);
+    constexpr std::size_t block = 2048;  // packed rows stay in cache while the columns go by
+    for_each_task(static_cast<std::int64_t>((rows + block - 1) / block), threads, [&](std::int64_t b) {
+        const std::size_t first = static_cast<std::size_t>(b) * block, last = std::min(rows, first + block);
+        for (std::size_t a = 0; a < columns.size(); ++a)
+            with_codes(columns[a], [&](const auto* codes) {
+                std::uint64_t* word = packed.data() + places[a].word;
+                // A shift of 64 only happens where a single value leaves nothing to write.
+                if (columns[a].size == 1) return;
+                for (std::size_t r = first; r < last; ++r)
+                    word[r * words] |= static_cast<std::uint64_t>(codes[r]) << places[a].shift;
+            });
+    });
+
+    const auto less = [&](const Keyed& x, const Keyed& y) {
+        if (x.key != y.key) return x.key < y.key;
+        const std::uint64_t* p = packed.data() + x.row * words;
+        const std::uint64_t* q = packed.data() + y.row * words;
+        for (std::size_t w = 1; w < words; ++w)
+            if (p[w] != q[w]) return p[w] < q[w];
+        return x.row < y.row;  // so that the first row of a kind leads it, however the sort goes
+    };
+    const auto alike = [&](const Keyed& x, const Keyed& y) {
+        return std::equal(packed.data() + x.row * words, packed.data() + (x.row + 1) * words,
+                          packed.data() + y.row * words);
+    };
+
+    // Buckets by the top bits of a sample's quantiles would do too; sorted runs merged pairwise are simpler
+    // and share out well.
+    std::vector<Keyed> keyed(rows);
+    const std::size_t runs = threads > 1 ? std::bit_ceil(static_cast<std::size_t>(threads)) : 1;
+    const auto cut = [&](std::size_t run, std::size_t of) { return keyed.begin() + rows * run / of; };
+    for_each_task(static_cast<std::int64_t>(runs), threads, [&](std::int64_t run) {
+        for (std::size_t r = rows * run / runs; r < rows * (run + 1) / runs; ++r)
+            keyed[r] = {packed[r * words], static_cast<Row>(r)};
+        std::sort(cut(run, runs), cut(run + 1, runs), less);
+    });
+    for (std::size_t width = 1; width < runs; width *= 2)
+        for_each_task(static_cast<std::int64_t>(runs / (2 * width)), threads, [&](std::int64_t i) {
+            const std::size_t at = static_cast<std::size_t>(i) * 2 * width;
+            std::inplace_merge(cut(at, runs), cut(at + width, runs), cut(at + 2 * width, runs), less);
+        });
+
+    DistinctRows distinct;
+    for (std::size_t i = 0; i < rows;) {
+        std::size_t j = i + 1;
+        while (j < rows && keyed[j].key == keyed[i].key && alike(keyed[j], keyed[i])) ++j;
+        distinct.first.push_back(keyed[i].row);
+        distinct.counts.push_back(static_cast<std::int64_t>(j - i));
+        i = j;
+    }
+    return distinct;
+}
+
+std::uint32_t groups_alike(const Columns& columns, const QueryList& queries, std::uint32_t* groups) {
+    const std::size_t rows = columns.rows();
+    std::fill_n(groups, rows, 0);
+    std::vector<std::size_t> sizes{rows};
+    constexpr std::uint32_t none = ~std::uint32_t{0};
+    std::vector<std::uint32_t> moved_to{none};  // by group: where its matching rows went, this query
+    std::vector<std::uint32_t> touched, empty;
+    for (std::size_t i = 0; i < queries.size(); ++i) {
+        const std::size_t begin = queries.starts[i], count = queries.starts[i + 1] - begin;
+        const auto matching = matching_rows(columns, {queries.attributes.data() + begin, count},
+                                            {queries.values.data() + begin, count});
+        // Matching rows leave their group for a new one.
+        for (Row r : matching) {
+            const std::uint32_t group = groups[r];
+            if (moved_to[group] == none) {
+                if (empty.empty()) {
+                    empty.push_back(static_cast<std::uint32_t>(sizes.size()));
+                    sizes.push_back(0);
+                    moved_to.push_back(none);
+                }
+                moved_to[group] = empty.back();
+                empty.pop_back();
+                touched.push_back(group);
+            }
+            --sizes[group];
+            ++sizes[moved_to[group]];
+            groups[r] = moved_to[group];
+        }
+        for (std::uint32_t group : touched) {
+            moved_to[group] = none;
+            if (sizes[group] == 0) empty.push_back(group);
+        }
+        touched.clear();
+    }
+    std::vector<std::uint32_t> number(sizes.size(), none);
+    std::uint32_t found = 0;
+    for (std::size_t r = 0; r < rows; ++r) {
+        if (number[groups[r]] == none) number[groups[r]] = found++;
+        groups[r] = number[groups[r]];
+    }
+    return found;
+}
+
+}  // namespace privmw

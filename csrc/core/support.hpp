@@ -1,0 +1,28 @@
+// Distinct rows with counts, and groups of rows that a list of queries cannot tell apart.
+#pragma once
+
+#include "core/columns.hpp"
+
+namespace privmw {
+
+struct DistinctRows {
+    std::vector<Row> first;            // one row of each kind, the kinds in ascending order of their codes
+    std::vector<std::int64_t> counts;  // how many rows are of that kind
+};
+
+// Rows are compared attribute by attribute in the order of the columns.
+DistinctRows distinct_rows(const std::vector<Column>& columns, std::size_t rows, int threads);
+
+// A list of queries: query i asks attributes[k] == values[k] for k in [starts[i], starts[i + 1]).
+struct QueryList {
+    std::vector<std::uint32_t> attributes;
+    std::vector<std::uint32_t> values;
+    std::vector<std::size_t> starts;
+    std::size_t size() const { return starts.size() - 1; }
+};
+
+// groups: OUT, one per row; rows have the same number if and only if every query answers them alike. Numbers
+// are given in the order of each group's first row. Returns how many there are.
+std::uint32_t groups_alike(const Columns& columns, const QueryList& queries, std::uint32_t* groups);
+
+}  // namespace privmw

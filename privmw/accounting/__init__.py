@@ -1,0 +1,69 @@
+"""Privacy accounting: budgets, events, the ledger, and the conversions between privacy notions.
+
+rounding -> conversion, calibration, events -> composition -> budget -> record, statement -> ledger.
+Nothing here imports anything else of privmw, or sees a private value. Costs are exact rationals; every float
+that leaves is rounded in the safe direction.
+"""
+
+from .budget import Budget, BudgetError
+from .calibration import (
+    epsilon_for_rho_exponential,
+    epsilon_for_rho_permute_and_flip,
+    scale_for_epsilon,
+    sigma_for_rho,
+    square_l2_sensitivity,
+)
+from .composition import Composition, Parallel, Sequential
+from .conversion import (
+    delta_from_rho,
+    epsilon0_advanced,
+    epsilon_advanced,
+    epsilon_from_rho,
+    group_approximate,
+    group_epsilon,
+    group_rho,
+    rho_from_epsilon,
+)
+from .events import (
+    Cost,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    ExponentialMechanism,
+    Neighbors,
+    PermuteAndFlip,
+    RandomizedResponse,
+    ReportNoisyMax,
+)
+from .ledger import Ledger
+
+__all__ = [
+    "Budget",
+    "BudgetError",
+    "Composition",
+    "Cost",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "Event",
+    "ExponentialMechanism",
+    "Ledger",
+    "Neighbors",
+    "Parallel",
+    "PermuteAndFlip",
+    "RandomizedResponse",
+    "ReportNoisyMax",
+    "Sequential",
+    "delta_from_rho",
+    "epsilon0_advanced",
+    "epsilon_advanced",
+    "epsilon_for_rho_exponential",
+    "epsilon_for_rho_permute_and_flip",
+    "epsilon_from_rho",
+    "group_approximate",
+    "group_epsilon",
+    "group_rho",
+    "rho_from_epsilon",
+    "scale_for_epsilon",
+    "sigma_for_rho",
+    "square_l2_sensitivity",
+]

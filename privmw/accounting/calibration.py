@@ -1,0 +1,73 @@
+"""From a share of the budget to the parameter of one mechanism, rounded so that it costs no more.
+
+The float returned here and the event made from it agree exactly: the event's rational cost is at most the
+share, so a budget cut into shares is never exceeded in the last bit.
+"""
+
+import math
+from fractions import Fraction
+
+from .rounding import Real, float_up, positive, sqrt_down, sqrt_up
+
+
+def sigma_for_rho(rho: Real, l2_sensitivity_squared: Real) -> float:
+    """Return the smallest float sigma of a discrete Gaussian whose cost l2^2 / (2 sigma^2) is at most rho.
+
+    >>> sigma_for_rho(0.25, 2)
+    2.0
+    """
+    square = Fraction(positive("l2_sensitivity_squared", l2_sensitivity_squared))
+    return _usable("sigma", sqrt_up(square / (2 * Fraction(positive("rho", rho)))))
+
+
+def scale_for_epsilon(epsilon: Real, l1_sensitivity: Real) -> float:
+    """Return the smallest float scale of a discrete Laplace whose cost l1 / scale is at most epsilon.
+
+    >>> scale_for_epsilon(0.5, 2)
+    4.0
+    """
+    ratio = Fraction(positive("l1_sensitivity", l1_sensitivity)) / Fraction(positive("epsilon", epsilon))
+    return _usable("scale", float_up(ratio))
+
+
+def epsilon_for_rho_permute_and_flip(rho: Real) -> float:
+    """Return the largest float epsilon of permute-and-flip whose cost epsilon^2 / 2 is at most rho.
+
+    >>> epsilon_for_rho_permute_and_flip(0.5)
+    1.0
+    """
+    return _usable("epsilon", sqrt_down(2 * Fraction(positive("rho", rho))))
+
+
+def epsilon_for_rho_exponential(rho: Real) -> float:
+    """Return the largest float epsilon of the exponential mechanism whose cost epsilon^2 / 8 is at most rho.
+
+    >>> epsilon_for_rho_exponential(0.5)
+    2.0
+    """
+    return _usable("epsilon", sqrt_down(8 * Fraction(positive("rho", rho))))
+
+
+def square_l2_sensitivity(l2_sensitivity: Real) -> int | Fraction:
+    """Return the exact square of a sensitivity, reading the float nearest to an integer's root as that root.
+
+    Counts are integers, so the square of an L2 sensitivity is one too, but its root is mostly irrational:
+    math.sqrt(3) lies below the root of 3, and squaring it would understate the cost.
+
+    >>> square_l2_sensitivity(math.sqrt(3)), square_l2_sensitivity(1.5)
+    (3, Fraction(9, 4))
+    """
+    number = positive("l2_sensitivity", l2_sensitivity)
+    square = Fraction(number) ** 2
+    whole = round(square)
+    if isinstance(number, float) and 0 < whole < 2**53 and math.sqrt(whole) == number:
+        return whole
+    return square.numerator if square.denominator == 1 else square
+
+
+def _usable(name: str, value: float) -> float:
+    if value == 0 or math.isinf(value):
+        raise ValueError(
+            f"{name} ({value}) must be positive and finite: the share is outside what a float can hold"
+        )
+    return value

@@ -1,0 +1,160 @@
+"""Events put together: one after another on the same records, or side by side on disjoint ones.
+
+A ledger is itself a sequence; these are for the parts inside it. `Composition` is the running total.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar
+
+from .conversion import advanced_bound, epsilon_bound
+from .events import Cost, Event, Neighbors
+from .rounding import positive_integer
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Sequential(Event):
+    """Events one after another on the same records, count times over: costs add up.
+
+    >>> from privmw.accounting import PermuteAndFlip, DiscreteGaussian
+    >>> Sequential((PermuteAndFlip(1, candidates=9), DiscreteGaussian(1, 1)), count=3).rho
+    3.0
+    """
+
+    events: tuple[Event, ...]
+    count: int = 1
+
+    kind: ClassVar[str] = "sequential"
+
+    def __post_init__(self) -> None:
+        """Refuse what are not events."""
+        self._keep(events=_events(self.events), count=positive_integer("count", self.count))
+
+    @property
+    def cost_of_one(self) -> Cost:
+        """The exact cost of one run of every event."""
+        return _sum(event.cost for event in self.events)
+
+    def parts(self) -> Iterator[Event]:
+        """Yield this event and every event inside it."""
+        yield self
+        for event in self.events:
+            yield from event.parts()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Parallel(Event):
+    """Events side by side, each on its own part of the records: disjoint parts, fixed by a public rule.
+
+    Adding or removing a record touches one part: the cost is the largest. Replacing a record may move it from
+    one part to another, which touches two: the cost is the sum of the two largest. Each event's sensitivity
+    must therefore hold for a record added to, removed from or (under replace-one) replaced within its part; a
+    part's size is not public.
+
+    >>> from privmw.accounting import DiscreteGaussian
+    >>> parts = (DiscreteGaussian(1, 1), DiscreteGaussian(2, 1), DiscreteGaussian(2, 1))
+    >>> Parallel(parts, Neighbors.ADD_REMOVE_ONE).rho, Parallel(parts, Neighbors.REPLACE_ONE).rho
+    (0.5, 0.625)
+    """
+
+    events: tuple[Event, ...]
+    neighbors: Neighbors = Neighbors.REPLACE_ONE
+    count: int = 1
+
+    kind: ClassVar[str] = "parallel"
+
+    def __post_init__(self) -> None:
+        """Refuse what are not events."""
+        if not isinstance(self.neighbors, Neighbors):
+            raise TypeError(f"neighbors ({self.neighbors!r}) must be a Neighbors")
+        self._keep(events=_events(self.events), count=positive_integer("count", self.count))
+
+    @property
+    def cost_of_one(self) -> Cost:
+        """The exact cost of one run of every part."""
+        touched = 2 if self.neighbors is Neighbors.REPLACE_ONE else 1
+        costs = [event.cost for event in self.events]
+        epsilons = [cost.epsilon for cost in costs if cost.epsilon is not None]
+        rho = sum(sorted((cost.rho for cost in costs), reverse=True)[:touched], Fraction(0))
+        if len(epsilons) < len(costs):
+            return Cost(rho, None)
+        return Cost(rho, sum(sorted(epsilons, reverse=True)[:touched], Fraction(0)))
+
+    def parts(self) -> Iterator[Event]:
+        """Yield this event and every event inside it."""
+        yield self
+        for event in self.events:
+            yield from event.parts()
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """The exact total of events run one after another, each perhaps chosen in the light of earlier results.
+
+    >>> from privmw.accounting import PermuteAndFlip
+    >>> Composition.of([PermuteAndFlip(1, candidates=9, count=2)]).rho
+    Fraction(1, 1)
+    """
+
+    rho: Fraction = Fraction(0)
+    epsilon: Fraction | None = Fraction(0)
+    # How many runs there were of each pure epsilon, for advanced composition. Empty once epsilon is None.
+    runs: Mapping[Fraction, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> "Composition":
+        """Return the total of events."""
+        total = cls()
+        for event in events:
+            total = total.plus(event)
+        return total
+
+    def plus(self, event: Event) -> "Composition":
+        """Return the total with one event more."""
+        rho, epsilon = event.cost
+        one = event.cost_of_one.epsilon
+        if self.epsilon is None or epsilon is None or one is None:
+            return Composition(self.rho + rho, None)
+        runs = dict(self.runs)
+        runs[one] = runs.get(one, 0) + event.count
+        return Composition(self.rho + rho, self.epsilon + epsilon, runs)
+
+    def epsilon_advanced(self, delta: float) -> Fraction | None:
+        """Return an upper bound of epsilon at delta from pure costs: plain or advanced, the smaller."""
+        if self.epsilon is None or delta == 0:
+            return self.epsilon
+        advanced = advanced_bound(self.runs, delta)
+        return self.epsilon if advanced is None else min(self.epsilon, advanced)
+
+    def epsilon_at(self, delta: float) -> Fraction | None:
+        """Return the smallest upper bound of epsilon at delta that any notion gives; None without one."""
+        bounds = [] if delta == 0 else [epsilon_bound(self.rho, delta)]
+        pure = self.epsilon_advanced(delta)
+        return min(bounds if pure is None else [*bounds, pure], default=None)
+
+    def for_group(self, size: int) -> "Composition":
+        """Return the total for a group of size records: rho grows with size squared, epsilon with size."""
+        if self.epsilon is None:
+            return Composition(self.rho * size**2, None)
+        return Composition(
+            self.rho * size**2, self.epsilon * size, {e * size: count for e, count in self.runs.items()}
+        )
+
+
+def _events(events: object) -> tuple[Event, ...]:
+    if not isinstance(events, list | tuple) or not all(isinstance(event, Event) for event in events):
+        raise TypeError("events must be a tuple of events")
+    if not events:
+        raise ValueError("events (()) must not be empty")
+    return tuple(events)
+
+
+def _sum(costs: Iterable[Cost]) -> Cost:
+    rho, epsilon = Fraction(0), Fraction(0)
+    pure = True
+    for cost in costs:
+        rho += cost.rho
+        pure = pure and cost.epsilon is not None
+        epsilon += cost.epsilon or 0
+    return Cost(rho, epsilon if pure else None)

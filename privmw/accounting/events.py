@@ -1,0 +1,236 @@
+"""What was done to the private table, and what it cost: one frozen event per mechanism run.
+
+An event states parameters only, never data. Its sensitivities are those under the ledger's neighbours, and
+its `cost` follows from them exactly, as rationals. The floats `rho` and `epsilon` are that cost rounded up.
+"""
+
+import enum
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import ClassVar, NamedTuple
+
+from .rounding import Real, float_up, positive, positive_integer, sqrt_up
+
+
+class Neighbors(enum.Enum):
+    """Which two tables must look alike: one record replaced by any other, or one record added or removed.
+
+    >>> Neighbors("replace-one")
+    <Neighbors.REPLACE_ONE: 'replace-one'>
+    """
+
+    REPLACE_ONE = "replace-one"
+    ADD_REMOVE_ONE = "add-remove-one"
+
+
+class Cost(NamedTuple):
+    """An exact cost: rho of zCDP, and epsilon of pure DP (None where there is no pure guarantee).
+
+    >>> PermuteAndFlip(1, candidates=5).cost
+    Cost(rho=Fraction(1, 2), epsilon=Fraction(1, 1))
+    """
+
+    rho: Fraction
+    epsilon: Fraction | None
+
+
+class Event(ABC):
+    """One kind of mechanism run, count times. Subclasses say what one run costs; the rest follows here.
+
+    >>> isinstance(DiscreteLaplace(2, 1), Event)
+    True
+    """
+
+    __slots__ = ()
+    kind: ClassVar[str]
+    count: int
+
+    @property
+    @abstractmethod
+    def cost_of_one(self) -> Cost:
+        """The exact cost of one run, whatever the count."""
+
+    @property
+    def cost(self) -> Cost:
+        """The exact cost of all count runs: both rho and epsilon add up."""
+        rho, epsilon = self.cost_of_one
+        return Cost(self.count * rho, None if epsilon is None else self.count * epsilon)
+
+    @property
+    def rho(self) -> float:
+        """The zCDP cost of all runs, rounded up."""
+        return float_up(self.cost.rho)
+
+    @property
+    def epsilon(self) -> float:
+        """The pure DP cost of all runs, rounded up; infinity where there is no pure guarantee."""
+        epsilon = self.cost.epsilon
+        return math.inf if epsilon is None else float_up(epsilon)
+
+    def parameters(self) -> dict[str, object]:
+        """Return the arguments that make this event, by name: what repr shows and JSON keeps."""
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]  # every subclass is a dataclass
+        return {name.removesuffix("_of_one"): getattr(self, name) for name in names}
+
+    def parts(self) -> Iterator["Event"]:
+        """Yield this event and every event inside it."""
+        yield self
+
+    def __repr__(self) -> str:
+        """Show the call that makes this event."""
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.parameters().items())})"
+
+    def _keep(self, **values: object) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True, slots=True, repr=False, init=False)
+class _Selection(Event):
+    """One of several candidates chosen, epsilon-DP each time; `epsilon` is what all runs cost together."""
+
+    epsilon_of_one: Real
+    candidates: int
+    count: int
+
+    # rho = epsilon^2 / 2 holds for every pure mechanism (Bun and Steinke 2016).
+    divisor: ClassVar[int] = 2
+
+    def __init__(self, epsilon: Real, candidates: int, count: int = 1) -> None:
+        self._keep(epsilon_of_one=positive("epsilon", epsilon))
+        self._keep(
+            candidates=positive_integer("candidates", candidates), count=positive_integer("count", count)
+        )
+
+    @property
+    def cost_of_one(self) -> Cost:
+        """The exact cost of one run: epsilon^2 over the divisor, and epsilon."""
+        epsilon = Fraction(self.epsilon_of_one)
+        return Cost(epsilon**2 / self.divisor, epsilon)
+
+
+@dataclass(frozen=True, slots=True, repr=False, init=False)
+class PermuteAndFlip(_Selection):
+    """A selection by permute-and-flip (McKenna and Sheldon 2020): rho = epsilon^2 / 2.
+
+    >>> PermuteAndFlip(0.5, candidates=100, count=4).rho, PermuteAndFlip(0.5, candidates=100, count=4).epsilon
+    (0.5, 2.0)
+    """
+
+    kind: ClassVar[str] = "permute-and-flip"
+
+
+@dataclass(frozen=True, slots=True, repr=False, init=False)
+class ReportNoisyMax(_Selection):
+    """A selection by the largest score after exponential noise, in law permute-and-flip: epsilon^2 / 2.
+
+    >>> ReportNoisyMax(1, candidates=100).rho
+    0.5
+    """
+
+    kind: ClassVar[str] = "report-noisy-max"
+
+
+@dataclass(frozen=True, slots=True, repr=False, init=False)
+class ExponentialMechanism(_Selection):
+    """A selection with P(i) ~ exp(epsilon score_i / (2 sensitivity)): rho = epsilon^2 / 8.
+
+    Its privacy loss lies in a range of width epsilon, not 2 epsilon (bounded range; Cesar and Rogers 2021).
+
+    >>> ExponentialMechanism(1, candidates=100).rho
+    0.125
+    """
+
+    kind: ClassVar[str] = "exponential-mechanism"
+    divisor: ClassVar[int] = 8
+
+
+@dataclass(frozen=True, slots=True, repr=False, init=False)
+class RandomizedResponse(Event):
+    """A randomized bit for each of size records, epsilon-DP each time: one bit a record, so size is free.
+
+    >>> RandomizedResponse(1, size=1000, count=2).epsilon
+    2.0
+    """
+
+    epsilon_of_one: Real
+    size: int
+    count: int
+
+    kind: ClassVar[str] = "randomized-response"
+
+    def __init__(self, epsilon: Real, size: int, count: int = 1) -> None:
+        self._keep(epsilon_of_one=positive("epsilon", epsilon))
+        self._keep(size=positive_integer("size", size), count=positive_integer("count", count))
+
+    @property
+    def cost_of_one(self) -> Cost:
+        """The exact cost of one run."""
+        epsilon = Fraction(self.epsilon_of_one)
+        return Cost(epsilon**2 / 2, epsilon)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DiscreteGaussian(Event):
+    """Discrete Gaussian noise on size integers: rho = l2_sensitivity^2 / (2 sigma^2), no pure guarantee.
+
+    The sensitivity is given by its square, an integer for counts: 1 for a cell, 2 for a marginal when a
+    record is replaced. A float root, such as sqrt(2), could not be exact; square_l2_sensitivity reads one.
+
+    >>> DiscreteGaussian(sigma=2, l2_sensitivity_squared=2, size=6).rho
+    0.25
+    """
+
+    sigma: Real
+    l2_sensitivity_squared: Real
+    size: int = 1
+    count: int = 1
+
+    kind: ClassVar[str] = "discrete-gaussian"
+
+    def __post_init__(self) -> None:
+        """Refuse parameters that mean nothing."""
+        self._keep(sigma=positive("sigma", self.sigma))
+        self._keep(l2_sensitivity_squared=positive("l2_sensitivity_squared", self.l2_sensitivity_squared))
+        self._keep(size=positive_integer("size", self.size), count=positive_integer("count", self.count))
+
+    @property
+    def l2_sensitivity(self) -> float:
+        """The L2 sensitivity itself, rounded up."""
+        return sqrt_up(Fraction(self.l2_sensitivity_squared))
+
+    @property
+    def cost_of_one(self) -> Cost:
+        """The exact cost of one run."""
+        return Cost(Fraction(self.l2_sensitivity_squared) / (2 * Fraction(self.sigma) ** 2), None)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DiscreteLaplace(Event):
+    """Discrete Laplace noise on size integer counts: epsilon = l1_sensitivity / scale, rho = epsilon^2 / 2.
+
+    >>> DiscreteLaplace(scale=4, l1_sensitivity=2, size=6).epsilon
+    0.5
+    """
+
+    scale: Real
+    l1_sensitivity: Real
+    size: int = 1
+    count: int = 1
+
+    kind: ClassVar[str] = "discrete-laplace"
+
+    def __post_init__(self) -> None:
+        """Refuse parameters that mean nothing."""
+        self._keep(scale=positive("scale", self.scale))
+        self._keep(l1_sensitivity=positive("l1_sensitivity", self.l1_sensitivity))
+        self._keep(size=positive_integer("size", self.size), count=positive_integer("count", self.count))
+
+    @property
+    def cost_of_one(self) -> Cost:
+        """The exact cost of one run."""
+        epsilon = Fraction(self.l1_sensitivity) / Fraction(self.scale)
+        return Cost(epsilon**2 / 2, epsilon)

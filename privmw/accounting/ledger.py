@@ -1,0 +1,294 @@
+"""The ledger: every look at the private table, paid for before it happens, and what it all adds up to.
+
+It holds parameters and public facts only, never a private value, so it may be printed, saved and published.
+"""
+
+import json
+import math
+from fractions import Fraction
+from typing import Any
+
+from . import record
+from .budget import Budget, BudgetError
+from .composition import Composition, Parallel
+from .events import Event, Neighbors
+from .rounding import Real, float_down, float_up, positive_integer, probability
+from .statement import state, usual_delta
+
+_VERSION = 1
+_SEEDED = "seeded: not for release"
+_TEXTS = ("unit", "numerics", "generator")
+
+
+class Ledger:
+    """The account of one private table, for one release or for several in turn.
+
+    >>> from privmw.accounting import PermuteAndFlip
+    >>> ledger = Ledger(Budget.zcdp(0.5), Neighbors.REPLACE_ONE, n=1000)
+    >>> ledger.charge(PermuteAndFlip(0.5, candidates=10))
+    >>> ledger.rho, ledger.remaining
+    (0.125, 0.375)
+    """
+
+    __slots__ = (
+        "_budget",
+        "_events",
+        "_generator",
+        "_n",
+        "_neighbors",
+        "_numerics",
+        "_seeded",
+        "_total",
+        "_unit",
+    )
+
+    def __init__(
+        self,
+        budget: Budget,
+        neighbors: Neighbors,
+        *,
+        n: int,
+        unit: str = "record",
+        numerics: str = "exact integer sampling",
+        generator: str = "ChaCha20 seeded by the operating system",
+    ) -> None:
+        if not isinstance(budget, Budget):
+            raise TypeError(f"budget ({budget!r}) must be a Budget")
+        if not isinstance(neighbors, Neighbors):
+            raise TypeError(f"neighbors ({neighbors!r}) must be a Neighbors")
+        for name, text in zip(_TEXTS, (unit, numerics, generator), strict=True):
+            _check_text(name, text)
+        if generator.startswith("seeded"):
+            raise ValueError(f"generator ({generator!r}) must not say that it is seeded: use mark_seeded")
+        self._budget, self._neighbors, self._n = budget, neighbors, positive_integer("n", n)
+        self._unit, self._numerics, self._generator = unit, numerics, generator
+        self._seeded: str | None = None
+        self._events: list[Event] = []
+        self._total = Composition()
+
+    @property
+    def budget(self) -> Budget:
+        """The most that may be spent."""
+        return self._budget
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """Which tables must look alike."""
+        return self._neighbors
+
+    @property
+    def n(self) -> int:
+        """The number of units, public."""
+        return self._n
+
+    @property
+    def unit(self) -> str:
+        """What is protected, one at a time: "record", "person", ..."""
+        return self._unit
+
+    @property
+    def numerics(self) -> str:
+        """How the noise is computed."""
+        return self._numerics
+
+    @property
+    def generator(self) -> str:
+        """Where the randomness comes from; "seeded: not for release" once marked."""
+        return self._generator if self._seeded is None else _SEEDED
+
+    @property
+    def seeded(self) -> str | None:
+        """Why the randomness could be repeated; None if it could not."""
+        return self._seeded
+
+    @property
+    def for_release(self) -> bool:
+        """Whether the randomness was unpredictable throughout. Once False it stays so."""
+        return self._seeded is None
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Every event charged, in order."""
+        return tuple(self._events)
+
+    @property
+    def total(self) -> Composition:
+        """The exact total of all events."""
+        return self._total
+
+    @property
+    def rho(self) -> float:
+        """The zCDP cost of all events, rounded up."""
+        return float_up(self._total.rho)
+
+    @property
+    def remaining(self) -> float:
+        """What is left in the budget's unit, rounded down (advanced compositions do not simply add)."""
+        spent = self._budget.spent(self._total)
+        return 0.0 if spent is None else float_down(max(self._budget.limit - spent, Fraction(0)))
+
+    def epsilon(self, delta: Real, *, group: int = 1) -> float:
+        """Return the epsilon at delta of all events for a group of records, by the best notion, rounded up.
+
+        A delta of 0 asks for pure DP: infinity if any event has no pure cost.
+
+        >>> from privmw.accounting import DiscreteLaplace
+        >>> ledger = Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=1000)
+        >>> ledger.charge(DiscreteLaplace(scale=2, l1_sensitivity=1))
+        >>> ledger.epsilon(0), ledger.epsilon(0, group=3)
+        (0.5, 1.5)
+        """
+        total = self._total.for_group(positive_integer("group", group))
+        bound = total.epsilon_at(probability("delta", delta, zero=True))
+        return math.inf if bound is None else float_up(bound)
+
+    def would_exceed(self, *events: Event) -> bool:
+        """Return whether charging all these events would pass the budget; nothing is charged.
+
+        >>> from privmw.accounting import PermuteAndFlip
+        >>> Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=9).would_exceed(PermuteAndFlip(2, candidates=3))
+        True
+        """
+        return not self._budget.allows(self._with(*events))
+
+    def charge(self, event: Event) -> None:
+        """Add event to the account, or raise BudgetError and leave the account as it was.
+
+        >>> from privmw.accounting import PermuteAndFlip
+        >>> Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=9).charge(PermuteAndFlip(2, candidates=3))
+        Traceback (most recent call last):
+        privmw.accounting.budget.BudgetError: event (PermuteAndFlip(epsilon=2, candidates=3, count=1)) must \
+fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
+        """
+        total = self._with(event)
+        if not self._budget.allows(total):
+            spent, before = self._budget.spent(total), self._budget.spent(self._total) or Fraction(0)
+            if spent is None:
+                raise BudgetError(
+                    f"event ({event!r}) must have a pure cost: {self._budget!r} counts nothing else"
+                )
+            raise BudgetError(
+                f"event ({event!r}) must fit the budget: {self._budget.unit} would be {float_up(spent)} of "
+                f"{float_down(self._budget.limit)}, {float_up(before)} spent before"
+            )
+        self._events.append(event)
+        self._total = total
+
+    def mark_seeded(self, reason: str) -> None:
+        """Say for good that the randomness could be repeated, and why; a first reason stays.
+
+        >>> ledger = Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=9)
+        >>> ledger.mark_seeded("seed 0")
+        >>> ledger.generator, ledger.for_release
+        ('seeded: not for release', False)
+        """
+        _check_text("reason", reason)
+        self._seeded = self._seeded or reason
+
+    def statement(self, delta: Real | None = None) -> str:
+        """Return what is promised, in plain words. delta is the budget's own, or at most 1/n^2, unless given.
+
+        >>> print(Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=9).statement().splitlines()[0])
+        Protected: one record of 9 (a public number); neighbouring tables differ by replacing one record.
+        """
+        chosen = usual_delta(self) if delta is None else probability("delta", delta, zero=True)
+        return state(self, chosen)
+
+    def to_json(self) -> str:
+        """Return the ledger as JSON text: every event exactly, and the totals for readers.
+
+        >>> ledger = Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=9)
+        >>> Ledger.from_json(ledger.to_json()) == ledger
+        True
+        """
+        return json.dumps(self._record(), indent=2, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Ledger":
+        """Return the ledger that to_json wrote; refuse it if anything is unknown, missing or does not add up.
+
+        Totals are recomputed from the events, which catches mistakes and careless edits; it is no signature.
+
+        >>> Ledger.from_json("{}")
+        Traceback (most recent call last):
+        ValueError: version (None) must be 1
+        """
+        try:
+            return cls._from_record(record.parse(text))
+        except (TypeError, RecursionError, BudgetError) as error:
+            raise ValueError(f"ledger JSON must describe a valid ledger: {error}") from error
+
+    @classmethod
+    def _from_record(cls, values: Any) -> "Ledger":
+        version = values.get("version") if isinstance(values, dict) else None
+        if type(version) is not int or version != _VERSION:
+            raise ValueError(f"version ({version!r}) must be {_VERSION}")
+        blank = cls(Budget.pure(1), Neighbors.REPLACE_ONE, n=1)
+        fields = record.require(values, "ledger", set(blank._record()))
+        ledger = cls(
+            record.read_budget(fields["budget"]),
+            record.read_neighbors(fields["neighbors"]),
+            n=fields["n"],
+            **{name: fields[name] for name in _TEXTS},
+        )
+        for event in fields["events"]:
+            ledger.charge(record.read_event(event))
+        if fields["seeded"] is not None:
+            ledger.mark_seeded(fields["seeded"])
+        for name in ("rho", "epsilon", "for_release"):
+            if fields[name] != ledger._record()[name] or isinstance(fields[name], bool) != (
+                name == "for_release"
+            ):
+                raise ValueError(f"{name} ({fields[name]!r}) must be what the rest of the ledger says")
+        return ledger
+
+    def _record(self) -> dict[str, Any]:
+        pure = self._total.epsilon
+        return {
+            "version": _VERSION,
+            "budget": record.write_budget(self._budget),
+            "neighbors": self._neighbors.value,
+            "n": self._n,
+            "unit": self._unit,
+            "numerics": self._numerics,
+            "generator": self._generator,
+            "seeded": self._seeded,
+            "for_release": self.for_release,
+            "events": [record.write_event(event) for event in self._events],
+            "rho": self.rho,
+            "epsilon": None if pure is None else float_up(pure),
+        }
+
+    def _with(self, *events: Event) -> Composition:
+        """Return the total with these events more; refuse non-events and events of other neighbours."""
+        total = self._total
+        for event in events:
+            if not isinstance(event, Event):
+                raise TypeError(f"event ({event!r}) must be an Event")
+            for part in event.parts():
+                if isinstance(part, Parallel) and part.neighbors is not self._neighbors:
+                    raise ValueError(
+                        f"neighbors ({part.neighbors.name}) must be the ledger's {self._neighbors.name}"
+                    )
+            total = total.plus(event)
+        return total
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Ledger):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]  # it changes as it is charged
+
+    def __repr__(self) -> str:
+        return (
+            f"<Ledger of {self._budget!r}: {len(self._events)} events, rho {self.rho:g}, "
+            f"{self._neighbors.name}, n {self._n}, {self.generator}>"
+        )
+
+
+def _check_text(name: str, text: object) -> None:
+    if not isinstance(text, str):
+        raise TypeError(f"{name} ({text!r}) must be a string")
+    if not text.strip() or not text.isprintable():
+        raise ValueError(f"{name} ({text!r}) must be one line of printable text")

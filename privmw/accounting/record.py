@@ -1,0 +1,145 @@
+"""Events and budgets as JSON and back, without loss: strict about kinds, names and numbers.
+
+Integers and floats are JSON numbers (Python writes floats so that they read back the same); a Fraction is
+"3/7".
+"""
+
+import json
+import re
+from dataclasses import asdict
+from fractions import Fraction
+from typing import Any
+
+from .budget import Budget
+from .composition import Parallel, Sequential
+from .events import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    ExponentialMechanism,
+    Neighbors,
+    PermuteAndFlip,
+    RandomizedResponse,
+    ReportNoisyMax,
+)
+
+_KINDS: dict[str, type[Event]] = {
+    kind.kind: kind
+    for kind in (
+        PermuteAndFlip,
+        ExponentialMechanism,
+        ReportNoisyMax,
+        DiscreteGaussian,
+        DiscreteLaplace,
+        RandomizedResponse,
+        Sequential,
+        Parallel,
+    )
+}
+
+
+def write_event(event: Event) -> dict[str, Any]:
+    """Return event as JSON values.
+
+    >>> write_event(PermuteAndFlip(Fraction(1, 3), candidates=5))
+    {'kind': 'permute-and-flip', 'epsilon': '1/3', 'candidates': 5, 'count': 1}
+    """
+    return {"kind": event.kind} | {name: _write(value) for name, value in event.parameters().items()}
+
+
+def read_event(record: object) -> Event:
+    """Return the event a record describes; refuse kinds and parameters that are not known here.
+
+    >>> read_event({"kind": "permute-and-flip", "epsilon": "1/3", "candidates": 5, "count": 1})
+    PermuteAndFlip(epsilon=Fraction(1, 3), candidates=5, count=1)
+    """
+    if not isinstance(record, dict) or record.get("kind") not in _KINDS:
+        kind = record.get("kind") if isinstance(record, dict) else record
+        raise ValueError(f"kind ({kind!r}) must be one of {', '.join(_KINDS)}")
+    values = {name: _read(name, value) for name, value in record.items() if name != "kind"}
+    event = _KINDS[record["kind"]](**values)
+    # A parameter left out would silently take its default: a count of 1, say.
+    if event.parameters().keys() != values.keys():
+        raise ValueError(f"{event.kind} must have the parameters {', '.join(event.parameters())}")
+    return event
+
+
+def write_budget(budget: Budget) -> dict[str, Any]:
+    """Return budget as JSON values.
+
+    >>> write_budget(Budget.pure(2))
+    {'notion': 'pure', 'rho': None, 'epsilon': 2, 'delta': None}
+    """
+    return {name: _write(value) for name, value in asdict(budget).items()}
+
+
+def read_budget(record: object) -> Budget:
+    """Return the budget a record describes.
+
+    >>> read_budget(write_budget(Budget.pure(2)))
+    Budget.pure(2)
+    """
+    fields = require(record, "budget", {"notion", "rho", "epsilon", "delta"})
+    return Budget(**{name: _read(name, value) for name, value in fields.items()})
+
+
+def read_neighbors(value: object) -> Neighbors:
+    """Return the neighbours of that name.
+
+    >>> read_neighbors("replace-one").name
+    'REPLACE_ONE'
+    """
+    for neighbors in Neighbors:
+        if neighbors.value == value:
+            return neighbors
+    raise ValueError(f"neighbors ({value!r}) must be one of {', '.join(known.value for known in Neighbors)}")
+
+
+def require(record: object, name: str, keys: set[str]) -> dict[str, Any]:
+    """Return record if it is an object with exactly these keys.
+
+    >>> require({"a": 1}, "thing", {"a"})
+    {'a': 1}
+    """
+    if not isinstance(record, dict) or record.keys() != keys:
+        raise ValueError(f"{name} must be an object with the keys {', '.join(sorted(keys))}")
+    return record
+
+
+def parse(text: str) -> object:
+    """Return JSON text as Python values, refusing what readers disagree on: repeated keys, NaN, infinity.
+
+    >>> parse('{"a": NaN}')
+    Traceback (most recent call last):
+    ValueError: number (NaN) must be finite
+    """
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(pairs) != len(dict(pairs)):
+            raise ValueError("keys must not be repeated")
+        return dict(pairs)
+
+    def constant(name: str) -> object:
+        raise ValueError(f"number ({name}) must be finite")
+
+    return json.loads(text, object_pairs_hook=once, parse_constant=constant)
+
+
+def _write(value: object) -> object:
+    if isinstance(value, Fraction):
+        return f"{value.numerator}/{value.denominator}"
+    if isinstance(value, Neighbors):
+        return value.value
+    if isinstance(value, tuple):
+        return [write_event(event) for event in value]
+    return value
+
+
+def _read(name: str, value: Any) -> Any:
+    if name == "events":
+        return tuple(read_event(event) for event in value)
+    if name == "neighbors":
+        return read_neighbors(value)
+    if isinstance(value, str) and re.fullmatch(r"[0-9]+/[1-9][0-9]*", value):
+        return Fraction(value)
+    return value

@@ -1,0 +1,97 @@
+"""What a ledger promises, in plain words for someone who is not an expert.
+
+Every number shown is rounded up in its sixth digit, so that the words never claim more than was proved. A
+float is read as the short decimal it is written as: a delta of 1e-9 is shown so.
+"""
+
+import math
+from decimal import ROUND_CEILING, Context
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from .events import Neighbors
+from .rounding import float_up
+
+if TYPE_CHECKING:
+    from .ledger import Ledger
+
+_NOTIONS = {
+    "zCDP": "zero-concentrated differential privacy (zCDP)",
+    "pure": "pure differential privacy",
+    "advanced": "differential privacy by advanced composition",
+}
+
+
+def usual_delta(ledger: "Ledger") -> float:
+    """Return the budget's own delta; else none for pure DP, or the papers' 1/n^2, at most 1e-6.
+
+    >>> from privmw.accounting import Budget, Ledger
+    >>> usual_delta(Ledger(Budget.zcdp(0.1), Neighbors.REPLACE_ONE, n=100_000))
+    1e-10
+    """
+    if ledger.budget.notion == "pure":
+        return 0.0
+    return ledger.budget.delta or min(max(float(Fraction(1, ledger.n**2)), 1e-300), 1e-6)
+
+
+def state(ledger: "Ledger", delta: float) -> str:
+    """Return the statement of ledger, with its epsilon at delta.
+
+    >>> from privmw.accounting import Budget, Ledger
+    >>> print(state(Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=9), 0).splitlines()[0])
+    Protected: one record of 9 (a public number); neighbouring tables differ by replacing one record.
+    """
+    if ledger.neighbors is Neighbors.REPLACE_ONE:
+        change, size = f"replacing one {ledger.unit}", f"{ledger.n:,} (a public number)"
+    else:
+        change, size = f"adding or removing one {ledger.unit}", f"about {ledger.n:,} (a public figure)"
+    lines = [
+        f"Protected: one {ledger.unit} of {size}; neighbouring tables differ by {change}.",
+        _spending(ledger),
+        *_meaning(ledger, delta, change),
+        f"Numerics: {ledger.numerics}.",
+        f"Randomness: {ledger.generator}.",
+    ]
+    # Publishing one record picked at random is (0, 1/n)-DP.
+    if delta * ledger.n > 1:
+        lines.append(
+            f"WARNING: delta is above 1/n = {_show(float_up(Fraction(1, ledger.n)))}. Simply publishing one "
+            f"{ledger.unit} picked at random could keep such a promise; ask for a delta far below 1/n."
+        )
+    if not ledger.for_release:
+        lines.append(
+            f"NOT FOR RELEASE: the randomness was seeded ({ledger.seeded}). Whoever knows or guesses the "
+            "seed can take the noise away, and nothing above protects against them."
+        )
+    return "\n".join(lines)
+
+
+def _spending(ledger: "Ledger") -> str:
+    budget, events = ledger.budget, len(ledger.events)
+    spent, limit = float_up(budget.spent(ledger.total) or Fraction(0)), float_up(budget.limit)
+    runs = sum(event.count for event in ledger.events)
+    at = f" at delta = {_show(budget.delta)}" if budget.notion == "advanced" and budget.delta else ""
+    return (
+        f"Guarantee: {_NOTIONS[budget.notion]} with {budget.unit} = {_show(spent)}{at}, "
+        f"spent of a budget of {budget.unit} = {_show(limit)}; {events:,} accounted "
+        f"event{'' if events == 1 else 's'}, {runs:,} run{'' if runs == 1 else 's'}."
+    )
+
+
+def _meaning(ledger: "Ledger", delta: float, change: str) -> list[str]:
+    epsilon = ledger.epsilon(delta)
+    if math.isinf(epsilon):
+        return [f"This gives no bound on epsilon at delta = {_show(delta)}."]
+    shown = _show(epsilon)
+    # The library's exp errs by less than 1e-12.
+    factor = _show(math.exp(epsilon) * (1 + 1e-12)) if epsilon < 700 else f"e^{shown}"
+    tail = f", plus {_show(delta)}" if delta else ""
+    return [
+        f"This implies (epsilon, delta)-differential privacy with epsilon = {shown} and "
+        f"delta = {_show(delta)}.",
+        f"In plain words: {change} makes no outcome more likely than {factor} times what it was{tail}.",
+    ]
+
+
+def _show(value: float) -> str:
+    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(value))):.6g}"

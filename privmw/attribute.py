@@ -1,0 +1,242 @@
+"""One attribute: which values it may take, and the code of each.
+
+The inner room of `privmw.domain`; it imports nothing of privmw. The codes number the labels (or bins)
+first, in the order given, then "other" if declared, then "missing" if declared. Bins are half open, [edge,
+next edge), except the last, which is closed: edges 0, 10, 100 make [0, 10) and [10, 100].
+"""
+
+from __future__ import annotations
+
+import bisect
+import datetime
+import math
+import numbers
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from reprlib import repr as _short
+from typing import Any
+
+Label = str | int
+Edge = int | float | datetime.date
+
+LARGEST_SIZE = 2**32 - 1  # a code is at most a uint32
+
+
+@dataclass(frozen=True, repr=False)
+class Attribute:
+    """One attribute, made by its domain: `labels`, or bin `edges`, or neither: then its values are its codes.
+
+    `size` counts every code, those of `other` and `missing` too.
+
+    >>> income = Attribute.declare("income", {"edges": [0, 10, 100], "other": "else", "missing": "N"})
+    >>> [income.label(code) for code in range(income.size)]
+    ['[0, 10)', '[10, 100]', 'else', 'N']
+    >>> [income.code(value) for value in (9.99, 10, 100, 101, None, "N")]
+    [0, 1, 1, 2, 3, 3]
+    """
+
+    name: str
+    size: int
+    labels: tuple[Label, ...] | None = None
+    edges: tuple[Edge, ...] | None = None
+    other: Label | None = None
+    missing: Label | None = None
+
+    @classmethod
+    def declare(cls, name: str, declared: Any) -> Attribute:
+        """The attribute that a domain file declares; everything that can be wrong with it is refused here."""
+        if not isinstance(name, str):
+            raise TypeError(f"attribute name ({_short(name)}) must be a string")
+        where = f"attribute {_short(name)}"
+        name = str(_label(where, "name", name))
+        if hasattr(declared, "tolist"):
+            declared = declared.tolist()  # numpy's
+        if isinstance(declared, list | tuple):
+            declared = {"labels": declared}
+        if isinstance(declared, Mapping):
+            unknown = [key for key in declared if key not in ("labels", "edges", "other", "missing")]
+            if unknown:
+                raise ValueError(
+                    f"{where}: key ({_short(unknown[0])}) must be labels, edges, other or missing"
+                )
+            if ("labels" in declared) == ("edges" in declared):
+                raise ValueError(f"{where} must have either labels or edges")
+            labels = _labels(where, declared["labels"]) if "labels" in declared else None
+            edges = _edges(where, declared["edges"]) if "edges" in declared else None
+            other, missing = (
+                None if declared.get(key) is None else _label(where, key, declared[key])
+                for key in ("other", "missing")
+            )
+            size = len(labels or (edges or ())[1:]) + (other is not None) + (missing is not None)
+            made = cls(name, size, labels, edges, other, missing)
+            if len(made._codes) < size:
+                twice = next(label for code, label in enumerate(made._values) if made._codes[label] != code)
+                raise ValueError(f"{where}: label ({_short(twice)}) must be given only once")
+        elif _kind(declared) == "integer":
+            made = cls(name, int(declared))
+        else:
+            raise TypeError(
+                f"{where}: size ({_short(declared)}) must be an integer, a list of labels or an object"
+            )
+        if not 1 <= made.size <= LARGEST_SIZE:
+            raise ValueError(f"{where}: size ({_short(made.size)}) must be from 1 to 2^32 - 1")
+        return made
+
+    def declaration(self) -> int | list[Label] | dict[str, object]:
+        """What a domain file says of this attribute: a size, a list of labels, or an object."""
+        extras = {key: getattr(self, key) for key in ("other", "missing") if getattr(self, key) is not None}
+        if self.edges:
+            return {"edges": [str(e) if isinstance(e, datetime.date) else e for e in self.edges], **extras}
+        if self.labels:
+            return {"labels": list(self.labels), **extras} if extras else list(self.labels)
+        return self.size
+
+    def label(self, code: int) -> Label:
+        """The value that stands for a code: a label, a bin such as '[0, 10)', or the code itself."""
+        if _kind(code) != "integer":
+            raise TypeError(f"attribute {_short(self.name)}: code ({_short(code)}) must be an integer")
+        if not 0 <= code < self.size:
+            raise ValueError(
+                f"attribute {_short(self.name)}: code ({_short(code)}) must be from 0 to {self.size - 1}"
+            )
+        return self._values[code] if self._values else int(code)
+
+    def code(self, value: object) -> int:
+        """The code of a value: of a label as `label` returns it, or of the bin that holds a number or a date.
+
+        None and NaN are missing; True and False are the labels "true" and "false". A value declared as
+        `other` or `missing` is that, even inside a bin. What is left goes to `other` if declared, or is
+        refused; the wrong kind always is. Messages quote the value: of a private one, say the `rule`.
+        """
+        if getattr(value, "shape", None) == () and hasattr(value, "item"):
+            value = value.item()  # a numpy scalar
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            if self.missing is None:
+                raise ValueError(
+                    f"attribute {_short(self.name)}: value is missing, but none is declared missing"
+                )
+            return self.size - 1
+        if isinstance(value, bool):
+            value = str(value).lower() if self.labels else value
+        elif isinstance(value, numbers.Real) and self.edges:
+            value = _number(value)
+        kind = _kind(value)
+        if kind in ("string", "integer") and value in self._codes:
+            return self._codes[value]
+        first: object = (self.edges or self.labels or (0,))[0]
+        if isinstance(first, datetime.date):
+            value = _date(value)
+        kinds = {_kind(first)} | ({"integer", "number"} if self.edges and _kind(first) != "date" else set())
+        if _kind(value) not in kinds:
+            raise TypeError(f"attribute {_short(self.name)}: value of kind {kind} must be {self.rule}")
+        code = self._search(value)
+        if code is None:
+            raise ValueError(f"attribute {_short(self.name)}: value ({_short(value)}) must be {self.rule}")
+        return code
+
+    def _search(self, value: Any) -> int | None:
+        if self.edges and self.edges[0] <= value <= self.edges[-1]:
+            return min(bisect.bisect_right(self.edges, value), len(self.edges) - 1) - 1
+        if not self._values and 0 <= value < self.size:
+            return int(value)
+        return None if self.other is None else self.size - 1 - (self.missing is not None)
+
+    @property
+    def rule(self) -> str:
+        """What a value must be, without quoting one: fit for a message about private data."""
+        if self.edges:
+            return f"from {self.edges[0]} to {self.edges[-1]}"
+        return (
+            f"one of its {len(self.labels)} labels"
+            if self.labels
+            else f"an integer from 0 to {self.size - 1}"
+        )
+
+    @cached_property
+    def _values(self) -> tuple[Label, ...]:  # by code; empty if the values are the codes
+        bins = [f"[{low}, {high})" for low, high in pairwise(self.edges or ())]
+        bins[-1:] = [last[:-1] + "]" for last in bins[-1:]]
+        return (*(self.labels or bins), *(extra for extra in (self.other, self.missing) if extra is not None))
+
+    @cached_property
+    def _codes(self) -> dict[Label, int]:
+        return {value: code for code, value in enumerate(self._values)}
+
+    def __repr__(self) -> str:
+        return f"Attribute({_short(self.name)}, size={self.size})"
+
+
+def _labels(where: str, labels: Any) -> tuple[Label, ...]:
+    made = tuple(_label(where, "label", label) for label in _list(where, "labels", labels, 1))
+    if len({type(label) for label in made}) > 1:
+        raise TypeError(f"{where}: labels ({_short(labels)}) must be all strings or all integers")
+    return made
+
+
+def _label(where: str, what: str, label: Any) -> Label:
+    if isinstance(label, bool):
+        return str(label).lower()
+    if isinstance(label, str):
+        if any("\ud800" <= letter <= "\udfff" for letter in label):
+            raise ValueError(f"{where}: {what} ({_short(label)}) must be text that UTF-8 can write")
+        return str(label)
+    if _kind(label) != "integer":
+        raise TypeError(f"{where}: {what} ({_short(label)}) must be a string or an integer")
+    if not -(2**63) <= label < 2**63:
+        raise ValueError(f"{where}: {what} ({_short(label)}) must fit in 64 bits")
+    return int(label)
+
+
+def _edges(where: str, edges: Any) -> tuple[Edge, ...]:
+    made: list[Any] = []
+    for edge in _list(where, "edges", edges, 2):
+        made.append(_date(edge) or (_number(edge) if _kind(edge) in ("integer", "number") else None))
+        if made[-1] is None:
+            raise TypeError(f"{where}: edge ({_short(edge)}) must be a number or a date YYYY-MM-DD")
+        if isinstance(made[-1], float) and not math.isfinite(made[-1]):
+            raise ValueError(f"{where}: edge ({_short(edge)}) must be finite")
+    if len({isinstance(edge, datetime.date) for edge in made}) > 1:
+        raise TypeError(f"{where}: edges ({_short(edges)}) must be all numbers or all dates")
+    if any(not low < high for low, high in pairwise(made)):
+        raise ValueError(f"{where}: edges ({_short(edges)}) must increase")
+    return tuple(made)
+
+
+def _list(where: str, key: str, listed: Any, least: int) -> list[Any] | tuple[Any, ...]:
+    if hasattr(listed, "tolist"):
+        listed = listed.tolist()  # numpy's
+    if not isinstance(listed, list | tuple):
+        raise TypeError(f"{where}: {key} ({_short(listed)}) must be a list")
+    if len(listed) < least:
+        raise ValueError(f"{where}: {key} ({_short(listed)}) must be at least {least}")
+    return listed
+
+
+def _number(number: Any) -> int | float:
+    """One form for equal numbers, so that equal domains have one fingerprint: 10.0 is 10."""
+    try:
+        number = float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+    return int(number) if number.is_integer() and abs(number) <= 2**53 else number
+
+
+def _date(value: object) -> datetime.date | None:
+    if isinstance(value, datetime.datetime):
+        return value.date()
+    if isinstance(value, str) and re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
+        try:
+            return datetime.date.fromisoformat(value)
+        except ValueError:  # such as 30 February
+            return None
+    return value if isinstance(value, datetime.date) else None
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, bool):  # first: a boolean is an integer to Python
+        return "boolean"
+    kinds = {numbers.Integral: "integer", numbers.Real: "number", str: "string", datetime.date: "date"}
+    return next((name for kind, name in kinds.items() if isinstance(value, kind)), type(value).__name__)

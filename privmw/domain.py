@@ -1,0 +1,177 @@
+"""The domain: which attributes a record has and which values each may take. All of it is public.
+
+This room knows neither tables nor numpy. Of privmw it imports only `attribute`, its inner room, which says
+how values become codes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from reprlib import repr as _short
+
+from privmw.attribute import Attribute
+
+__all__ = ["Attribute", "Domain"]
+
+
+class Domain:
+    """Ordered attributes, immutable: each declared by a size, a list of labels, or an object.
+
+    An object has "labels" or bin "edges" (numbers, or dates written YYYY-MM-DD) and may declare an "other"
+    and a "missing" value, each with a code of its own after those of the labels or bins; see
+    `Attribute.code`.
+
+    >>> domain = Domain({"age": 10, "sex": ["F", "M"], "income": {"edges": [0, 10, 100], "missing": "N"}})
+    >>> domain
+    Domain(age: 10, sex: 2, income: 3)
+    >>> domain.size, domain["sex"].code("M"), domain.project(["sex", "age"]).sizes
+    (60, 1, (2, 10))
+    """
+
+    __slots__ = ("__weakref__", "_attributes", "_names", "_positions", "_size", "_sizes")
+
+    def __init__(self, attributes: Mapping[str, object]) -> None:
+        if not isinstance(attributes, Mapping):
+            raise TypeError(
+                f"attributes ({_short(attributes)}) must be a mapping from names to sizes or labels"
+            )
+        self._fill(tuple(Attribute.declare(name, declared) for name, declared in attributes.items()))
+
+    def _fill(self, attributes: tuple[Attribute, ...]) -> Domain:
+        if not attributes:
+            raise ValueError("a domain must have at least one attribute")
+        self._attributes = attributes
+        self._names = tuple(attribute.name for attribute in attributes)
+        self._sizes = tuple(attribute.size for attribute in attributes)
+        self._positions = {name: position for position, name in enumerate(self._names)}
+        self._size = math.prod(self._sizes)
+        return self
+
+    @classmethod
+    def read(cls, source: str | os.PathLike[str] | Mapping[str, object]) -> Domain:
+        """The domain that a JSON file declares; a mapping of the same form is taken as it is."""
+        if isinstance(source, Mapping):
+            return cls(source)
+        if not isinstance(source, str | os.PathLike):
+            raise TypeError(f"source ({_short(source)}) must be a path or a mapping")
+        with open(source, encoding="utf-8-sig") as file:
+            try:
+                return cls.from_json(file.read())
+            except (TypeError, ValueError) as error:  # a byte that is not UTF-8 is a ValueError too
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(f"{os.fspath(source)}: {error}") from None
+
+    @classmethod
+    def from_json(cls, text: str) -> Domain:
+        """The domain that a JSON text declares."""
+        if not isinstance(text, str):
+            raise TypeError(f"text ({_short(text)}) must be a string")
+        try:
+            declared = json.loads(text, object_pairs_hook=_once)
+        except RecursionError:
+            raise ValueError("a domain must not be nested so deeply") from None
+        if not isinstance(declared, dict):
+            raise TypeError(f"a domain ({_short(declared)}) must be a JSON object")
+        return cls(declared)
+
+    def to_json(self) -> str:
+        """JSON text that `from_json` reads back to an equal domain, one attribute a line."""
+        write = json.JSONEncoder(ensure_ascii=False).encode
+        lines = (f"  {write(a.name)}: {write(a.declaration())}" for a in self._attributes)
+        return "{\n" + ",\n".join(lines) + "\n}\n"
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the JSON file that `read` takes."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.to_json())
+
+    def fingerprint(self) -> str:
+        """The SHA-256 of the canonical JSON, in hexadecimal: equal domains share it, and only they."""
+        canonical = json.dumps([(a.name, a.declaration()) for a in self._attributes], separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    @property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """The attributes, in order."""
+        return self._attributes
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes' names, in order."""
+        return self._names
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The attributes' sizes, in order."""
+        return self._sizes
+
+    @property
+    def size(self) -> int:
+        """How many different records there can be: the product of the sizes, exact however large."""
+        return self._size
+
+    def index(self, name: str) -> int:
+        """The position of an attribute; an unknown name is a ValueError that says the nearest known one."""
+        if not isinstance(name, str):
+            raise TypeError(f"attribute name ({_short(name)}) must be a string")
+        position = self._positions.get(name)
+        if position is None:
+            near = difflib.get_close_matches(name[:100], self._names, n=1)
+            hint = f"; did you mean {_short(near[0])}?" if near else ""
+            raise ValueError(f"attribute {_short(name)} is not in the domain{hint}")
+        return position
+
+    def project(self, names: Iterable[str]) -> Domain:
+        """The domain of some of the attributes, in the order named."""
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise TypeError(
+                f"names ({_short(names)}) must be a list of attribute names, such as ['age', 'sex']"
+            )
+        positions = [self.index(name) for name in names]
+        if len(set(positions)) < len(positions):
+            raise ValueError(
+                f"names ({_short([self._names[p] for p in positions])}) must not repeat an attribute"
+            )
+        return object.__new__(Domain)._fill(tuple(self._attributes[position] for position in positions))
+
+    def __getitem__(self, name: str) -> Attribute:
+        return self._attributes[self.index(name)]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self._positions
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._attributes)
+
+    def __eq__(self, other: object) -> bool:
+        return self._attributes == other._attributes if isinstance(other, Domain) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self._names, self._sizes))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Domain.from_json, (self.to_json(),)
+
+    def __repr__(self) -> str:
+        shown = [
+            f"{a.name if len(a.name) <= 20 else a.name[:17] + '...'}: {a.size}" for a in self._attributes[:5]
+        ]
+        return f"Domain({', '.join(shown)}{f', and {len(self) - 5} more' if len(self) > 5 else ''})"
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Refuse a key that a JSON object has twice, of which Python would keep the last."""
+    keys: dict[str, object] = {}
+    for key, value in pairs:
+        if key in keys:
+            raise ValueError(f"key ({_short(key)}) must be given only once")
+        keys[key] = value
+    return keys

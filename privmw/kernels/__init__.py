@@ -1,0 +1,364 @@
+"""The kernels: arrays in, arrays out, no global state but a default number of threads; the GIL is released.
+
+This is the one place where a backend is chosen and the one door where arguments are checked; `native` (C++), `numba`
+and `numpy` behind it offer the same names and trust what they get. PRIVMW_BACKEND=native|numba|numpy forces a
+backend; otherwise it is the compiled one, or, where the extension was not built, the best of the others, with one
+warning. Every backend and every number of threads gives the same bits: sums are integers (csrc/core/weights.hpp).
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import operator
+import os
+import warnings
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.arrays import freeze, is_frozen
+
+Int64s = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.uint32]
+Weights = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.unsignedinteger[Any]]
+
+BACKENDS = ("native", "numba", "numpy")
+LARGEST_ORDER = 6
+LARGEST_MARGINAL = 2**40  # cells
+LARGEST_FACTOR = 2.0**32
+
+
+def _load_backend() -> tuple[str, ModuleType]:
+    forced = os.environ.get("PRIVMW_BACKEND")
+    if forced:
+        if forced not in BACKENDS:
+            raise ValueError(f"PRIVMW_BACKEND ({forced}) must be one of {', '.join(BACKENDS)}")
+        try:
+            return forced, importlib.import_module(f"privmw.kernels.{forced}")
+        except ImportError as error:
+            raise ImportError(f"PRIVMW_BACKEND ({forced}) must be installed here: {error}") from error
+    try:
+        return "native", importlib.import_module("privmw.kernels.native")
+    except ImportError:
+        name = "numba" if importlib.util.find_spec("numba") else "numpy"
+        warnings.warn(
+            f"privmw was installed without its compiled kernels and runs on {name}, many times slower. "
+            f"Reinstall where a C++20 compiler is found, or set PRIVMW_BACKEND={name} to accept this.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return name, importlib.import_module(f"privmw.kernels.{name}")
+
+
+_name, _kernels = _load_backend()
+_threads = max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+def backend() -> str:
+    """The backend in use: "native", "numba" or "numpy".
+
+    >>> backend() in BACKENDS
+    True
+    """
+    return _name
+
+
+def threads() -> int:
+    """How many threads a kernel uses where the call does not say; at first, the cores this process may use."""
+    return _threads
+
+
+def set_threads(n: int) -> None:
+    """Sets the default number of threads. Results do not depend on it.
+
+    >>> before = threads(); set_threads(1); threads()
+    1
+    >>> set_threads(before)
+    """
+    global _threads
+    _threads = _count("n", n, 1, 1024)
+
+
+class Columns:
+    """Columns of codes made ready for evaluation: `columns[a]` holds codes below `sizes[a]`, one per row.
+
+    A column is uint8, uint16 or uint32, contiguous, and copied unless nobody can write to it: kernels index memory by
+    its codes.
+
+    >>> columns = Columns([np.array([3, 9, 3], np.uint8), np.array([0, 1, 1], np.uint8)], [10, 2])
+    >>> columns.rows
+    3
+    """
+
+    def __init__(self, columns: Sequence[Codes], sizes: Sequence[int], *, threads: int | None = None) -> None:
+        self.columns, self.sizes = _columns(columns, sizes)
+        self.rows = len(self.columns[0])
+        self._core = _kernels.Columns(self.columns, self.sizes, _threads_of(threads))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held beside the codes."""
+        return int(self._core.nbytes())
+
+    def __repr__(self) -> str:
+        return f"Columns({self.rows} rows x {len(self.sizes)} attributes, {_name})"
+
+
+class Marginals:
+    """The marginals of a workload over columns, planned once and evaluated often.
+
+    Marginal j has the attributes (positions of columns, ascending) attributes[starts[j]:starts[j + 1]]; its cells come
+    in C order, the last attribute fastest, and the marginals one after the other.
+
+    >>> columns = Columns([np.array([3, 9, 3], np.uint8), np.array([0, 1, 1], np.uint8)], [10, 2])
+    >>> marginals = Marginals(columns, np.array([0, 1], np.int32), np.array([0, 2]))
+    >>> marginals.sums(np.array([5, 7, 1])).reshape(10, 2)[[3, 9]]
+    array([[5, 1],
+           [0, 7]])
+    """
+
+    def __init__(
+        self, columns: Columns, attributes: npt.NDArray[np.int32], starts: Int64s, *, threads: int | None = None
+    ) -> None:
+        if not isinstance(columns, Columns):
+            raise TypeError(f"columns ({type(columns).__name__}) must be Columns")
+        attributes = _array("attributes", attributes, np.int32)
+        starts = _starts(starts, len(attributes))
+        orders = np.diff(starts)
+        if len(orders) and not (1 <= orders.min() and orders.max() <= LARGEST_ORDER):
+            raise ValueError(f"starts must give every marginal 1 to {LARGEST_ORDER} attributes")
+        _check_within("attributes", attributes, len(columns.sizes))
+        within = np.ones(len(attributes), bool)
+        within[starts[:-1]] = False
+        if (np.diff(attributes)[within[1:]] <= 0).any():
+            raise ValueError("attributes must ascend within each marginal")
+        self.cells = 0
+        if len(orders):
+            # Exact in doubles up to 2^53, and over the limit beyond.
+            cells = np.multiply.reduceat(np.array(columns.sizes, np.float64)[attributes], starts[:-1])
+            if cells.max() > LARGEST_MARGINAL or cells.sum() > 2**48:
+                raise ValueError("marginals must have at most 2^40 cells each and 2^48 together")
+            self.cells = int(cells.sum())
+        self.columns = columns
+        self._core = _kernels.Marginals(columns._core, attributes, starts, _threads_of(threads))
+
+    def sums(self, masses: Int64s, out: Int64s | None = None, *, threads: int | None = None) -> Int64s:
+        """The sum of the masses of each cell's rows, exactly; written to `out` where one is given."""
+        _masses("masses", masses, self.columns.rows)
+        if out is None:
+            out = np.empty(self.cells, np.int64)
+        _writable("out", out, np.int64, self.cells)
+        self._core.sums(masses, out, _threads_of(threads))
+        return out
+
+    def add_changes(self, rows: Rows, changes: Int64s, sums: Int64s, *, threads: int | None = None) -> None:
+        """Adds to `sums` what `rows` gained; the same bits as a new evaluation.
+
+        >>> columns = Columns([np.array([0, 1, 1], np.uint8)], [2])
+        >>> marginals = Marginals(columns, np.array([0], np.int32), np.array([0, 1]))
+        >>> sums = marginals.sums(np.array([5, 7, 1]))
+        >>> marginals.add_changes(np.array([2], np.uint32), np.array([100]), sums)
+        >>> sums
+        array([  5, 108])
+        """
+        rows = _array("rows", rows, np.uint32)
+        _check_within("rows", rows, self.columns.rows)
+        _masses("changes", changes, len(rows))
+        _writable("sums", sums, np.int64, self.cells)
+        self._core.add_changes(rows, changes, sums, _threads_of(threads))
+
+    def ways(self) -> dict[str, int]:
+        """How many marginals the plan evaluates in which way; `parents` are marginals added to help others."""
+        return dict(self._core.ways())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held beside the columns."""
+        return int(self._core.nbytes())
+
+    def __repr__(self) -> str:
+        return f"Marginals({self.cells} cells over {self.columns.rows} rows, {_name})"
+
+
+def distinct_rows(columns: Sequence[Codes], sizes: Sequence[int], *, threads: int | None = None) -> tuple[Rows, Int64s]:
+    """The first row of each kind, kinds in ascending order of their codes, and how many rows are of it.
+
+    >>> distinct_rows([np.array([3, 1, 3], np.uint8)], [10])
+    (array([1, 0], dtype=uint32), array([1, 2]))
+    """
+    checked, checked_sizes = _columns(columns, sizes, copy=False)
+    first, counts = _kernels.distinct_rows(checked, checked_sizes, _threads_of(threads))
+    return first, counts
+
+
+def matching_rows(columns: Columns, attributes: Sequence[int], values: Sequence[int]) -> Rows:
+    """Ascending rows where every attribute has its value.
+
+    >>> matching_rows(Columns([np.array([3, 1, 3], np.uint8)], [10]), [0], [3])
+    array([0, 2], dtype=uint32)
+    """
+    rows: Rows = _kernels.matching_rows(columns._core, *_query(columns, attributes, values))
+    return rows
+
+
+def matching_bitmap(columns: Columns, attributes: Sequence[int], values: Sequence[int]) -> npt.NDArray[np.uint64]:
+    """The same as bits: row r is bit r % 64 of word r // 64; bits behind the last row are 0.
+
+    >>> matching_bitmap(Columns([np.array([3, 1, 3], np.uint8)], [10]), [0], [3])
+    array([5], dtype=uint64)
+    """
+    words: npt.NDArray[np.uint64] = _kernels.matching_bitmap(columns._core, *_query(columns, attributes, values))
+    return words
+
+
+def groups_alike(
+    columns: Columns, attributes: npt.NDArray[np.int32], values: npt.NDArray[np.uint32], starts: Int64s
+) -> tuple[npt.NDArray[np.uint32], int]:
+    """Numbers rows so that two share a number if and only if every query answers them alike; and how many numbers.
+
+    Query i asks attributes[k] == values[k] for k in starts[i]:starts[i + 1]. Numbers follow the groups' first rows.
+
+    >>> columns = Columns([np.array([3, 1, 3], np.uint8)], [10])
+    >>> groups_alike(columns, np.array([0], np.int32), np.array([1], np.uint32), np.array([0, 1]))
+    (array([0, 1, 0], dtype=uint32), 2)
+    """
+    attributes = _array("attributes", attributes, np.int32)
+    values = _array("values", values, np.uint32)
+    if len(values) != len(attributes):
+        raise ValueError(f"values ({len(values)}) must be as many as attributes ({len(attributes)})")
+    starts = _starts(starts, len(attributes))
+    _check_within("attributes", attributes, len(columns.sizes))
+    if len(values) and (values >= np.array(columns.sizes, np.uint64)[attributes]).any():
+        raise ValueError("values must be below their attributes' sizes")
+    groups, count = _kernels.groups_alike(columns._core, attributes, values, starts)
+    return groups, int(count)
+
+
+def rescale(weights: Weights, *, threads: int | None = None) -> int:
+    """Multiplies weights in place by a power of two so that their masses total near 2^60; returns that total.
+
+    >>> weights = np.array([1.0, 0.0, 3.0]); rescale(weights) == 2**60, weights
+    (True, array([0.25, 0.  , 0.75]))
+    """
+    _writable("weights", weights, np.float64)
+    if not len(weights) or not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():
+        raise ValueError("weights must be finite, none negative and not all zero")
+    return int(_kernels.rescale(weights, _threads_of(threads)))
+
+
+def to_masses(weights: Weights, *, threads: int | None = None) -> tuple[Int64s, int]:
+    """The masses of rescaled weights, rint(weight * 2^60), and their total, from 2^58 to 2^62.
+
+    >>> to_masses(np.array([0.25, 0.75]))[1] == 2**60
+    True
+    """
+    masses, total = _kernels.to_masses(_array("weights", weights, np.float64), _threads_of(threads))
+    return masses, int(total)
+
+
+def multiply(
+    weights: Weights, rows: Rows, factor: float, total: int, *, threads: int | None = None
+) -> tuple[Int64s, int, bool]:
+    """Multiplies the weights of `rows` (ascending) in place by `factor`, from 2^-32 to 2^32.
+
+    `total` is the total of the masses before. Returns what the rows' masses gained, the new total, and whether the
+    total had left its range, all weights were rescaled and the gains say nothing. No row above zero becomes zero.
+
+    >>> weights = np.array([0.25, 0.75])
+    >>> gained, total, rescaled = multiply(weights, np.array([1], np.uint32), 1.5, 2**60)
+    >>> weights, total / 2**60, rescaled
+    (array([0.25 , 1.125]), 1.375, False)
+    """
+    _writable("weights", weights, np.float64)
+    rows = _array("rows", rows, np.uint32)
+    _check_within("rows", rows, len(weights))
+    if len(rows) > 1 and not (rows[1:] > rows[:-1]).all():
+        raise ValueError("rows must ascend")
+    if not 1 / LARGEST_FACTOR <= factor <= LARGEST_FACTOR:
+        raise ValueError(f"factor ({factor}) must be from 2^-32 to 2^32")
+    total = _count("total", total, 2**58, 2**62)
+    gained, after, rescaled = _kernels.multiply(weights, rows, float(factor), total, _threads_of(threads))
+    return gained, int(after), bool(rescaled)
+
+
+def _count(name: str, value: Any, low: int, high: int) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} ({type(value).__name__}) must be an integer") from None
+    if isinstance(value, bool) or not low <= number <= high:
+        raise ValueError(f"{name} ({number}) must be an integer from {low} to {high}")
+    return number
+
+
+def _threads_of(threads: int | None) -> int:
+    return _threads if threads is None else _count("threads", threads, 1, 1024)
+
+
+def _array(name: str, array: Any, dtype: Any) -> npt.NDArray[Any]:
+    """Checked, never cast: a silent cast would be a copy in every round."""
+    if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != 1 or not array.flags.c_contiguous:
+        raise TypeError(f"{name} must be a contiguous one-dimensional array of {np.dtype(dtype)}")
+    return array
+
+
+def _writable(name: str, array: Any, dtype: Any, length: int | None = None) -> None:
+    _array(name, array, dtype)
+    if length is not None and len(array) != length:
+        raise ValueError(f"{name} (length {len(array)}) must have length {length}")
+    if not array.flags.writeable:
+        raise ValueError(f"{name} must be writable")
+
+
+def _check_within(name: str, array: npt.NDArray[Any], limit: int) -> None:
+    if len(array) and not (array.min() >= 0 and array.max() < limit):
+        raise ValueError(f"{name} must be from 0 to {limit - 1}")
+
+
+def _masses(name: str, masses: Any, length: int) -> None:
+    _array(name, masses, np.int64)
+    if len(masses) != length:
+        raise ValueError(f"{name} (length {len(masses)}) must have length {length}")
+    # In doubles, which cannot overflow: sums of int64 stay exact below 2^63.
+    if np.abs(masses.astype(np.float64)).sum() > 2.0**62 * (1 + 1e-9):
+        raise ValueError(f"{name} must total at most 2^62 in absolute value")
+
+
+def _starts(starts: Any, length: int) -> Int64s:
+    starts = _array("starts", starts, np.int64)
+    if not len(starts) or starts[0] != 0 or starts[-1] != length or (np.diff(starts) < 0).any():
+        raise ValueError(f"starts must ascend from 0 to the number of attributes ({length})")
+    return starts
+
+
+def _columns(columns: Sequence[Codes], sizes: Sequence[int], copy: bool = True) -> tuple[list[Codes], list[int]]:
+    if not isinstance(columns, Sequence) or not isinstance(sizes, Sequence) or not len(columns):
+        raise TypeError("columns and sizes must be lists, not empty")
+    if len(columns) != len(sizes):
+        raise ValueError(f"sizes ({len(sizes)}) must be as many as columns ({len(columns)})")
+    checked: list[Codes] = []
+    for a, (column, size) in enumerate(zip(columns, sizes, strict=True)):
+        if not isinstance(column, np.ndarray) or column.dtype not in (np.uint8, np.uint16, np.uint32):
+            raise TypeError(f"column {a} must be an array of uint8, uint16 or uint32")
+        _array(f"column {a}", column, column.dtype)
+        if not 1 <= len(column) < 2**32:
+            raise ValueError(f"column {a} (length {len(column)}) must have from 1 to 2^32 - 1 rows")
+        if len(column) != len(columns[0]):
+            raise ValueError(f"column {a} (length {len(column)}) must have length {len(columns[0])}")
+        if column.max() >= _count(f"size {a}", size, 1, 2**32 - 1):
+            raise ValueError(f"column {a} must hold codes below its size ({size})")
+        checked.append(freeze(column.copy()) if copy and not is_frozen(column) else column)
+    return checked, [int(size) for size in sizes]
+
+
+def _query(columns: Columns, attributes: Sequence[int], values: Sequence[int]) -> tuple[list[int], list[int]]:
+    if len(attributes) != len(values):
+        raise ValueError(f"values ({len(values)}) must be as many as attributes ({len(attributes)})")
+    places = [_count("attribute", a, 0, len(columns.sizes) - 1) for a in attributes]
+    codes = [_count("value", v, 0, columns.sizes[a] - 1) for a, v in zip(places, values, strict=True)]
+    return places, codes

@@ -1,0 +1,185 @@
+"""The kernels in numpy alone: slow and short. What they return, the compiled ones return bit for bit.
+
+Arguments were checked in privmw.kernels. `threads` is taken and not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.uint32]
+Codes = npt.NDArray[np.unsignedinteger[Any]]
+
+MASS_BITS = 60
+LEAST_TOTAL, MOST_TOTAL = 2**58, 2**62
+LIGHTEST_WEIGHT = 2.0**-1000
+_BLOCK = 2**22  # rows: sums of 31-bit numbers over so many are exact in doubles
+
+
+class Columns:
+    """Codes, one array per attribute."""
+
+    def __init__(self, columns: Sequence[Codes], sizes: Sequence[int], threads: int) -> None:
+        self.columns = list(columns)
+        self.sizes = list(sizes)
+
+    def nbytes(self) -> int:
+        """Bytes held beside the caller's codes."""
+        return 0
+
+
+def add_masses(cells: Int64s, masses: Int64s, sums: Int64s) -> None:
+    """Adds masses to sums at the given cells, exactly: in halves of 31 bits, each exact in doubles."""
+    for first in range(0, len(cells), _BLOCK):
+        at, mass = cells[first : first + _BLOCK], masses[first : first + _BLOCK]
+        low = np.bincount(at, mass & (2**31 - 1), len(sums)).astype(np.int64)
+        high = np.bincount(at, mass >> 31, len(sums)).astype(np.int64)
+        sums += (high << 31) + low
+
+
+class Marginals:
+    """The cells of a workload, marginal after marginal in C order."""
+
+    def __init__(self, columns: Columns, attributes: npt.NDArray[np.int32], starts: Int64s, threads: int) -> None:
+        self._columns = columns
+        ends = starts.tolist()
+        self._marginals = [attributes[a:b].tolist() for a, b in zip(ends, ends[1:], strict=False)]
+        self._shapes = [tuple(columns.sizes[a] for a in marginal) for marginal in self._marginals]
+        cells = [int(np.prod(shape, dtype=np.int64)) for shape in self._shapes]
+        self._offsets = np.cumsum([0, *cells])
+
+    def sums(self, masses: Int64s, out: Int64s, threads: int) -> None:
+        """Writes the sum of the masses of each cell's rows to out."""
+        out[:] = 0
+        self._add(slice(None), masses, out)
+
+    def add_changes(self, rows: Rows, changes: Int64s, sums: Int64s, threads: int) -> None:
+        """Adds to sums what some rows gained."""
+        self._add(rows, changes, sums)
+
+    def _add(self, rows: Rows | slice, masses: Int64s, sums: Int64s) -> None:
+        for j, (marginal, shape) in enumerate(zip(self._marginals, self._shapes, strict=True)):
+            codes = tuple(self._columns.columns[a][rows] for a in marginal)
+            cells = np.ravel_multi_index(codes, shape)
+            add_masses(cells, masses, sums[self._offsets[j] : self._offsets[j + 1]])
+
+    def ways(self) -> dict[str, int]:
+        """How many marginals are evaluated in which way."""
+        return {"numpy": len(self._marginals)}
+
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return 0
+
+
+def distinct_rows(columns: Sequence[Codes], sizes: Sequence[int], threads: int) -> tuple[Rows, Int64s]:
+    """The first row of each kind, kinds in ascending order of codes, and how many rows are of it."""
+    order = np.lexsort(list(columns)[::-1])  # the last key is the first to count; stable
+    new = np.zeros(len(order), bool)
+    new[0] = True
+    for column in columns:
+        new[1:] |= np.diff(column[order].astype(np.int64)) != 0
+    first = np.flatnonzero(new)
+    return order[first].astype(np.uint32), np.diff([*first.tolist(), len(order)]).astype(np.int64)
+
+
+def _matches(columns: Columns, attributes: Sequence[int], values: Sequence[int]) -> npt.NDArray[np.bool_]:
+    found = np.ones(len(columns.columns[0]), bool)
+    for attribute, value in zip(attributes, values, strict=True):
+        found &= columns.columns[attribute] == value
+    return found
+
+
+def matching_rows(columns: Columns, attributes: Sequence[int], values: Sequence[int]) -> Rows:
+    """Ascending rows where every attribute has its value."""
+    return np.flatnonzero(_matches(columns, attributes, values)).astype(np.uint32)
+
+
+def matching_bitmap(columns: Columns, attributes: Sequence[int], values: Sequence[int]) -> npt.NDArray[np.uint64]:
+    """The same as bits: row r is bit r % 64 of word r // 64."""
+    found = _matches(columns, attributes, values)
+    packed = np.packbits(np.pad(found, (0, -len(found) % 64)), bitorder="little")
+    return packed.view("<u8").astype(np.uint64)
+
+
+def groups_alike(
+    columns: Columns, attributes: npt.NDArray[np.int32], values: npt.NDArray[np.uint32], starts: Int64s
+) -> tuple[npt.NDArray[np.uint32], int]:
+    """A number for each row, equal where every query answers alike, in the order of first rows; how many."""
+    groups = np.zeros(len(columns.columns[0]), np.int64)
+    ends = starts.tolist()
+    for a, b in zip(ends, ends[1:], strict=False):
+        split = groups * 2 + _matches(columns, attributes[a:b].tolist(), values[a:b].tolist())
+        groups = np.unique(split, return_inverse=True)[1].ravel()
+    _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
+    number = np.argsort(np.argsort(first))
+    return number[inverse.ravel()].astype(np.uint32), len(first)
+
+
+def _masses(weights: npt.NDArray[np.float64]) -> Int64s:
+    return np.rint(weights * 2.0**MASS_BITS).astype(np.int64)
+
+
+def _total(masses: Int64s) -> int:
+    """The sum as a Python integer: it may exceed 64 bits."""
+    return int((masses >> 31).sum()) * 2**31 + int((masses & (2**31 - 1)).sum())
+
+
+def _lift(weights: npt.NDArray[np.float64]) -> None:
+    weights[(weights > 0) & (weights < LIGHTEST_WEIGHT)] = LIGHTEST_WEIGHT
+
+
+def to_masses(weights: npt.NDArray[np.float64], threads: int) -> tuple[Int64s, int]:
+    """The masses of rescaled weights, and their total."""
+    if not (weights >= 0).all() or not (weights <= 4).all():
+        raise ValueError("weights must be rescaled first: each from 0 to 4")
+    masses = _masses(weights)
+    total = _total(masses)
+    if not LEAST_TOTAL <= total <= MOST_TOTAL:
+        raise ValueError("weights must be rescaled first: their total must be from 2^-2 to 2^2")
+    return masses, total
+
+
+def _times_power_of_two(weights: npt.NDArray[np.float64], exponent: int) -> npt.NDArray[np.float64]:
+    half = int(exponent / 2)  # towards zero, as in C++
+    scaled: npt.NDArray[np.float64] = weights * np.ldexp(1.0, half) * np.ldexp(1.0, exponent - half)
+    return scaled
+
+
+def rescale(weights: npt.NDArray[np.float64], threads: int) -> int:
+    """Multiplies weights in place by the power of two that brings the total near 2^60; returns the total."""
+    exponent = -int(np.frexp(weights.max())[1])
+    total = _total(_masses(_times_power_of_two(weights, exponent)))
+    while True:
+        exponent += MASS_BITS + 1 - total.bit_length()
+        total = _total(_masses(_times_power_of_two(weights, exponent)))
+        if LEAST_TOTAL <= total <= MOST_TOTAL:
+            break
+    weights[:] = _times_power_of_two(weights, exponent)
+    _lift(weights)
+    return _total(_masses(weights))
+
+
+def multiply(
+    weights: npt.NDArray[np.float64], rows: Rows, factor: float, total: int, threads: int
+) -> tuple[Int64s, int, bool]:
+    """Multiplies the weights of some rows in place: what their masses gained, the new total, whether rescaled."""
+    before = weights[rows]
+    fits = factor < 1.9
+    if not fits:
+        matching = _total(_masses(before))
+        fits = float(total) + (float(matching) + 0.5 * len(rows)) * factor <= float(MOST_TOTAL)
+    after = before * factor
+    _lift(after)
+    weights[rows] = after
+    if fits:
+        changes = _masses(after) - _masses(before)
+        gained = int(changes.sum())
+        if LEAST_TOTAL <= total + gained <= MOST_TOTAL:
+            return changes, total + gained, False
+    return np.zeros(len(rows), np.int64), rescale(weights, threads), True

@@ -1,0 +1,192 @@
+"""The support: the distinct public rows that a release re-weights. It knows no private data and draws nothing.
+
+Rows are sorted by their codes, attribute by attribute: neighbours then share most of their uncommon values, which the
+kernels' tables and branch predictors reward. A weighted support answers a workload with fractions: sums of integer
+masses (privmw.kernels) over their total.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from reprlib import repr as _short
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw import kernels
+from privmw.arrays import freeze
+from privmw.domain import Domain
+from privmw.table import Table
+from privmw.workload import Workload
+
+Weights = npt.NDArray[np.float64]
+Start = Literal["public", "uniform"]
+
+LARGEST_FULL = 2**28  # rows of Support.full, before memory is even looked at
+
+
+class Support:
+    """Distinct rows on a domain with the counts of a public table, immutable.
+
+    >>> domain = Domain({"age": 3, "sex": 2})
+    >>> support = Support.from_table(Table.from_codes(domain, [[2, 0], [0, 1], [2, 0]]))
+    >>> support
+    Support(2 distinct rows x 2 attributes of 3 public records)
+    >>> support.rows.tolist(), support.counts.tolist(), support.start().tolist()
+    ([[0, 1], [2, 0]], [1, 2], [0.3333333333333333, 0.6666666666666666])
+    """
+
+    __slots__ = ("__weakref__", "_columns", "_counts", "_marginals", "_table")
+
+    def __init__(self, table: Table, counts: npt.NDArray[np.int64]) -> None:
+        """Takes rows that are distinct and sorted already: use from_table or full."""
+        self._table = table
+        self._counts = freeze(counts)
+        self._columns: kernels.Columns | None = None
+        self._marginals: tuple[Workload, kernels.Marginals] | None = None
+
+    @classmethod
+    def from_table(cls, public: Table) -> Support:
+        """The distinct rows of a public table. A private table is refused."""
+        if not isinstance(public, Table):
+            raise TypeError(f"public ({_short(public)}) must be a Table")
+        if public.private:
+            raise ValueError("public (a private table) must be public: a support shows its rows")
+        first, counts = kernels.distinct_rows(public.columns, public.domain.sizes)
+        return cls(public.take(first), counts)
+
+    @classmethod
+    def full(cls, domain: Domain) -> Support:
+        """Every row of a small domain, each counted once.
+
+        >>> Support.full(Domain({"age": 2, "sex": 2})).rows.tolist()
+        [[0, 0], [0, 1], [1, 0], [1, 1]]
+        """
+        if not isinstance(domain, Domain):
+            raise TypeError(f"domain ({_short(domain)}) must be a Domain")
+        needed = domain.size * (len(domain) * 4 + 24)
+        if domain.size > LARGEST_FULL:
+            raise ValueError(
+                f"domain ({_readable(domain.size)} rows, about {_readable(needed)} bytes) must have at most "
+                f"2^28 rows for a full support: use Support.from_table"
+            )
+        columns = {}
+        before, after = 1, domain.size
+        for attribute in domain.attributes:
+            after //= attribute.size
+            dtype = np.min_scalar_type(attribute.size - 1)
+            columns[attribute.name] = np.tile(np.repeat(np.arange(attribute.size, dtype=dtype), after), before)
+            before *= attribute.size
+        return cls(Table(domain, columns), np.ones(domain.size, np.int64))
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of the rows."""
+        return self._table.domain
+
+    @property
+    def size(self) -> int:
+        """How many distinct rows there are."""
+        return self._table.n
+
+    @property
+    def table(self) -> Table:
+        """The distinct rows as a table, one contiguous column per attribute."""
+        return self._table
+
+    @property
+    def rows(self) -> npt.NDArray[np.unsignedinteger[Any]]:
+        """A fresh array of the rows' codes, rows x attributes."""
+        return self._table.codes()
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How many public records each row stands for."""
+        return self._counts
+
+    def start(self, kind: Start = "public") -> Weights:
+        """Fresh weights to start from, with sum 1: the public frequencies, or uniform."""
+        if kind not in ("public", "uniform"):
+            raise ValueError(f"kind ({_short(kind)}) must be 'public' or 'uniform'")
+        weights = self._counts.astype(np.float64) if kind == "public" else np.ones(self.size)
+        return weights / weights.sum()
+
+    @property
+    def columns(self) -> kernels.Columns:
+        """The rows made ready for the kernels; made once."""
+        if self._columns is None:
+            self._columns = kernels.Columns(self._table.columns, self.domain.sizes)
+        return self._columns
+
+    def marginals(self, workload: Workload) -> kernels.Marginals:
+        """The kernels' plan for a workload; the last one is kept."""
+        if not isinstance(workload, Workload):
+            raise TypeError(f"workload ({_short(workload)}) must be a Workload")
+        if workload.domain != self.domain:
+            raise ValueError(f"workload ({workload!r}) must be on the domain of the support")
+        if self._marginals is None or self._marginals[0] is not workload:
+            self._marginals = (workload, kernels.Marginals(self.columns, workload.attributes, workload.starts))
+        return self._marginals[1]
+
+    def answers(self, workload: Workload, weights: npt.ArrayLike | None = None) -> Weights:
+        """The fraction of the weight in each cell of a workload; without weights, the public frequencies.
+
+        >>> domain = Domain({"age": 3, "sex": 2})
+        >>> support = Support.from_table(Table.from_codes(domain, [[2, 0], [0, 1], [2, 0], [1, 0]]))
+        >>> support.answers(Workload(domain, [("age",)])).tolist()
+        [0.25, 0.25, 0.5]
+        """
+        marginals = self.marginals(workload)
+        given = self._counts.astype(np.float64) if weights is None else _weights(weights, self.size)
+        kernels.rescale(given)
+        masses, total = kernels.to_masses(given)
+        return marginals.sums(masses) / total
+
+    def matching_rows(self, names: Sequence[str], values: Sequence[int]) -> npt.NDArray[np.uint32]:
+        """Ascending rows that have these values (codes) of these attributes."""
+        return kernels.matching_rows(self.columns, [self.domain.index(name) for name in names], values)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held: codes, counts and what the kernels keep."""
+        held = sum(column.nbytes for column in self._table.columns) + self._counts.nbytes
+        held += self._columns.nbytes if self._columns else 0
+        return held + (self._marginals[1].nbytes if self._marginals else 0)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Support):
+            return NotImplemented
+        return self._table == other._table and np.array_equal(self._counts, other._counts)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Support, (self._table, self._counts)
+
+    def __repr__(self) -> str:
+        records = int(self._counts.sum())
+        return f"Support({self.size} distinct rows x {len(self.domain)} attributes of {records} public records)"
+
+
+def _weights(weights: npt.ArrayLike, size: int) -> Weights:
+    """A fresh array of the caller's weights, checked."""
+    array = np.asarray(weights)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"weights ({array.dtype.type.__name__}) must be numbers")
+    if array.shape != (size,):
+        raise ValueError(f"weights (shape {array.shape}) must be one for each of the {size} rows")
+    checked = array.astype(np.float64)
+    bad = np.flatnonzero(~(np.isfinite(checked) & (checked >= 0)))
+    if len(bad):
+        raise ValueError(f"weights (first: {checked[bad[0]]}, row {bad[0]}) must be finite and not negative")
+    if not checked.any():
+        raise ValueError("weights (all zero) must have a positive sum")
+    return checked
+
+
+def _readable(number: int) -> str:
+    return f"{number:,}" if number < 10**15 else f"10^{len(str(number)) - 1}"

@@ -1,0 +1,304 @@
+"""The workload: which marginals are asked, and where each of their cells lies in a vector of answers.
+
+Cells are numbered marginal after marginal, and within one in C order: its last attribute runs fastest. The
+attributes of a marginal stand in the order of the domain, however they were named. This room knows the domain
+and no data. Its arrays are the kernels' input, and flat: a million marginals are two arrays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import numbers
+from collections.abc import Iterable, Iterator, Sequence
+from reprlib import repr as _short
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.arrays import freeze
+from privmw.combinations import CombinationIndex, all_combinations, sample_combinations
+from privmw.domain import Domain
+
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+
+LARGEST_ORDER = 6
+LARGEST_MARGINAL = 2**40  # cells
+LARGEST_WORKLOAD = 2**48  # cells
+MOST_MARGINALS = 2**24  # that `all` and `sample` make: 6-way, 400 MB
+
+
+class Queries(NamedTuple):
+    """Some cells of a workload: query q asks for values[starts[q]:starts[q+1]] of attributes[the same]."""
+
+    marginals: Int64s
+    starts: Int64s
+    attributes: Int32s
+    values: npt.NDArray[np.uint32]
+
+
+class Workload:
+    """Marginals of one to six attributes on a domain, immutable; each set of attributes at most once.
+
+    >>> workload = Workload(Domain({"age": 10, "sex": 2, "race": 5}), [("age", "sex"), ("race",)])
+    >>> workload
+    Workload(2 marginals of order 1 to 2, 25 cells)
+    >>> workload.query(7), workload.cell(["sex", "age"], [1, 3])
+    ((('age', 'sex'), (3, 1)), 7)
+    """
+
+    __slots__ = ("__weakref__", "_attributes", "_domain", "_index", "_offsets", "_starts")
+
+    def __init__(self, domain: Domain, marginals: Iterable[Sequence[str]]) -> None:
+        _check(domain)
+        if isinstance(marginals, str) or not isinstance(marginals, Iterable):
+            raise TypeError(f"marginals ({_short(marginals)}) must be a list of tuples of attribute names")
+        rows: dict[tuple[int, ...], None] = {}
+        for marginal in marginals:
+            row = tuple(sorted(_positions(domain, marginal)))
+            if row in rows:
+                raise ValueError(f"marginal {_short(tuple(marginal))} must be given only once")
+            rows[row] = None
+        flat = np.fromiter(itertools.chain.from_iterable(rows), np.int32)
+        self._fill(domain, flat, np.cumsum([0, *map(len, rows)], dtype=np.int64))
+
+    def _fill(self, domain: Domain, attributes: Int32s, starts: Int64s) -> Workload:
+        self._domain = domain
+        self._attributes = freeze(attributes)
+        self._starts = freeze(starts)
+        self._index: CombinationIndex | None = None
+        self._offsets = np.zeros(len(starts), np.int64)
+        if len(starts) > 1:
+            # Products and sums of integers in doubles are exact up to 2^53; beyond, still over the limits.
+            cells = np.multiply.reduceat(np.array(domain.sizes, np.float64)[attributes], starts[:-1])
+            largest = int(cells.argmax())
+            if cells[largest] > LARGEST_MARGINAL:
+                raise ValueError(f"marginal {_short(self.marginal(largest))} must have at most 2^40 cells")
+            if cells.sum() > LARGEST_WORKLOAD:
+                raise ValueError(f"workload ({cells.sum():.3g} cells) must have at most 2^48 cells")
+            np.cumsum(cells.astype(np.int64), out=self._offsets[1:])
+        self._offsets = freeze(self._offsets)
+        return self
+
+    @classmethod
+    def all(cls, domain: Domain, k: int | Iterable[int]) -> Workload:
+        """Every marginal of k attributes, in the order of itertools.combinations; of each k in turn.
+
+        >>> list(Workload.all(Domain({"a": 2, "b": 2, "c": 2}), k=2))
+        [('a', 'b'), ('a', 'c'), ('b', 'c')]
+        """
+        _check(domain)
+        orders = [_order(domain, order) for order in (k if isinstance(k, Iterable) else [k])]
+        counts = [math.comb(len(domain), order) for order in orders]
+        if len(set(orders)) < len(orders):
+            raise ValueError(f"k ({_short(orders)}) must not repeat an order")
+        if sum(counts) > MOST_MARGINALS:
+            raise ValueError(f"workload ({sum(counts)} marginals) must have at most 2^24: sample it")
+        parts = [all_combinations(len(domain), order).ravel() for order in orders]
+        starts = np.cumsum(np.repeat([0, *orders], [1, *counts]), dtype=np.int64)
+        return object.__new__(Workload)._fill(domain, np.concatenate([np.empty(0, np.int32), *parts]), starts)
+
+    @classmethod
+    def sample(cls, domain: Domain, k: int, size: int, seed: int) -> Workload:
+        """`size` distinct marginals of k attributes, drawn uniformly, in the order of `all`.
+
+        The draw is public and needs no secret: the same seed gives the same marginals everywhere.
+
+        >>> list(Workload.sample(Domain({"a": 2, "b": 2, "c": 2, "d": 2}), k=2, size=3, seed=0))
+        [('b', 'c'), ('b', 'd'), ('c', 'd')]
+        """
+        k = _order(domain, k)
+        size = _integer("size", size, 0, min(math.comb(len(domain), k), MOST_MARGINALS))
+        rows = sample_combinations(len(domain), k, size, _integer("seed", seed, 0, 2**64 - 1))
+        starts = np.arange(size + 1, dtype=np.int64) * k
+        return object.__new__(Workload)._fill(domain, rows.ravel(), starts)
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of the attributes."""
+        return self._domain
+
+    @property
+    def attributes(self) -> Int32s:
+        """The attributes' positions in the domain, marginal after marginal."""
+        return self._attributes
+
+    @property
+    def starts(self) -> Int64s:
+        """Where each marginal begins in `attributes`, and at last where they end."""
+        return self._starts
+
+    @property
+    def offsets(self) -> Int64s:
+        """The first cell of each marginal, and at last the number of cells."""
+        return self._offsets
+
+    @property
+    def cells(self) -> int:
+        """How many cells all marginals have together."""
+        return int(self._offsets[-1])
+
+    def order(self, j: int) -> int:
+        """How many attributes marginal j has."""
+        return len(self._marginal(j))
+
+    def shape(self, j: int) -> tuple[int, ...]:
+        """The sizes of marginal j's attributes: answers[offsets[j]:offsets[j + 1]] has this shape."""
+        return tuple(self._domain.sizes[a] for a in self._marginal(j))
+
+    def marginal(self, j: int) -> tuple[str, ...]:
+        """The names of marginal j's attributes."""
+        return tuple(self._domain.names[a] for a in self._marginal(j))
+
+    def _marginal(self, j: int) -> list[int]:
+        j = _integer("j", j, 0, len(self) - 1)
+        positions: list[int] = self._attributes[self._starts[j] : self._starts[j + 1]].tolist()
+        return positions
+
+    def index(self, names: Sequence[str]) -> int:
+        """Which marginal has exactly these attributes, in any order."""
+        positions = _positions(self._domain, names)
+        if self._index is None:
+            self._index = CombinationIndex(self._attributes, self._starts)
+        j = self._index.find(positions)
+        if j < 0:
+            raise ValueError(f"marginal {_short(tuple(names))} is not in the workload")
+        return j
+
+    def query(self, i: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
+        """The attributes and the values (codes) that cell i counts."""
+        i = _integer("i", i, 0, self.cells - 1)
+        j = int(np.searchsorted(self._offsets, i, "right")) - 1
+        values = np.unravel_index(i - int(self._offsets[j]), self.shape(j))
+        return self.marginal(j), tuple(int(value) for value in values)
+
+    def cell(self, names: Sequence[str], values: Sequence[int]) -> int:
+        """The cell that counts these values (codes) of these attributes, named in any order."""
+        j = self.index(names)
+        if not isinstance(values, tuple | list | np.ndarray):
+            raise TypeError(f"values ({_short(values)}) must be a tuple of codes")
+        if len(values) != len(names):
+            raise ValueError(f"values ({_short(values)}) must be {len(names)} codes, one for each attribute")
+        given = dict(zip(names, values, strict=True))
+        cell = 0
+        for name, size in zip(self.marginal(j), self.shape(j), strict=True):
+            cell = cell * size + _integer(f"value of {_short(name)}", given[name], 0, size - 1)
+        return int(self._offsets[j]) + cell
+
+    def marginal_of(self, cells: npt.ArrayLike) -> Int64s:
+        """The marginal of each of many cells."""
+        return self._marginal_of(_indices("cells", cells, self.cells))
+
+    def _marginal_of(self, cells: Int64s) -> Int64s:
+        return np.searchsorted(self._offsets, cells, "right").astype(np.int64) - 1
+
+    def queries(self, cells: npt.ArrayLike) -> Queries:
+        """The attributes and values of many cells at once.
+
+        >>> Workload.all(Domain({"age": 10, "sex": 2}), k=2).queries([7]).values
+        array([3, 1], dtype=uint32)
+        """
+        rest = _indices("cells", cells, self.cells)
+        marginals = self._marginal_of(rest)
+        rest -= self._offsets[marginals]
+        attributes, starts = self._gather(marginals)
+        values = np.empty(len(attributes), np.uint32)
+        sizes = np.array(self._domain.sizes, np.int64)
+        for back in range(1, LARGEST_ORDER + 1):  # the last attribute first
+            entry = starts[1:] - back
+            rows = np.flatnonzero(entry >= starts[:-1])
+            size = sizes[attributes[entry[rows]]]
+            values[entry[rows]] = rest[rows] % size
+            rest[rows] //= size
+        return Queries(marginals, starts, attributes, values)
+
+    def select(self, marginals: npt.ArrayLike) -> Workload:
+        """The workload of some of the marginals, in the order given."""
+        chosen = _indices("marginals", marginals, len(self))
+        if len(np.unique(chosen)) < len(chosen):
+            raise ValueError("marginals must not repeat one")
+        return object.__new__(Workload)._fill(self._domain, *self._gather(chosen))
+
+    def _gather(self, marginals: Int64s) -> tuple[Int32s, Int64s]:
+        orders = np.diff(self._starts)[marginals]
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(orders)])
+        shift = np.repeat(self._starts[marginals] - starts[:-1], orders)
+        return self._attributes[np.arange(starts[-1]) + shift], starts
+
+    def fingerprint(self) -> str:
+        """A SHA-256 in hexadecimal that equal workloads share, and only they."""
+        parts = (self._starts.astype("<i8").tobytes(), self._attributes.astype("<i4").tobytes())
+        return hashlib.sha256(b"".join([self._domain.fingerprint().encode(), *parts])).hexdigest()
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        names, flat = self._domain.names, self._attributes.tolist()
+        for start, end in itertools.pairwise(self._starts.tolist()):
+            yield tuple(names[position] for position in flat[start:end])
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Workload):
+            return NotImplemented
+        if self._domain != other._domain or not np.array_equal(self._starts, other._starts):
+            return False
+        return np.array_equal(self._attributes, other._attributes)
+
+    def __hash__(self) -> int:
+        return hash((self._domain, len(self), self.cells))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Workload, (self._domain, list(self))
+
+    def __repr__(self) -> str:
+        orders = np.unique(np.diff(self._starts)).tolist()
+        of = "" if not orders else f" of order {orders[0]}" + (f" to {orders[-1]}" if len(orders) > 1 else "")
+        return f"Workload({len(self)} marginal{'s' * (len(self) != 1)}{of}, {self.cells} cells)"
+
+
+def _check(domain: object) -> None:
+    if not isinstance(domain, Domain):
+        raise TypeError(f"domain ({_short(domain)}) must be a Domain")
+
+
+def _order(domain: Domain, k: object) -> int:
+    _check(domain)
+    order = _integer("k", k, 1, LARGEST_ORDER)
+    if order > len(domain):
+        raise ValueError(f"k ({order}) must be at most the number of attributes, {len(domain)}")
+    return order
+
+
+def _positions(domain: Domain, names: object) -> list[int]:
+    if isinstance(names, str):
+        raise TypeError(f"marginal {_short(names)} must be a tuple of names, such as ({_short(names)},)")
+    if not isinstance(names, tuple | list):
+        raise TypeError(f"marginal ({_short(names)}) must be a tuple of names")
+    positions = [domain.index(name) for name in names]
+    if len(set(positions)) < len(positions):
+        raise ValueError(f"marginal {_short(tuple(names))} must not name an attribute twice")
+    if not 1 <= len(positions) <= LARGEST_ORDER:
+        raise ValueError(f"marginal {_short(tuple(names))} must have 1 to {LARGEST_ORDER} attributes")
+    return positions
+
+
+def _integer(name: str, value: object, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} ({_short(value)}) must be an integer")
+    number = int(value)
+    if not low <= number <= high:
+        raise ValueError(f"{name} ({_short(number)}) must be from {low} to {high}")
+    return number
+
+
+def _indices(name: str, values: Any, limit: int) -> Int64s:
+    array = np.asarray(values)
+    if array.ndim != 1 or (len(array) and array.dtype.kind not in "iu"):
+        raise TypeError(f"{name} ({array.ndim}-D, {array.dtype}) must be a 1-D array of integers")
+    if len(array) and not (int(array.min()) >= 0 and int(array.max()) < limit):
+        raise ValueError(f"{name} ({_short(array)}) must be from 0 to {limit - 1}")
+    return array.astype(np.int64)

@@ -1,0 +1,316 @@
+import copy
+import doctest
+import itertools
+import pickle
+import re
+import sys
+import types
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import privmw
+import privmw.table
+from privmw.domain import Domain
+from privmw.table import Table
+from privmw.workload import Workload
+
+DOMAIN = Domain({"age": 10, "sex": ["F", "M"], "zip": 60_000, "id": 70_000})
+CODES = {"age": [3, 9, 0], "sex": [0, 1, 1], "zip": [59_999, 0, 5], "id": [1, 69_999, 2]}
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.binary(max_size=3),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+fuzz = settings(derandomize=True, deadline=None, max_examples=200)
+
+
+def read_only(array):
+    array.flags.writeable = False
+    return array
+
+
+def test_the_doctests_of_the_table_hold():
+    assert doctest.testmod(privmw.table).failed == 0
+
+
+def test_columns_come_in_domain_order_in_the_smallest_dtype():
+    table = Table(DOMAIN, dict(reversed(CODES.items())))
+    assert [column.dtype for column in table.columns] == [np.uint8, np.uint8, np.uint16, np.uint32]
+    assert [column.tolist() for column in table.columns] == list(CODES.values())
+    assert all(column.flags.c_contiguous for column in table.columns)
+    assert table.column("zip").tolist() == CODES["zip"]
+    assert table.n == len(table) == 3
+    assert table.domain is DOMAIN
+    assert not table.private
+
+
+@pytest.mark.parametrize(
+    ("size", "dtype"),
+    [(1, "u1"), (256, "u1"), (257, "u2"), (2**16, "u2"), (2**16 + 1, "u4"), (2**32 - 1, "u4")],
+)
+def test_the_largest_code_fits_its_dtype(size, dtype):
+    column = Table(Domain({"a": size}), {"a": np.array([0, size - 1])}).column("a")
+    assert column.dtype == np.dtype(dtype)
+    assert column.tolist() == [0, size - 1]
+
+
+def test_codes_returns_what_from_codes_took():
+    codes = np.array(list(CODES.values())).T
+    for given_codes in (codes, np.asfortranarray(codes), codes.astype(">i8"), codes.tolist()):
+        table = Table.from_codes(DOMAIN, given_codes)
+        assert table == Table(DOMAIN, CODES)
+        assert table.codes().dtype == np.uint32
+        assert np.array_equal(table.codes(), codes)
+    assert Table.from_codes(DOMAIN, codes).project(["age", "zip"]).codes().dtype == np.uint16
+
+
+def test_columns_may_be_given_as_pairs():
+    assert Table(DOMAIN, list(CODES.items())) == Table(DOMAIN, CODES)
+
+
+def test_a_later_write_by_the_caller_does_not_reach_the_table():
+    mine = np.array([3, 9, 0], np.uint8)
+    view = mine[:]
+    view.flags.writeable = False
+    table = Table(DOMAIN.project(["age"]), {"age": view})
+    mine[:] = 255
+    assert table.column("age").tolist() == [3, 9, 0]
+    buffer = bytearray([3, 9, 0])
+    table = Table(DOMAIN.project(["age"]), {"age": read_only(np.frombuffer(buffer, np.uint8))})
+    buffer[0] = 255
+    assert table.column("age").tolist() == [3, 9, 0]
+
+
+def test_a_column_that_nobody_can_write_to_is_not_copied():
+    owner = read_only(np.array([3, 9, 0, 1], np.uint8))
+    for mine in (owner, owner[1:], np.frombuffer(bytes([3, 9, 0]), np.uint8)):
+        assert np.shares_memory(Table(DOMAIN.project(["age"]), {"age": mine}).column("age"), mine)
+    assert not np.shares_memory(Table(DOMAIN.project(["age"]), {"age": owner[::2]}).column("age"), owner)
+    codes = read_only(np.asfortranarray(np.ones((4, 2), np.uint8)))
+    assert np.shares_memory(Table.from_codes(DOMAIN.project(["age", "sex"]), codes).column("sex"), codes)
+
+
+def test_columns_cannot_be_made_writable():
+    table = Table(DOMAIN, CODES)
+    for column in (*table.columns, *table.take([0, 2]).columns, *table.project(["sex"]).columns):
+        with pytest.raises(ValueError, match="read-only"):
+            column[0] = 1
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            column.flags.writeable = True
+
+
+def test_a_public_table_tells_which_codes_are_outside_the_domain():
+    ages = np.zeros(40, np.int64)
+    ages[[17, 20, 39]] = 130, -1, 10
+    with pytest.raises(
+        ValueError, match=r"^column 'age' has 3 values outside the domain \(first: 130, row 17\)$"
+    ):
+        Table(DOMAIN.project(["age"]), {"age": ages})
+    with pytest.raises(
+        ValueError, match=r"^column 'age' has 1 value outside the domain \(first: -1, row 0\)$"
+    ):
+        Table(DOMAIN.project(["age"]), {"age": np.array([-1], np.int8)})
+
+
+@pytest.mark.parametrize(
+    "bad", [[130, 7777], [-7777, 0], [7777], [[7777]], [0.7777], ["a7777"], [[7777], 1], [None, 7777]]
+)
+def test_a_private_table_tells_the_column_and_the_rule_only(bad):
+    with pytest.raises((TypeError, ValueError), match="column 'age'") as error:
+        Table(DOMAIN.project(["age", "sex"]), {"age": bad, "sex": [0] * 10}, private=True)
+    said = re.sub("from 0 to 9|[12]-D|float64", "", str(error.value))
+    assert not re.search("[0-9]", said)
+    assert error.value.__cause__ is None
+    assert error.value.__suppress_context__ or error.value.__context__ is None
+
+
+def test_a_private_table_does_not_tell_lengths():
+    with pytest.raises(ValueError, match=r"^column 'sex' must be as long as the first$"):
+        Table(DOMAIN.project(["age", "sex"]), {"age": [1, 2], "sex": [0]}, private=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"age": [3.0, 9.0, 0.0]}, TypeError, "column 'age' .float64. must hold integer codes"),
+        ({"age": [True, False, True]}, TypeError, "must hold integer codes"),
+        ({"age": np.array([1, 2, 3], object)}, TypeError, "must hold integer codes"),
+        ({"age": ["1", "2", "3"]}, TypeError, "must hold integer codes"),
+        ({"age": [2**70, 1, 2]}, TypeError, "must hold integer codes"),
+        ({"age": np.array([2**64 - 1, 1, 2], np.uint64)}, ValueError, "first: 18446744073709551615, row 0"),
+        ({"age": np.ma.masked_array([1, 2, 3], [0, 1, 0])}, TypeError, "masked"),
+        ({"age": [[1], [2], [3]]}, ValueError, "2-D.*must be 1-D"),
+        ({"age": 3}, ValueError, "0-D.*must be 1-D"),
+        ({"age": [[1], [2, 3]]}, ValueError, "array of integers"),
+        ({"age": [1, 2]}, ValueError, r"column 'sex' \(3 rows, not 2\) must be as long as the first"),
+        ({"age": []}, ValueError, "at least one row"),
+        ({"agee": [1, 2, 3]}, ValueError, "'agee' is not in the domain; did you mean 'age'"),
+        ({3: [1, 2, 3]}, TypeError, "must be a string"),
+    ],
+)
+def test_a_bad_column_is_refused_by_name(changes, error, message):
+    with pytest.raises(error, match=message):
+        Table(DOMAIN, {**CODES, **changes})
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "message"),
+    [
+        ({"age": [1], "sex": [0], "zip": [1]}, ValueError, "column 'id' is missing"),
+        ([*CODES.items(), ("sex", [0, 1, 1])], ValueError, "column 'sex' must be given only once"),
+        (np.zeros((3, 4), int), TypeError, "ndarray must be a mapping"),
+        (None, TypeError, "NoneType must be a mapping"),
+        ("age", TypeError, "str must be a mapping"),
+        (["age"], TypeError, "pairs"),
+        ({}, ValueError, "column 'age' is missing"),
+    ],
+)
+def test_bad_columns_are_refused(columns, error, message):
+    with pytest.raises(error, match=message):
+        Table(DOMAIN, columns)
+
+
+@pytest.mark.parametrize(
+    ("codes", "error"),
+    [
+        (np.zeros(4, int), ValueError),
+        (np.zeros((3, 3), int), ValueError),
+        (np.zeros((0, 4), int), ValueError),
+        (np.zeros((3, 4)), TypeError),
+        ([[1, 2], [3]], ValueError),
+        ([], ValueError),
+    ],
+)
+def test_bad_arrays_of_codes_are_refused(codes, error):
+    with pytest.raises(error, match="must"):
+        Table.from_codes(DOMAIN, codes)
+
+
+def test_a_table_wants_a_domain_and_a_plain_flag():
+    for make in (Table, Table.from_codes):
+        with pytest.raises(TypeError, match="must be a Domain"):
+            make({"age": 10}, {"age": [1]})
+    with pytest.raises(TypeError, match="private"):
+        Table(DOMAIN, CODES, private=1)
+
+
+def test_project_and_take_keep_what_they_name_and_the_privacy():
+    table = Table(DOMAIN, CODES, private=True)
+    part = table.project(["sex", "age"])
+    assert part.domain == DOMAIN.project(["sex", "age"])
+    assert part.private
+    assert [column.tolist() for column in part.columns] == [CODES["sex"], CODES["age"]]
+    assert np.shares_memory(part.column("age"), table.column("age"))
+    assert table.take([2, 0, 0]).column("age").tolist() == [0, 3, 3]
+    assert table.take(np.array([False, True, True])) == table.take([1, 2])
+    assert table.take([1]).private
+
+
+@pytest.mark.parametrize(
+    ("rows", "error"),
+    [
+        ([3], ValueError),
+        ([-1], ValueError),
+        ([], TypeError),
+        (np.array([], int), ValueError),
+        ([0.0], TypeError),
+        ([[0]], TypeError),
+        (0, TypeError),
+        ([True], ValueError),
+        ([False] * 3, ValueError),
+        ([2**64], TypeError),
+    ],
+)
+def test_rows_that_are_not_there_are_not_taken(rows, error):
+    with pytest.raises(error, match="row"):
+        Table(DOMAIN, CODES).take(rows)
+
+
+def test_tables_are_equal_if_domain_codes_and_privacy_are():
+    table = Table(DOMAIN, CODES)
+    assert table == Table(DOMAIN, CODES)
+    assert table != Table(DOMAIN, CODES, private=True)
+    assert table != table.take([0, 2, 1])
+    assert table != table.take([0, 1])
+    assert table != Table(Domain({**dict.fromkeys(CODES, 70_000)}), CODES)
+    assert table != 3
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(table)
+
+
+def test_a_repr_shows_no_value():
+    assert repr(Table(DOMAIN, CODES)) == "Table(3 rows x 4 attributes, public)"
+    assert repr(Table(DOMAIN, CODES, private=True)) == "Table(3 rows x 4 attributes, private)"
+
+
+def test_a_public_table_is_pickled_and_a_private_one_is_not():
+    table = pickle.loads(pickle.dumps(Table(DOMAIN, CODES)))
+    assert table == Table(DOMAIN, CODES)
+    assert not any(column.flags.writeable for column in table.columns)
+    for leak in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(TypeError, match="a private table must not be pickled"):
+            leak(Table(DOMAIN, CODES, private=True))
+
+
+def test_counts_hands_the_kernels_its_columns_and_one_for_each_row(monkeypatch):
+    class Columns:
+        def __init__(self, columns, sizes):
+            self.columns, self.sizes = columns, sizes
+
+    class Marginals:
+        def __init__(self, columns, attributes, starts):
+            self.columns, self.sizes = columns.columns, columns.sizes
+            self.marginals = [attributes[a:b] for a, b in itertools.pairwise(starts)]
+
+        def sums(self, masses):
+            assert masses.dtype == np.int64
+            answers = []
+            for marginal in self.marginals:
+                shape = [self.sizes[a] for a in marginal]
+                cells = np.ravel_multi_index([self.columns[a] for a in marginal], shape)
+                answers.append(np.bincount(cells, masses, np.prod(shape)).astype(np.int64))
+            return np.concatenate([np.empty(0, np.int64), *answers])
+
+    kernels = types.SimpleNamespace(Columns=Columns, Marginals=Marginals)
+    monkeypatch.setitem(sys.modules, "privmw.kernels", kernels)
+    monkeypatch.setattr(privmw, "kernels", kernels, raising=False)
+    table = Table(DOMAIN, CODES)
+    workload = Workload(DOMAIN, [("sex",), ("sex", "age")])
+    counts = table.counts(workload)
+    assert counts.tolist()[:2] == [1, 2]
+    assert [workload.query(i)[1] for i in np.flatnonzero(counts)[2:]] == [(0, 3), (1, 0), (1, 9)]
+    assert table.counts(Workload(DOMAIN, [])).tolist() == []
+    with pytest.raises(TypeError, match="must be a Workload"):
+        table.counts([("sex",)])
+    with pytest.raises(ValueError, match="must be on the domain of the table"):
+        table.counts(Workload(DOMAIN.project(["sex"]), [("sex",)]))
+
+
+@fuzz
+@given(junk, st.booleans())
+def test_no_column_does_worse_than_a_type_or_value_error(codes, private):
+    for make in (
+        lambda: Table(Domain({"a": 3}), {"a": codes}, private=private),
+        lambda: Table(Domain({"a": 3}), codes),
+    ):
+        try:
+            table = make()
+        except (TypeError, ValueError):
+            continue
+        assert table.n > 0
+        assert table.column("a").max() < 3
+
+
+@fuzz
+@given(st.lists(st.integers(-(2**63), 2**64 - 1), min_size=1, max_size=5), st.integers(1, 2**32 - 1))
+def test_a_column_is_taken_exactly_if_every_code_is_in_the_domain(codes, size):
+    try:
+        table = Table(Domain({"a": size}), {"a": codes})
+    except (TypeError, ValueError):
+        assert not all(0 <= code < size for code in codes)
+    else:
+        assert table.column("a").tolist() == codes
