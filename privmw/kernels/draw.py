@@ -1,7 +1,7 @@
-"""The exact draws: the extension's, or their twin in Python integers where another backend runs; same results.
+"""The exact draws: the extension's, or their twin in Python integers where another backend runs.
 
-Each takes a bit generator first (`privmw.random.privacy_stream(rng).bit_generator`). Rationals are a numerator
-and a denominator of up to 4096 bits; a candidate weighs exp(-(largest score - score) * gamma).
+Each takes a bit generator first (`privmw.random.privacy_stream(rng).bit_generator`). Rationals are a
+numerator and a denominator of up to 4096 bits; a candidate weighs exp(-(largest score - score) * gamma).
 """
 
 from __future__ import annotations
