@@ -226,6 +226,12 @@ def test_many_candidates_beside_a_few_fit_the_law(name):
     assert chi_square(counts, [each, each, 1 - 2 * each]) > 1e-9
 
 
+def test_the_twin_remembers_no_distance():
+    draw_python.select_permute_and_flip(ChaCha20(seed=1), np.arange(50), 1, 10, 2)
+    draw_python.discrete_laplace(ChaCha20(seed=1), 30, 1, 5)
+    assert coins.exp_digits.cache_info().currsize == 0
+
+
 def test_top_k_peels(backend):
     scores = np.array([5, 100, 50, 75, 0])
     for name in NAMES:

@@ -27,17 +27,22 @@ def stuck() -> RuntimeError:
 @contextmanager
 def words_of(bit_generator: Any) -> Iterator[NextWord]:
     """The words of a numpy BitGenerator, or of anything with `next_word` and `lock`; the lock held."""
-    if hasattr(bit_generator, "ready"):
-        bit_generator.ready()
     if hasattr(bit_generator, "next_word"):
-        with bit_generator.lock:
-            yield bit_generator.next_word
+        next_word = bit_generator.next_word
     elif hasattr(bit_generator, "ctypes") and hasattr(bit_generator, "lock"):
         interface = bit_generator.ctypes
-        with bit_generator.lock:
-            yield lambda: int(interface.next_uint64(interface.state))
+
+        def next_word() -> int:
+            return int(interface.next_uint64(interface.state))
     else:
         raise TypeError(f"bit_generator ({type(bit_generator)}) must be a numpy BitGenerator")
+    if hasattr(bit_generator, "ready"):
+        bit_generator.ready()
+    with bit_generator.lock:
+        try:
+            yield next_word
+        finally:
+            exp_digits.cache_clear()  # it remembers distances and noise, which are secret
 
 
 @lru_cache(maxsize=64)
