@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <utility>
 
 #include "core/lists.hpp"
 #include "core/parallel.hpp"
@@ -53,7 +54,8 @@ struct Marginals::Evaluation {
     mutable std::mutex merging;
 
     // Where a marginal is written, and whether what stands there stays.
-    std::pair<Mass*, bool> target(const PlannedMarginal& marginal) const {
+    template <class Marginal>
+    std::pair<Mass*, bool> target(const Marginal& marginal) const {
         if (marginal.kept >= 0) return {kept.data() + marginal.kept, false};
         return {sums + marginal.sums, add};
     }
@@ -70,11 +72,12 @@ std::size_t Marginals::RareRows::bytes() const {
 
 Marginals::Marginals(const Columns& columns, const MarginalList& workload, int threads)
     : columns_(columns), plan_(make_plan(columns, workload)) {
-    if (plan_.uses_lists) columns_.uncommon_ids();
-    listed_.resize(plan_.uses_lists ? plan_.marginals.size() : 0);
-    for (std::size_t at = 0; at < listed_.size(); ++at)
-        if (plan_.marginals[at].way == Way::lists && plan_.marginals[at].attributes.size() > 1)
-            listed_[at] = listed_pair(plan_.marginals[at]);
+    if (plan_.lists) columns_.uncommon_ids();
+    listed_.resize(plan_.lists);
+    for (const auto& stage : plan_.stages)
+        for (const auto& task : stage)
+            for (std::size_t at : task.marginals)
+                listed_[task.list].push_back(list_marginal(plan_.marginals[at]));
     std::map<std::uint32_t, std::vector<const PlannedTask*>> tasks;
     for (const auto& stage : plan_.stages)
         for (const auto& task : stage)
@@ -102,7 +105,7 @@ Marginals::Marginals(const Columns& columns, const MarginalList& workload, int t
 std::size_t Marginals::bytes() const {
     std::size_t total = plan_.kept_cells * sizeof(Mass);
     for (const auto& [attribute, rare] : rare_rows_) total += rare.bytes();
-    total += listed_.size() * sizeof(ListedPair);
+    for (const auto& listed : listed_) total += listed.size() * sizeof(Listed);
     for (const auto& marginal : plan_.marginals)
         total += sizeof marginal + marginal.attributes.capacity() * 4;
     return total;
@@ -237,41 +240,31 @@ ListedAxis listed_axis(const Columns& columns, const PlannedMarginal& marginal, 
 
 }  // namespace
 
-// The axes other than the rarest (or all, for a pair), smaller ids first.
-Marginals::ListedPair Marginals::listed_pair(const PlannedMarginal& marginal) const {
-    ListedPair pair;
-    bool first = true;
+Marginals::Listed Marginals::list_marginal(const PlannedMarginal& marginal) const {
+    Listed listed;
+    listed.order = static_cast<std::uint32_t>(marginal.attributes.size());
     for (std::size_t i = 0; i < marginal.attributes.size(); ++i) {
-        if (marginal.attributes.size() == 3 && static_cast<int>(i) == marginal.axis) continue;
-        (first ? pair.b : pair.c) = listed_axis(columns_, marginal, i);
-        first = false;
+        if (listed.order == 3 && static_cast<int>(i) == marginal.axis) continue;
+        listed.b = std::exchange(listed.c, listed_axis(columns_, marginal, i));
     }
-    if (pair.b.first_id > pair.c.first_id) std::swap(pair.b, pair.c);
-    pair.rarest_stride = slabs(columns_, marginal).after;
-    return pair;
+    if (listed.b.first_id > listed.c.first_id) std::swap(listed.b, listed.c);  // smaller ids first
+    if (listed.order == 3) listed.rarest_stride = static_cast<std::uint32_t>(slabs(columns_, marginal).after);
+    listed.sums = marginal.sums;
+    listed.kept = marginal.kept;
+    if (marginal.parent >= 0) listed.parent_kept = plan_.marginals[marginal.parent].kept;
+    return listed;
 }
 
 void Marginals::run_lists_of_pairs(const Evaluation& evaluation, const PlannedTask& task) const {
     const IdLayout& layout = columns_.layout();
-    const UncommonIds& ids = evaluation.columns.uncommon_ids();
     IdPairSums sums(layout, layout.first[task.first_second], layout.first[task.last_second]);
-    sums.add_all_rows(ids, evaluation.columns.rows(), evaluation.masses);
-    for (std::size_t at : task.marginals) {
-        const PlannedMarginal& marginal = plan_.marginals[at];
-        const auto [target, add] = evaluation.target(marginal);
-        if (marginal.attributes.size() == 2) {
-            expand_pair(sums, listed_[at].b, listed_[at].c, add, target);
-            continue;
-        }
-        const ListedAxis axis = listed_axis(columns_, marginal, 0);
-        Mass rest = sums.total();
-        for (std::uint32_t i = 0; i + 1 < axis.size; ++i) {
-            const Mass mass = sums.single(axis.first_id + i);
-            Mass& cell = target[i + (i >= axis.common)];
-            add ? put<true>(cell, mass) : put<false>(cell, mass);
-            rest -= mass;
-        }
-        add ? put<true>(target[axis.common], rest) : put<false>(target[axis.common], rest);
+    sums.add_all_rows(evaluation.columns.uncommon_ids(), evaluation.columns.rows(), evaluation.masses);
+    for (const Listed& listed : listed_[task.list]) {
+        const auto [target, add] = evaluation.target(listed);
+        if (listed.order == 2)
+            expand_pair(sums, listed.b, listed.c, add, target);
+        else
+            expand_single(sums, listed.c, add, target);
     }
 }
 
@@ -279,22 +272,10 @@ void Marginals::run_lists_of_triples(const Evaluation& evaluation, const Planned
     const IdLayout& layout = columns_.layout();
     const UncommonIds& ids = evaluation.columns.uncommon_ids();
     const std::uint32_t size = columns_.column(task.rarest).size, common = columns_.common(task.rarest);
-
-    struct Written {
-        const ListedPair* pair;
-        Mass* target;
-        bool add;
-        const Mass* parent;
-    };
-    std::vector<Written> written;
-    for (std::size_t at : task.marginals) {
-        const auto [target, add] = evaluation.target(plan_.marginals[at]);
-        written.push_back({&listed_[at], target, add, evaluation.parent(plan_, plan_.marginals[at])});
-    }
+    const std::uint32_t first_id = layout.first[layout.position[task.rarest]];
     // The values are taken a few at a time, as many as keep their sums in cache: each marginal is then
     // written in one go.
     IdPairSums uncommon(layout, layout.first[task.first_second], layout.first[task.last_second]);
-    const std::uint32_t first_id = layout.first[layout.position[task.rarest]];
     std::vector<IdPairSums> some(
         std::clamp<std::size_t>(most_pair_cells / (uncommon.cells() + 1), 1, size - 1), uncommon);
     for (std::uint32_t from = 0; from + 1 < size; from += some.size()) {
@@ -305,13 +286,15 @@ void Marginals::run_lists_of_triples(const Evaluation& evaluation, const Planned
             uncommon.add(some[i]);
         }
         const bool last = from + count + 1 == size;
-        for (const auto& [pair, target, add, parent] : written) {
+        for (const Listed& listed : listed_[task.list]) {
+            const auto [target, add] = evaluation.target(listed);
             for (std::uint32_t i = 0; i < count; ++i) {
                 const std::size_t value = from + i + (from + i >= common);
-                expand_pair(some[i], pair->b, pair->c, add, target + value * pair->rarest_stride);
+                expand_pair(some[i], listed.b, listed.c, add, target + value * listed.rarest_stride);
             }
             if (last)
-                expand_pair(uncommon, pair->b, pair->c, add, target + common * pair->rarest_stride, parent);
+                expand_pair(uncommon, listed.b, listed.c, add, target + common * listed.rarest_stride,
+                            evaluation.kept.data() + listed.parent_kept);
         }
     }
 }
