@@ -115,7 +115,8 @@ void add_marginal(const TiledJoint& joint, const Mass* cells, const TiledMargina
 }  // namespace
 
 void add_tiles(std::span<const TiledJoint> joints, const Mass* masses, std::size_t first, std::size_t last) {
-    // A lone marginal of many cells takes its rows directly; the others get scratch cells, twice where they are few.
+    // A lone marginal of many cells takes its rows directly; the others get scratch cells, twice where they
+    // are few.
     struct Scratch {
         std::size_t start = 0;
         bool direct = false, twice = false;
@@ -147,7 +148,8 @@ void add_tiles(std::span<const TiledJoint> joints, const Mass* masses, std::size
         Mass* const cells = scratch.data() + layout[j].start;
         if (layout[j].twice)
             for (std::size_t c = 0; c < joints[j].cells; ++c) cells[c] += cells[joints[j].cells + c];
-        for (const TiledMarginal& marginal : joints[j].marginals) add_marginal(joints[j], cells, marginal, work);
+        for (const TiledMarginal& marginal : joints[j].marginals)
+            add_marginal(joints[j], cells, marginal, work);
     }
 }
 

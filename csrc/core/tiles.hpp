@@ -1,7 +1,8 @@
-// Dense evaluation: every row's cell is computed and its mass added there, in tiles of rows that stay in cache.
+// Dense evaluation: every row's cell is computed and its mass added there, in tiles of rows that stay in
+// cache.
 //
-// Marginals that share all but one attribute are cheaper as one joint: each row adds its mass once, and each marginal is the joint
-// with the other attributes summed out.
+// Marginals that share all but one attribute are cheaper as one joint: each row adds its mass once, and each
+// marginal is the joint with the other attributes summed out.
 #pragma once
 
 #include <span>
