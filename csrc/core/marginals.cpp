@@ -1,8 +1,6 @@
 #include "core/marginals.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <mutex>
 
 #include "core/evaluation.hpp"
 #include "core/parallel.hpp"
@@ -31,27 +29,32 @@ Marginals::Marginals(const Columns& columns, const MarginalList& workload, int t
         for (const auto& task : stage)
             for (std::size_t at : task.marginals)
                 listed_[task.list].push_back(list_marginal(plan_.marginals[at]));
-    std::map<std::uint32_t, std::vector<const PlannedTask*>> tasks;
+    keep_rare_rows(threads);
+}
+
+void Marginals::keep_rare_rows(int threads) {
+    std::map<std::uint32_t, std::vector<const PlannedTask*>> tasks;  // by rarest attribute
     for (const auto& stage : plan_.stages)
         for (const auto& task : stage)
             if (task.way == Way::rare) tasks[task.rarest].push_back(&task);
-    std::vector<std::uint32_t> attributes;
-    for (const auto& [attribute, members] : tasks) attributes.push_back(attribute);
     // Rarest first: the most marginals saved a byte.
-    std::sort(attributes.begin(), attributes.end(),
-              [&](auto a, auto b) { return columns_.rank(a) < columns_.rank(b); });
-    std::atomic<std::size_t> bytes{0};
-    std::mutex mutex;
-    for_each_task(static_cast<std::int64_t>(attributes.size()), threads, [&](std::int64_t i) {
-        const auto& members = tasks[attributes[i]];
-        std::size_t wanted = columns_.attributes();
-        if (bytes + columns_.uncommon_rows(attributes[i]) * (4 + wanted) > most_rare_bytes) return;
-        RareRows gathered;
-        gathered.rows = columns_.rows_with_uncommon(attributes[i]);
-        for (const auto* task : members) gathered = gather_rare_rows(columns_, *task, std::move(gathered));
-        bytes += gathered.bytes();
-        std::lock_guard lock(mutex);
-        rare_rows_.emplace(attributes[i], std::move(gathered));
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> ranked;
+    for (const auto& [attribute, members] : tasks) ranked.emplace_back(columns_.rank(attribute), attribute);
+    std::sort(ranked.begin(), ranked.end());
+    std::size_t bytes = 0;
+    std::vector<std::uint32_t> kept;
+    for (const auto& [rank, attribute] : ranked) {
+        bytes +=
+            columns_.uncommon_rows(attribute) * (sizeof(Row) + columns_.attributes());  // at most, of bytes
+        if (bytes > most_rare_bytes) break;
+        kept.push_back(attribute);
+        rare_rows_[attribute];
+    }
+    for_each_task(static_cast<std::int64_t>(kept.size()), threads, [&](std::int64_t i) {
+        RareRows& gathered = rare_rows_.at(kept[i]);
+        gathered.rows = columns_.rows_with_uncommon(kept[i]);
+        for (const auto* task : tasks.at(kept[i]))
+            gathered = gather_rare_rows(columns_, *task, std::move(gathered));
     });
 }
 
@@ -121,7 +124,7 @@ void Marginals::add_changes(std::span<const Row> rows, const Mass* changes, int 
     if (rows.empty()) return;
     const auto taken = columns_.take(rows);
     const double share = static_cast<double>(rows.size()) / static_cast<double>(columns_.rows());
-    const double planned = plan_.cost_of_cells + share * (plan_.cost - plan_.cost_of_cells);
+    const double planned = plan_.cost_of_cells + share * plan_.cost;
     // A handful of rows: going through them marginal by marginal costs less than visiting every cell.
     const double by_tiles =
         (static_cast<double>(rows.size()) * 2 + 50) * static_cast<double>(plan_.requested);
