@@ -219,7 +219,10 @@ void matching_bitmap(const Columns& columns, std::span<const std::uint32_t> attr
             std::uint64_t bits = 0;
             for (int g = 0; g < 8; ++g) {
                 std::uint64_t eight = 0;
-                for (int k = 0; k < 8; ++k) eight |= std::uint64_t{flags[w * 64 + g * 8 + k]} << (8 * k);
+                if constexpr (std::endian::native == std::endian::little)
+                    std::memcpy(&eight, flags + w * 64 + g * 8, 8);
+                else
+                    for (int k = 0; k < 8; ++k) eight |= std::uint64_t{flags[w * 64 + g * 8 + k]} << (8 * k);
                 // Bytes of 0 or 1: the multiplication moves byte k's bit to bit 56 + k, without carries.
                 bits |= ((eight * 0x0102040810204080ULL) >> 56) << (8 * g);
             }

@@ -1,6 +1,7 @@
 #include "core/marginals.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "core/evaluation.hpp"
 #include "core/parallel.hpp"
@@ -10,14 +11,16 @@ namespace privmw {
 namespace {
 
 // Columns gathered once for way `rare` are kept while they fit in here; beyond it they are gathered at every
-// evaluation.
-constexpr std::size_t most_rare_bytes = std::size_t{256} << 20;
+// evaluation. Bytes a row, so that the cost of a row does not depend on how many there are; fewer where the
+// ids take their share.
+constexpr std::size_t rare_bytes_a_row = 160, rare_bytes_beside_ids = 32;
+constexpr std::size_t least_rare_bytes = std::size_t{64} << 20;
 
 }  // namespace
 
 std::size_t Marginals::RareRows::bytes() const {
     std::size_t total = rows.size() * sizeof(Row);
-    for (const auto& [attribute, owned] : columns) total += owned.storage.size() * 4;
+    for (const OwnedColumn& owned : columns) total += owned.storage.size() * 4;
     return total;
 }
 
@@ -41,12 +44,19 @@ void Marginals::keep_rare_rows(int threads) {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> ranked;
     for (const auto& [attribute, members] : tasks) ranked.emplace_back(columns_.rank(attribute), attribute);
     std::sort(ranked.begin(), ranked.end());
+    const std::size_t most = std::max(
+        least_rare_bytes, columns_.rows() * (plan_.lists ? rare_bytes_beside_ids : rare_bytes_a_row));
     std::size_t bytes = 0;
     std::vector<std::uint32_t> kept;
     for (const auto& [rank, attribute] : ranked) {
-        bytes +=
-            columns_.uncommon_rows(attribute) * (sizeof(Row) + columns_.attributes());  // at most, of bytes
-        if (bytes > most_rare_bytes) break;
+        std::set<std::uint32_t> wanted;
+        for (const auto* task : tasks.at(attribute))
+            for (const auto& joint : task->joints)
+                wanted.insert(joint.attributes.begin(), joint.attributes.end());
+        std::size_t each = sizeof(Row);
+        for (std::uint32_t a : wanted) each += columns_.column(a).width;
+        bytes += columns_.uncommon_rows(attribute) * each;
+        if (bytes > most) break;
         kept.push_back(attribute);
         rare_rows_[attribute];
     }
@@ -107,9 +117,7 @@ void Marginals::add_by_tiles(const Columns& columns, const Mass* masses, int thr
     for_each_task(tasks, threads, [&](std::int64_t i) {
         for (std::size_t at = i * chunk; at < std::min(plan_.requested, (i + 1) * chunk); ++at) {
             const PlannedMarginal& marginal = plan_.marginals[at];
-            TiledJoint joint{{},
-                             marginal.cells,
-                             {{std::vector<bool>(marginal.attributes.size(), true), sums + marginal.sums}}};
+            TiledJoint joint{{}, marginal.cells, {{~std::uint32_t{0}, sums + marginal.sums}}};
             for (std::uint32_t a : marginal.attributes) joint.columns.push_back(columns.column(a));
             add_tiles({&joint, 1}, masses, 0, columns.rows());
         }

@@ -29,7 +29,7 @@ class Marginals {
     // The uncommon rows of an attribute and the other columns there, for way `rare`.
     struct RareRows {
         std::vector<Row> rows;
-        std::map<std::uint32_t, OwnedColumn> columns;  // by attribute
+        std::vector<OwnedColumn> columns;  // by attribute; empty where none needs it
         std::size_t bytes() const;
     };
     // What the lists write of a marginal: the pair beside its rarest attribute, or the pair that it is, or
@@ -46,8 +46,9 @@ class Marginals {
     RareRows gather_rare_rows(const Columns& columns, const PlannedTask& task, RareRows gathered) const;
     template <class Find, class Where>
     std::vector<TiledJoint> tiled_joints(const PlannedTask& task, Find&& column, Where&& where) const;
-    std::vector<Mass> scratch_cells(const PlannedTask& task,
-                                    std::map<std::size_t, std::size_t>& starts) const;
+    template <class Find, class Use>
+    void run_aside(const PlannedTask& task, Find&& column, const Mass* masses, std::size_t first,
+                   std::size_t last, Use&& use) const;
     void run_tiles(const Evaluation& evaluation, const PlannedTask& task) const;
     void run_rare(const Evaluation& evaluation, const PlannedTask& task) const;
     void run_lists_of_pairs(const Evaluation& evaluation, const PlannedTask& task) const;

@@ -42,6 +42,7 @@ struct PlannedMarginal {
 struct PlannedJoint {
     std::vector<std::uint32_t> attributes;  // ascending
     std::vector<std::size_t> marginals;
+    std::vector<std::uint32_t> keeps;  // one per marginal: bit i, whether it has attributes[i]
 };
 
 // What one thread evaluates at a time.

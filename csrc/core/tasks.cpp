@@ -89,7 +89,7 @@ class Tasks {
             double shared_cells = 1;
             for (char32_t a : *name) shared_cells *= columns_.column(a).size;
             for (std::size_t i = 0; i < group.size();) {
-                PlannedJoint joint{plan_.marginals[group[i]].attributes, {group[i]}};
+                PlannedJoint joint{plan_.marginals[group[i]].attributes, {group[i]}, {}};
                 double cells = static_cast<double>(plan_.marginals[group[i]].cells);
                 for (++i; i < group.size() && joint.attributes.size() < most_joined_attributes; ++i) {
                     const double grown =
@@ -111,7 +111,15 @@ class Tasks {
             }
         }
         for (std::size_t at : members)
-            if (!joined[at]) joints.push_back({plan_.marginals[at].attributes, {at}});
+            if (!joined[at]) joints.push_back({plan_.marginals[at].attributes, {at}, {}});
+        for (PlannedJoint& joint : joints)
+            for (std::size_t at : joint.marginals) {
+                std::uint32_t keeps = 0;
+                for (std::size_t i = 0; i < joint.attributes.size(); ++i)
+                    if (std::ranges::binary_search(plan_.marginals[at].attributes, joint.attributes[i]))
+                        keeps |= std::uint32_t{1} << i;
+                joint.keeps.push_back(keeps);
+            }
         return joints;
     }
 

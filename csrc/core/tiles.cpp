@@ -93,7 +93,7 @@ void add_marginal(const TiledJoint& joint, const Mass* cells, const TiledMargina
     const Mass* from = cells;
     for (std::size_t a = joint.columns.size(); a-- > 0;) {
         const std::size_t size = joint.columns[a].size;
-        if (marginal.keeps[a]) {
+        if (marginal.keeps >> a & 1) {
             after *= size;
             continue;
         }

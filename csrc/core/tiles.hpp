@@ -12,7 +12,7 @@
 namespace privmw {
 
 struct TiledMarginal {
-    std::vector<bool> keeps;  // which of the joint's columns
+    std::uint32_t keeps = 0;  // bit a: whether it keeps column a of the joint
     Mass* sums = nullptr;     // IN and OUT, one per cell: added to
 };
 

@@ -37,62 +37,67 @@ void put(Mass& cell, Mass mass) {
 
 Marginals::RareRows Marginals::gather_rare_rows(const Columns& columns, const PlannedTask& task,
                                                 RareRows gathered) const {
+    gathered.columns.resize(columns.attributes());
     for (const PlannedJoint& joint : task.joints)
         for (std::uint32_t attribute : joint.attributes)
-            if (!gathered.columns.contains(attribute))
-                gathered.columns.emplace(
-                    attribute, gather(columns.column(attribute), gathered.rows.data(), gathered.rows.size()));
+            if (gathered.columns[attribute].storage.empty())
+                gathered.columns[attribute] =
+                    gather(columns.column(attribute), gathered.rows.data(), gathered.rows.size());
     return gathered;
 }
 
-// The joints of a task over some columns; where(marginal) says where each is to be added.
+// The joints of a task over some columns; where(marginal) says where each is to be added, asked in order.
 template <class Find, class Where>
 std::vector<TiledJoint> Marginals::tiled_joints(const PlannedTask& task, Find&& column, Where&& where) const {
-    std::vector<TiledJoint> joints;
-    for (const PlannedJoint& planned : task.joints) {
-        TiledJoint joint;
+    std::vector<TiledJoint> joints(task.joints.size());
+    for (std::size_t j = 0; j < joints.size(); ++j) {
+        const PlannedJoint& planned = task.joints[j];
         for (std::uint32_t a : planned.attributes) {
-            joint.columns.push_back(column(a));
-            joint.cells *= joint.columns.back().size;
+            joints[j].columns.push_back(column(a));
+            joints[j].cells *= joints[j].columns.back().size;
         }
-        for (std::size_t at : planned.marginals) {
-            TiledMarginal marginal{std::vector<bool>(planned.attributes.size()), where(at)};
-            for (std::size_t i = 0; i < planned.attributes.size(); ++i)
-                marginal.keeps[i] =
-                    std::ranges::binary_search(plan_.marginals[at].attributes, planned.attributes[i]);
-            joint.marginals.push_back(std::move(marginal));
-        }
-        joints.push_back(std::move(joint));
+        for (std::size_t k = 0; k < planned.marginals.size(); ++k)
+            joints[j].marginals.push_back({planned.keeps[k], where(planned.marginals[k])});
     }
     return joints;
 }
 
-// Cells set aside for every marginal of a task, one after the other.
-std::vector<Mass> Marginals::scratch_cells(const PlannedTask& task,
-                                           std::map<std::size_t, std::size_t>& starts) const {
+// Runs the joints of a task into cells set aside for its marginals, then hands each marginal its cells.
+template <class Find, class Use>
+void Marginals::run_aside(const PlannedTask& task, Find&& column, const Mass* masses, std::size_t first,
+                          std::size_t last, Use&& use) const {
     std::size_t cells = 0;
     for (const PlannedJoint& joint : task.joints)
+        for (std::size_t at : joint.marginals) cells += plan_.marginals[at].cells;
+    std::vector<Mass> aside(cells);
+    Mass* next = aside.data();
+    add_tiles(
+        tiled_joints(task, column,
+                     [&](std::size_t at) { return std::exchange(next, next + plan_.marginals[at].cells); }),
+        masses, first, last);
+    next = aside.data();
+    for (const PlannedJoint& joint : task.joints)
         for (std::size_t at : joint.marginals) {
-            starts[at] = cells;
-            cells += plan_.marginals[at].cells;
+            use(plan_.marginals[at], next);
+            next += plan_.marginals[at].cells;
         }
-    return std::vector<Mass>(cells);
 }
 
 void Marginals::run_tiles(const Evaluation& evaluation, const PlannedTask& task) const {
     const std::size_t rows = evaluation.columns.rows();
     const std::size_t first = rows * task.part / task.parts, last = rows * (task.part + 1) / task.parts;
     const auto column = [&](std::uint32_t a) { return evaluation.columns.column(a); };
-    const auto target = [&](std::size_t at) { return evaluation.target(plan_.marginals[at]).first; };
-    if (task.parts == 1) return add_tiles(tiled_joints(task, column, target), evaluation.masses, first, last);
+    if (task.parts == 1) {
+        const auto target = [&](std::size_t at) { return evaluation.target(plan_.marginals[at]).first; };
+        return add_tiles(tiled_joints(task, column, target), evaluation.masses, first, last);
+    }
     // Other threads add other rows to the same cells.
-    std::map<std::size_t, std::size_t> starts;
-    std::vector<Mass> own = scratch_cells(task, starts);
-    add_tiles(tiled_joints(task, column, [&](std::size_t at) { return own.data() + starts[at]; }),
-              evaluation.masses, first, last);
-    std::lock_guard lock(evaluation.merging);
-    for (const auto& [at, start] : starts)
-        for (std::size_t c = 0; c < plan_.marginals[at].cells; ++c) target(at)[c] += own[start + c];
+    run_aside(task, column, evaluation.masses, first, last,
+              [&](const PlannedMarginal& marginal, const Mass* own) {
+                  Mass* const target = evaluation.target(marginal).first;
+                  std::lock_guard lock(evaluation.merging);
+                  for (std::size_t c = 0; c < marginal.cells; ++c) target[c] += own[c];
+              });
 }
 
 namespace {
@@ -131,19 +136,14 @@ void Marginals::run_rare(const Evaluation& evaluation, const PlannedTask& task) 
     std::vector<Mass> masses(rare->rows.size());
     for (std::size_t i = 0; i < masses.size(); ++i) masses[i] = evaluation.masses[rare->rows[i]];
 
-    std::map<std::size_t, std::size_t> starts;
-    std::vector<Mass> uncommon = scratch_cells(task, starts);
-    const auto joints = tiled_joints(
-        task, [&](std::uint32_t a) { return rare->columns.at(a).column; },
-        [&](std::size_t at) { return uncommon.data() + starts[at]; });
-    add_tiles(joints, masses.data(), 0, masses.size());
-    for (const auto& [at, start] : starts) {
-        const PlannedMarginal& marginal = plan_.marginals[at];
-        const auto [target, add] = evaluation.target(marginal);
-        const auto close = add ? close_axis<true> : close_axis<false>;
-        close(slabs(columns_, marginal), columns_.common(task.rarest), uncommon.data() + start,
-              evaluation.parent(plan_, marginal), target);
-    }
+    const auto column = [&](std::uint32_t a) { return rare->columns[a].column; };
+    run_aside(task, column, masses.data(), 0, masses.size(),
+              [&](const PlannedMarginal& marginal, const Mass* uncommon) {
+                  const auto [target, add] = evaluation.target(marginal);
+                  const auto close = add ? close_axis<true> : close_axis<false>;
+                  close(slabs(columns_, marginal), columns_.common(task.rarest), uncommon,
+                        evaluation.parent(plan_, marginal), target);
+              });
 }
 
 namespace {
