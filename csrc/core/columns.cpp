@@ -16,12 +16,34 @@ namespace {
 constexpr std::uint32_t most_ids = 1448;
 constexpr std::uint32_t widest_with_ids = 64;
 
-std::vector<std::size_t> value_counts(const Column& column, std::size_t rows) {
-    std::vector<std::size_t> counts(column.size);
+struct ValueCount {
+    std::uint32_t value = 0;
+    std::size_t rows = 0;
+};
+
+// The value of most rows; the smallest of several.
+ValueCount commonest(const Column& column, std::size_t rows) {
+    ValueCount most;
+    const auto count = [&](std::uint32_t value, std::size_t n) {
+        if (n > most.rows) most = {value, n};
+    };
     with_codes(column, [&](const auto* codes) {
-        for (std::size_t r = 0; r < rows; ++r) ++counts[codes[r]];
+        if (column.size <= 4 * rows + 0x10000) {
+            std::vector<std::size_t> counts(column.size);
+            for (std::size_t r = 0; r < rows; ++r) ++counts[codes[r]];
+            for (std::uint32_t value = 0; value < column.size; ++value) count(value, counts[value]);
+            return;
+        }
+        // Up to 2^32 values: a counter for each could be more than there is memory.
+        std::vector<std::uint32_t> sorted(codes, codes + rows);
+        std::sort(sorted.begin(), sorted.end());
+        for (auto from = sorted.begin(); from != sorted.end();) {
+            const auto to = std::upper_bound(from, sorted.end(), *from);
+            count(*from, static_cast<std::size_t>(to - from));
+            from = to;
+        }
     });
-    return counts;
+    return most;
 }
 
 }  // namespace
@@ -41,10 +63,9 @@ OwnedColumn gather(const Column& column, const Row* rows, std::size_t count) {
 Columns::Columns(std::vector<Column> columns, std::size_t rows, int threads)
     : columns_(std::move(columns)), rows_(rows), common_(columns_.size()), uncommon_rows_(columns_.size()) {
     for_each_task(static_cast<std::int64_t>(columns_.size()), threads, [&](std::int64_t a) {
-        const auto counts = value_counts(columns_[a], rows_);
-        const auto commonest = std::max_element(counts.begin(), counts.end());  // the smallest such code
-        common_[a] = static_cast<std::uint32_t>(commonest - counts.begin());
-        uncommon_rows_[a] = rows_ - *commonest;
+        const auto [value, count] = commonest(columns_[a], rows_);
+        common_[a] = value;
+        uncommon_rows_[a] = rows_ - count;
     });
     rank_attributes();
     number_ids();
@@ -196,6 +217,8 @@ void matching_bitmap(const Columns& columns, std::span<const std::uint32_t> attr
         for (std::size_t i = 0; i < attributes.size(); ++i)
             with_codes(columns.column(attributes[i]), [&](const auto* codes) {
                 const auto value = static_cast<std::remove_cvref_t<decltype(codes[0])>>(values[i]);
+                // An attribute may have more values than its codes' width can hold: no row has those.
+                if (value != values[i]) std::fill_n(flags, count, 0);
                 for (std::size_t j = 0; j < count; ++j) flags[j] &= codes[row + j] == value;
             });
         for (std::size_t w = 0; w < (count + 63) / 64; ++w) {
