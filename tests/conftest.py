@@ -1,4 +1,4 @@
-"""What every test stands on: the installed package, one hypothesis profile, and a header that names the backend."""
+"""What every test stands on: the installed package, one hypothesis profile, a header with the backend."""
 
 import json
 from importlib.metadata import PackageNotFoundError, distribution

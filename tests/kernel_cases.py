@@ -115,7 +115,11 @@ CASES = {
     "60,000 values, skewed": lambda: _case(skewed, 4_000, [60_000, 2, 3, 70_000], [(0,), (3,), (0, 1, 2)]),
     "5,000,000 cells": lambda: _case(uniform, 3_000, [50, 1_000, 100], [(0, 1, 2), (0,)]),
     "more uncommon values than ids": lambda: _case(
-        skewed, 1_500, [50] * 30 + [64, 3, 2], some_of(33, [1, 2], 150, 5) + some_of(33, [3], 20, 6), uncommon=0.2
+        skewed,
+        1_500,
+        [50] * 30 + [64, 3, 2],
+        some_of(33, [1, 2], 150, 5) + some_of(33, [3], 20, 6),
+        uncommon=0.2,
     ),
     "wide among narrow": lambda: _case(skewed, 4_000, [2, 300, 3, 66, 2, 2], all_of(6, 2, 3), uncommon=0.02),
     "65,536 cells": lambda: _case(uniform, 5_000, [256, 256, 1], [(0, 1), (0, 1, 2), (0,)]),

@@ -165,7 +165,7 @@ def test_the_plan_really_goes_every_way(name, used, native):
 def test_one_plan_may_go_all_ways_at_once(native):
     sizes = NARROW + MIXED
     columns = skewed(8_000, NARROW, 6, uncommon=0.15) + uniform(8_000, MIXED, 7)
-    wide = some_of(len(NARROW), [4, 5], 20, 8) + [(0, 1, 20), (2, 23), (20, 23), (20, 22, 23)]
+    wide = [*some_of(len(NARROW), [4, 5], 20, 8), (0, 1, 20), (2, 23), (20, 23), (20, 22, 23)]
     table = Case(columns, sizes, all_of(18, 3) + wide)
     ways = table.plan(native).ways()
     assert all(ways.values())
