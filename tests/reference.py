@@ -1,7 +1,7 @@
 """The slow truth: what the kernels must return, from definitions, in plain numpy and Python integers.
 
-Imports nothing of privmw. A table is a list of columns of codes with the sizes of their attributes; a marginal
-is a tuple of positions; a query is a list of (attribute, value).
+Imports nothing of privmw. A table is a list of columns of codes with the sizes of their attributes; a
+marginal is a tuple of positions; a query is a list of (attribute, value).
 """
 
 from fractions import Fraction

@@ -45,7 +45,7 @@ def room(path):
 
 
 def imported_rooms(source, package=("privmw",)):
-    """The rooms of privmw that a module of a package imports, wherever in it; "privmw" is the house itself."""
+    """The rooms of privmw that a module of a package imports, wherever; "privmw" is the house itself."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
