@@ -66,8 +66,9 @@ Wide total_after(const double* weights, std::size_t rows, int exponent, int thre
 
 // Of the rows of an update.
 struct Sums {
-    Wide before = 0, after = 0;
-    void operator+=(const Sums& other) { before += other.before, after += other.after; }
+    Wide before = 0;
+    std::uint64_t gained = 0;
+    void operator+=(const Sums& other) { before += other.before, gained += other.gained; }
 };
 
 int bit_width(Wide value) {
@@ -143,29 +144,29 @@ Update multiply(double* weights, std::size_t all_rows, std::span<const Row> rows
             (static_cast<double>(matching) + 0.5 * static_cast<double>(rows.size())) * factor;
         fits = static_cast<double>(total) + bound <= static_cast<double>(most_total);
     }
-    std::atomic<bool> rescaled_first = true;
+    std::atomic<bool> in_scale = true;
     const Sums sums = sum_over_blocks<Sums>(rows.size(), threads, [&](std::size_t first, std::size_t last) {
         Sums sum;
         bool sound = true;
         for (std::size_t i = first; i < last; ++i) {
             double& weight = weights[rows[i]];
             const double updated = lifted(weight, weight * factor);
-            const bool in_scale = weight >= 0 && weight <= 4;
-            sound &= in_scale;
-            const Mass before = in_scale ? mass_of(weight) : 0;
-            const Mass after = in_scale && fits ? mass_of(updated) : before;
-            changes[i] = after - before;
-            sum.before += static_cast<std::uint64_t>(before);
-            sum.after += static_cast<std::uint64_t>(after);
+            // Unsigned: a mass that does not fit is some other number, and nobody uses it.
+            const auto before = static_cast<std::uint64_t>(mass_of(weight));
+            const std::uint64_t change = static_cast<std::uint64_t>(mass_of(updated)) - before;
+            sound &= weight >= 0 && before <= static_cast<std::uint64_t>(most_total);
+            changes[i] = static_cast<Mass>(change);
+            sum.before += before;
+            sum.gained += change;
             weight = updated;
         }
-        if (!sound) rescaled_first = false;
+        if (!sound) in_scale = false;
         return sum;
     });
-    if (!rescaled_first) throw std::invalid_argument("weights must be rescaled first: each from 0 to 4");
+    if (!in_scale) throw std::invalid_argument("weights must be rescaled first: each from 0 to 4");
     if (sums.before > static_cast<Wide>(total))
         throw std::invalid_argument("total must be the total of the weights' masses");
-    const Mass gained = static_cast<Mass>(sums.after - sums.before);
+    const auto gained = static_cast<Mass>(sums.gained);
     if (fits && in_range(total + gained)) return {total + gained, false};
     std::fill_n(changes, rows.size(), 0);
     return {rescale(weights, all_rows, threads), true};
