@@ -7,15 +7,17 @@ The way of the data, file by file:
     workload.py                which marginals are asked, and where their cells lie
     support.py                 the distinct public rows, with counts and answers
     kernels/                   the loops: arrays in, arrays out (native C++, numba or numpy)
+    random.py                  the stream of the mechanisms and the one of post-processing, never mixed
     accounting/                what looking at private data costs: events, budgets, the ledger
 """
 
 from privmw import accounting, kernels
 from privmw.attribute import Attribute
 from privmw.domain import Domain
+from privmw.random import ChaCha20
 from privmw.support import Support
 from privmw.table import Table
 from privmw.workload import Workload
 
-__all__ = ["Attribute", "Domain", "Support", "Table", "Workload", "accounting", "kernels"]
+__all__ = ["Attribute", "ChaCha20", "Domain", "Support", "Table", "Workload", "accounting", "kernels"]
 __version__ = "0.1.0"

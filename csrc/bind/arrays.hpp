@@ -48,6 +48,7 @@ struct BoundColumns {
 std::vector<Column> to_columns(const std::vector<py::array>& arrays, const std::vector<std::uint32_t>& sizes);
 
 void bind_columns(py::module_& m);
+void bind_draw(py::module_& m);
 void bind_marginals(py::module_& m);
 void bind_weights(py::module_& m);
 

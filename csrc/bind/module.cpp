@@ -6,6 +6,7 @@ PYBIND11_MODULE(_native, m) {
     m.doc() = "Compiled kernels of privmw. Arguments are checked in privmw.kernels.";
     m.def("hardware_threads", &privmw::hardware_threads);
     privmw::bind_columns(m);
+    privmw::bind_draw(m);
     privmw::bind_marginals(m);
     privmw::bind_weights(m);
 }

@@ -97,13 +97,13 @@ namespace {
 template <bool add, bool from_parent>
 void expand(const IdPairSums& sums, const ListedAxis& b, const ListedAxis& c, Mass* cells,
             const Mass* parent) {
-    const auto put = [&](std::size_t at, std::size_t at_parent, Mass mass) {
+    const auto put = [&](std::uint32_t at, std::uint32_t at_parent, Mass mass) {
         if constexpr (from_parent) mass = parent[at_parent] - mass;
         cells[at] = add ? cells[at] + mass : mass;
     };
     // One row of cells, b fixed: mass(j) for the j-th uncommon value of c and `rest` for the common one.
-    const auto put_row = [&](std::size_t vb, auto&& mass, Mass scope) {
-        std::size_t at = vb * b.stride, at_parent = vb * b.parent_stride;
+    const auto put_row = [&](std::uint32_t vb, auto&& mass, Mass scope) {
+        std::uint32_t at = vb * b.stride, at_parent = vb * b.parent_stride;
         for (std::uint32_t j = 0; j + 1 < c.size; ++j) {
             if (j == c.common) at += c.stride, at_parent += c.parent_stride;
             const Mass each = mass(j);
@@ -113,8 +113,8 @@ void expand(const IdPairSums& sums, const ListedAxis& b, const ListedAxis& c, Ma
         }
         put(vb * b.stride + c.common * c.stride, vb * b.parent_stride + c.common * c.parent_stride, scope);
     };
-    Mass column[64] =
-        {};  // by value of c, over the uncommon values of b; attributes with ids have at most 64 values
+    Mass column[64];  // by value of c, over the uncommon values of b; attributes with ids have at most 64
+    std::fill_n(column, c.size, 0);
     Mass rest = sums.total();
     for (std::uint32_t i = 0; i + 1 < b.size; ++i) {
         const Mass* const pair = sums.pair(b.first_id + i) + c.first_id;
@@ -126,6 +126,17 @@ void expand(const IdPairSums& sums, const ListedAxis& b, const ListedAxis& c, Ma
 }
 
 }  // namespace
+
+void expand_single(const IdPairSums& sums, const ListedAxis& axis, bool add, Mass* cells) {
+    Mass rest = sums.total();
+    for (std::uint32_t i = 0; i + 1 < axis.size; ++i) {
+        const Mass mass = sums.single(axis.first_id + i);
+        Mass& cell = cells[i + (i >= axis.common)];
+        cell = (add ? cell : 0) + mass;
+        rest -= mass;
+    }
+    cells[axis.common] = (add ? cells[axis.common] : 0) + rest;
+}
 
 void expand_pair(const IdPairSums& sums, const ListedAxis& b, const ListedAxis& c, bool add, Mass* cells,
                  const Mass* parent) {

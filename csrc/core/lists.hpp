@@ -22,6 +22,7 @@ class IdPairSums {
     void add_rows_with(std::uint32_t id, const UncommonIds& ids, const Mass* masses);  // the ids behind it
     void add(const IdPairSums& other);                                                 // of the same range
 
+    std::size_t cells() const { return pairs_.size(); }
     Mass total() const { return total_; }
     Mass single(std::uint32_t id) const { return singles_[id]; }
     // pair(first)[second], for a second id of a later attribute
@@ -43,9 +44,12 @@ struct ListedAxis {
     std::uint32_t first_id = 0;
     std::uint32_t size = 1;
     std::uint32_t common = 0;
-    std::size_t stride = 1;         // in the marginal's cells
-    std::size_t parent_stride = 1;  // in the cells of its parent
+    std::uint32_t stride = 1;         // in the marginal's cells, at most 64^3 of them
+    std::uint32_t parent_stride = 1;  // in the cells of its parent
 };
+
+// Writes one attribute within the scope to cells, all values, or adds it if `add`.
+void expand_single(const IdPairSums& sums, const ListedAxis& axis, bool add, Mass* cells);
 
 // Writes the pair (b, c) within the scope, all values of both, to cells[vb * stride + vc * stride], or adds
 // it if `add`. `b` has the smaller ids. If a parent is given, what the scope leaves of the parent is written

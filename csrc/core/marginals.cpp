@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <utility>
 
 #include "core/lists.hpp"
 #include "core/parallel.hpp"
@@ -15,6 +16,9 @@ namespace {
 // Columns gathered once for way `rare` are kept while they fit in here; beyond it they are gathered at every
 // evaluation.
 constexpr std::size_t most_rare_bytes = std::size_t{256} << 20;
+
+// Sums by pairs of ids that one task holds at a time: 4 MB.
+constexpr std::size_t most_pair_cells = std::size_t{1} << 19;
 
 // The marginal's cells seen around one axis: before x size x after.
 struct Slabs {
@@ -50,7 +54,8 @@ struct Marginals::Evaluation {
     mutable std::mutex merging;
 
     // Where a marginal is written, and whether what stands there stays.
-    std::pair<Mass*, bool> target(const PlannedMarginal& marginal) const {
+    template <class Marginal>
+    std::pair<Mass*, bool> target(const Marginal& marginal) const {
         if (marginal.kept >= 0) return {kept.data() + marginal.kept, false};
         return {sums + marginal.sums, add};
     }
@@ -67,11 +72,12 @@ std::size_t Marginals::RareRows::bytes() const {
 
 Marginals::Marginals(const Columns& columns, const MarginalList& workload, int threads)
     : columns_(columns), plan_(make_plan(columns, workload)) {
-    if (plan_.uses_lists) columns_.uncommon_ids();
-    listed_.resize(plan_.uses_lists ? plan_.marginals.size() : 0);
-    for (std::size_t at = 0; at < listed_.size(); ++at)
-        if (plan_.marginals[at].way == Way::lists && plan_.marginals[at].attributes.size() > 1)
-            listed_[at] = listed_pair(plan_.marginals[at]);
+    if (plan_.lists) columns_.uncommon_ids();
+    listed_.resize(plan_.lists);
+    for (const auto& stage : plan_.stages)
+        for (const auto& task : stage)
+            for (std::size_t at : task.marginals)
+                listed_[task.list].push_back(list_marginal(plan_.marginals[at]));
     std::map<std::uint32_t, std::vector<const PlannedTask*>> tasks;
     for (const auto& stage : plan_.stages)
         for (const auto& task : stage)
@@ -99,7 +105,7 @@ Marginals::Marginals(const Columns& columns, const MarginalList& workload, int t
 std::size_t Marginals::bytes() const {
     std::size_t total = plan_.kept_cells * sizeof(Mass);
     for (const auto& [attribute, rare] : rare_rows_) total += rare.bytes();
-    total += listed_.size() * sizeof(ListedPair);
+    for (const auto& listed : listed_) total += listed.size() * sizeof(Listed);
     for (const auto& marginal : plan_.marginals)
         total += sizeof marginal + marginal.attributes.capacity() * 4;
     return total;
@@ -107,37 +113,62 @@ std::size_t Marginals::bytes() const {
 
 Marginals::RareRows Marginals::gather_rare_rows(const Columns& columns, const PlannedTask& task,
                                                 RareRows gathered) const {
-    for (std::size_t at : task.marginals)
-        for (std::uint32_t attribute : plan_.marginals[at].attributes)
+    for (const PlannedJoint& joint : task.joints)
+        for (std::uint32_t attribute : joint.attributes)
             if (!gathered.columns.contains(attribute))
                 gathered.columns.emplace(
                     attribute, gather(columns.column(attribute), gathered.rows.data(), gathered.rows.size()));
     return gathered;
 }
 
-void Marginals::run_tiles(const Evaluation& evaluation, const PlannedTask& task) const {
-    std::vector<TiledMarginal> tiled;
-    for (std::size_t at : task.marginals) {
-        const PlannedMarginal& marginal = plan_.marginals[at];
-        tiled.push_back({{}, marginal.cells, evaluation.target(marginal).first});
-        for (std::uint32_t a : marginal.attributes)
-            tiled.back().columns.push_back(evaluation.columns.column(a));
+// The joints of a task over some columns; where(marginal) says where each is to be added.
+template <class Find, class Where>
+std::vector<TiledJoint> Marginals::tiled_joints(const PlannedTask& task, Find&& column, Where&& where) const {
+    std::vector<TiledJoint> joints;
+    for (const PlannedJoint& planned : task.joints) {
+        TiledJoint joint;
+        for (std::uint32_t a : planned.attributes) {
+            joint.columns.push_back(column(a));
+            joint.cells *= joint.columns.back().size;
+        }
+        for (std::size_t at : planned.marginals) {
+            TiledMarginal marginal{std::vector<bool>(planned.attributes.size()), where(at)};
+            for (std::size_t i = 0; i < planned.attributes.size(); ++i)
+                marginal.keeps[i] =
+                    std::ranges::binary_search(plan_.marginals[at].attributes, planned.attributes[i]);
+            joint.marginals.push_back(std::move(marginal));
+        }
+        joints.push_back(std::move(joint));
     }
+    return joints;
+}
+
+// Cells set aside for every marginal of a task, one after the other.
+std::vector<Mass> Marginals::scratch_cells(const PlannedTask& task,
+                                           std::map<std::size_t, std::size_t>& starts) const {
+    std::size_t cells = 0;
+    for (const PlannedJoint& joint : task.joints)
+        for (std::size_t at : joint.marginals) {
+            starts[at] = cells;
+            cells += plan_.marginals[at].cells;
+        }
+    return std::vector<Mass>(cells);
+}
+
+void Marginals::run_tiles(const Evaluation& evaluation, const PlannedTask& task) const {
     const std::size_t rows = evaluation.columns.rows();
     const std::size_t first = rows * task.part / task.parts, last = rows * (task.part + 1) / task.parts;
-    if (task.parts == 1) return add_tiles(tiled, evaluation.masses, first, last);
+    const auto column = [&](std::uint32_t a) { return evaluation.columns.column(a); };
+    const auto target = [&](std::size_t at) { return evaluation.target(plan_.marginals[at]).first; };
+    if (task.parts == 1) return add_tiles(tiled_joints(task, column, target), evaluation.masses, first, last);
     // Other threads add other rows to the same cells.
-    std::vector<std::vector<Mass>> own;
-    for (auto& marginal : tiled) {
-        own.emplace_back(marginal.cells);
-        marginal.sums = own.back().data();
-    }
-    add_tiles(tiled, evaluation.masses, first, last);
+    std::map<std::size_t, std::size_t> starts;
+    std::vector<Mass> own = scratch_cells(task, starts);
+    add_tiles(tiled_joints(task, column, [&](std::size_t at) { return own.data() + starts[at]; }),
+              evaluation.masses, first, last);
     std::lock_guard lock(evaluation.merging);
-    for (std::size_t i = 0; i < tiled.size(); ++i) {
-        Mass* target = evaluation.target(plan_.marginals[task.marginals[i]]).first;
-        for (std::size_t c = 0; c < own[i].size(); ++c) target[c] += own[i][c];
-    }
+    for (const auto& [at, start] : starts)
+        for (std::size_t c = 0; c < plan_.marginals[at].cells; ++c) target(at)[c] += own[start + c];
 }
 
 namespace {
@@ -176,24 +207,17 @@ void Marginals::run_rare(const Evaluation& evaluation, const PlannedTask& task) 
     std::vector<Mass> masses(rare->rows.size());
     for (std::size_t i = 0; i < masses.size(); ++i) masses[i] = evaluation.masses[rare->rows[i]];
 
-    std::size_t cells = 0;
-    for (std::size_t at : task.marginals) cells += plan_.marginals[at].cells;
-    std::vector<Mass> uncommon(cells);
-    std::vector<TiledMarginal> tiled;
-    cells = 0;
-    for (std::size_t at : task.marginals) {
+    std::map<std::size_t, std::size_t> starts;
+    std::vector<Mass> uncommon = scratch_cells(task, starts);
+    const auto joints = tiled_joints(
+        task, [&](std::uint32_t a) { return rare->columns.at(a).column; },
+        [&](std::size_t at) { return uncommon.data() + starts[at]; });
+    add_tiles(joints, masses.data(), 0, masses.size());
+    for (const auto& [at, start] : starts) {
         const PlannedMarginal& marginal = plan_.marginals[at];
-        tiled.push_back({{}, marginal.cells, uncommon.data() + cells});
-        cells += marginal.cells;
-        for (std::uint32_t a : marginal.attributes)
-            tiled.back().columns.push_back(rare->columns.at(a).column);
-    }
-    add_tiles(tiled, masses.data(), 0, masses.size());
-    for (std::size_t i = 0; i < tiled.size(); ++i) {
-        const PlannedMarginal& marginal = plan_.marginals[task.marginals[i]];
         const auto [target, add] = evaluation.target(marginal);
         const auto close = add ? close_axis<true> : close_axis<false>;
-        close(slabs(columns_, marginal), columns_.common(task.rarest), tiled[i].sums,
+        close(slabs(columns_, marginal), columns_.common(task.rarest), uncommon.data() + start,
               evaluation.parent(plan_, marginal), target);
     }
 }
@@ -216,41 +240,31 @@ ListedAxis listed_axis(const Columns& columns, const PlannedMarginal& marginal, 
 
 }  // namespace
 
-// The axes other than the rarest (or all, for a pair), smaller ids first.
-Marginals::ListedPair Marginals::listed_pair(const PlannedMarginal& marginal) const {
-    ListedPair pair;
-    bool first = true;
+Marginals::Listed Marginals::list_marginal(const PlannedMarginal& marginal) const {
+    Listed listed;
+    listed.order = static_cast<std::uint32_t>(marginal.attributes.size());
     for (std::size_t i = 0; i < marginal.attributes.size(); ++i) {
-        if (marginal.attributes.size() == 3 && static_cast<int>(i) == marginal.axis) continue;
-        (first ? pair.b : pair.c) = listed_axis(columns_, marginal, i);
-        first = false;
+        if (listed.order == 3 && static_cast<int>(i) == marginal.axis) continue;
+        listed.b = std::exchange(listed.c, listed_axis(columns_, marginal, i));
     }
-    if (pair.b.first_id > pair.c.first_id) std::swap(pair.b, pair.c);
-    pair.rarest_stride = slabs(columns_, marginal).after;
-    return pair;
+    if (listed.b.first_id > listed.c.first_id) std::swap(listed.b, listed.c);  // smaller ids first
+    if (listed.order == 3) listed.rarest_stride = static_cast<std::uint32_t>(slabs(columns_, marginal).after);
+    listed.sums = marginal.sums;
+    listed.kept = marginal.kept;
+    if (marginal.parent >= 0) listed.parent_kept = plan_.marginals[marginal.parent].kept;
+    return listed;
 }
 
 void Marginals::run_lists_of_pairs(const Evaluation& evaluation, const PlannedTask& task) const {
     const IdLayout& layout = columns_.layout();
-    const UncommonIds& ids = evaluation.columns.uncommon_ids();
     IdPairSums sums(layout, layout.first[task.first_second], layout.first[task.last_second]);
-    sums.add_all_rows(ids, evaluation.columns.rows(), evaluation.masses);
-    for (std::size_t at : task.marginals) {
-        const PlannedMarginal& marginal = plan_.marginals[at];
-        const auto [target, add] = evaluation.target(marginal);
-        if (marginal.attributes.size() == 2) {
-            expand_pair(sums, listed_[at].b, listed_[at].c, add, target);
-            continue;
-        }
-        const ListedAxis axis = listed_axis(columns_, marginal, 0);
-        Mass rest = sums.total();
-        for (std::uint32_t i = 0; i + 1 < axis.size; ++i) {
-            const Mass mass = sums.single(axis.first_id + i);
-            Mass& cell = target[i + (i >= axis.common)];
-            add ? put<true>(cell, mass) : put<false>(cell, mass);
-            rest -= mass;
-        }
-        add ? put<true>(target[axis.common], rest) : put<false>(target[axis.common], rest);
+    sums.add_all_rows(evaluation.columns.uncommon_ids(), evaluation.columns.rows(), evaluation.masses);
+    for (const Listed& listed : listed_[task.list]) {
+        const auto [target, add] = evaluation.target(listed);
+        if (listed.order == 2)
+            expand_pair(sums, listed.b, listed.c, add, target);
+        else
+            expand_single(sums, listed.c, add, target);
     }
 }
 
@@ -258,32 +272,30 @@ void Marginals::run_lists_of_triples(const Evaluation& evaluation, const Planned
     const IdLayout& layout = columns_.layout();
     const UncommonIds& ids = evaluation.columns.uncommon_ids();
     const std::uint32_t size = columns_.column(task.rarest).size, common = columns_.common(task.rarest);
-
-    struct Written {
-        const ListedPair* pair;
-        Mass* target;
-        bool add;
-    };
-    std::vector<Written> written;
-    for (std::size_t at : task.marginals) {
-        const auto [target, add] = evaluation.target(plan_.marginals[at]);
-        written.push_back({&listed_[at], target, add});
-    }
-    IdPairSums sums(layout, layout.first[task.first_second], layout.first[task.last_second]);
-    IdPairSums uncommon = sums;  // over all uncommon values
     const std::uint32_t first_id = layout.first[layout.position[task.rarest]];
-    for (std::uint32_t i = 0; i + 1 < size; ++i) {
-        sums.clear();
-        sums.add_rows_with(first_id + i, ids, evaluation.masses);
-        uncommon.add(sums);
-        const std::size_t value = i + (i >= common);
-        for (const auto& [pair, target, add] : written)
-            expand_pair(sums, pair->b, pair->c, add, target + value * pair->rarest_stride);
-    }
-    for (std::size_t k = 0; k < written.size(); ++k) {
-        const auto& [pair, target, add] = written[k];
-        expand_pair(uncommon, pair->b, pair->c, add, target + common * pair->rarest_stride,
-                    evaluation.parent(plan_, plan_.marginals[task.marginals[k]]));
+    // The values are taken a few at a time, as many as keep their sums in cache: each marginal is then
+    // written in one go.
+    IdPairSums uncommon(layout, layout.first[task.first_second], layout.first[task.last_second]);
+    std::vector<IdPairSums> some(
+        std::clamp<std::size_t>(most_pair_cells / (uncommon.cells() + 1), 1, size - 1), uncommon);
+    for (std::uint32_t from = 0; from + 1 < size; from += some.size()) {
+        const auto count = std::min<std::uint32_t>(some.size(), size - 1 - from);
+        for (std::uint32_t i = 0; i < count; ++i) {
+            some[i].clear();
+            some[i].add_rows_with(first_id + from + i, ids, evaluation.masses);
+            uncommon.add(some[i]);
+        }
+        const bool last = from + count + 1 == size;
+        for (const Listed& listed : listed_[task.list]) {
+            const auto [target, add] = evaluation.target(listed);
+            for (std::uint32_t i = 0; i < count; ++i) {
+                const std::size_t value = from + i + (from + i >= common);
+                expand_pair(some[i], listed.b, listed.c, add, target + value * listed.rarest_stride);
+            }
+            if (last)
+                expand_pair(uncommon, listed.b, listed.c, add, target + common * listed.rarest_stride,
+                            evaluation.kept.data() + listed.parent_kept);
+        }
     }
 }
 
@@ -295,10 +307,11 @@ void Marginals::evaluate(const Columns& columns, const Mass* masses, bool add, i
         const auto& tasks = plan_.stages[stage];
         for (const auto& task : tasks)
             if (task.way == Way::tiles && task.part == 0)
-                for (std::size_t at : task.marginals) {
-                    const auto [target, keeps] = evaluation.target(plan_.marginals[at]);
-                    if (!keeps) std::fill_n(target, plan_.marginals[at].cells, 0);
-                }
+                for (const auto& joint : task.joints)
+                    for (std::size_t at : joint.marginals) {
+                        const auto [target, keeps] = evaluation.target(plan_.marginals[at]);
+                        if (!keeps) std::fill_n(target, plan_.marginals[at].cells, 0);
+                    }
         for_each_task(static_cast<std::int64_t>(tasks.size()), threads, [&](std::int64_t i) {
             const PlannedTask& task = tasks[i];
             if (task.way == Way::tiles)
@@ -324,14 +337,13 @@ void Marginals::add_by_tiles(const Columns& columns, const Mass* masses, int thr
     constexpr std::size_t chunk = 256;
     const auto tasks = static_cast<std::int64_t>((plan_.requested + chunk - 1) / chunk);
     for_each_task(tasks, threads, [&](std::int64_t i) {
-        TiledMarginal tiled;
         for (std::size_t at = i * chunk; at < std::min(plan_.requested, (i + 1) * chunk); ++at) {
             const PlannedMarginal& marginal = plan_.marginals[at];
-            tiled.columns.clear();
-            for (std::uint32_t a : marginal.attributes) tiled.columns.push_back(columns.column(a));
-            tiled.cells = marginal.cells;
-            tiled.sums = sums + marginal.sums;
-            add_tiles({&tiled, 1}, masses, 0, columns.rows());
+            TiledJoint joint{{},
+                             marginal.cells,
+                             {{std::vector<bool>(marginal.attributes.size(), true), sums + marginal.sums}}};
+            for (std::uint32_t a : marginal.attributes) joint.columns.push_back(columns.column(a));
+            add_tiles({&joint, 1}, masses, 0, columns.rows());
         }
     });
 }

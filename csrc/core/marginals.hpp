@@ -5,6 +5,7 @@
 
 #include "core/lists.hpp"
 #include "core/plan.hpp"
+#include "core/tiles.hpp"
 
 namespace privmw {
 
@@ -31,15 +32,21 @@ class Marginals {
         std::map<std::uint32_t, OwnedColumn> columns;  // by attribute
         std::size_t bytes() const;
     };
-    // What the lists write of a marginal: the pair beside its rarest attribute, or the pair that it is.
-    struct ListedPair {
+    // What the lists write of a marginal: the pair beside its rarest attribute, or the pair that it is, or
+    // its one attribute (c).
+    struct Listed {
         ListedAxis b, c;
-        std::size_t rarest_stride = 0;
+        std::uint32_t order = 0, rarest_stride = 0;
+        std::ptrdiff_t sums = -1, kept = -1, parent_kept = -1;
     };
     struct Evaluation;  // of one call
 
-    ListedPair listed_pair(const PlannedMarginal& marginal) const;
+    Listed list_marginal(const PlannedMarginal& marginal) const;
     RareRows gather_rare_rows(const Columns& columns, const PlannedTask& task, RareRows gathered) const;
+    template <class Find, class Where>
+    std::vector<TiledJoint> tiled_joints(const PlannedTask& task, Find&& column, Where&& where) const;
+    std::vector<Mass> scratch_cells(const PlannedTask& task,
+                                    std::map<std::size_t, std::size_t>& starts) const;
     void run_tiles(const Evaluation& evaluation, const PlannedTask& task) const;
     void run_rare(const Evaluation& evaluation, const PlannedTask& task) const;
     void run_lists_of_pairs(const Evaluation& evaluation, const PlannedTask& task) const;
@@ -49,7 +56,7 @@ class Marginals {
 
     const Columns& columns_;
     Plan plan_;
-    std::vector<ListedPair> listed_;               // by planned marginal, where lists are used
+    std::vector<std::vector<Listed>> listed_;      // by task of way lists, side by side as they are written
     std::map<std::uint32_t, RareRows> rare_rows_;  // by rarest attribute, where they fit
 };
 

@@ -9,11 +9,15 @@ namespace privmw {
 
 namespace {
 
-// Nanoseconds, measured on one core of a shared server; see benches/README.md.
-constexpr double tile_row = 0.85, wide_tile_row = 2.5, tile_cell = 1.0;
-constexpr double rare_row = 1.1, rare_cell = 1.5;
+// Nanoseconds, measured on one core of a shared server; see benches/README.md. A row is added to a joint in
+// tile_row; a joint serves about two three-way marginals, and more two-way ones, whose cells are fewer.
+constexpr double tile_row = 0.85, row_of_pair = 0.25, row_of_more = 0.5, row_of_wide = 2.5;
+constexpr double tile_cell = 1.0, joined_cell = 1.5;
+constexpr double rare_gather = 0.1, rare_cell = 2.0;
 constexpr double list_pair = 0.75, list_row = 6.0, list_cell = 2.0, list_clear = 0.3;
-constexpr std::size_t most_marginals_a_task = 16;
+constexpr std::size_t most_joints_a_task = 32;
+constexpr std::size_t most_joined_attributes = 6;
+constexpr double most_joined_cells = 2048;
 
 // How many pairs of ids the lists would visit, estimated from evenly spaced rows.
 struct PairStatistics {
@@ -120,14 +124,19 @@ class Planner {
                            [&](auto a) { return columns_.layout().position[a] >= 0; });
     }
 
+    double row_cost(const PlannedMarginal& marginal) const {
+        if (marginal.cells > 0x10000) return row_of_wide;
+        return marginal.attributes.size() <= 2 ? row_of_pair : row_of_more;
+    }
+
     double tiles_cost(const PlannedMarginal& marginal) const {
-        return static_cast<double>(columns_.rows()) * (marginal.cells > 0x10000 ? wide_tile_row : tile_row) +
+        return static_cast<double>(columns_.rows()) * row_cost(marginal) +
                static_cast<double>(marginal.cells) * tile_cell;
     }
 
     double rare_cost(const PlannedMarginal& marginal) const {
         return static_cast<double>(columns_.uncommon_rows(rarest(marginal))) *
-                   (marginal.cells > 0x10000 ? wide_tile_row : rare_row) +
+                   (row_cost(marginal) + rare_gather) +
                static_cast<double>(marginal.cells) * rare_cell;
     }
 
@@ -173,7 +182,10 @@ class Planner {
                 otherwise += std::min(tiles_cost(plan_.marginals[at]), rare_cost(plan_.marginals[at]));
         const double cost = pairs * list_pair + static_cast<double>(columns_.rows()) * list_row +
                             pair_cells(columns_.layout(), 0, columns_.layout().ranked.size()) * list_clear;
-        if (cost > otherwise) return;
+        // Where triples need the ids anyway, changes are cheaper with them: no columns to gather.
+        const bool ids_are_there = std::any_of(plan_.marginals.begin(), plan_.marginals.end(),
+                                               [](auto& marginal) { return marginal.way == Way::lists; });
+        if (cost > otherwise * (ids_are_there ? 2 : 1)) return;
         for (std::size_t order : {1, 2})
             for (std::size_t at : by_order_[order])
                 if (listed(plan_.marginals[at])) plan_.marginals[at].way = Way::lists;
@@ -255,33 +267,92 @@ class Planner {
         }
     }
 
-    void add_tiles_tasks(std::size_t stage, const std::vector<std::size_t>& members) {
-        // Few marginals of many rows: share the rows instead. Wide marginals would need a copy of their cells
-        // each.
-        const std::size_t parts =
-            members.size() < 32 ? std::clamp<std::size_t>(columns_.rows() >> 18, 1, 16) : 1;
-        const std::size_t chunk = members.size() < 32 ? 1 : 8;
-        for (std::size_t from = 0; from < members.size(); from += chunk) {
-            PlannedTask task;
-            task.marginals.assign(members.begin() + from,
-                                  members.begin() + std::min(members.size(), from + chunk));
-            for (std::size_t at : task.marginals) task.cost += tiles_cost(plan_.marginals[at]);
-            const bool wide = plan_.marginals[task.marginals[0]].cells > 0x10000;
-            task.parts = wide ? 1 : parts;
-            task.cost /= static_cast<double>(task.parts);
-            for (task.part = 0; task.part < task.parts; ++task.part) plan_.stages[stage].push_back(task);
+    // Puts marginals that share all but one attribute into joints while the rows saved outweigh the cells
+    // summed over.
+    std::vector<PlannedJoint> join(const std::vector<std::size_t>& members, double rows) const {
+        std::unordered_map<std::u32string, std::vector<std::size_t>> sharing;  // by what is shared
+        std::vector<const std::u32string*> names;
+        for (std::size_t at : members)
+            for (std::size_t without = 0; without < plan_.marginals[at].attributes.size(); ++without) {
+                std::u32string shared = key(plan_.marginals[at].attributes);
+                shared.erase(shared.begin() + static_cast<std::ptrdiff_t>(without));
+                const auto found = sharing.try_emplace(std::move(shared)).first;
+                if (found->second.empty()) names.push_back(&found->first);
+                found->second.push_back(at);
+            }
+        std::stable_sort(names.begin(), names.end(),
+                         [&](auto* x, auto* y) { return sharing.at(*x).size() > sharing.at(*y).size(); });
+        std::vector<PlannedJoint> joints;
+        std::vector<bool> joined(plan_.marginals.size());
+        for (const auto* name : names) {
+            auto& group = sharing.at(*name);
+            std::erase_if(group, [&](std::size_t at) { return joined[at]; });
+            std::stable_sort(group.begin(), group.end(), [&](std::size_t x, std::size_t y) {
+                return plan_.marginals[x].cells < plan_.marginals[y].cells;
+            });
+            double shared_cells = 1;
+            for (char32_t a : *name) shared_cells *= columns_.column(a).size;
+            for (std::size_t i = 0; i < group.size();) {
+                PlannedJoint joint{plan_.marginals[group[i]].attributes, {group[i]}};
+                double cells = static_cast<double>(plan_.marginals[group[i]].cells);
+                for (++i; i < group.size() && joint.attributes.size() < most_joined_attributes; ++i) {
+                    const double grown =
+                        cells * static_cast<double>(plan_.marginals[group[i]].cells) / shared_cells;
+                    const double saved = tile_row * rows * static_cast<double>(joint.marginals.size());
+                    if (grown > most_joined_cells ||
+                        grown * joined_cell * static_cast<double>(joint.marginals.size() + 1) > saved)
+                        break;
+                    cells = grown;
+                    for (std::uint32_t a : plan_.marginals[group[i]].attributes)
+                        if (!std::binary_search(joint.attributes.begin(), joint.attributes.end(), a))
+                            joint.attributes.insert(
+                                std::upper_bound(joint.attributes.begin(), joint.attributes.end(), a), a);
+                    joint.marginals.push_back(group[i]);
+                }
+                if (joint.marginals.size() == 1) continue;  // perhaps it shares more with others
+                for (std::size_t at : joint.marginals) joined[at] = true;
+                joints.push_back(std::move(joint));
+            }
         }
+        for (std::size_t at : members)
+            if (!joined[at]) joints.push_back({plan_.marginals[at].attributes, {at}});
+        return joints;
+    }
+
+    void add_tiles_tasks(std::size_t stage, const std::vector<std::size_t>& members) {
+        const auto joints = join(members, static_cast<double>(columns_.rows()));
+        // Few joints of many rows: share the rows instead. Wide marginals would need a copy of their cells
+        // each.
+        const bool few = joints.size() < 32;
+        const std::size_t parts = few ? std::clamp<std::size_t>(columns_.rows() >> 18, 1, 16) : 1;
+        add_tasks_of(stage, joints, few ? 1 : 8, [&](PlannedTask& task) {
+            const bool wide = plan_.marginals[task.joints[0].marginals[0]].cells > 0x10000;
+            task.parts = wide ? 1 : parts;
+            task.cost =
+                static_cast<double>(task.joints.size() * columns_.rows()) / static_cast<double>(task.parts);
+        });
     }
 
     void add_rare_tasks(std::size_t stage, std::uint32_t attribute, const std::vector<std::size_t>& members) {
-        for (std::size_t from = 0; from < members.size(); from += most_marginals_a_task) {
-            PlannedTask task;
+        const auto rows = static_cast<double>(columns_.uncommon_rows(attribute));
+        add_tasks_of(stage, join(members, rows), most_joints_a_task, [&](PlannedTask& task) {
             task.way = Way::rare;
             task.rarest = attribute;
-            task.marginals.assign(members.begin() + from,
-                                  members.begin() + std::min(members.size(), from + most_marginals_a_task));
-            for (std::size_t at : task.marginals) task.cost += rare_cost(plan_.marginals[at]);
-            plan_.stages[stage].push_back(std::move(task));
+            task.cost = rows * static_cast<double>(task.joints.size());
+        });
+    }
+
+    template <class Finish>
+    void add_tasks_of(std::size_t stage, const std::vector<PlannedJoint>& joints, std::size_t chunk,
+                      Finish finish) {
+        for (std::size_t from = 0; from < joints.size(); from += chunk) {
+            PlannedTask task;
+            task.joints.assign(
+                joints.begin() + static_cast<std::ptrdiff_t>(from),
+                joints.begin() + static_cast<std::ptrdiff_t>(std::min(joints.size(), from + chunk)));
+            finish(task);
+            task.cost *= tile_row;
+            for (task.part = 0; task.part < task.parts; ++task.part) plan_.stages[stage].push_back(task);
         }
     }
 
@@ -295,7 +366,6 @@ class Planner {
     // Tasks of about equal cost: each takes a range of the pairs' first attribute.
     void add_list_tasks(std::size_t stage, const std::vector<std::size_t>& members, std::size_t first,
                         const std::vector<double>& pairs, double overhead) {
-        plan_.uses_lists = true;
         const IdLayout& layout = columns_.layout();
         const std::size_t width = layout.ranked.size();
         std::vector<std::vector<std::size_t>> by_second(width);
@@ -323,7 +393,10 @@ class Planner {
             task.way = Way::lists;
             task.last_second = static_cast<int>(p + 1);
             if (triples && !members.empty()) task.rarest = rarest(plan_.marginals[members[0]]);
-            if (!task.marginals.empty()) plan_.stages[stage].push_back(task);
+            if (!task.marginals.empty()) {
+                task.list = plan_.lists++;
+                plan_.stages[stage].push_back(task);
+            }
             task = PlannedTask{};
             task.first_second = static_cast<int>(p + 1);
             task.cost = overhead;

@@ -38,12 +38,20 @@ struct PlannedMarginal {
     std::ptrdiff_t parent = -1;  // the marginal without it
 };
 
-// Marginals evaluated together by one thread.
+// Marginals that tiles evaluate as one (tiles.hpp).
+struct PlannedJoint {
+    std::vector<std::uint32_t> attributes;  // ascending
+    std::vector<std::size_t> marginals;
+};
+
+// What one thread evaluates at a time.
 struct PlannedTask {
     Way way = Way::tiles;
-    std::vector<std::size_t> marginals;
-    std::uint32_t rarest = 0;  // of rare, and of lists of order 3
-    int first_second = 0;      // of lists: positions of the pairs' first attribute
+    std::vector<PlannedJoint> joints;    // of tiles and of rare
+    std::vector<std::size_t> marginals;  // of lists
+    std::size_t list = 0;                // of lists: which of them this is
+    std::uint32_t rarest = 0;            // of rare, and of lists of order 3
+    int first_second = 0;                // of lists: positions of the pairs' first attribute
     int last_second = 0;
     std::size_t part = 0, parts = 1;  // of tiles: which share of the rows
     double cost = 0;
@@ -55,7 +63,7 @@ struct Plan {
     std::size_t requested = 0;                     // marginals of the caller: the first ones
     std::size_t cells = 0;                         // of the caller
     std::size_t kept_cells = 0;
-    bool uses_lists = false;
+    std::size_t lists = 0;     // tasks of way lists
     double cost = 0;           // of an evaluation of all rows
     double cost_of_cells = 0;  // the part of it that does not depend on rows
 };

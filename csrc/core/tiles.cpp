@@ -6,10 +6,9 @@ namespace privmw {
 
 namespace {
 
-constexpr std::size_t tile = 4096;  // rows: the masses of a tile fill 32 KB
-constexpr std::size_t copies =
-    4;  // neighbouring rows often share a cell; four copies of it need not wait in line
-constexpr std::size_t most_copied_cells = 2048;
+constexpr std::size_t tile = 2048;    // rows: their cell numbers stay in L1
+constexpr std::size_t block = 32768;  // rows: their masses stay in L2 while joint after joint goes over them
+constexpr std::size_t most_doubled_cells = 2048;  // both copies fill 32 KB
 
 // index[i] = index[i] * size + codes[i], cell numbers in C order. In 16 bits the baseline instruction set
 // multiplies eight at a time.
@@ -19,27 +18,33 @@ void append(Index* __restrict index, const Code* __restrict codes, Index size, s
         index[i] = static_cast<Index>(static_cast<Index>(index[i] * size) + static_cast<Index>(codes[i]));
 }
 
-// The common case in one pass: three columns of bytes.
-void index_three(std::uint16_t* __restrict index, const std::uint8_t* __restrict a,
-                 const std::uint8_t* __restrict b, const std::uint8_t* __restrict c, std::uint16_t size_b,
-                 std::uint16_t size_c, std::size_t count) {
+// The common case in one pass: columns of bytes.
+template <std::size_t order>
+void index_bytes(std::uint16_t* __restrict index, const std::vector<Column>& columns, std::size_t row,
+                 std::size_t count) {
+    const std::uint8_t* codes[order];
+    std::uint16_t sizes[order];
+    for (std::size_t k = 0; k < order; ++k) {
+        codes[k] = static_cast<const std::uint8_t*>(columns[k].codes) + row;
+        sizes[k] = static_cast<std::uint16_t>(columns[k].size);
+    }
     for (std::size_t i = 0; i < count; ++i) {
-        const auto ab = static_cast<std::uint16_t>(static_cast<std::uint16_t>(a[i] * size_b) + b[i]);
-        index[i] = static_cast<std::uint16_t>(static_cast<std::uint16_t>(ab * size_c) + c[i]);
+        std::uint16_t cell = codes[0][i];
+        for (std::size_t k = 1; k < order; ++k)
+            cell = static_cast<std::uint16_t>(static_cast<std::uint16_t>(cell * sizes[k]) + codes[k][i]);
+        index[i] = cell;
     }
 }
 
 template <class Index>
 void index_cells(Index* index, const std::vector<Column>& columns, std::size_t row, std::size_t count) {
     if constexpr (sizeof(Index) == 2) {
-        if (columns.size() == 3 && columns[0].width == 1 && columns[1].width == 1 && columns[2].width == 1) {
-            const auto codes = [&](int i) {
-                return static_cast<const std::uint8_t*>(columns[i].codes) + row;
-            };
-            index_three(index, codes(0), codes(1), codes(2), static_cast<std::uint16_t>(columns[1].size),
-                        static_cast<std::uint16_t>(columns[2].size), count);
-            return;
-        }
+        const bool bytes = std::all_of(columns.begin(), columns.end(), [](auto& c) { return c.width == 1; });
+        if (bytes && columns.size() == 2) return index_bytes<2>(index, columns, row, count);
+        if (bytes && columns.size() == 3) return index_bytes<3>(index, columns, row, count);
+        if (bytes && columns.size() == 4) return index_bytes<4>(index, columns, row, count);
+        if (bytes && columns.size() == 5) return index_bytes<5>(index, columns, row, count);
+        if (bytes && columns.size() == 6) return index_bytes<6>(index, columns, row, count);
     }
     std::fill_n(index, count, Index{0});
     for (const Column& column : columns)
@@ -53,61 +58,98 @@ void scatter(const Index* index, const Mass* masses, std::size_t count, Mass* su
     for (std::size_t i = 0; i < count; ++i) sums[index[i]] += masses[i];
 }
 
+// Two copies of each cell: neighbouring rows often share one and would wait for each other.
 template <class Index>
-void scatter_copies(const Index* index, const Mass* masses, std::size_t count, Mass* sums,
-                    std::size_t cells) {
+void scatter_twice(const Index* index, const Mass* masses, std::size_t count, Mass* sums, std::size_t cells) {
     Mass* const second = sums + cells;
-    Mass* const third = second + cells;
-    Mass* const fourth = third + cells;
     std::size_t i = 0;
-    for (; i + copies <= count; i += copies) {
+    for (; i + 4 <= count; i += 4) {
         sums[index[i]] += masses[i];
         second[index[i + 1]] += masses[i + 1];
-        third[index[i + 2]] += masses[i + 2];
-        fourth[index[i + 3]] += masses[i + 3];
+        sums[index[i + 2]] += masses[i + 2];
+        second[index[i + 3]] += masses[i + 3];
     }
     for (; i < count; ++i) sums[index[i]] += masses[i];
 }
 
 template <class Index>
-void add_one_tile(const TiledMarginal& marginal, const Mass* masses, std::size_t row, std::size_t count,
-                  Mass* copied) {
+void add_rows(const TiledJoint& joint, const Mass* masses, std::size_t first, std::size_t last, Mass* sums,
+              bool twice) {
     alignas(64) Index index[tile];
-    index_cells(index, marginal.columns, row, count);
-    if (copied)
-        scatter_copies(index, masses + row, count, copied, marginal.cells);
-    else
-        scatter(index, masses + row, count, marginal.sums);
+    for (std::size_t row = first; row < last; row += tile) {
+        const std::size_t count = std::min(tile, last - row);
+        index_cells(index, joint.columns, row, count);
+        if (twice)
+            scatter_twice(index, masses + row, count, sums, joint.cells);
+        else
+            scatter(index, masses + row, count, sums);
+    }
+}
+
+// Sums the joint over the columns that the marginal does not keep, last column first, within `work`.
+void add_marginal(const TiledJoint& joint, const Mass* cells, const TiledMarginal& marginal,
+                  std::vector<Mass>& work) {
+    std::size_t after = 1, total = joint.cells;
+    const Mass* from = cells;
+    for (std::size_t a = joint.columns.size(); a-- > 0;) {
+        const std::size_t size = joint.columns[a].size;
+        if (marginal.keeps[a]) {
+            after *= size;
+            continue;
+        }
+        const std::size_t before = total / (size * after);
+        work.resize(joint.cells);
+        // In place: what is written lies at or before what is still to be read.
+        for (std::size_t b = 0; b < before; ++b)
+            for (std::size_t k = 0; k < after; ++k) {
+                Mass sum = 0;
+                for (std::size_t v = 0; v < size; ++v) sum += from[(b * size + v) * after + k];
+                work[b * after + k] = sum;
+            }
+        from = work.data();
+        total /= size;
+    }
+    for (std::size_t c = 0; c < total; ++c) marginal.sums[c] += from[c];
 }
 
 }  // namespace
 
-void add_tiles(std::span<const TiledMarginal> marginals, const Mass* masses, std::size_t first,
-               std::size_t last) {
-    std::vector<std::size_t> copy_starts(marginals.size() + 1);
-    for (std::size_t m = 0; m < marginals.size(); ++m) {
-        // Copies pay only where there are many more rows than cells to clear and to merge.
-        const bool copied = marginals[m].cells <= std::min(most_copied_cells, (last - first) / 8);
-        copy_starts[m + 1] = copy_starts[m] + (copied ? copies * marginals[m].cells : 0);
+void add_tiles(std::span<const TiledJoint> joints, const Mass* masses, std::size_t first, std::size_t last) {
+    // A lone marginal of many cells takes its rows directly; the others get scratch cells, twice where they
+    // are few.
+    struct Scratch {
+        std::size_t start = 0;
+        bool direct = false, twice = false;
+    };
+    std::vector<Scratch> layout(joints.size());
+    std::size_t scratch_cells = 0;
+    for (std::size_t j = 0; j < joints.size(); ++j) {
+        layout[j].twice = joints[j].cells <= std::min(most_doubled_cells, (last - first) / 4);
+        layout[j].direct = joints[j].marginals.size() == 1 && !layout[j].twice;
+        layout[j].start = scratch_cells;
+        if (!layout[j].direct) scratch_cells += joints[j].cells * (layout[j].twice ? 2 : 1);
     }
-    std::vector<Mass> scratch(copy_starts.back());
-    for (std::size_t row = first; row < last; row += tile) {
-        const std::size_t count = std::min(tile, last - row);
-        for (std::size_t m = 0; m < marginals.size(); ++m) {
-            const TiledMarginal& marginal = marginals[m];
-            Mass* copied = copy_starts[m + 1] > copy_starts[m] ? scratch.data() + copy_starts[m] : nullptr;
-            if (marginal.cells <= 0x10000)
-                add_one_tile<std::uint16_t>(marginal, masses, row, count, copied);
-            else if (marginal.cells <= 0xffffffffULL)
-                add_one_tile<std::uint32_t>(marginal, masses, row, count, copied);
+    std::vector<Mass> scratch(scratch_cells), work;
+    for (std::size_t row = first; row < last; row += block) {
+        const std::size_t end = std::min(last, row + block);
+        for (std::size_t j = 0; j < joints.size(); ++j) {
+            const TiledJoint& joint = joints[j];
+            Mass* sums = layout[j].direct ? joint.marginals[0].sums : scratch.data() + layout[j].start;
+            if (joint.cells <= 0x10000)
+                add_rows<std::uint16_t>(joint, masses, row, end, sums, layout[j].twice);
+            else if (joint.cells <= 0xffffffffULL)
+                add_rows<std::uint32_t>(joint, masses, row, end, sums, layout[j].twice);
             else
-                add_one_tile<std::uint64_t>(marginal, masses, row, count, copied);
+                add_rows<std::uint64_t>(joint, masses, row, end, sums, layout[j].twice);
         }
     }
-    for (std::size_t m = 0; m < marginals.size(); ++m) {
-        const std::size_t cells = marginals[m].cells;
-        for (std::size_t from = copy_starts[m]; from < copy_starts[m + 1]; from += cells)
-            for (std::size_t c = 0; c < cells; ++c) marginals[m].sums[c] += scratch[from + c];
+    for (std::size_t j = 0; j < joints.size(); ++j) {
+        if (layout[j].direct) continue;
+        Mass* const cells = scratch.data() + layout[j].start;
+        if (layout[j].twice)
+            for (std::size_t c = 0; c < joints[j].cells; ++c) cells[c] += cells[joints[j].cells + c];
+        for (const TiledMarginal& marginal : joints[j].marginals)
+            add_marginal(joints[j], cells, marginal, work);
     }
 }
 

@@ -1,5 +1,8 @@
 // Dense evaluation: every row's cell is computed and its mass added there, in tiles of rows that stay in
 // cache.
+//
+// Marginals that share all but one attribute are cheaper as one joint: each row adds its mass once, and each
+// marginal is the joint with the other attributes summed out.
 #pragma once
 
 #include <span>
@@ -8,15 +11,19 @@
 
 namespace privmw {
 
-// A marginal over some rows: cells in C order, the last column fastest.
 struct TiledMarginal {
+    std::vector<bool> keeps;  // which of the joint's columns
+    Mass* sums = nullptr;     // IN and OUT, one per cell: added to
+};
+
+// Some columns over some rows; cells in C order, the last column fastest.
+struct TiledJoint {
     std::vector<Column> columns;
     std::size_t cells = 1;
-    Mass* sums = nullptr;  // IN and OUT, one per cell: added to
+    std::vector<TiledMarginal> marginals;
 };
 
 // Adds the masses of rows [first, last) to the cells of every marginal.
-void add_tiles(std::span<const TiledMarginal> marginals, const Mass* masses, std::size_t first,
-               std::size_t last);
+void add_tiles(std::span<const TiledJoint> joints, const Mass* masses, std::size_t first, std::size_t last);
 
 }  // namespace privmw

@@ -1,0 +1,31 @@
+// Which candidate: exact selection from integer scores. Time depends on the scores, so it is no business of a
+// remote caller.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "draw/decay.hpp"
+
+namespace privmw::draw {
+
+// gamma_i = (largest score - score_i) * unit, weight p_i = exp(-gamma_i). Each returns k distinct indices, in
+// the order chosen: the i-th is drawn by the mechanism from the candidates that the first i - 1 left
+// (peeling). Require 1 <= k <= scores.size() < 2^31.
+
+// Every candidate is heads with probability p_i; one of the heads, uniformly.
+std::vector<std::int64_t> select_permute_and_flip(const WordSource& words,
+                                                  std::span<const std::int64_t> scores, const Decay& decay,
+                                                  std::int64_t k);
+
+// Candidate i with probability p_i / sum of p.
+std::vector<std::int64_t> select_exponential(const WordSource& words, std::span<const std::int64_t> scores,
+                                             const Decay& decay, std::int64_t k);
+
+// The largest score_i * unit + E_i with E_i standard exponential; the same law as permute-and-flip by another
+// way.
+std::vector<std::int64_t> report_noisy_max(const WordSource& words, std::span<const std::int64_t> scores,
+                                           const Decay& decay, std::int64_t k);
+
+}  // namespace privmw::draw

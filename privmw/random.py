@@ -1,0 +1,75 @@
+"""Where randomness comes from: one stream for privacy, another for post-processing, never mixed.
+
+This room chooses generators and says whether their words could be repeated. It draws nothing and knows no
+mechanism.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from privmw import _chacha20_python
+
+try:
+    from privmw._chacha20 import ChaCha20
+
+    compiled = True
+except ImportError:  # no compiler where privmw was installed: the same words, slower
+    ChaCha20 = _chacha20_python.ChaCha20  # type: ignore[assignment, misc]
+    compiled = False
+
+__all__ = ["NOT_FOR_RELEASE", "ChaCha20", "Rng", "Stream", "compiled", "privacy_stream", "sampling_stream"]
+
+NOT_FOR_RELEASE = "seeded: not for release"
+
+Rng: TypeAlias = "int | np.random.Generator | np.random.BitGenerator | Stream | None"
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A source of words for `privmw.kernels`, and whether anyone could repeat them."""
+
+    bit_generator: Any
+    seeded: bool
+
+    @property
+    def statement(self) -> str:
+        """What a ledger says of its generator."""
+        return NOT_FOR_RELEASE if self.seeded else "ChaCha20, keyed by the operating system"
+
+    def __repr__(self) -> str:
+        return f"Stream({self.statement})"
+
+
+def privacy_stream(rng: Rng = None) -> Stream:
+    """The stream of the mechanisms: None is the operating system, all else but its ChaCha20 for experiments.
+
+    Raises RuntimeError where the operating system gives no entropy: there is no weaker one to fall back on.
+    """
+    if isinstance(rng, Stream):
+        return rng
+    if rng is None:
+        return Stream(ChaCha20(), seeded=False)
+    if isinstance(rng, int | np.integer) and not isinstance(rng, bool):
+        return Stream(ChaCha20(seed=int(rng)), seeded=True)
+    bit_generator: Any = rng.bit_generator if isinstance(rng, np.random.Generator) else rng
+    if type(bit_generator) in (ChaCha20, _chacha20_python.ChaCha20):
+        return Stream(bit_generator, seeded=bit_generator.seeded)
+    if isinstance(bit_generator, np.random.BitGenerator):
+        return Stream(bit_generator, seeded=True)
+    raise TypeError(f"rng ({type(rng)}) must be None, an integer seed, or a numpy Generator or BitGenerator")
+
+
+def sampling_stream(seed: int | np.random.SeedSequence | None = None) -> np.random.Generator:
+    """The stream of post-processing, which sees released values only and may be seeded freely.
+
+    Of the same seed as a privacy stream it is still another stream: another generator on another spawn key.
+    """
+    if isinstance(seed, bool) or (isinstance(seed, int | np.integer) and seed < 0):
+        raise ValueError(f"seed ({seed}) must be a non-negative integer")
+    if not isinstance(seed, np.random.SeedSequence):
+        seed = np.random.SeedSequence(seed if seed is None else int(seed), spawn_key=(0x73616D70,))
+    return np.random.Generator(np.random.PCG64(seed))
