@@ -106,8 +106,11 @@ CASES = {
     "mixed orders, skewed": lambda: _case(skewed, 5_000, MIXED, some_of(12, range(1, 7), 25, 2)),
     "every triple, skewed": lambda: _case(skewed, 6_000, NARROW, all_of(18, 3), uncommon=0.2),
     "every order up to three, skewed": lambda: _case(skewed, 3_000, NARROW, all_of(18, 3, 1, 2)),
-    "every pair, skewed": lambda: _case(skewed, 3_000, NARROW, all_of(18, 2), uncommon=0.1),
-    "singles and pairs": lambda: _case(skewed, 3_000, NARROW, all_of(18, 2, 1), uncommon=0.1),
+    "every pair, skewed": lambda: _case(skewed, 2_000, NARROW * 2, all_of(36, 2), uncommon=0.2),
+    "singles and pairs, skewed": lambda: _case(skewed, 2_000, NARROW * 2, all_of(36, 2, 1), uncommon=0.2),
+    "pairs and triples, skewed": lambda: _case(
+        skewed, 2_000, NARROW * 2, all_of(36, 2, 1) + all_of(18, 3), uncommon=0.2
+    ),
     "a few triples, skewed": lambda: _case(skewed, 20_000, NARROW, some_of(18, [3], 6, 3), uncommon=0.01),
     "sixes alone, skewed": lambda: _case(skewed, 20_000, NARROW, some_of(18, [6], 6, 4), uncommon=0.01),
     "a marginal twice": lambda: _case(skewed, 500, NARROW, [(1, 2), (0, 1, 2), (1, 2), (0, 1, 2)]),

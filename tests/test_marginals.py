@@ -145,7 +145,8 @@ def test_one_plan_serves_several_python_threads_at_once(backend):
         ("every triple, skewed", {"lists", "parents"}),
         ("every order up to three, skewed", {"lists"}),
         ("every pair, skewed", {"lists"}),
-        ("singles and pairs", {"lists"}),
+        ("singles and pairs, skewed", {"lists"}),
+        ("pairs and triples, skewed", {"lists"}),
         ("a few triples, skewed", {"rare", "parents"}),
         ("sixes alone, skewed", {"rare", "parents"}),
         ("mixed orders, skewed", {"tiles", "rare", "parents"}),
@@ -176,7 +177,7 @@ def test_one_plan_may_go_all_ways_at_once(native):
 
 
 def test_ways_and_bytes_are_told_by_every_backend(backend):
-    table = case("singles and pairs")
+    table = case("singles and pairs, skewed")
     columns = backend.Columns(table.columns, table.sizes, 1)
     marginals = backend.Marginals(columns, *table.workload(), 1)
     assert sum(marginals.ways().values()) >= len(table.marginals)
