@@ -16,34 +16,30 @@ namespace {
 constexpr std::uint32_t most_ids = 1448;
 constexpr std::uint32_t widest_with_ids = 64;
 
-struct ValueCount {
-    std::uint32_t value = 0;
+struct Commonest {
+    std::uint32_t value = 0;  // the smallest, if several are as common
     std::size_t rows = 0;
 };
 
-// The value of most rows; the smallest of several.
-ValueCount commonest(const Column& column, std::size_t rows) {
-    ValueCount most;
-    const auto count = [&](std::uint32_t value, std::size_t n) {
-        if (n > most.rows) most = {value, n};
-    };
-    with_codes(column, [&](const auto* codes) {
-        if (column.size <= 4 * rows + 0x10000) {
-            std::vector<std::size_t> counts(column.size);
+Commonest commonest_value(const Column& column, std::size_t rows) {
+    Commonest found;
+    if (column.size <= std::max<std::size_t>(rows, 65536)) {
+        std::vector<std::size_t> counts(column.size);
+        with_codes(column, [&](const auto* codes) {
             for (std::size_t r = 0; r < rows; ++r) ++counts[codes[r]];
-            for (std::uint32_t value = 0; value < column.size; ++value) count(value, counts[value]);
-            return;
-        }
-        // Up to 2^32 values: a counter for each could be more than there is memory.
-        std::vector<std::uint32_t> sorted(codes, codes + rows);
-        std::sort(sorted.begin(), sorted.end());
-        for (auto from = sorted.begin(); from != sorted.end();) {
-            const auto to = std::upper_bound(from, sorted.end(), *from);
-            count(*from, static_cast<std::size_t>(to - from));
-            from = to;
-        }
-    });
-    return most;
+        });
+        const auto most = std::max_element(counts.begin(), counts.end());
+        return {static_cast<std::uint32_t>(most - counts.begin()), *most};
+    }
+    // Many more values than rows: counting all of them would take memory that the data does not.
+    std::vector<std::uint32_t> sorted(rows);
+    with_codes(column, [&](const auto* codes) { std::copy_n(codes, rows, sorted.begin()); });
+    std::sort(sorted.begin(), sorted.end());
+    for (std::size_t i = 0, j = 0; i < rows; i = j) {
+        while (j < rows && sorted[j] == sorted[i]) ++j;
+        if (j - i > found.rows) found = {sorted[i], j - i};
+    }
+    return found;
 }
 
 }  // namespace
@@ -63,9 +59,9 @@ OwnedColumn gather(const Column& column, const Row* rows, std::size_t count) {
 Columns::Columns(std::vector<Column> columns, std::size_t rows, int threads)
     : columns_(std::move(columns)), rows_(rows), common_(columns_.size()), uncommon_rows_(columns_.size()) {
     for_each_task(static_cast<std::int64_t>(columns_.size()), threads, [&](std::int64_t a) {
-        const auto [value, count] = commonest(columns_[a], rows_);
-        common_[a] = value;
-        uncommon_rows_[a] = rows_ - count;
+        const Commonest commonest = commonest_value(columns_[a], rows_);
+        common_[a] = commonest.value;
+        uncommon_rows_[a] = rows_ - commonest.rows;
     });
     rank_attributes();
     number_ids();

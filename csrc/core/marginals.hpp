@@ -42,6 +42,7 @@ class Marginals {
     struct Evaluation;  // of one call
 
     Listed list_marginal(const PlannedMarginal& marginal) const;
+    void keep_rare_rows(int threads);
     RareRows gather_rare_rows(const Columns& columns, const PlannedTask& task, RareRows gathered) const;
     template <class Find, class Where>
     std::vector<TiledJoint> tiled_joints(const PlannedTask& task, Find&& column, Where&& where) const;

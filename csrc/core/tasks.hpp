@@ -1,0 +1,12 @@
+// The tasks of a plan: what one thread evaluates at a time, in stages that build on each other.
+#pragma once
+
+#include "core/costs.hpp"
+#include "core/plan.hpp"
+
+namespace privmw {
+
+// Fills plan.stages, for marginals whose ways, parents and places are decided.
+void make_tasks(const Columns& columns, const PairStatistics& statistics, Plan& plan);
+
+}  // namespace privmw
