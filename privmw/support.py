@@ -1,12 +1,13 @@
-"""The support: the distinct public rows that a release re-weights. It knows no private data and draws nothing.
+"""The support: the distinct public rows that a release re-weights. It knows no private data, draws nothing.
 
-Rows are sorted by their codes, attribute by attribute: neighbours then share most of their uncommon values, which the
-kernels' tables and branch predictors reward. A weighted support answers a workload with fractions: sums of integer
-masses (privmw.kernels) over their total.
+Rows are sorted by their codes, attribute by attribute: neighbours then share most of their uncommon values,
+which the kernels' tables and branch predictors reward. A weighted support answers a workload with fractions:
+sums of integer masses (privmw.kernels) over their total.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from reprlib import repr as _short
 from typing import Any, Literal
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
-from privmw.arrays import freeze
+from privmw.arrays import freeze, is_frozen
 from privmw.domain import Domain
 from privmw.table import Table
 from privmw.workload import Workload
@@ -41,20 +42,22 @@ class Support:
 
     def __init__(self, table: Table, counts: npt.NDArray[np.int64]) -> None:
         """Takes rows that are distinct and sorted already: use from_table or full."""
+        _check_public("table", table)
+        if type(counts) is not np.ndarray or counts.dtype != np.int64:
+            raise TypeError(f"counts ({type(counts).__name__}) must be an array of int64")
+        if counts.shape != (table.n,) or counts.min() < 1:
+            raise ValueError(f"counts must be positive, one for each of the {table.n} rows")
         self._table = table
-        self._counts = freeze(counts)
+        self._counts = counts if is_frozen(counts) else freeze(counts.copy())
         self._columns: kernels.Columns | None = None
         self._marginals: tuple[Workload, kernels.Marginals] | None = None
 
     @classmethod
     def from_table(cls, public: Table) -> Support:
         """The distinct rows of a public table. A private table is refused."""
-        if not isinstance(public, Table):
-            raise TypeError(f"public ({_short(public)}) must be a Table")
-        if public.private:
-            raise ValueError("public (a private table) must be public: a support shows its rows")
+        _check_public("public", public)
         first, counts = kernels.distinct_rows(public.columns, public.domain.sizes)
-        return cls(public.take(first), counts)
+        return cls(public.take(first), freeze(counts))
 
     @classmethod
     def full(cls, domain: Domain) -> Support:
@@ -65,20 +68,22 @@ class Support:
         """
         if not isinstance(domain, Domain):
             raise TypeError(f"domain ({_short(domain)}) must be a Domain")
-        needed = domain.size * (len(domain) * 4 + 24)
-        if domain.size > LARGEST_FULL:
+        dtypes = [np.min_scalar_type(attribute.size - 1) for attribute in domain.attributes]
+        # Codes and counts stay; one more column and its check pass by.
+        needed = domain.size * (sum(dtype.itemsize for dtype in dtypes) + 8 + 8)
+        if domain.size > LARGEST_FULL or needed > _memory() // 2:
             raise ValueError(
                 f"domain ({_readable(domain.size)} rows, about {_readable(needed)} bytes) must have at most "
-                f"2^28 rows for a full support: use Support.from_table"
+                f"2^28 rows and fit in half the memory for a full support: use Support.from_table"
             )
         columns = {}
         before, after = 1, domain.size
-        for attribute in domain.attributes:
+        for attribute, dtype in zip(domain.attributes, dtypes, strict=True):
             after //= attribute.size
-            dtype = np.min_scalar_type(attribute.size - 1)
-            columns[attribute.name] = np.tile(np.repeat(np.arange(attribute.size, dtype=dtype), after), before)
+            values = np.repeat(np.arange(attribute.size, dtype=dtype), after)
+            columns[attribute.name] = freeze(np.tile(values, before))
             before *= attribute.size
-        return cls(Table(domain, columns), np.ones(domain.size, np.int64))
+        return cls(Table(domain, columns), freeze(np.ones(domain.size, np.int64)))
 
     @property
     def domain(self) -> Domain:
@@ -109,8 +114,9 @@ class Support:
         """Fresh weights to start from, with sum 1: the public frequencies, or uniform."""
         if kind not in ("public", "uniform"):
             raise ValueError(f"kind ({_short(kind)}) must be 'public' or 'uniform'")
-        weights = self._counts.astype(np.float64) if kind == "public" else np.ones(self.size)
-        return weights / weights.sum()
+        weights: Weights = self._counts.astype(np.float64) if kind == "public" else np.ones(self.size)
+        weights /= weights.sum()
+        return weights
 
     @property
     def columns(self) -> kernels.Columns:
@@ -126,7 +132,10 @@ class Support:
         if workload.domain != self.domain:
             raise ValueError(f"workload ({workload!r}) must be on the domain of the support")
         if self._marginals is None or self._marginals[0] is not workload:
-            self._marginals = (workload, kernels.Marginals(self.columns, workload.attributes, workload.starts))
+            self._marginals = (
+                workload,
+                kernels.Marginals(self.columns, workload.attributes, workload.starts),
+            )
         return self._marginals[1]
 
     def answers(self, workload: Workload, weights: npt.ArrayLike | None = None) -> Weights:
@@ -145,6 +154,8 @@ class Support:
 
     def matching_rows(self, names: Sequence[str], values: Sequence[int]) -> npt.NDArray[np.uint32]:
         """Ascending rows that have these values (codes) of these attributes."""
+        if isinstance(names, str) or not isinstance(names, Sequence):
+            raise TypeError(f"names ({_short(names)}) must be a tuple of attribute names")
         return kernels.matching_rows(self.columns, [self.domain.index(name) for name in names], values)
 
     @property
@@ -169,23 +180,46 @@ class Support:
 
     def __repr__(self) -> str:
         records = int(self._counts.sum())
-        return f"Support({self.size} distinct rows x {len(self.domain)} attributes of {records} public records)"
+        return (
+            f"Support({self.size} distinct rows x {len(self.domain)} attributes of {records} public records)"
+        )
 
 
 def _weights(weights: npt.ArrayLike, size: int) -> Weights:
     """A fresh array of the caller's weights, checked."""
-    array = np.asarray(weights)
+    if isinstance(weights, np.ma.MaskedArray):
+        raise TypeError("weights must not be masked: a row without weight has weight 0")
+    try:
+        array = np.asarray(weights)
+    except (TypeError, ValueError):
+        raise ValueError(f"weights ({type(weights).__name__}) must be an array of numbers") from None
     if array.dtype.kind not in "iuf":
         raise TypeError(f"weights ({array.dtype.type.__name__}) must be numbers")
     if array.shape != (size,):
         raise ValueError(f"weights (shape {array.shape}) must be one for each of the {size} rows")
-    checked = array.astype(np.float64)
+    with np.errstate(over="ignore"):  # of longer floats: infinite, and refused
+        checked = array.astype(np.float64)
     bad = np.flatnonzero(~(np.isfinite(checked) & (checked >= 0)))
     if len(bad):
         raise ValueError(f"weights (first: {checked[bad[0]]}, row {bad[0]}) must be finite and not negative")
     if not checked.any():
         raise ValueError("weights (all zero) must have a positive sum")
     return checked
+
+
+def _check_public(name: str, table: object) -> None:
+    if not isinstance(table, Table):
+        raise TypeError(f"{name} ({_short(table)}) must be a Table")
+    if table.private:
+        raise ValueError(f"{name} (a private table) must be public: a support shows its rows")
+
+
+def _memory() -> int:
+    """Bytes of this machine; where it does not tell, no bound."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 2**63
 
 
 def _readable(number: int) -> str:

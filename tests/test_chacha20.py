@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 
@@ -208,7 +209,11 @@ def test_threads_share_one_stream_without_repeating_a_word(generator):
 
 def in_subprocess(script):
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", textwrap.dedent(script)],
+        cwd=tempfile.gettempdir(),  # not the source tree: the installed package is tested
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
 
 

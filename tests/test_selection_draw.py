@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from scripted_words import Branches, RefusedError, ScriptedBitGenerator, ScriptedWords, law_by_words
 
 from privmw import _chacha20_python
 from privmw.kernels import coins_python as coins
 from privmw.kernels import draw_python, selection_python
+from scripted_words import Branches, RefusedError, ScriptedBitGenerator, ScriptedWords, law_by_words
 
 native = pytest.importorskip("privmw._native")
 ChaCha20 = pytest.importorskip("privmw._chacha20").ChaCha20

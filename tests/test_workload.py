@@ -41,14 +41,14 @@ def test_the_doctests_of_the_workload_hold(module):
 
 def test_the_arrays_of_a_workload_are_flat_and_read_only():
     workload = Workload(DOMAIN, [("race", "sex"), ["age"], ("one", "age", "edu")])
-    assert workload.attributes.tolist() == [2, 1, 0, 3, 0, 6]
+    assert workload.attributes.tolist() == [1, 2, 0, 0, 3, 6]
     assert workload.starts.tolist() == [0, 2, 3, 6]
     assert workload.offsets.tolist() == [0, 10, 20, 90]
     assert workload.cells == 90
     assert len(workload) == 3
     assert list(workload) == [workload.marginal(j) for j in range(3)]
-    assert list(workload) == [("race", "sex"), ("age",), ("one", "age", "edu")]
-    assert [workload.shape(j) for j in range(3)] == [(5, 2), (10,), (1, 10, 7)]
+    assert list(workload) == [("sex", "race"), ("age",), ("age", "one", "edu")]
+    assert [workload.shape(j) for j in range(3)] == [(2, 5), (10,), (10, 1, 7)]
     assert [workload.order(j) for j in range(3)] == [2, 1, 3]
     assert workload.attributes.dtype == np.int32
     assert workload.starts.dtype == workload.offsets.dtype == np.int64
@@ -187,7 +187,7 @@ def test_a_large_code_and_a_large_marginal_keep_their_place():
     domain = Domain({"a": 2**20, "b": 2**20, "c": 2**32 - 1})
     workload = Workload(domain, [("c",), ("b", "a")])
     assert workload.cells == 2**40 + 2**32 - 1
-    assert workload.query(workload.cells - 1) == (("b", "a"), (2**20 - 1, 2**20 - 1))
+    assert workload.query(workload.cells - 1) == (("a", "b"), (2**20 - 1, 2**20 - 1))
     assert workload.queries([2**32 - 2]).values.tolist() == [2**32 - 2]
 
 
@@ -195,20 +195,20 @@ def test_equal_workloads_share_hash_and_fingerprint_and_survive_pickle():
     workload = Workload(DOMAIN, [("age", "sex"), ("race",)])
     for again in (
         Workload(DOMAIN, (m for m in [("age", "sex"), ("race",)])),
+        Workload(DOMAIN, [("sex", "age"), ("race",)]),
         pickle.loads(pickle.dumps(workload)),
     ):
         assert again == workload
         assert hash(again) == hash(workload)
         assert again.fingerprint() == workload.fingerprint()
     others = [
-        [("sex", "age"), ("race",)],
         [("race",), ("age", "sex")],
         [("age",), ("sex", "race")],
         [("age", "sex")],
     ]
     others = [Workload(DOMAIN, other) for other in others]
     others.append(Workload(DOMAIN.project(DOMAIN.names[:3]), [("age", "sex"), ("race",)]))
-    assert len({other.fingerprint() for other in [workload, *others]}) == 6
+    assert len({other.fingerprint() for other in [workload, *others]}) == 5
     assert all(other != workload for other in [*others, 3])
 
 

@@ -40,8 +40,13 @@ void bind_columns(py::module_& m) {
                  [](std::vector<py::array> columns, const std::vector<std::uint32_t>& sizes, int threads) {
                      auto core = to_columns(columns, sizes);
                      const auto rows = static_cast<std::size_t>(columns.at(0).size());
-                     py::gil_scoped_release release;
-                     return new BoundColumns{std::move(columns), Columns(std::move(core), rows, threads)};
+                     std::unique_ptr<BoundColumns> bound;
+                     {
+                         py::gil_scoped_release release;
+                         bound.reset(new BoundColumns{{}, Columns(std::move(core), rows, threads)});
+                     }
+                     bound->owners = std::move(columns);
+                     return bound;
                  }),
              py::arg("columns"), py::arg("sizes"), py::arg("threads"))
         .def("nbytes", [](const BoundColumns& self) { return self.columns.bytes(); });

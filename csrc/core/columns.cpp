@@ -213,6 +213,8 @@ void matching_bitmap(const Columns& columns, std::span<const std::uint32_t> attr
         for (std::size_t i = 0; i < attributes.size(); ++i)
             with_codes(columns.column(attributes[i]), [&](const auto* codes) {
                 const auto value = static_cast<std::remove_cvref_t<decltype(codes[0])>>(values[i]);
+                // An attribute may have more values than its codes' width can hold: no row has those.
+                if (value != values[i]) std::fill_n(flags, count, 0);
                 for (std::size_t j = 0; j < count; ++j) flags[j] &= codes[row + j] == value;
             });
         for (std::size_t w = 0; w < (count + 63) / 64; ++w) {

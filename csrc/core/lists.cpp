@@ -4,6 +4,15 @@
 
 namespace privmw {
 
+namespace {
+
+// The padding's sum holds a row up to three times and may leave 64 bits; nobody reads it.
+void add_wrapping(Mass& sum, Mass mass) {
+    sum = static_cast<Mass>(static_cast<std::uint64_t>(sum) + static_cast<std::uint64_t>(mass));
+}
+
+}  // namespace
+
 IdPairSums::IdPairSums(const IdLayout& layout, std::uint32_t first, std::uint32_t last)
     : first_(first), last_(last), singles_(layout.count() + 1), row_(last - first) {
     const std::uint32_t count = layout.count();
@@ -26,8 +35,8 @@ void IdPairSums::clear() {
 
 void IdPairSums::add(const IdPairSums& other) {
     total_ += other.total_;
-    for (std::size_t i = 0; i < singles_.size(); ++i) singles_[i] += other.singles_[i];
-    for (std::size_t i = 0; i < pairs_.size(); ++i) pairs_[i] += other.pairs_[i];
+    for (std::size_t i = 0; i < singles_.size(); ++i) add_wrapping(singles_[i], other.singles_[i]);
+    for (std::size_t i = 0; i < pairs_.size(); ++i) add_wrapping(pairs_[i], other.pairs_[i]);
 }
 
 // The loop over rows keeps these in registers.
@@ -53,10 +62,10 @@ class IdPairSums::RowAdder {
     // predictor learns from rows that are sorted.
     static void add(Mass* sums, const Id* id, const Id* end, Mass mass) {
         for (; id < end; id += 4) {
-            sums[id[0]] += mass;
-            sums[id[1]] += mass;
-            sums[id[2]] += mass;
-            sums[id[3]] += mass;
+            add_wrapping(sums[id[0]], mass);
+            add_wrapping(sums[id[1]], mass);
+            add_wrapping(sums[id[2]], mass);
+            add_wrapping(sums[id[3]], mass);
         }
     }
 

@@ -1,8 +1,10 @@
 #include "core/weights.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <mutex>
 #include <stdexcept>
 
@@ -23,8 +25,9 @@ Mass mass_of(double weight) {
     return std::llrint(weight * scale);
 }
 
-double lifted(double weight) {
-    return weight > 0 && weight < lightest_weight ? lightest_weight : weight;
+// What a row of weight `before` weighs now: a product that has underflowed to zero is lifted too.
+double lifted(double before, double now) {
+    return before > 0 && now < lightest_weight ? lightest_weight : now;
 }
 
 // weight * 2^exponent in two steps, so that the factor itself never overflows. Rounds only where the result
@@ -39,7 +42,7 @@ struct PowerOfTwo {
 // Runs body(first, last) on fixed blocks of rows and adds up what it returns.
 template <class Sum, class Body>
 Sum sum_over_blocks(std::size_t rows, int threads, Body&& body) {
-    Sum total = 0;
+    Sum total{};
     std::mutex mutex;
     const auto blocks = static_cast<std::int64_t>((rows + block - 1) / block);
     for_each_task(blocks, threads, [&](std::int64_t b) {
@@ -60,6 +63,13 @@ Wide total_after(const double* weights, std::size_t rows, int exponent, int thre
         return sum;
     });
 }
+
+// Of the rows of an update.
+struct Sums {
+    Wide before = 0;
+    std::uint64_t gained = 0;
+    void operator+=(const Sums& other) { before += other.before, gained += other.gained; }
+};
 
 int bit_width(Wide value) {
     const auto high = static_cast<std::uint64_t>(value >> 64);
@@ -90,7 +100,13 @@ Mass to_masses(const double* weights, std::size_t rows, int threads, Mass* masse
 
 Mass rescale(double* weights, std::size_t rows, int threads) {
     double heaviest = 0;
-    for (std::size_t r = 0; r < rows; ++r) heaviest = std::max(heaviest, weights[r]);
+    bool sound = true;
+    for (std::size_t r = 0; r < rows; ++r) {
+        sound &= weights[r] >= 0 && weights[r] <= std::numeric_limits<double>::max();
+        heaviest = std::max(heaviest, weights[r]);
+    }
+    if (!sound || heaviest == 0)
+        throw std::invalid_argument("weights must be finite, none negative and not all zero");
     // Start with the heaviest row in [1/2, 1). The total is an exact integer, so each shift depends on the
     // weights alone; a second one is needed only where rows too light to count before make up most of the
     // total.
@@ -104,7 +120,7 @@ Mass rescale(double* weights, std::size_t rows, int threads) {
     return sum_over_blocks<Mass>(rows, threads, [&](std::size_t first, std::size_t last) {
         Mass sum = 0;
         for (std::size_t r = first; r < last; ++r) {
-            weights[r] = lifted(power * weights[r]);
+            weights[r] = lifted(weights[r], power * weights[r]);
             sum += mass_of(weights[r]);
         }
         return sum;
@@ -117,27 +133,40 @@ Update multiply(double* weights, std::size_t all_rows, std::span<const Row> rows
     // row included.
     bool fits = factor < 1.9;
     if (!fits) {
-        const Mass matching =
-            sum_over_blocks<Mass>(rows.size(), threads, [&](std::size_t first, std::size_t last) {
-                Mass sum = 0;
-                for (std::size_t i = first; i < last; ++i) sum += mass_of(weights[rows[i]]);
+        const Wide matching =
+            sum_over_blocks<Wide>(rows.size(), threads, [&](std::size_t first, std::size_t last) {
+                Wide sum = 0;
+                for (std::size_t i = first; i < last; ++i)
+                    sum += static_cast<std::uint64_t>(mass_of(weights[rows[i]]));
                 return sum;
             });
         const double bound =
             (static_cast<double>(matching) + 0.5 * static_cast<double>(rows.size())) * factor;
         fits = static_cast<double>(total) + bound <= static_cast<double>(most_total);
     }
-    const Mass gained = sum_over_blocks<Mass>(rows.size(), threads, [&](std::size_t first, std::size_t last) {
-        Mass sum = 0;
+    std::atomic<bool> in_scale = true;
+    const Sums sums = sum_over_blocks<Sums>(rows.size(), threads, [&](std::size_t first, std::size_t last) {
+        Sums sum;
+        bool sound = true;
         for (std::size_t i = first; i < last; ++i) {
             double& weight = weights[rows[i]];
-            const double updated = lifted(weight * factor);
-            changes[i] = fits ? mass_of(updated) - mass_of(weight) : 0;
-            sum += changes[i];
+            const double updated = lifted(weight, weight * factor);
+            // Unsigned: a mass that does not fit is some other number, and nobody uses it.
+            const auto before = static_cast<std::uint64_t>(mass_of(weight));
+            const std::uint64_t change = static_cast<std::uint64_t>(mass_of(updated)) - before;
+            sound &= weight >= 0 && before <= static_cast<std::uint64_t>(most_total);
+            changes[i] = static_cast<Mass>(change);
+            sum.before += before;
+            sum.gained += change;
             weight = updated;
         }
+        if (!sound) in_scale = false;
         return sum;
     });
+    if (!in_scale) throw std::invalid_argument("weights must be rescaled first: each from 0 to 4");
+    if (sums.before > static_cast<Wide>(total))
+        throw std::invalid_argument("total must be the total of the weights' masses");
+    const auto gained = static_cast<Mass>(sums.gained);
     if (fits && in_range(total + gained)) return {total + gained, false};
     std::fill_n(changes, rows.size(), 0);
     return {rescale(weights, all_rows, threads), true};

@@ -23,8 +23,9 @@ constexpr double lightest_weight = 0x1p-1000;
 // std::invalid_argument if it is not.
 Mass to_masses(const double* weights, std::size_t rows, int threads, Mass* masses);
 
-// Multiplies weights (IN and OUT: finite, none negative, not all zero) by the power of two that brings the
-// total near 2^60. Returns the total. A row of weight zero stays at zero; no other row is lost to zero.
+// Multiplies weights (IN and OUT) by the power of two that brings the total near 2^60. Returns the total. A
+// row of weight zero stays at zero; no other row is lost to zero. Throws std::invalid_argument, before
+// anything is written, unless all are finite, none is negative and one is above zero.
 Mass rescale(double* weights, std::size_t rows, int threads);
 
 struct Update {
@@ -34,7 +35,8 @@ struct Update {
 
 // Multiplies the weights (IN and OUT) of `rows` by factor, within [1 / largest_factor, largest_factor].
 // `total` is the total of the masses before; changes: OUT, one per given row, what their masses gain. Zeros
-// as in rescale; nothing overflows.
+// as in rescale; nothing overflows. Throws std::invalid_argument if the rows were not in scale or weigh more
+// than `total`; the weights are then of no use.
 Update multiply(double* weights, std::size_t all_rows, std::span<const Row> rows, double factor, Mass total,
                 int threads, Mass* changes);
 

@@ -1,19 +1,19 @@
 """The kernels: arrays in, arrays out, no global state but a default number of threads; the GIL is released.
 
-This is the one place where a backend is chosen and the one door where arguments are checked; `native` (C++), `numba`
-and `numpy` behind it offer the same names and trust what they get. PRIVMW_BACKEND=native|numba|numpy forces a
-backend; otherwise it is the compiled one, or, where the extension was not built, the best of the others, with one
-warning. Every backend and every number of threads gives the same bits: sums are integers (csrc/core/weights.hpp).
+This is the one place where a backend is chosen and the one door where arguments are checked; `native` (C++),
+`numba` and `numpy` behind it offer the same names and trust what they get. PRIVMW_BACKEND=native|numba|numpy
+forces a backend; otherwise it is the compiled one, or, where the extension was not built, the best of the
+others, with one warning. Every backend and every number of threads gives the same bits: sums are integers
+(csrc/core/weights.hpp).
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import operator
 import os
 import warnings
 from collections.abc import Sequence
+from reprlib import repr as _short
 from types import ModuleType
 from typing import Any
 
@@ -45,14 +45,17 @@ def _load_backend() -> tuple[str, ModuleType]:
     try:
         return "native", importlib.import_module("privmw.kernels.native")
     except ImportError:
-        name = "numba" if importlib.util.find_spec("numba") else "numpy"
+        try:
+            name, module = "numba", importlib.import_module("privmw.kernels.numba")
+        except ImportError:  # not there, or of no use beside this numpy
+            name, module = "numpy", importlib.import_module("privmw.kernels.numpy")
         warnings.warn(
             f"privmw was installed without its compiled kernels and runs on {name}, many times slower. "
             f"Reinstall where a C++20 compiler is found, or set PRIVMW_BACKEND={name} to accept this.",
             RuntimeWarning,
             stacklevel=2,
         )
-        return name, importlib.import_module(f"privmw.kernels.{name}")
+        return name, module
 
 
 _name, _kernels = _load_backend()
@@ -69,7 +72,7 @@ def backend() -> str:
 
 
 def threads() -> int:
-    """How many threads a kernel uses where the call does not say; at first, the cores this process may use."""
+    """The threads of a kernel where the call does not say: at first, the cores this process may use."""
     return _threads
 
 
@@ -87,8 +90,8 @@ def set_threads(n: int) -> None:
 class Columns:
     """Columns of codes made ready for evaluation: `columns[a]` holds codes below `sizes[a]`, one per row.
 
-    A column is uint8, uint16 or uint32, contiguous, and copied unless nobody can write to it: kernels index memory by
-    its codes.
+    A column is uint8, uint16 or uint32, contiguous, and copied unless nobody can write to it: kernels index
+    memory by its codes.
 
     >>> columns = Columns([np.array([3, 9, 3], np.uint8), np.array([0, 1, 1], np.uint8)], [10, 2])
     >>> columns.rows
@@ -96,7 +99,8 @@ class Columns:
     """
 
     def __init__(self, columns: Sequence[Codes], sizes: Sequence[int], *, threads: int | None = None) -> None:
-        self.columns, self.sizes = _columns(columns, sizes)
+        checked, checked_sizes = _columns(columns, sizes)
+        self.columns, self.sizes = tuple(checked), tuple(checked_sizes)
         self.rows = len(self.columns[0])
         self._core = _kernels.Columns(self.columns, self.sizes, _threads_of(threads))
 
@@ -112,8 +116,8 @@ class Columns:
 class Marginals:
     """The marginals of a workload over columns, planned once and evaluated often.
 
-    Marginal j has the attributes (positions of columns, ascending) attributes[starts[j]:starts[j + 1]]; its cells come
-    in C order, the last attribute fastest, and the marginals one after the other.
+    Marginal j has the attributes (positions of columns, ascending) attributes[starts[j]:starts[j + 1]]; its
+    cells come in C order, the last attribute fastest, and the marginals one after the other.
 
     >>> columns = Columns([np.array([3, 9, 3], np.uint8), np.array([0, 1, 1], np.uint8)], [10, 2])
     >>> marginals = Marginals(columns, np.array([0, 1], np.int32), np.array([0, 2]))
@@ -123,14 +127,18 @@ class Marginals:
     """
 
     def __init__(
-        self, columns: Columns, attributes: npt.NDArray[np.int32], starts: Int64s, *, threads: int | None = None
+        self,
+        columns: Columns,
+        attributes: npt.NDArray[np.int32],
+        starts: Int64s,
+        *,
+        threads: int | None = None,
     ) -> None:
-        if not isinstance(columns, Columns):
-            raise TypeError(f"columns ({type(columns).__name__}) must be Columns")
+        _check_columns(columns)
         attributes = _array("attributes", attributes, np.int32)
         starts = _starts(starts, len(attributes))
         orders = np.diff(starts)
-        if len(orders) and not (1 <= orders.min() and orders.max() <= LARGEST_ORDER):
+        if len(orders) and (orders.min() < 1 or orders.max() > LARGEST_ORDER):
             raise ValueError(f"starts must give every marginal 1 to {LARGEST_ORDER} attributes")
         _check_within("attributes", attributes, len(columns.sizes))
         within = np.ones(len(attributes), bool)
@@ -153,6 +161,7 @@ class Marginals:
         if out is None:
             out = np.empty(self.cells, np.int64)
         _writable("out", out, np.int64, self.cells)
+        _check_apart("out", out, masses=masses)
         self._core.sums(masses, out, _threads_of(threads))
         return out
 
@@ -170,10 +179,11 @@ class Marginals:
         _check_within("rows", rows, self.columns.rows)
         _masses("changes", changes, len(rows))
         _writable("sums", sums, np.int64, self.cells)
+        _check_apart("sums", sums, rows=rows, changes=changes)
         self._core.add_changes(rows, changes, sums, _threads_of(threads))
 
     def ways(self) -> dict[str, int]:
-        """How many marginals the plan evaluates in which way; `parents` are marginals added to help others."""
+        """How many marginals the plan evaluates in which way; `parents` were added to help others."""
         return dict(self._core.ways())
 
     @property
@@ -185,7 +195,9 @@ class Marginals:
         return f"Marginals({self.cells} cells over {self.columns.rows} rows, {_name})"
 
 
-def distinct_rows(columns: Sequence[Codes], sizes: Sequence[int], *, threads: int | None = None) -> tuple[Rows, Int64s]:
+def distinct_rows(
+    columns: Sequence[Codes], sizes: Sequence[int], *, threads: int | None = None
+) -> tuple[Rows, Int64s]:
     """The first row of each kind, kinds in ascending order of their codes, and how many rows are of it.
 
     >>> distinct_rows([np.array([3, 1, 3], np.uint8)], [10])
@@ -202,31 +214,37 @@ def matching_rows(columns: Columns, attributes: Sequence[int], values: Sequence[
     >>> matching_rows(Columns([np.array([3, 1, 3], np.uint8)], [10]), [0], [3])
     array([0, 2], dtype=uint32)
     """
-    rows: Rows = _kernels.matching_rows(columns._core, *_query(columns, attributes, values))
+    places, codes = _query(columns, attributes, values)
+    rows: Rows = _kernels.matching_rows(columns._core, places, codes)
     return rows
 
 
-def matching_bitmap(columns: Columns, attributes: Sequence[int], values: Sequence[int]) -> npt.NDArray[np.uint64]:
+def matching_bitmap(
+    columns: Columns, attributes: Sequence[int], values: Sequence[int]
+) -> npt.NDArray[np.uint64]:
     """The same as bits: row r is bit r % 64 of word r // 64; bits behind the last row are 0.
 
     >>> matching_bitmap(Columns([np.array([3, 1, 3], np.uint8)], [10]), [0], [3])
     array([5], dtype=uint64)
     """
-    words: npt.NDArray[np.uint64] = _kernels.matching_bitmap(columns._core, *_query(columns, attributes, values))
+    places, codes = _query(columns, attributes, values)
+    words: npt.NDArray[np.uint64] = _kernels.matching_bitmap(columns._core, places, codes)
     return words
 
 
 def groups_alike(
     columns: Columns, attributes: npt.NDArray[np.int32], values: npt.NDArray[np.uint32], starts: Int64s
 ) -> tuple[npt.NDArray[np.uint32], int]:
-    """Numbers rows so that two share a number if and only if every query answers them alike; and how many numbers.
+    """A number for each row, shared if and only if every query answers the rows alike; and how many.
 
-    Query i asks attributes[k] == values[k] for k in starts[i]:starts[i + 1]. Numbers follow the groups' first rows.
+    Query i asks attributes[k] == values[k] for k in starts[i]:starts[i + 1]. Numbers follow the groups' first
+    rows.
 
     >>> columns = Columns([np.array([3, 1, 3], np.uint8)], [10])
     >>> groups_alike(columns, np.array([0], np.int32), np.array([1], np.uint32), np.array([0, 1]))
     (array([0, 1, 0], dtype=uint32), 2)
     """
+    _check_columns(columns)
     attributes = _array("attributes", attributes, np.int32)
     values = _array("values", values, np.uint32)
     if len(values) != len(attributes):
@@ -240,14 +258,14 @@ def groups_alike(
 
 
 def rescale(weights: Weights, *, threads: int | None = None) -> int:
-    """Multiplies weights in place by a power of two so that their masses total near 2^60; returns that total.
+    """Multiplies weights in place by a power of two so that their masses total near 2^60; returns the total.
+
+    Weights must be finite, none negative and not all zero. No row above zero becomes zero.
 
     >>> weights = np.array([1.0, 0.0, 3.0]); rescale(weights) == 2**60, weights
     (True, array([0.25, 0.  , 0.75]))
     """
     _writable("weights", weights, np.float64)
-    if not len(weights) or not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():
-        raise ValueError("weights must be finite, none negative and not all zero")
     return int(_kernels.rescale(weights, _threads_of(threads)))
 
 
@@ -266,8 +284,10 @@ def multiply(
 ) -> tuple[Int64s, int, bool]:
     """Multiplies the weights of `rows` (ascending) in place by `factor`, from 2^-32 to 2^32.
 
-    `total` is the total of the masses before. Returns what the rows' masses gained, the new total, and whether the
-    total had left its range, all weights were rescaled and the gains say nothing. No row above zero becomes zero.
+    Weights must have been rescaled, and `total` is the total of their masses before; if not, a ValueError may
+    come too late to leave them as they were. Returns what the rows' masses gained, the new total, and whether
+    the total had left its range, all weights were rescaled and the gains say nothing. No row above zero
+    becomes zero.
 
     >>> weights = np.array([0.25, 0.75])
     >>> gained, total, rescaled = multiply(weights, np.array([1], np.uint32), 1.5, 2**60)
@@ -279,6 +299,9 @@ def multiply(
     _check_within("rows", rows, len(weights))
     if len(rows) > 1 and not (rows[1:] > rows[:-1]).all():
         raise ValueError("rows must ascend")
+    _check_apart("weights", weights, rows=rows)
+    if isinstance(factor, bool) or not isinstance(factor, int | float | np.integer | np.floating):
+        raise TypeError(f"factor ({type(factor).__name__}) must be a number")
     if not 1 / LARGEST_FACTOR <= factor <= LARGEST_FACTOR:
         raise ValueError(f"factor ({factor}) must be from 2^-32 to 2^32")
     total = _count("total", total, 2**58, 2**62)
@@ -287,13 +310,11 @@ def multiply(
 
 
 def _count(name: str, value: Any, low: int, high: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} ({type(value).__name__}) must be an integer") from None
-    if isinstance(value, bool) or not low <= number <= high:
-        raise ValueError(f"{name} ({number}) must be an integer from {low} to {high}")
-    return number
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} ({type(value).__name__}) must be an integer")
+    if not low <= value <= high:
+        raise ValueError(f"{name} ({_short(int(value))}) must be from {low} to {high}")
+    return int(value)
 
 
 def _threads_of(threads: int | None) -> int:
@@ -301,10 +322,15 @@ def _threads_of(threads: int | None) -> int:
 
 
 def _array(name: str, array: Any, dtype: Any) -> npt.NDArray[Any]:
-    """Checked, never cast: a silent cast would be a copy in every round."""
-    if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != 1 or not array.flags.c_contiguous:
+    """Checked, never cast: a silent cast would be a copy in every round.
+
+    Other kinds of arrays may hide values from the checks that memory holds: the masked ones do.
+    """
+    plain = type(array) in (np.ndarray, np.memmap) and array.dtype == dtype
+    if not plain or array.ndim != 1 or not array.flags.c_contiguous or not array.flags.aligned:
         raise TypeError(f"{name} must be a contiguous one-dimensional array of {np.dtype(dtype)}")
-    return array
+    checked: npt.NDArray[Any] = array
+    return checked
 
 
 def _writable(name: str, array: Any, dtype: Any, length: int | None = None) -> None:
@@ -313,6 +339,17 @@ def _writable(name: str, array: Any, dtype: Any, length: int | None = None) -> N
         raise ValueError(f"{name} (length {len(array)}) must have length {length}")
     if not array.flags.writeable:
         raise ValueError(f"{name} must be writable")
+
+
+def _check_columns(columns: object) -> None:
+    if not isinstance(columns, Columns):
+        raise TypeError(f"columns ({type(columns).__name__}) must be Columns")
+
+
+def _check_apart(name: str, written: npt.NDArray[Any], **read: npt.NDArray[Any]) -> None:
+    for other, array in read.items():
+        if np.may_share_memory(written, array):
+            raise ValueError(f"{name} must not share memory with {other}")
 
 
 def _check_within(name: str, array: npt.NDArray[Any], limit: int) -> None:
@@ -330,13 +367,16 @@ def _masses(name: str, masses: Any, length: int) -> None:
 
 
 def _starts(starts: Any, length: int) -> Int64s:
-    starts = _array("starts", starts, np.int64)
-    if not len(starts) or starts[0] != 0 or starts[-1] != length or (np.diff(starts) < 0).any():
+    checked: Int64s = _array("starts", starts, np.int64)
+    # Compared, not subtracted: differences may overflow.
+    if not len(starts) or starts[0] != 0 or starts[-1] != length or (starts[1:] < starts[:-1]).any():
         raise ValueError(f"starts must ascend from 0 to the number of attributes ({length})")
-    return starts
+    return checked
 
 
-def _columns(columns: Sequence[Codes], sizes: Sequence[int], copy: bool = True) -> tuple[list[Codes], list[int]]:
+def _columns(
+    columns: Sequence[Codes], sizes: Sequence[int], copy: bool = True
+) -> tuple[list[Codes], list[int]]:
     if not isinstance(columns, Sequence) or not isinstance(sizes, Sequence) or not len(columns):
         raise TypeError("columns and sizes must be lists, not empty")
     if len(columns) != len(sizes):
@@ -344,7 +384,8 @@ def _columns(columns: Sequence[Codes], sizes: Sequence[int], copy: bool = True) 
     checked: list[Codes] = []
     for a, (column, size) in enumerate(zip(columns, sizes, strict=True)):
         if not isinstance(column, np.ndarray) or column.dtype not in (np.uint8, np.uint16, np.uint32):
-            raise TypeError(f"column {a} must be an array of uint8, uint16 or uint32")
+            kind = type(column).__name__
+            raise TypeError(f"column {a} ({kind}) must be an array of uint8, uint16 or uint32")
         _array(f"column {a}", column, column.dtype)
         if not 1 <= len(column) < 2**32:
             raise ValueError(f"column {a} (length {len(column)}) must have from 1 to 2^32 - 1 rows")
@@ -357,6 +398,10 @@ def _columns(columns: Sequence[Codes], sizes: Sequence[int], copy: bool = True) 
 
 
 def _query(columns: Columns, attributes: Sequence[int], values: Sequence[int]) -> tuple[list[int], list[int]]:
+    _check_columns(columns)
+    for name, given in (("attributes", attributes), ("values", values)):
+        if not isinstance(given, Sequence | np.ndarray) or np.ndim(given) != 1:
+            raise TypeError(f"{name} ({type(given).__name__}) must be a list of integers")
     if len(attributes) != len(values):
         raise ValueError(f"values ({len(values)}) must be as many as attributes ({len(attributes)})")
     places = [_count("attribute", a, 0, len(columns.sizes) - 1) for a in attributes]

@@ -5,6 +5,7 @@ Arguments were checked in privmw.kernels. `threads` is taken and not used.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,11 +14,19 @@ import numpy.typing as npt
 
 Int64s = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.uint32]
+Weights = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 
 MASS_BITS = 60
 LEAST_TOTAL, MOST_TOTAL = 2**58, 2**62
 LIGHTEST_WEIGHT = 2.0**-1000
+
+# What kernels themselves refuse, in the words of csrc/core/weights.cpp: a check at the door would be a pass.
+IN_SCALE = "weights must be rescaled first: each from 0 to 4"
+OUT_OF_RANGE = "weights must be rescaled first: their total must be from 2^-2 to 2^2"
+NOT_FINITE = "weights must be finite, none negative and not all zero"
+OTHER_TOTAL = "total must be the total of the weights' masses"
+
 _BLOCK = 2**22  # rows: sums of 31-bit numbers over so many are exact in doubles
 
 
@@ -45,10 +54,11 @@ def add_masses(cells: Int64s, masses: Int64s, sums: Int64s) -> None:
 class Marginals:
     """The cells of a workload, marginal after marginal in C order."""
 
-    def __init__(self, columns: Columns, attributes: npt.NDArray[np.int32], starts: Int64s, threads: int) -> None:
+    def __init__(
+        self, columns: Columns, attributes: npt.NDArray[np.int32], starts: Int64s, threads: int
+    ) -> None:
         self._columns = columns
-        ends = starts.tolist()
-        self._marginals = [attributes[a:b].tolist() for a, b in zip(ends, ends[1:], strict=False)]
+        self._marginals = [attributes[a:b].tolist() for a, b in itertools.pairwise(starts.tolist())]
         self._shapes = [tuple(columns.sizes[a] for a in marginal) for marginal in self._marginals]
         cells = [int(np.prod(shape, dtype=np.int64)) for shape in self._shapes]
         self._offsets = np.cumsum([0, *cells])
@@ -88,7 +98,8 @@ def distinct_rows(columns: Sequence[Codes], sizes: Sequence[int], threads: int) 
     return order[first].astype(np.uint32), np.diff([*first.tolist(), len(order)]).astype(np.int64)
 
 
-def _matches(columns: Columns, attributes: Sequence[int], values: Sequence[int]) -> npt.NDArray[np.bool_]:
+def matches(columns: Columns, attributes: Sequence[int], values: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Whether each row has these values."""
     found = np.ones(len(columns.columns[0]), bool)
     for attribute, value in zip(attributes, values, strict=True):
         found &= columns.columns[attribute] == value
@@ -97,12 +108,14 @@ def _matches(columns: Columns, attributes: Sequence[int], values: Sequence[int])
 
 def matching_rows(columns: Columns, attributes: Sequence[int], values: Sequence[int]) -> Rows:
     """Ascending rows where every attribute has its value."""
-    return np.flatnonzero(_matches(columns, attributes, values)).astype(np.uint32)
+    return np.flatnonzero(matches(columns, attributes, values)).astype(np.uint32)
 
 
-def matching_bitmap(columns: Columns, attributes: Sequence[int], values: Sequence[int]) -> npt.NDArray[np.uint64]:
+def matching_bitmap(
+    columns: Columns, attributes: Sequence[int], values: Sequence[int]
+) -> npt.NDArray[np.uint64]:
     """The same as bits: row r is bit r % 64 of word r // 64."""
-    found = _matches(columns, attributes, values)
+    found = matches(columns, attributes, values)
     packed = np.packbits(np.pad(found, (0, -len(found) % 64)), bitorder="little")
     return packed.view("<u8").astype(np.uint64)
 
@@ -112,16 +125,15 @@ def groups_alike(
 ) -> tuple[npt.NDArray[np.uint32], int]:
     """A number for each row, equal where every query answers alike, in the order of first rows; how many."""
     groups = np.zeros(len(columns.columns[0]), np.int64)
-    ends = starts.tolist()
-    for a, b in zip(ends, ends[1:], strict=False):
-        split = groups * 2 + _matches(columns, attributes[a:b].tolist(), values[a:b].tolist())
+    for a, b in itertools.pairwise(starts.tolist()):
+        split = groups * 2 + matches(columns, attributes[a:b].tolist(), values[a:b].tolist())
         groups = np.unique(split, return_inverse=True)[1].ravel()
     _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
     number = np.argsort(np.argsort(first))
     return number[inverse.ravel()].astype(np.uint32), len(first)
 
 
-def _masses(weights: npt.NDArray[np.float64]) -> Int64s:
+def _masses(weights: Weights) -> Int64s:
     return np.rint(weights * 2.0**MASS_BITS).astype(np.int64)
 
 
@@ -130,54 +142,68 @@ def _total(masses: Int64s) -> int:
     return int((masses >> 31).sum()) * 2**31 + int((masses & (2**31 - 1)).sum())
 
 
-def _lift(weights: npt.NDArray[np.float64]) -> None:
-    weights[(weights > 0) & (weights < LIGHTEST_WEIGHT)] = LIGHTEST_WEIGHT
+def _lift(before: Weights, now: Weights) -> Weights:
+    """No row above zero becomes zero; a product that has underflowed to zero is lifted too."""
+    now[(before > 0) & (now < LIGHTEST_WEIGHT)] = LIGHTEST_WEIGHT
+    return now
 
 
-def to_masses(weights: npt.NDArray[np.float64], threads: int) -> tuple[Int64s, int]:
+def to_masses(weights: Weights, threads: int) -> tuple[Int64s, int]:
     """The masses of rescaled weights, and their total."""
-    if not (weights >= 0).all() or not (weights <= 4).all():
-        raise ValueError("weights must be rescaled first: each from 0 to 4")
+    if not ((weights >= 0) & (weights <= 4)).all():
+        raise ValueError(IN_SCALE)
     masses = _masses(weights)
     total = _total(masses)
     if not LEAST_TOTAL <= total <= MOST_TOTAL:
-        raise ValueError("weights must be rescaled first: their total must be from 2^-2 to 2^2")
+        raise ValueError(OUT_OF_RANGE)
     return masses, total
 
 
-def _times_power_of_two(weights: npt.NDArray[np.float64], exponent: int) -> npt.NDArray[np.float64]:
+def powers_of_two(exponent: int) -> tuple[float, float]:
+    """Two factors that make 2^exponent, so that neither overflows."""
     half = int(exponent / 2)  # towards zero, as in C++
-    scaled: npt.NDArray[np.float64] = weights * np.ldexp(1.0, half) * np.ldexp(1.0, exponent - half)
-    return scaled
+    return float(np.ldexp(1.0, half)), float(np.ldexp(1.0, exponent - half))
 
 
-def rescale(weights: npt.NDArray[np.float64], threads: int) -> int:
+def rescale(weights: Weights, threads: int) -> int:
     """Multiplies weights in place by the power of two that brings the total near 2^60; returns the total."""
+    if not ((weights >= 0) & (weights < np.inf)).all() or not weights.any():
+        raise ValueError(NOT_FINITE)
+
+    def times(exponent: int) -> Weights:
+        first, second = powers_of_two(exponent)
+        scaled: Weights = weights * first * second
+        return scaled
+
     exponent = -int(np.frexp(weights.max())[1])
-    total = _total(_masses(_times_power_of_two(weights, exponent)))
+    total = _total(_masses(times(exponent)))
     while True:
         exponent += MASS_BITS + 1 - total.bit_length()
-        total = _total(_masses(_times_power_of_two(weights, exponent)))
+        total = _total(_masses(times(exponent)))
         if LEAST_TOTAL <= total <= MOST_TOTAL:
             break
-    weights[:] = _times_power_of_two(weights, exponent)
-    _lift(weights)
+    weights[:] = _lift(weights, times(exponent))
     return _total(_masses(weights))
 
 
+def fits_in_range(matching: int, rows: int, factor: float, total: int) -> bool:
+    """Whether no sum after an update can overflow; half a unit a row is what rounding may add."""
+    return factor < 1.9 or float(total) + (float(matching) + 0.5 * rows) * factor <= float(MOST_TOTAL)
+
+
 def multiply(
-    weights: npt.NDArray[np.float64], rows: Rows, factor: float, total: int, threads: int
+    weights: Weights, rows: Rows, factor: float, total: int, threads: int
 ) -> tuple[Int64s, int, bool]:
-    """Multiplies the weights of some rows in place: what their masses gained, the new total, whether rescaled."""
+    """Multiplies the weights of some rows in place: their masses' gains, the new total, whether rescaled."""
     before = weights[rows]
-    fits = factor < 1.9
-    if not fits:
-        matching = _total(_masses(before))
-        fits = float(total) + (float(matching) + 0.5 * len(rows)) * factor <= float(MOST_TOTAL)
-    after = before * factor
-    _lift(after)
+    if not ((before >= 0) & (before <= 4)).all():
+        raise ValueError(IN_SCALE)
+    matching = _total(_masses(before))
+    if matching > total:
+        raise ValueError(OTHER_TOTAL)
+    after = _lift(before, before * factor)
     weights[rows] = after
-    if fits:
+    if fits_in_range(matching, len(rows), factor, total):
         changes = _masses(after) - _masses(before)
         gained = int(changes.sum())
         if LEAST_TOTAL <= total + gained <= MOST_TOTAL:

@@ -1,0 +1,37 @@
+"""What every test stands on: the installed package, one hypothesis profile, a header with the backend."""
+
+import json
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+import privmw
+from kernel_cases import TRIED, load
+
+settings.register_profile("privmw", derandomize=True, deadline=None, print_blob=True)
+settings.load_profile("privmw")
+
+
+def pytest_configure(config):
+    try:
+        origin = distribution("privmw").read_text("direct_url.json")
+    except PackageNotFoundError:
+        raise pytest.UsageError("privmw must be installed to be tested: pip install '.[test]'") from None
+    editable = origin is not None and json.loads(origin).get("dir_info", {}).get("editable", False)
+    source = Path(__file__).parents[1] / "privmw"
+    if Path(privmw.__file__).parent == source and not editable:
+        raise pytest.UsageError(
+            "privmw must be imported as installed, not from the source tree: run pytest, not python -m pytest"
+        )
+
+
+def pytest_report_header(config):
+    return f"privmw {privmw.__version__}, {privmw.kernels.backend()} kernels"
+
+
+@pytest.fixture(params=TRIED)
+def backend(request):
+    """Each backend's module in turn; only the forced one where one is forced."""
+    return load(request.param) or pytest.skip(f"{request.param} is not installed")

@@ -1,0 +1,162 @@
+"""Keeps who may know whom, as far as imports and includes tell."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernel_cases import load
+
+ROOT = Path(__file__).parents[1]
+MODULES = sorted((ROOT / "privmw").rglob("*.py"))
+CORE = sorted((ROOT / "csrc" / "core").glob("*.[ch]pp"))
+DRAW = sorted((ROOT / "csrc" / "draw").glob("*.[ch]pp"))
+
+# Room -> the rooms of privmw it may import; a room is a file or a folder of privmw, and knows itself.
+MAY_KNOW = {
+    "arrays": set(),
+    "attribute": set(),
+    "combinations": set(),
+    "domain": {"attribute"},
+    "workload": {"arrays", "combinations", "domain"},
+    "table": {"arrays", "domain", "kernels", "workload"},
+    "support": {"arrays", "domain", "kernels", "table", "workload"},
+    "kernels": {"arrays", "_native"},
+    "accounting": set(),
+    "random": {"_chacha20", "_chacha20_python"},
+    "_chacha20_python": set(),
+}
+# Rooms that work on released values only, and so never meet the one who holds private counts.
+NEVER_KNOWS = {
+    "mechanisms": {"adaptive", "curator", "models", "release", "support", "table", "workload"},
+    "models": {"curator", "mechanisms"},
+    "postprocess": {"curator", "mechanisms"},
+    "release": {"curator", "mechanisms"},
+    "report": {"curator", "mechanisms"},
+    "curator": {"adaptive", "models", "release"},
+}
+COUNTING = {"curator", "evaluation", "mechanisms"}  # may ask a table for its counts
+
+
+def room(path):
+    first = path.relative_to(ROOT / "privmw").parts[0]
+    return first.removesuffix(".py")
+
+
+def imported_rooms(source, package=("privmw",)):
+    """The rooms of privmw that a module of a package imports, wherever; "privmw" is the house itself."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) + 1 - node.level] if node.level else ()
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            names = [f"{module}.{alias.name}" for alias in node.names] if module == "privmw" else [module]
+        else:
+            continue
+        parts = [name.split(".") for name in names]
+        found |= {part[1] if len(part) > 1 else "privmw" for part in parts if part[0] == "privmw"}
+    return found
+
+
+def calls_counts(source):
+    return any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "counts"
+        for node in ast.walk(ast.parse(source))
+    )
+
+
+def named(paths):
+    return {"argvalues": paths, "ids": [str(path.relative_to(ROOT)) for path in paths]}
+
+
+@pytest.mark.parametrize("path", **named(MODULES))
+def test_a_room_imports_only_rooms_it_may_know(path):
+    here = room(path)
+    known = imported_rooms(path.read_text(), path.relative_to(ROOT).parts[:-1]) - {here}
+    assert known <= MAY_KNOW.get(here, known)
+    assert not known & NEVER_KNOWS.get(here, set())
+    assert "privmw" not in known, "a room imports rooms, not the house"
+
+
+@pytest.mark.parametrize("path", **named(MODULES))
+def test_only_the_curator_and_evaluation_ask_a_table_for_counts(path):
+    assert room(path) in COUNTING or not calls_counts(path.read_text())
+
+
+def test_the_readers_of_imports_see_what_they_must():
+    source = """
+import privmw.table as t, numpy
+from privmw import kernels, support
+from privmw.accounting.events import Event
+def f():
+    from privmw.curator import Curator
+    import privmw
+"""
+    assert imported_rooms(source) == {"table", "kernels", "support", "accounting", "curator", "privmw"}
+    inside = ("privmw", "accounting")
+    assert imported_rooms("from .events import Event\nfrom . import ledger", inside) == {"accounting"}
+    assert imported_rooms("from ..table import Table", inside) == {"table"}
+    assert imported_rooms("from .. import domain", inside) == {"domain"}
+    assert calls_counts("x = table.counts(workload)")
+    assert not calls_counts("x = support.counts")
+
+
+def test_every_room_of_the_rules_that_exists_is_read():
+    rooms = {room(path) for path in MODULES}
+    assert set(MAY_KNOW) <= rooms
+    assert len(CORE) >= 8
+
+
+@pytest.mark.parametrize("path", **named(CORE))
+def test_the_core_includes_the_standard_library_and_itself_only(path):
+    for quoted in re.findall(r"^\s*#\s*include\s*(\S+)", path.read_text(), re.MULTILINE):
+        assert re.fullmatch(r'<[a-z_]+>|"core/[a-z_]+\.hpp"', quoted)
+        assert quoted not in ("<random>", "<pybind>")
+
+
+@pytest.mark.parametrize("path", **named(DRAW))
+def test_the_draws_know_neither_python_nor_the_core(path):
+    for quoted in re.findall(r"^\s*#\s*include\s*(\S+)", path.read_text(), re.MULTILINE):
+        assert "core/" not in quoted
+        assert not re.search(r"Python\.h|pybind|bind/|<random>", quoted)
+
+
+@pytest.mark.parametrize("path", **named(CORE))
+def test_the_core_draws_nothing_and_knows_neither_python_nor_epsilon(path):
+    strange = (
+        r"\b(s?rand|rand_r|random_device|mt19937\w*|getrandom|getentropy|Py[A-Z]\w*|py|pybind11|epsilon)\b"
+    )
+    assert not re.search(strange, path.read_text())
+    assert not re.search(r"fast-math|fp_contract", path.read_text(), re.IGNORECASE)
+
+
+def test_the_tests_truth_imports_nothing_of_privmw():
+    assert not imported_rooms((ROOT / "tests" / "reference.py").read_text())
+
+
+def test_importing_privmw_loads_numpy_and_nothing_else_from_outside(tmp_path):
+    program = """
+import sys
+before = set(sys.modules)
+import privmw
+tops = {name.partition(".")[0] for name in set(sys.modules) - before}
+outside = tops - set(sys.stdlib_module_names) - {"privmw", "numpy"}
+print(*sorted(name for name in outside if "cython" not in name))  # Cython's shared types have module names
+"""
+    backend = "native" if load("native") else "numpy"
+    environment = {**os.environ, "PRIVMW_BACKEND": backend}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == []
