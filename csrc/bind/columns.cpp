@@ -69,12 +69,18 @@ void bind_columns(py::module_& m) {
         "matching_rows",
         [](const BoundColumns& columns, const std::vector<std::uint32_t>& attributes,
            const std::vector<std::uint32_t>& values) {
-            std::vector<Row> rows;
+            std::vector<std::uint64_t> bitmap((columns.columns.rows() + 63) / 64);
+            std::size_t count = 0;
             {
                 py::gil_scoped_release release;
-                rows = matching_rows(columns.columns, attributes, values);
+                matching_bitmap(columns.columns, attributes, values, bitmap.data());
+                count = count_rows(bitmap);
             }
-            return to_array<Row>(rows);
+            py::array_t<Row> rows(static_cast<py::ssize_t>(count));
+            auto* out = rows.mutable_data();
+            py::gil_scoped_release release;
+            list_rows(bitmap, out);
+            return rows;
         },
         py::arg("columns"), py::arg("attributes"), py::arg("values"));
 

@@ -233,18 +233,16 @@ void matching_bitmap(const Columns& columns, std::span<const std::uint32_t> attr
     }
 }
 
-std::vector<Row> matching_rows(const Columns& columns, std::span<const std::uint32_t> attributes,
-                               std::span<const std::uint32_t> values) {
-    std::vector<std::uint64_t> words((columns.rows() + 63) / 64);
-    matching_bitmap(columns, attributes, values, words.data());
+std::size_t count_rows(std::span<const std::uint64_t> bitmap) {
     std::size_t count = 0;
-    for (std::uint64_t word : words) count += std::popcount(word);
-    std::vector<Row> found(count);
-    std::size_t n = 0;
-    for (std::size_t w = 0; w < words.size(); ++w)
-        for (std::uint64_t bits = words[w]; bits; bits &= bits - 1)
-            found[n++] = static_cast<Row>(w * 64 + std::countr_zero(bits));
-    return found;
+    for (std::uint64_t word : bitmap) count += static_cast<std::size_t>(std::popcount(word));
+    return count;
+}
+
+void list_rows(std::span<const std::uint64_t> bitmap, Row* rows) {
+    for (std::size_t w = 0; w < bitmap.size(); ++w)
+        for (std::uint64_t bits = bitmap[w]; bits; bits &= bits - 1)
+            *rows++ = static_cast<Row>(w * 64 + static_cast<std::size_t>(std::countr_zero(bits)));
 }
 
 }  // namespace privmw

@@ -100,14 +100,18 @@ DistinctRows distinct_rows(const std::vector<Column>& columns, std::size_t rows,
 std::uint32_t groups_alike(const Columns& columns, const QueryList& queries, std::uint32_t* groups) {
     const std::size_t rows = columns.rows();
     std::fill_n(groups, rows, 0);
+    std::vector<std::uint64_t> bitmap((rows + 63) / 64);
+    std::vector<Row> matching;
     std::vector<std::size_t> sizes{rows};
     constexpr std::uint32_t none = ~std::uint32_t{0};
     std::vector<std::uint32_t> moved_to{none};  // by group: where its matching rows went, this query
     std::vector<std::uint32_t> touched, empty;
     for (std::size_t i = 0; i < queries.size(); ++i) {
         const std::size_t begin = queries.starts[i], count = queries.starts[i + 1] - begin;
-        const auto matching = matching_rows(columns, {queries.attributes.data() + begin, count},
-                                            {queries.values.data() + begin, count});
+        matching_bitmap(columns, {queries.attributes.data() + begin, count},
+                        {queries.values.data() + begin, count}, bitmap.data());
+        matching.resize(count_rows(bitmap));
+        list_rows(bitmap, matching.data());
         // Matching rows leave their group for a new one.
         for (Row r : matching) {
             const std::uint32_t group = groups[r];
