@@ -208,7 +208,11 @@ def test_threads_share_one_stream_without_repeating_a_word(generator):
 
 def in_subprocess(script):
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=os.sep,  # the installed package, not the sources beside the tests
     )
 
 
