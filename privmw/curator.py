@@ -295,6 +295,6 @@ def _indices(name: str, values: npt.ArrayLike, limit: int, *, empty: bool = True
         raise ValueError(f"{name} (none) must be at least one")
     if len(array) and not (int(array.min()) >= 0 and int(array.max()) < limit):
         raise ValueError(f"{name} ({_short(array.tolist())}) must be from 0 to {limit - 1}")
-    if len(np.unique(array)) < len(array):
+    if len(array) > 1 and len(np.unique(array)) < len(array):
         raise ValueError(f"{name} ({_short(array.tolist())}) must not repeat one")
     return array.astype(np.int64)

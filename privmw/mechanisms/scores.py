@@ -68,6 +68,8 @@ def leave_out(scores: Int64s, excluded: Int64s) -> tuple[Int64s, Int64s, Int64s]
     >>> leave_out(np.array([7, 8, 9]), np.array([0]))
     (array([9, 8]), array([0]), array([2]))
     """
+    if len(excluded) == 0:
+        return scores, excluded, excluded
     kept = len(scores) - len(excluded)
     holes = excluded[: np.searchsorted(excluded, kept)]
     fillers = np.setdiff1d(np.arange(kept, len(scores)), excluded, assume_unique=True)
