@@ -1,8 +1,8 @@
 """A black-box audit: what an attacker who sees outputs on two neighbouring tables can prove about epsilon.
 
 Half of the runs choose the set of outputs that tells the tables apart best; the other half count how often it
-occurs. Clopper-Pearson bounds then give an epsilon that the mechanism exceeds with confidence 1 - 1e-9. It must
-stay below the claim for what privmw offers, and pass it for every planted bug: that is the audit's power.
+occurs. Clopper-Pearson bounds then give an epsilon that the mechanism exceeds with confidence 1 - 1e-9. It
+must stay below the claim for what privmw offers, and pass it for every planted bug: the audit's power.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PLENTY = Budget.zcdp(10**12)
 
 
 def lower_bound(here, there, delta):
-    """An epsilon that the mechanism exceeds at delta, with confidence 1 - ALPHA. IN: outputs, one row a run."""
+    """An epsilon that the mechanism exceeds at delta, with confidence 1 - ALPHA. IN: a row for each run."""
     _, labels = np.unique(np.concatenate([here, there]), axis=0, return_inverse=True)
     half, kinds = len(here) // 2, labels.max() + 1
     runs = [labels.ravel()[: len(here)], labels.ravel()[len(here) :]]
@@ -60,7 +60,7 @@ def claim(events, delta):
 
 
 # One record, all zeros here and all ones there: every marginal of one attribute moves in both its cells.
-BITS = Domain({name: 2 for name in "abcdefgh"})
+BITS = Domain(dict.fromkeys("abcdefgh", 2))
 TABLES = [Table.from_codes(BITS, [[value] * 8], private=True) for value in (0, 1)]
 WORKLOAD = Workload.all(BITS, k=1)
 # The model that makes neighbours worst: the first marginal's score falls, all others' rise.
