@@ -2,11 +2,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from numpy.random import BitGenerator, SeedSequence
-from typing_extensions import Buffer
+from typing_extensions import Buffer, disjoint_base
 
 NO_ENTROPY: str
 NOT_COPIED: str
+__test__: dict[str, str]
 
+@disjoint_base
 class ChaCha20(BitGenerator):
     def __init__(self, seed: int | SeedSequence | None = None) -> None: ...
     @property

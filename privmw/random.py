@@ -35,6 +35,12 @@ class Stream:
     bit_generator: Any
     seeded: bool
 
+    def __post_init__(self) -> None:
+        """Refuse to call a generator unrepeatable that is not keyed by the operating system."""
+        ours = type(self.bit_generator) in (ChaCha20, _chacha20_python.ChaCha20)
+        if not self.seeded and not (ours and not self.bit_generator.seeded):
+            raise ValueError(f"seeded (False) must be True for {type(self.bit_generator).__name__}")
+
     @property
     def statement(self) -> str:
         """What a ledger says of its generator."""

@@ -34,6 +34,12 @@ def test_a_seeded_or_foreign_generator_is_not_for_release(make):
     assert "not for release" in repr(stream)
 
 
+@pytest.mark.parametrize("make", [lambda: random.ChaCha20(seed=7), lambda: np.random.PCG64(7)])
+def test_a_stream_cannot_claim_that_it_is_not_seeded(make):
+    with pytest.raises(ValueError, match=r"seeded \(False\) must be True for"):
+        random.Stream(make(), seeded=False)
+
+
 @pytest.mark.skipif(not random.compiled, reason="numpy generators need the extension's BitGenerator")
 def test_a_numpy_generator_on_the_operating_system_is_for_release():
     assert not random.privacy_stream(np.random.Generator(random.ChaCha20())).seeded

@@ -8,7 +8,7 @@ This room knows no event and no ledger.
 
 import math
 from collections.abc import Callable, Mapping
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
 
 from .rounding import (
@@ -163,6 +163,23 @@ def advanced_bound(runs: Mapping[Fraction, int], delta: float) -> Fraction | Non
         return parts
 
     return _sum_up(terms, 0)
+
+
+def epsilon_from_q(q: Real) -> float:
+    """Return the epsilon of randomized response that keeps a bit with probability (1 + q) / 2, rounded up.
+
+    epsilon = ln((1 + q) / (1 - q)), for q between 0 and 1.
+
+    >>> epsilon_from_q(0.5) > math.log(3) - 1e-15
+    True
+    """
+    kept = Fraction(positive("q", q))
+    if kept >= 1:
+        raise ValueError(f"q ({q}) must be above 0 and below 1")
+    # The quotient is rounded up, the logarithm to nearest in any context: its successor is above.
+    with localcontext(_context(60 + len(str(kept.denominator // kept.numerator)))) as context:
+        context.rounding = ROUND_CEILING
+        return float_up(Fraction(_decimal((1 + kept) / (1 - kept)).ln().next_plus()))
 
 
 def group_rho(rho: Real, size: int) -> float:

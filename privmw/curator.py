@@ -1,0 +1,300 @@
+"""The door: the only room that holds private counts. Chosen queries and noisy counts leave it, paid for.
+
+A call is checked (parameters and public values only), charged, and only then are the counts looked at.
+Nothing here fails, warns, logs or stops because of a private value, and no message shows one. What Python
+cannot do: hide memory from code in the same process, or time from whoever runs it (a selection's time depends
+on its scores). Whoever is not trusted with the counts must ask from another process.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from reprlib import repr as _short
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.accounting import Budget, Ledger, Neighbors
+from privmw.accounting.events import Event
+from privmw.accounting.rounding import Real, float_up
+from privmw.mechanisms import Noise, Selection, scores
+from privmw.random import Rng, Stream, privacy_stream
+from privmw.table import Table
+from privmw.workload import Workload
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Int64s: TypeAlias = npt.NDArray[np.int64]
+
+
+class Curator:
+    """The private counts of one table and workload, behind a budget. Close it, or use it in `with`.
+
+    rng: None is the operating system; a seed or another generator is for experiments, and marks the ledger.
+    neighbors: under ADD_REMOVE_ONE the number of records is private. Then `public_n` gives a public figure
+    for the statement, and only `measure` is offered (the scores of `select` use n); the ledger says so.
+
+    >>> from privmw import Domain, Table
+    >>> table = Table.from_codes(Domain({"age": 3, "sex": 2}), [[2, 0], [0, 1], [2, 0]], private=True)
+    >>> workload = Workload.all(table.domain, k=1)
+    >>> with Curator(table, workload, Budget.zcdp(1)) as curator:
+    ...     (cell,) = curator.select(np.full(workload.cells, 0.5), epsilon=0.5)
+    ...     noisy = curator.measure([cell], rho=0.5)
+    ...     print(curator, noisy.dtype)
+    Curator(3 records, 5 cells, rho 0.625 of 1.0 spent) int64
+    """
+
+    __slots__ = ("__counts", "__lock", "__stream", "__weakref__", "_ledger", "_process", "_workload")
+
+    def __init__(
+        self,
+        private: Table,
+        workload: Workload,
+        budget: Budget,
+        *,
+        rng: Rng = None,
+        neighbors: Neighbors = Neighbors.REPLACE_ONE,
+        public_n: int | None = None,
+    ) -> None:
+        if not isinstance(private, Table):
+            raise TypeError(f"private ({type(private).__name__}) must be a Table")
+        if not isinstance(workload, Workload):
+            raise TypeError(f"workload ({_short(workload)}) must be a Workload")
+        if workload.domain != private.domain:
+            raise ValueError(f"workload ({workload!r}) must be on the domain of the private table")
+        if workload.cells == 0:
+            raise ValueError(f"workload ({workload!r}) must have at least one cell")
+        stream = privacy_stream(rng)
+        self._ledger = _ledger(private, budget, neighbors, public_n, stream)
+        self._workload = workload
+        self._process = os.getpid()
+        self.__stream = stream
+        self.__lock = threading.Lock()
+        self.__counts: Int64s | None = private.counts(workload)
+
+    @property
+    def workload(self) -> Workload:
+        """The workload whose cells can be asked."""
+        return self._workload
+
+    @property
+    def ledger(self) -> Ledger:
+        """Every event charged, and what is left."""
+        return self._ledger
+
+    @property
+    def n(self) -> int:
+        """The number of records; under ADD_REMOVE_ONE, the public figure that was given for it."""
+        return self._ledger.n
+
+    @property
+    def closed(self) -> bool:
+        """Whether the counts are gone."""
+        return self.__counts is None
+
+    def select(
+        self,
+        model_answers: npt.NDArray[np.float64],
+        *,
+        epsilon: Real,
+        mechanism: Literal["permute-and-flip", "exponential"] = "permute-and-flip",
+        among: Literal["cell", "marginal"] = "cell",
+        k: int = 1,
+        exclude: npt.ArrayLike | None = None,
+    ) -> tuple[int, ...]:
+        """Choose k cells, or marginals, where the model errs most; released, in the order chosen.
+
+        Requires: public float64 fractions of the model, one a cell; released indices to exclude, if any.
+        Ensures: the mechanism on scores |count 2^20 - round(n answer 2^20)|, a marginal's its largest cell's.
+        Privacy: k runs at epsilon each, among all that are not excluded. A replaced record moves a count by
+            at most 1, so a cell's score by at most 2^20 (the rest is public, and | | brings no two numbers
+            further apart), and a marginal's largest by no more than the one in it that moves most.
+        Numerics: integers throughout; rounding concerns public numbers only.
+        Checked by: tests/test_curator.py::test_scores_of_neighbours_differ_by_at_most_the_sensitivity,
+            tests/test_audit.py::test_what_the_audit_finds_is_within_the_claim
+        """
+        if self._ledger.neighbors is not Neighbors.REPLACE_ONE:
+            raise ValueError("neighbors (ADD_REMOVE_ONE) must be REPLACE_ONE to select: scores use n")
+        if among not in ("cell", "marginal"):
+            raise ValueError(f"among ({_short(among)}) must be 'cell' or 'marginal'")
+        if mechanism not in ("permute-and-flip", "exponential"):
+            raise ValueError(f"mechanism ({_short(mechanism)}) must be 'permute-and-flip' or 'exponential'")
+        answers = scores.check_answers(model_answers, self._workload.cells)
+        candidates = self._workload.cells if among == "cell" else len(self._workload)
+        excluded = np.sort(_indices("exclude", [] if exclude is None else exclude, candidates))
+        selection = Selection.prepare(
+            mechanism,
+            candidates=candidates - len(excluded),
+            sensitivity=scores.SENSITIVITY,
+            epsilon=epsilon,
+            k=k,
+        )
+        with self.__paid(selection.event) as counts, _erasing() as erased:
+            score = erased(scores.cell_scores(counts, answers, self._ledger.n))
+            if among == "marginal":
+                score = erased(scores.marginal_scores(score, self._workload.offsets))
+            left, holes, fillers = scores.leave_out(score, excluded)
+            chosen = selection.draw(left, self.__stream)
+        moved = dict(zip(holes.tolist(), fillers.tolist(), strict=True))
+        return tuple(moved.get(i, i) for i in chosen)
+
+    def measure(
+        self,
+        queries: npt.ArrayLike | None = None,
+        *,
+        marginal: int | None = None,
+        marginals: npt.ArrayLike | None = None,
+        rho: Real | None = None,
+        epsilon: Real | None = None,
+    ) -> Int64s:
+        """Count cells, with discrete Gaussian noise (rho) or discrete Laplace noise (epsilon) on each.
+
+        Requires: distinct public indices: of cells; of cells of one marginal (both given); of marginals.
+        Ensures: noisy counts in the order asked, marginal after marginal, all with the event's one scale.
+        Privacy: rho or epsilon is what the whole call costs. If a record can move c entries by 1, L1 = L2^2 =
+            c. k cells: c = k, wherever they lie. Some or all of one marginal's: c = 2, one left and one
+            entered (1 for a single cell or under ADD_REMOVE_ONE). Marginals: the sum, so each pays its share.
+        Numerics: exact sampling; the event is a pure function of rho or epsilon, c and the number of cells.
+        Checked by: tests/test_curator.py::test_measured_counts_of_neighbours_differ_by_the_sensitivity,
+            tests/test_audit.py::test_what_the_audit_finds_is_within_the_claim
+        """
+        cells, changing = self.__asked(queries, marginal, marginals)
+        if (rho is None) == (epsilon is None):
+            raise TypeError("exactly one of rho and epsilon must be given")
+        if rho is not None:
+            noise = Noise.gaussian(size=len(cells), l2_sensitivity_squared=changing, rho=rho)
+        else:
+            assert epsilon is not None
+            noise = Noise.laplace(size=len(cells), l1_sensitivity=changing, epsilon=epsilon)
+        with self.__paid(noise.event) as counts, _erasing() as erased:
+            return noise.add(erased(counts[cells]), self.__stream)
+
+    def close(self) -> None:
+        """Erase the private counts. The ledger stays; every later call is an error."""
+        with self.__lock:
+            if self.__counts is not None:
+                self.__counts.fill(0)
+                self.__counts = None
+
+    @contextmanager
+    def __paid(self, event: Event) -> Iterator[Int64s]:
+        """Charge event, then show the counts: to one caller at a time, so that no two spend the same."""
+        with self.__lock:
+            if self.__counts is None:
+                raise ValueError("curator (closed) must be open")
+            # A child's ledger is a copy: the same budget could be spent in each.
+            if os.getpid() != self._process:
+                raise RuntimeError("curator (of another process) must be used in the process that made it")
+            generator: Any = self.__stream.bit_generator
+            if hasattr(generator, "ready"):
+                generator.ready()  # missing entropy is an error before anything is spent
+            self._ledger.charge(event)
+            yield self.__counts
+
+    def __asked(
+        self, queries: npt.ArrayLike | None, marginal: int | None, marginals: npt.ArrayLike | None
+    ) -> tuple[Int64s, int]:
+        """The cells asked, and how many of them one record can move."""
+        workload, offsets = self._workload, self._workload.offsets
+        two = 2 if self._ledger.neighbors is Neighbors.REPLACE_ONE else 1
+        if marginals is not None:
+            if queries is not None or marginal is not None:
+                raise TypeError("marginals must be asked alone")
+            which = _indices("marginals", marginals, len(workload), empty=False)
+            sizes = (offsets[1:] - offsets[:-1])[which]
+            ends = np.cumsum(sizes)
+            cells = np.arange(ends[-1]) + np.repeat(offsets[which] - (ends - sizes), sizes)
+            return cells, int(np.minimum(sizes, two).sum())
+        if marginal is None:
+            if queries is None:
+                raise TypeError("one of queries, marginal and marginals must be given")
+            cells = _indices("queries", queries, workload.cells, empty=False)
+            return cells, len(cells)
+        (j,) = _indices("marginal", [marginal], len(workload)).tolist()
+        first, end = int(offsets[j]), int(offsets[j + 1])
+        if queries is None:
+            cells = np.arange(first, end)
+        else:
+            cells = _indices("queries", queries, workload.cells, empty=False)
+            if cells.min() < first or cells.max() >= end:
+                raise ValueError(f"queries must be cells of marginal {j}: from {first} to {end - 1}")
+        return cells, min(len(cells), two)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a curator must not be pickled or copied: its counts are private, its budget is one")
+
+    def __repr__(self) -> str:
+        ledger = self._ledger
+        about = "" if ledger.neighbors is Neighbors.REPLACE_ONE else "about "
+        spent = float_up(ledger.budget.spent(ledger.total) or Fraction(0))
+        return (
+            f"Curator({about}{ledger.n} records, {self._workload.cells} cells, {ledger.budget.unit} {spent} "
+            f"of {float(ledger.budget.limit)} spent{', closed' if self.closed else ''})"
+        )
+
+
+@contextmanager
+def _erasing() -> Iterator[Callable[[Int64s], Int64s]]:
+    """Overwrite arrays with zeros at the end, come what may: freed memory returns in someone's np.empty."""
+    arrays: list[Int64s] = []
+
+    def keep(array: Int64s) -> Int64s:
+        arrays.append(array)
+        return array
+
+    try:
+        yield keep
+    finally:
+        for array in arrays:
+            array.fill(0)
+
+
+def _ledger(
+    private: Table, budget: Budget, neighbors: Neighbors, public_n: int | None, stream: Stream
+) -> Ledger:
+    numerics = "exact integer sampling"
+    if neighbors is Neighbors.ADD_REMOVE_ONE:
+        if public_n is None:
+            raise ValueError("public_n must be given under ADD_REMOVE_ONE: the number of records is private")
+        n, numerics = public_n, f"{numerics}; noisy counts only, no selection"
+    else:
+        if public_n is not None:
+            raise ValueError(
+                f"public_n ({_short(public_n)}) must not be given: the number of records is public"
+            )
+        n = private.n
+        if n > scores.LARGEST_N:
+            raise ValueError(f"private ({n} records) must have fewer than 2^32 records")
+    if not stream.seeded:
+        return Ledger(budget, neighbors, n=n, numerics=numerics, generator=stream.statement)
+    ledger = Ledger(budget, neighbors, n=n, numerics=numerics)
+    ledger.mark_seeded(f"{type(stream.bit_generator).__name__} given by the caller")
+    return ledger
+
+
+def _indices(name: str, values: npt.ArrayLike, limit: int, *, empty: bool = True) -> Int64s:
+    array = np.asarray(values)
+    if array.ndim != 1 or (len(array) and array.dtype.kind not in "iu"):
+        raise TypeError(f"{name} ({array.ndim}-D, {array.dtype}) must be a list of integers")
+    if len(array) == 0 and not empty:
+        raise ValueError(f"{name} (none) must be at least one")
+    if len(array) and not (int(array.min()) >= 0 and int(array.max()) < limit):
+        raise ValueError(f"{name} ({_short(array.tolist())}) must be from 0 to {limit - 1}")
+    if len(array) > 1 and len(np.unique(array)) < len(array):
+        raise ValueError(f"{name} ({_short(array.tolist())}) must not repeat one")
+    return array.astype(np.int64)

@@ -1,0 +1,27 @@
+"""The accounted mechanisms: private values in; a released value and the event that it cost out.
+
+selection.py chooses candidates by private scores (scores.py makes them of counts), noise.py adds noise to
+private counts, randomized_response.py flips private bits. Each states its cost from its parameters alone,
+before it sees a value: `Selection` and `Noise` let the curator charge it first. Draws are exact (csrc/draw),
+and no error here shows a private value.
+"""
+
+from privmw.mechanisms.noise import Noise, add_discrete_gaussian, add_discrete_laplace
+from privmw.mechanisms.randomized_response import randomized_response
+from privmw.mechanisms.selection import (
+    Selection,
+    report_noisy_max,
+    select_exponential,
+    select_permute_and_flip,
+)
+
+__all__ = [
+    "Noise",
+    "Selection",
+    "add_discrete_gaussian",
+    "add_discrete_laplace",
+    "randomized_response",
+    "report_noisy_max",
+    "select_exponential",
+    "select_permute_and_flip",
+]

@@ -1,0 +1,181 @@
+"""Which of many candidates: accounted selection by private integer scores, the larger the better.
+
+One convention for all: with g = epsilon / (2 sensitivity), a candidate weighs exp(-g (largest - score)).
+The exponential mechanism chooses in proportion to this, that is to exp(g score); permute-and-flip makes it
+the probability of a coin. So the papers' exp(alpha epsilon0 n |error|) is epsilon = 2 alpha epsilon0 here.
+Scores are private: no check depends on their values, and no message shows one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.accounting import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax
+from privmw.accounting.rounding import Real, positive, positive_integer
+from privmw.kernels import draw
+from privmw.mechanisms.rational import drawable
+from privmw.random import Rng, Stream, privacy_stream
+
+Scores: TypeAlias = npt.NDArray[np.int64]
+Kind: TypeAlias = Literal["permute-and-flip", "exponential", "report-noisy-max"]
+SelectionEvent: TypeAlias = PermuteAndFlip | ExponentialMechanism | ReportNoisyMax
+
+MOST_CANDIDATES = 2**31 - 1
+
+_DRAWS: dict[str, Callable[..., npt.NDArray[np.int64]]] = {
+    "permute-and-flip": draw.select_permute_and_flip,
+    "exponential": draw.select_exponential,
+    "report-noisy-max": draw.report_noisy_max,
+}
+_EVENTS: dict[str, type[SelectionEvent]] = {
+    "permute-and-flip": PermuteAndFlip,
+    "exponential": ExponentialMechanism,
+    "report-noisy-max": ReportNoisyMax,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A selection with its cost, before any score is known: prepare it, charge its event, then draw.
+
+    >>> Selection.prepare("exponential", candidates=9, sensitivity=1, epsilon=1, k=2).event.rho
+    0.25
+    """
+
+    kind: str
+    event: SelectionEvent
+    weight: Fraction  # g: the logarithm of the odds that one unit of score is worth
+
+    @classmethod
+    def prepare(cls, kind: str, *, candidates: int, sensitivity: int, epsilon: Real, k: int = 1) -> Selection:
+        """Check every parameter; nothing that is refused later depends on anything else."""
+        if kind not in _EVENTS:
+            raise ValueError(f"mechanism ({kind!r}) must be one of {', '.join(_EVENTS)}")
+        if not 1 <= candidates <= MOST_CANDIDATES:
+            raise ValueError(f"scores ({candidates} candidates) must have between 1 and 2^31 - 1 candidates")
+        k, sensitivity = positive_integer("k", k), positive_integer("sensitivity", sensitivity)
+        if k > candidates:
+            raise ValueError(f"k ({k}) must be at most the number of candidates ({candidates})")
+        # g = epsilon / (2 sensitivity)
+        weight = Fraction(positive("epsilon", epsilon)) / (2 * sensitivity)
+        return cls(
+            kind, _EVENTS[kind](epsilon, candidates, count=k), drawable("epsilon / sensitivity", weight)
+        )
+
+    def draw(self, scores: Scores, stream: Stream) -> tuple[int, ...]:
+        """Return the k indices chosen, in the order chosen."""
+        generator = stream.bit_generator
+        chosen = _DRAWS[self.kind](
+            generator, scores, self.weight.numerator, self.weight.denominator, self.event.count
+        )
+        return tuple(chosen.tolist())
+
+
+def _select(kind: Kind, scores: Scores, sensitivity: int, epsilon: Real, k: int | None, rng: Rng) -> Any:
+    if not isinstance(scores, np.ndarray) or scores.dtype != np.int64:
+        raise TypeError(f"scores ({type(scores).__name__}) must be a numpy array of int64")
+    if scores.ndim != 1 or not scores.flags.c_contiguous:
+        raise ValueError(f"scores ({scores.ndim} dimensions) must be one-dimensional and contiguous")
+    selection = Selection.prepare(
+        kind, candidates=scores.size, sensitivity=sensitivity, epsilon=epsilon, k=1 if k is None else k
+    )
+    chosen = selection.draw(scores, privacy_stream(rng))
+    return chosen[0] if k is None else chosen, selection.event
+
+
+@overload
+def select_permute_and_flip(
+    scores: Scores, *, sensitivity: int, epsilon: Real, k: None = None, rng: Rng = None
+) -> tuple[int, PermuteAndFlip]: ...
+@overload
+def select_permute_and_flip(
+    scores: Scores, *, sensitivity: int, epsilon: Real, k: int, rng: Rng = None
+) -> tuple[tuple[int, ...], PermuteAndFlip]: ...
+def select_permute_and_flip(
+    scores: Scores, *, sensitivity: int, epsilon: Real, k: int | None = None, rng: Rng = None
+) -> tuple[int | tuple[int, ...], PermuteAndFlip]:
+    """Choose an index by permute-and-flip (McKenna and Sheldon 2020), or k of them, and say what it cost.
+
+    Requires: int64 scores; one record moves each by at most the integer sensitivity; rng None for a release.
+    Ensures: every candidate flips a coin of chance exp(-epsilon (largest - score) / (2 sensitivity)); one of
+        the heads, uniformly. With k, k distinct indices: each chosen so among those the earlier ones left.
+    Privacy: epsilon-DP, rho = epsilon^2 / 2; with k, k times that. Peeling is adaptive composition of k runs:
+        given the earlier choices, which are released, a choice is one run on the candidates left.
+    Numerics: exact; coins are decided by enclosures of exp of a rational, and differences cannot overflow.
+        Time depends on the scores.
+    Checked by: tests/test_mechanisms.py::test_selection_laws_of_neighbours_are_within_e_to_the_epsilon,
+        tests/test_audit.py::test_what_the_audit_finds_is_within_the_claim
+
+    >>> select_permute_and_flip(np.array([0, 900, 5]), sensitivity=1, epsilon=1)
+    (1, PermuteAndFlip(epsilon=1, candidates=3, count=1))
+    """
+    result: tuple[int | tuple[int, ...], PermuteAndFlip]
+    result = _select("permute-and-flip", scores, sensitivity, epsilon, k, rng)
+    return result
+
+
+@overload
+def select_exponential(
+    scores: Scores, *, sensitivity: int, epsilon: Real, k: None = None, rng: Rng = None
+) -> tuple[int, ExponentialMechanism]: ...
+@overload
+def select_exponential(
+    scores: Scores, *, sensitivity: int, epsilon: Real, k: int, rng: Rng = None
+) -> tuple[tuple[int, ...], ExponentialMechanism]: ...
+def select_exponential(
+    scores: Scores, *, sensitivity: int, epsilon: Real, k: int | None = None, rng: Rng = None
+) -> tuple[int | tuple[int, ...], ExponentialMechanism]:
+    """Choose an index by the exponential mechanism, or k of them, and say what it cost.
+
+    Requires: int64 scores; one record moves each by at most the integer sensitivity; rng None for a release.
+    Ensures: index i with probability proportional to exp(epsilon score_i / (2 sensitivity)). With k, k
+        distinct indices: each chosen so among those the earlier ones left.
+    Privacy: epsilon-DP; rho = epsilon^2 / 8 (bounded range: Dong et al. 2020, Cesar and Rogers 2021); with k,
+        k times that, by adaptive composition over the released choices.
+    Numerics: exact rejection with coins of exp of a rational; differences cannot overflow.
+        Time depends on the scores.
+    Checked by: tests/test_mechanisms.py::test_selection_laws_of_neighbours_are_within_e_to_the_epsilon,
+        tests/test_audit.py::test_what_the_audit_finds_is_within_the_claim
+
+    >>> select_exponential(np.array([0, 900, 5]), sensitivity=1, epsilon=1, k=1)
+    ((1,), ExponentialMechanism(epsilon=1, candidates=3, count=1))
+    """
+    result: tuple[int | tuple[int, ...], ExponentialMechanism]
+    result = _select("exponential", scores, sensitivity, epsilon, k, rng)
+    return result
+
+
+@overload
+def report_noisy_max(
+    scores: Scores, *, sensitivity: int, epsilon: Real, k: None = None, rng: Rng = None
+) -> tuple[int, ReportNoisyMax]: ...
+@overload
+def report_noisy_max(
+    scores: Scores, *, sensitivity: int, epsilon: Real, k: int, rng: Rng = None
+) -> tuple[tuple[int, ...], ReportNoisyMax]: ...
+def report_noisy_max(
+    scores: Scores, *, sensitivity: int, epsilon: Real, k: int | None = None, rng: Rng = None
+) -> tuple[int | tuple[int, ...], ReportNoisyMax]:
+    """Choose the index of the largest score after exponential noise: permute-and-flip by another way.
+
+    Requires: int64 scores; one record moves each by at most the integer sensitivity; rng None for a release.
+    Ensures: the index of the largest score_i + E_i, E_i exponential of mean 2 sensitivity / epsilon; the law
+        is permute-and-flip's (Ding et al. 2021). With k, k distinct indices by peeling, fresh noise each.
+    Privacy: epsilon-DP, rho = epsilon^2 / 2; with k, k times that.
+    Numerics: exact; noise is drawn digit by digit, as far as the comparison needs it. Kept as a cross-check.
+        Time depends on the scores.
+    Checked by: tests/test_mechanisms.py::test_noisy_max_and_permute_and_flip_share_one_law,
+        tests/test_audit.py::test_what_the_audit_finds_is_within_the_claim
+
+    >>> report_noisy_max(np.array([0, 900, 5]), sensitivity=1, epsilon=1)
+    (1, ReportNoisyMax(epsilon=1, candidates=3, count=1))
+    """
+    result: tuple[int | tuple[int, ...], ReportNoisyMax]
+    result = _select("report-noisy-max", scores, sensitivity, epsilon, k, rng)
+    return result

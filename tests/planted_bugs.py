@@ -1,0 +1,75 @@
+"""Mechanisms with one mistake each, in the manner of real ones: the audit must catch them all.
+
+Each takes private values, claims an event, and spends more than that.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+
+from privmw.accounting import DiscreteGaussian, DiscreteLaplace, PermuteAndFlip, sigma_for_rho
+from privmw.kernels import draw
+from privmw.mechanisms import Selection
+from privmw.random import privacy_stream
+
+
+def gaussian_of_half_the_noise(counts, *, rho, rng):
+    """The variance is used where the draw wants it, but of sigma / 2."""
+    sigma = sigma_for_rho(rho, 1)
+    square = Fraction(sigma / 2) ** 2
+    noise = draw.discrete_gaussian(
+        privacy_stream(rng).bit_generator, square.numerator, square.denominator, counts.size
+    )
+    return counts + noise, DiscreteGaussian(sigma, 1)
+
+
+def laplace_of_half_the_noise(counts, *, epsilon, rng):
+    """Scale 1 / (2 epsilon), from a paper that counts the two cells of a replaced record elsewhere."""
+    scale = 1 / (2 * Fraction(epsilon))
+    noise = draw.discrete_laplace(
+        privacy_stream(rng).bit_generator, scale.numerator, scale.denominator, counts.size
+    )
+    return counts + noise, DiscreteLaplace(1 / epsilon, 1)
+
+
+def marginal_of_sensitivity_one(counts, *, epsilon, rng):
+    """A replaced record leaves one cell and enters another, but only one of the two is paid for."""
+    scale = 1 / Fraction(epsilon)
+    noise = draw.discrete_laplace(
+        privacy_stream(rng).bit_generator, scale.numerator, scale.denominator, counts.size
+    )
+    return counts + noise.reshape(counts.shape), DiscreteLaplace(1 / epsilon, 1)
+
+
+def selection_of_half_the_sensitivity(kind, scores, *, sensitivity, epsilon, rng):
+    """The exponent is epsilon score / sensitivity: the 2 that makes a worse score pay too is forgotten."""
+    of = {"candidates": scores.size, "sensitivity": sensitivity}
+    claimed = Selection.prepare(kind, **of, epsilon=epsilon).event
+    return Selection.prepare(kind, **of, epsilon=2 * epsilon).draw(scores, privacy_stream(rng))[0], claimed
+
+
+def permute_and_flip_of_one_coin(scores, *, sensitivity, epsilon, uniforms, rng):
+    """One uniform number serves as every candidate's coin."""
+    chance = np.exp(-epsilon * (scores.max() - scores) / (2 * sensitivity))
+    heads = np.flatnonzero(chance > uniforms.random())
+    return int(rng.choice(heads)), PermuteAndFlip(epsilon, scores.size)
+
+
+def marginal_of_one_noise(counts, *, epsilon, rng):
+    """One noise is drawn for a marginal and added to every cell: differences of cells are exact."""
+    scale = 2 / Fraction(epsilon)
+    generator = privacy_stream(rng).bit_generator
+    noise = draw.discrete_laplace(generator, scale.numerator, scale.denominator, len(counts))
+    return counts + noise[:, np.newaxis], DiscreteLaplace(2 / epsilon, 2)
+
+
+def fractions_of_the_public_n(counts, *, n, public_n, epsilon, rng):
+    """Fractions of n records, with the sensitivity 1 / n of the public table, which is larger."""
+    sensitivity = 1 / public_n
+    noise = np.random.default_rng(rng).laplace(scale=sensitivity / epsilon, size=counts.size)
+    return np.floor(n * (counts / n + noise)).astype(np.int64), DiscreteLaplace(1 / epsilon, 1)
+
+
+def release_that_charges_measurements_only(run):
+    """The events of a run without those of its selections."""
+    return [event for event in run if isinstance(event, DiscreteGaussian | DiscreteLaplace)]

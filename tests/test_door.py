@@ -1,0 +1,94 @@
+"""Who may know whom: private counts and mechanisms stay behind the door, read from the sources themselves."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import privmw
+
+ROOT = Path(privmw.__file__).parent
+FILES = {file.relative_to(ROOT).as_posix(): ast.parse(file.read_text()) for file in ROOT.rglob("*.py")}
+BEHIND = {name for name in FILES if name == "curator.py" or name.startswith("mechanisms/")}
+
+
+def imports(tree):
+    """Every privmw module that a file imports, by full name; `from privmw import x` counts as privmw.x."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def files_that(predicate):
+    return {name for name, tree in FILES.items() if any(map(predicate, ast.walk(tree)))}
+
+
+def importers(module):
+    return {
+        name
+        for name, tree in FILES.items()
+        if any(found == module or found.startswith(f"{module}.") for found in imports(tree))
+    }
+
+
+def calls(node, attribute):
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == attribute
+        and bool(node.args)
+    )
+
+
+def test_only_the_curator_counts_a_table():
+    # Support.counts is a property, and public: it is read, not called with a workload.
+    assert files_that(lambda node: calls(node, "counts")) == {"curator.py"}
+
+
+def test_only_the_curator_uses_mechanisms():
+    assert importers("privmw.mechanisms") - BEHIND <= {"__init__.py"}
+    assert importers("privmw.curator") <= {"__init__.py", "adaptive.py"}
+
+
+def test_only_mechanisms_draw():
+    outside = {name for name in importers("privmw.kernels.draw") if not name.startswith("kernels/")}
+    assert outside == {f"mechanisms/{name}.py" for name in ("noise", "randomized_response", "selection")}
+
+
+def test_the_privacy_stream_is_opened_behind_the_door_only():
+    assert importers("privmw.random.privacy_stream") <= BEHIND
+
+
+@pytest.mark.parametrize(
+    ("room", "may_know"),
+    [
+        ("curator.py", {"accounting", "mechanisms", "random", "table", "workload"}),
+        ("mechanisms/", {"accounting", "kernels", "mechanisms", "random"}),
+    ],
+)
+def test_the_door_knows_only_what_an_auditor_reads(room, may_know):
+    for name, tree in FILES.items():
+        if name.startswith(room):
+            inside = {found.split(".")[1] for found in imports(tree) if found.startswith("privmw.")}
+            assert inside <= may_know, name
+
+
+def test_nothing_behind_the_door_prints_logs_or_warns():
+    for name in BEHIND:
+        assert not {found.split(".")[0] for found in imports(FILES[name])} & {"logging", "warnings", "sys"}
+        for node in ast.walk(FILES[name]):
+            assert not (isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"print", "open"}), (
+                name
+            )
+
+
+def test_the_rules_would_notice_a_leak():
+    leak = ast.parse(
+        "from privmw import mechanisms\nfrom privmw.kernels import draw\nprivate.counts(workload)"
+    )
+    assert set(imports(leak)) == {"privmw.mechanisms", "privmw.kernels.draw"}
+    assert any(calls(node, "counts") for node in ast.walk(leak))
