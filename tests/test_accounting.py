@@ -9,6 +9,7 @@ import json
 import math
 import pickle
 import sys
+import threading
 from dataclasses import FrozenInstanceError
 from fractions import Fraction
 from pathlib import Path
@@ -237,6 +238,34 @@ def test_a_charge_beyond_the_budget_is_refused_before_it_is_booked():
     assert account == before
     assert account.would_exceed(PermuteAndFlip(0.5, 4), PermuteAndFlip(0.5, 4), PermuteAndFlip(0.75, 4))
     assert account == before
+
+
+def test_threads_that_charge_at_once_never_spend_more_than_the_budget():
+    event, accepted = PermuteAndFlip(Fraction(1, 100), candidates=3), []
+
+    def work(ledger):
+        for _ in range(100):
+            try:
+                ledger.charge(event)
+            except BudgetError:
+                return
+            accepted.append(event)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(5):
+            ledger = Ledger(Budget.pure(1), REPLACE, n=1000)
+            accepted.clear()
+            threads = [threading.Thread(target=work, args=(ledger,)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert len(accepted) == len(ledger.events) == 100
+            assert ledger.total == Composition.of(ledger.events)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_budgets_of_pure_costs_refuse_gaussian_noise():
