@@ -323,6 +323,16 @@ def test_the_larger_part_alone_would_understate_a_record_that_moves():
     assert part.rho < moved <= Parallel((part, part), REPLACE).rho * (1 + 1e-9)
 
 
+def test_randomized_response_is_refused_where_the_number_of_records_is_secret():
+    response = RandomizedResponse(1, size=9)
+    for event in (response, Sequential([response]), Parallel([response], ADD_REMOVE)):
+        ledger = Ledger(Budget.pure(9), ADD_REMOVE, n=9)
+        with pytest.raises(ValueError, match=r"neighbors \(ADD_REMOVE_ONE\) must be REPLACE_ONE for Random"):
+            ledger.charge(event)
+        assert ledger.events == ()
+    Ledger(Budget.pure(9), REPLACE, n=9).charge(response)
+
+
 def test_a_parallel_event_must_speak_of_the_ledgers_neighbours():
     inside = Sequential((Parallel((DiscreteLaplace(1, 1),), ADD_REMOVE),))
     with pytest.raises(ValueError, match=r"neighbors \(ADD_REMOVE_ONE\) must be the ledger's REPLACE_ONE"):

@@ -12,7 +12,7 @@ from typing import Any
 from . import record
 from .budget import Budget, BudgetError
 from .composition import Composition, Parallel
-from .events import Event, Neighbors
+from .events import Event, Neighbors, RandomizedResponse
 from .rounding import Real, float_down, float_up, positive_integer, probability
 from .statement import state, usual_delta
 
@@ -277,6 +277,9 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
                     raise ValueError(
                         f"neighbors ({part.neighbors.name}) must be the ledger's {self._neighbors.name}"
                     )
+                # One bit a record: how many bits there are says how many records, which add-remove-one hides.
+                if isinstance(part, RandomizedResponse) and self._neighbors is Neighbors.ADD_REMOVE_ONE:
+                    raise ValueError(f"neighbors ({self._neighbors.name}) must be REPLACE_ONE for {part!r}")
             total = total.plus(event)
         return total
 
