@@ -189,6 +189,32 @@ def test_missing_entropy_is_an_error(monkeypatch):
         _chacha20_python.ChaCha20()
 
 
+def test_a_generator_has_one_key_for_life():
+    generator = compiled.ChaCha20()
+    stream = random.privacy_stream(generator)
+    with pytest.raises(TypeError, match="must not be initialised again"):
+        generator.__init__(seed=7)
+    assert not stream.seeded
+    twin = _chacha20_python.ChaCha20()
+    stream = random.privacy_stream(twin)
+    twin.__init__(seed=7)
+    assert stream.seeded
+
+
+def test_a_generator_without_a_key_gives_no_word_and_is_not_for_release():
+    blank = compiled.ChaCha20.__new__(compiled.ChaCha20)
+    compiled._fail_entropy(True)
+    try:
+        with pytest.raises(RuntimeError, match="entropy"):
+            blank.__init__()
+    finally:
+        compiled._fail_entropy(False)
+    assert random.privacy_stream(blank).seeded
+    for use in (blank.random_raw, lambda: blank.bytes(8), lambda: np.random.Generator(blank)):
+        with pytest.raises((AttributeError, TypeError, ValueError)):
+            use()
+
+
 def test_threads_share_one_stream_without_repeating_a_word(generator):
     shared, found = generator(seed=4), []
     count = 20 if generator is _chacha20_python.ChaCha20 else 400

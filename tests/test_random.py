@@ -34,6 +34,19 @@ def test_a_seeded_or_foreign_generator_is_not_for_release(make):
     assert "not for release" in repr(stream)
 
 
+def test_the_mark_is_what_the_generator_is_and_not_what_someone_says():
+    assert random.Stream(np.random.PCG64(1)).seeded
+    with pytest.raises(TypeError):
+        random.Stream(np.random.PCG64(1), seeded=False)
+    with pytest.raises(AttributeError):
+        random.privacy_stream(1).seeded = False
+
+    class Disguised(random.ChaCha20):
+        seeded = False
+
+    assert random.privacy_stream(Disguised(seed=1)).seeded
+
+
 @pytest.mark.skipif(not random.compiled, reason="numpy generators need the extension's BitGenerator")
 def test_a_numpy_generator_on_the_operating_system_is_for_release():
     assert not random.privacy_stream(np.random.Generator(random.ChaCha20())).seeded
