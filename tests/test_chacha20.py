@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import os
 import pickle
 import subprocess
@@ -264,6 +265,46 @@ def test_a_child_process_takes_fresh_words(module):
         assert all(c.size == 2001 and c[-1] == one for c in children), "a seeded one repeats itself"
         everything = np.concatenate([words, children[0][:-1], children[1][:-1]])
         assert np.unique(everything).size == 6000, "words shared between processes"
+    """)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("module", ["privmw._chacha20", "privmw._chacha20_python"])
+@pytest.mark.parametrize("fork", ["fork", "_Fork"])
+def test_a_child_that_no_handler_saw_takes_fresh_words(module, fork):
+    # C's fork runs none of Python's handlers, and _Fork none at all.
+    if not sys.platform.startswith("linux") or not hasattr(ctypes.CDLL(None), fork):
+        pytest.skip(f"there is no {fork}, or no page that a fork wipes")
+    done = in_subprocess(f"""
+        import ctypes, os
+        from {module} import ChaCha20
+        shared = ChaCha20()
+        shared.random_raw(1)
+        out, into = os.pipe()
+        if ctypes.PyDLL(None).{fork}() == 0:
+            os.write(into, shared.random_raw(4).tobytes())
+            os._exit(0)
+        assert os.read(out, 32) != shared.random_raw(4).tobytes(), "words shared between processes"
+        os.wait()
+    """)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_the_key_is_not_left_on_the_stack():
+    done = in_subprocess("""
+        import os
+        import numpy as np
+        from privmw._chacha20 import ChaCha20
+        stack = next(line for line in open("/proc/self/maps") if "[stack]" in line).split()[0]
+        first, last = (int(end, 16) for end in stack.split("-"))
+        memory, found = os.open("/proc/self/mem", os.O_RDONLY), bytearray(last - first)
+        draw = ChaCha20(seed=99).random_raw
+        draw()
+        os.preadv(memory, [found], first)
+        key = np.random.SeedSequence(99).generate_state(8, np.uint32).astype("<u4")
+        # The block function holds each word of the key four or eight times over.
+        assert not any(word.tobytes() * 4 in found for word in key), "the key lies on the stack"
     """)
     assert done.returncode == 0, done.stderr
 
