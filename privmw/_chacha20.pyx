@@ -50,17 +50,21 @@ cdef class ChaCha20(BitGenerator):
 
     def __cinit__(self, *args, **kwargs):
         self._stream = new Keystream()
+        self._stream.seeded = True  # until it has a key, its words are known
 
     def __init__(self, seed=None):
         if isinstance(seed, bool) or (isinstance(seed, int) and seed < 0):
             raise ValueError(f"seed ({seed}) must be a non-negative integer")
+        if self._bitgen.next_uint64 is not NULL:
+            raise TypeError("ChaCha20 (with a key) must not be initialised again: others may draw from it")
+        # Without a key there is no lock and no capsule either, so nothing can be drawn.
+        if seed is None and not keystream_from_os(self._stream[0]):
+            raise RuntimeError(NO_ENTROPY)
         # numpy's constructor makes the lock and the capsule; the sequence it makes of 0 is dropped for an OS key.
         BitGenerator.__init__(self, 0 if seed is None else seed)
         cdef bytes key
         if seed is None:
             self._seed_seq = None
-            if not keystream_from_os(self._stream[0]):
-                raise RuntimeError(NO_ENTROPY)
         else:
             key = self._seed_seq.generate_state(8, "uint32").astype("<u4").tobytes()
             keystream_from_key(self._stream[0], <const uint8_t*>PyBytes_AS_STRING(key))

@@ -18,6 +18,7 @@ SIGMA = np.frombuffer(b"expand 32-byte k", dtype="<u4")
 NO_ENTROPY = "entropy (none) must come from the operating system: {}"
 NOT_COPIED = "ChaCha20 (without the extension) must not be copied or pickled"
 
+# A fork by os.fork is counted; one by other means (a library's own) shows in the process's number.
 _forks = 0
 
 
@@ -27,6 +28,10 @@ def _count_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_count_fork)
+
+
+def _process() -> tuple[int, int]:
+    return _forks, os.getpid()
 
 
 def _rotate(x: NDArray[np.uint32], bits: int) -> None:
@@ -70,7 +75,7 @@ class ChaCha20:
         self.lock = threading.RLock()
         self._buffer = bytearray()
         self._position = 0
-        self._forks = _forks
+        self._process = _process()
         self._key: bytes | None = None
         if seed is not None:
             sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
@@ -86,7 +91,7 @@ class ChaCha20:
     def ready(self) -> None:
         """Drops, after a fork, the words that the parent has too; RuntimeError if there is no entropy."""
         with self.lock:
-            if self._key is None and self._forks != _forks:
+            if self._key is None and self._process != _process():
                 self._refill()
 
     def _refill(self) -> None:
@@ -101,11 +106,11 @@ class ChaCha20:
             self._buffer = bytearray(os.urandom(BUFFER_BYTES))
         except (OSError, NotImplementedError) as failure:
             raise RuntimeError(NO_ENTROPY.format(failure)) from failure
-        self._position, self._forks = 0, _forks
+        self._position, self._process = 0, _process()
 
     def next_word(self) -> int:
         """The next 64 bits, wiped from the buffer; the caller holds the lock."""
-        if self._key is None and self._forks != _forks:
+        if self._key is None and self._process != _process():
             self._refill()
         if self._position == len(self._buffer):
             self._refill()

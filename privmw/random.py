@@ -33,13 +33,12 @@ class Stream:
     """A source of words for `privmw.kernels`, and whether anyone could repeat them."""
 
     bit_generator: Any
-    seeded: bool
 
-    def __post_init__(self) -> None:
-        """Refuse to call a generator unrepeatable that is not keyed by the operating system."""
+    @property
+    def seeded(self) -> bool:
+        """Whether it is all but a ChaCha20 keyed by the operating system: asked of it, not remembered."""
         ours = type(self.bit_generator) in (ChaCha20, _chacha20_python.ChaCha20)
-        if not self.seeded and not (ours and not self.bit_generator.seeded):
-            raise ValueError(f"seeded (False) must be True for {type(self.bit_generator).__name__}")
+        return not ours or bool(self.bit_generator.seeded)
 
     @property
     def statement(self) -> str:
@@ -55,17 +54,15 @@ def privacy_stream(rng: Rng = None) -> Stream:
 
     Raises RuntimeError where the operating system gives no entropy: there is no weaker one to fall back on.
     """
-    if isinstance(rng, Stream):
+    if type(rng) is Stream:  # no subclass that says something else
         return rng
     if rng is None:
-        return Stream(ChaCha20(), seeded=False)
+        return Stream(ChaCha20())
     if isinstance(rng, int | np.integer) and not isinstance(rng, bool):
-        return Stream(ChaCha20(seed=int(rng)), seeded=True)
+        return Stream(ChaCha20(seed=int(rng)))
     bit_generator: Any = rng.bit_generator if isinstance(rng, np.random.Generator) else rng
-    if type(bit_generator) in (ChaCha20, _chacha20_python.ChaCha20):
-        return Stream(bit_generator, seeded=bit_generator.seeded)
-    if isinstance(bit_generator, np.random.BitGenerator):
-        return Stream(bit_generator, seeded=True)
+    if isinstance(bit_generator, np.random.BitGenerator | _chacha20_python.ChaCha20):
+        return Stream(bit_generator)
     raise TypeError(f"rng ({type(rng)}) must be None, an integer seed, or a numpy Generator or BitGenerator")
 
 

@@ -9,6 +9,7 @@ import json
 import math
 import pickle
 import sys
+import threading
 from dataclasses import FrozenInstanceError
 from fractions import Fraction
 from pathlib import Path
@@ -239,6 +240,34 @@ def test_a_charge_beyond_the_budget_is_refused_before_it_is_booked():
     assert account == before
 
 
+def test_threads_that_charge_at_once_never_spend_more_than_the_budget():
+    event, accepted = PermuteAndFlip(Fraction(1, 100), candidates=3), []
+
+    def work(ledger):
+        for _ in range(100):
+            try:
+                ledger.charge(event)
+            except BudgetError:
+                return
+            accepted.append(event)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(5):
+            ledger = Ledger(Budget.pure(1), REPLACE, n=1000)
+            accepted.clear()
+            threads = [threading.Thread(target=work, args=(ledger,)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert len(accepted) == len(ledger.events) == 100
+            assert ledger.total == Composition.of(ledger.events)
+    finally:
+        sys.setswitchinterval(interval)
+
+
 def test_budgets_of_pure_costs_refuse_gaussian_noise():
     for budget in (Budget.pure(1), Budget.approximate(1, 1e-9, composition="advanced")):
         assert ledger(budget).would_exceed(DiscreteGaussian(10**6, 1))
@@ -292,6 +321,16 @@ def test_the_larger_part_alone_would_understate_a_record_that_moves():
     moved = (renyi(p, q, 2) + renyi(q, p, 2)) / 2  # one part loses the record, the other gains it
     part = DiscreteGaussian(1, 1)
     assert part.rho < moved <= Parallel((part, part), REPLACE).rho * (1 + 1e-9)
+
+
+def test_randomized_response_is_refused_where_the_number_of_records_is_secret():
+    response = RandomizedResponse(1, size=9)
+    for event in (response, Sequential([response]), Parallel([response], ADD_REMOVE)):
+        ledger = Ledger(Budget.pure(9), ADD_REMOVE, n=9)
+        with pytest.raises(ValueError, match=r"neighbors \(ADD_REMOVE_ONE\) must be REPLACE_ONE for Random"):
+            ledger.charge(event)
+        assert ledger.events == ()
+    Ledger(Budget.pure(9), REPLACE, n=9).charge(response)
 
 
 def test_a_parallel_event_must_speak_of_the_ledgers_neighbours():

@@ -178,6 +178,14 @@ def test_groups_cost_the_sum_of_the_chain_of_neighbours(epsilon, delta, size):
     assert acc.group_epsilon(epsilon, size) == group_epsilon
 
 
+def test_a_delta_that_no_float_holds_is_rounded_up_for_a_group():
+    third = Fraction(1, 3 * 10**9)
+    assert Fraction(acc.group_approximate(0.5, third, 1)[1]) >= third
+    with mp.workdps(60):
+        chain = mpf(1) / mpf(3 * 10**9) * (1 + mp.exp(mpf(0.5)))
+        assert mpf(acc.group_approximate(0.5, third, 2)[1]) >= chain
+
+
 def test_a_group_too_large_for_its_delta_is_promised_nothing():
     assert acc.group_approximate(1, 1e-9, 1000) == (1000.0, 1.0)
     assert acc.group_approximate(1e-9, 0.01, 100) == (acc.group_epsilon(1e-9, 100), 1.0)

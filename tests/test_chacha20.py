@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import os
 import pickle
 import subprocess
@@ -190,6 +191,32 @@ def test_missing_entropy_is_an_error(monkeypatch):
         _chacha20_python.ChaCha20()
 
 
+def test_a_generator_has_one_key_for_life():
+    generator = compiled.ChaCha20()
+    stream = random.privacy_stream(generator)
+    with pytest.raises(TypeError, match="must not be initialised again"):
+        generator.__init__(seed=7)
+    assert not stream.seeded
+    twin = _chacha20_python.ChaCha20()
+    stream = random.privacy_stream(twin)
+    twin.__init__(seed=7)
+    assert stream.seeded
+
+
+def test_a_generator_without_a_key_gives_no_word_and_is_not_for_release():
+    blank = compiled.ChaCha20.__new__(compiled.ChaCha20)
+    compiled._fail_entropy(True)
+    try:
+        with pytest.raises(RuntimeError, match="entropy"):
+            blank.__init__()
+    finally:
+        compiled._fail_entropy(False)
+    assert random.privacy_stream(blank).seeded
+    for use in (blank.random_raw, lambda: blank.bytes(8), lambda: np.random.Generator(blank)):
+        with pytest.raises((AttributeError, TypeError, ValueError)):
+            use()
+
+
 def test_threads_share_one_stream_without_repeating_a_word(generator):
     shared, found = generator(seed=4), []
     count = 20 if generator is _chacha20_python.ChaCha20 else 400
@@ -243,6 +270,46 @@ def test_a_child_process_takes_fresh_words(module):
         assert all(c.size == 2001 and c[-1] == one for c in children), "a seeded one repeats itself"
         everything = np.concatenate([words, children[0][:-1], children[1][:-1]])
         assert np.unique(everything).size == 6000, "words shared between processes"
+    """)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("module", ["privmw._chacha20", "privmw._chacha20_python"])
+@pytest.mark.parametrize("fork", ["fork", "_Fork"])
+def test_a_child_that_no_handler_saw_takes_fresh_words(module, fork):
+    # C's fork runs none of Python's handlers, and _Fork none at all.
+    if not sys.platform.startswith("linux") or not hasattr(ctypes.CDLL(None), fork):
+        pytest.skip(f"there is no {fork}, or no page that a fork wipes")
+    done = in_subprocess(f"""
+        import ctypes, os
+        from {module} import ChaCha20
+        shared = ChaCha20()
+        shared.random_raw(1)
+        out, into = os.pipe()
+        if ctypes.PyDLL(None).{fork}() == 0:
+            os.write(into, shared.random_raw(4).tobytes())
+            os._exit(0)
+        assert os.read(out, 32) != shared.random_raw(4).tobytes(), "words shared between processes"
+        os.wait()
+    """)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_the_key_is_not_left_on_the_stack():
+    done = in_subprocess("""
+        import os
+        import numpy as np
+        from privmw._chacha20 import ChaCha20
+        stack = next(line for line in open("/proc/self/maps") if "[stack]" in line).split()[0]
+        first, last = (int(end, 16) for end in stack.split("-"))
+        memory, found = os.open("/proc/self/mem", os.O_RDONLY), bytearray(last - first)
+        draw = ChaCha20(seed=99).random_raw
+        draw()
+        os.preadv(memory, [found], first)
+        key = np.random.SeedSequence(99).generate_state(8, np.uint32).astype("<u4")
+        # The block function holds each word of the key four or eight times over.
+        assert not any(word.tobytes() * 4 in found for word in key), "the key lies on the stack"
     """)
     assert done.returncode == 0, done.stderr
 

@@ -34,10 +34,17 @@ def test_a_seeded_or_foreign_generator_is_not_for_release(make):
     assert "not for release" in repr(stream)
 
 
-@pytest.mark.parametrize("make", [lambda: random.ChaCha20(seed=7), lambda: np.random.PCG64(7)])
-def test_a_stream_cannot_claim_that_it_is_not_seeded(make):
-    with pytest.raises(ValueError, match=r"seeded \(False\) must be True for"):
-        random.Stream(make(), seeded=False)
+def test_the_mark_is_what_the_generator_is_and_not_what_someone_says():
+    assert random.Stream(np.random.PCG64(1)).seeded
+    with pytest.raises(TypeError):
+        random.Stream(np.random.PCG64(1), seeded=False)
+    with pytest.raises(AttributeError):
+        random.privacy_stream(1).seeded = False
+
+    class Disguised(random.ChaCha20):
+        seeded = False
+
+    assert random.privacy_stream(Disguised(seed=1)).seeded
 
 
 @pytest.mark.skipif(not random.compiled, reason="numpy generators need the extension's BitGenerator")

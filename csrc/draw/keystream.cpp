@@ -2,6 +2,7 @@
 #include "draw/keystream.hpp"
 
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "draw/chacha20.hpp"
 
@@ -20,13 +22,34 @@ namespace {
 std::atomic<bool> entropy_fails{false};
 std::atomic<std::uint64_t> forks{0};
 
-[[maybe_unused]] const int watching_forks =
+const int watching_forks =
     pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+
+// One, and zero in a child that was made without the handler above (_Fork, a bare clone): the kernel wipes
+// the page. Where there is no such page, the handler watches alone.
+std::atomic<std::uint8_t> unwatched{1};
+std::atomic<std::uint8_t>* watch_page() {
+#ifdef MADV_WIPEONFORK
+    constexpr std::size_t bytes = 1;  // the kernel rounds up to a page
+    void* const page = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) return &unwatched;
+    if (madvise(page, bytes, MADV_WIPEONFORK) == 0) return new (page) std::atomic<std::uint8_t>(1);
+    munmap(page, bytes);
+#endif
+    return &unwatched;
+}
+std::atomic<std::uint8_t>& same_process = *watch_page();
 
 // A memset that the optimiser may not drop.
 void wipe(void* memory, std::size_t count) {
     std::memset(memory, 0, count);
     asm volatile("" : : "r"(memory) : "memory");
+}
+
+// The block function leaves its key on the stack below its caller's frame; so this one lies over it.
+[[gnu::noinline]] void wipe_stack() {
+    std::uint8_t below[4096];
+    wipe(below, sizeof below);
 }
 
 bool read_entropy(std::uint8_t* out, std::size_t count) {
@@ -64,13 +87,20 @@ void start(Keystream& stream, const std::uint8_t* key, bool seeded) {
 void refill(Keystream& stream) {
     constexpr std::uint32_t nonce[3] = {0, 0, 0};
     chacha20_blocks(stream.key, nonce, 0, Keystream::buffer_bytes / 64, stream.buffer);
+    wipe_stack();
     load_key(stream, stream.buffer);
     wipe(stream.buffer, Keystream::key_bytes);
     stream.position = Keystream::key_bytes;
 }
 
 bool forked(const Keystream& stream) {
-    return !stream.seeded && stream.forks != forks.load(std::memory_order_relaxed);
+    if (stream.seeded) return false;
+    if (same_process.load(std::memory_order_acquire) == 0) [[unlikely]] {
+        // In this order, so that no thread finds the page marked and the forks not yet counted.
+        forks.fetch_add(1, std::memory_order_relaxed);
+        same_process.store(1, std::memory_order_release);
+    }
+    return stream.forks != forks.load(std::memory_order_relaxed);
 }
 
 [[gnu::noinline, gnu::cold]] void rekey_or_end(Keystream& stream) {
@@ -83,7 +113,7 @@ bool forked(const Keystream& stream) {
 
 bool keystream_from_os(Keystream& stream) {
     std::uint8_t key[32];
-    const bool given = read_entropy(key, sizeof key);
+    const bool given = watching_forks == 0 && read_entropy(key, sizeof key);
     if (given) start(stream, key, false);
     wipe(key, sizeof key);
     return given;

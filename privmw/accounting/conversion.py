@@ -15,6 +15,7 @@ from .rounding import (
     LARGEST,
     SMALLEST,
     Real,
+    finite,
     float_down,
     float_up,
     largest_float,
@@ -209,7 +210,10 @@ def group_approximate(epsilon: Real, delta: Real, size: int) -> tuple[float, flo
     >>> group_approximate(0.5, 1e-9, 2)[0]
     1.0
     """
-    epsilon, delta = Fraction(positive("epsilon", epsilon)), probability("delta", delta, zero=True)
+    epsilon = Fraction(positive("epsilon", epsilon))
+    probability("delta", delta, zero=True)
+    # Here delta is a promise given, not one asked for: the float that stands for it must not be smaller.
+    delta = float_up(Fraction(finite("delta", delta)))
     size = positive_integer("size", size)
     whole = float_up(size * epsilon)
     if delta == 0 or size == 1:

@@ -5,19 +5,23 @@ It holds parameters and public facts only, never a private value, so it may be p
 
 import json
 import math
+import threading
 from fractions import Fraction
 from typing import Any
 
 from . import record
 from .budget import Budget, BudgetError
 from .composition import Composition, Parallel
-from .events import Event, Neighbors
+from .events import Event, Neighbors, RandomizedResponse
 from .rounding import Real, float_down, float_up, positive_integer, probability
 from .statement import state, usual_delta
 
 _VERSION = 1
 _SEEDED = "seeded: not for release"
 _TEXTS = ("unit", "numerics", "generator")
+# Two threads must not both find room for what only one of them can have. One lock for every ledger: a charge
+# takes microseconds, and a ledger with a lock of its own could be neither copied nor compared.
+_CHARGING = threading.Lock()
 
 
 class Ledger:
@@ -160,19 +164,22 @@ class Ledger:
         privmw.accounting.budget.BudgetError: event (PermuteAndFlip(epsilon=2, candidates=3, count=1)) must \
 fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
         """
-        total = self._with(event)
-        if not self._budget.allows(total):
+        with _CHARGING:
+            total = self._with(event)
+            if self._budget.allows(total):
+                # The total first: an interrupt between the two lines then costs too much, not too little.
+                self._total = total
+                self._events.append(event)
+                return
             spent, before = self._budget.spent(total), self._budget.spent(self._total) or Fraction(0)
-            if spent is None:
-                raise BudgetError(
-                    f"event ({event!r}) must have a pure cost: {self._budget!r} counts nothing else"
-                )
+        if spent is None:
             raise BudgetError(
-                f"event ({event!r}) must fit the budget: {self._budget.unit} would be {float_up(spent)} of "
-                f"{float_down(self._budget.limit)}, {float_up(before)} spent before"
+                f"event ({event!r}) must have a pure cost: {self._budget!r} counts nothing else"
             )
-        self._events.append(event)
-        self._total = total
+        raise BudgetError(
+            f"event ({event!r}) must fit the budget: {self._budget.unit} would be {float_up(spent)} of "
+            f"{float_down(self._budget.limit)}, {float_up(before)} spent before"
+        )
 
     def mark_seeded(self, reason: str) -> None:
         """Say for good that the randomness could be repeated, and why; a first reason stays.
@@ -270,6 +277,9 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
                     raise ValueError(
                         f"neighbors ({part.neighbors.name}) must be the ledger's {self._neighbors.name}"
                     )
+                # One bit a record: how many bits there are says how many records, which add-remove-one hides.
+                if isinstance(part, RandomizedResponse) and self._neighbors is Neighbors.ADD_REMOVE_ONE:
+                    raise ValueError(f"neighbors ({self._neighbors.name}) must be REPLACE_ONE for {part!r}")
             total = total.plus(event)
         return total
 

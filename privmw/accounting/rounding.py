@@ -68,7 +68,7 @@ def positive_integer(name: str, value: object) -> int:
 def probability(name: str, value: object, *, zero: bool = False) -> float:
     """Return value as a float in (0, 1), or [0, 1) if zero is allowed; a Fraction is rounded down.
 
-    A smaller delta is a stronger demand, so rounding down is safe in every use here.
+    A smaller delta is a stronger demand, so rounding down is safe wherever delta is asked for.
 
     >>> probability("delta", 1)
     Traceback (most recent call last):
