@@ -73,6 +73,6 @@ def sampling_stream(seed: int | np.random.SeedSequence | None = None) -> np.rand
     """
     if isinstance(seed, bool) or (isinstance(seed, int | np.integer) and seed < 0):
         raise ValueError(f"seed ({seed}) must be a non-negative integer")
-    if not isinstance(seed, np.random.SeedSequence):
-        seed = np.random.SeedSequence(seed if seed is None else int(seed), spawn_key=(0x73616D70,))
-    return np.random.Generator(np.random.PCG64(seed))
+    given = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    own = np.random.SeedSequence(given.entropy, spawn_key=(*given.spawn_key, 0x73616D70))
+    return np.random.Generator(np.random.PCG64(own))

@@ -657,3 +657,43 @@ def test_every_public_name_has_an_example_that_runs(name):
     for public in (value for key, value in vars(module).items() if not key.startswith("_")):
         if getattr(public, "__module__", None) == module.__name__ and hasattr(public, "__doc__"):
             assert ">>>" in public.__doc__, public
+
+
+def test_a_statement_says_what_holds_where_results_decided_how_much_to_spend():
+    ledger = Ledger(Budget.zcdp(0.5), Neighbors.REPLACE_ONE, n=1000)
+    assert "whole budget" not in ledger.statement()
+    ledger.charge(DiscreteGaussian(sigma=2, l2_sensitivity_squared=1))
+    assert "the guarantee is that of the whole budget: rho = 0.5 (epsilon = " in ledger.statement()
+    ledger.charge(DiscreteGaussian(sigma=2, l2_sensitivity_squared=1, count=3))
+    assert "whole budget" not in ledger.statement()
+
+
+def test_a_pure_statement_needs_no_such_words():
+    ledger = Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=1000)
+    ledger.charge(DiscreteLaplace(scale=2, l1_sensitivity=1))
+    assert "whole budget" not in ledger.statement()
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copy_of_a_ledger_stands_alone(copied):
+    ledger = Ledger(Budget.zcdp(0.5), Neighbors.REPLACE_ONE, n=1000)
+    ledger.mark_seeded("seed 0")
+    other = copied(ledger)
+    other.charge(DiscreteGaussian(sigma=2, l2_sensitivity_squared=1))
+    assert ledger.events == () and ledger.rho == 0
+    assert not other.for_release and other.rho == 0.125
+
+
+def test_a_total_handed_out_is_not_the_ledgers_own():
+    ledger = Ledger(Budget.approximate(1, 1e-6, composition="advanced"), Neighbors.REPLACE_ONE, n=1000)
+    ledger.charge(DiscreteLaplace(scale=10, l1_sensitivity=1))
+    ledger.total.runs.clear()
+    assert ledger.total.runs
+
+
+def test_events_that_are_not_a_list_are_refused():
+    text = (
+        Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=9).to_json().replace('"events": []', '"events": {}')
+    )
+    with pytest.raises(ValueError, match="events must be a list"):
+        Ledger.from_json(text)

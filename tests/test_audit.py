@@ -11,10 +11,10 @@ import functools
 import math
 
 import numpy as np
-import planted_bugs
 import pytest
 from scipy import stats
 
+import planted_bugs
 from privmw import Budget, Curator, Domain, Neighbors, Table, Workload, kernels, mechanisms
 from privmw.accounting import Composition
 from privmw.mechanisms import scores

@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from scripted_words import Branches, RefusedError
 
 from privmw import _chacha20_python, kernels, mechanisms
 from privmw import random as streams
@@ -36,6 +35,7 @@ from privmw.curator import Curator
 from privmw.kernels import draw
 from privmw.mechanisms import selection
 from privmw.random import ChaCha20
+from scripted_words import Branches, RefusedError
 
 CHECK = settings(derandomize=True, deadline=None, max_examples=60)
 FAST = kernels.backend() == "native"

@@ -75,3 +75,10 @@ def test_bad_seeds_are_refused():
         random.privacy_stream(-1)
     with pytest.raises(ValueError, match=r"seed \(-1\) must be a non-negative integer"):
         random.sampling_stream(-1)
+
+
+def test_a_seed_sequence_given_for_sampling_is_not_the_one_that_keys_a_privacy_stream():
+    given = np.random.SeedSequence(7)
+    assert random.sampling_stream(given).integers(2**63) == random.sampling_stream(7).integers(2**63)
+    plain = np.random.Generator(np.random.PCG64(np.random.SeedSequence(7)))
+    assert random.sampling_stream(given).integers(2**63) != plain.integers(2**63)

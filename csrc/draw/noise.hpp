@@ -1,5 +1,5 @@
 // Integers to add to counts: discrete Laplace and discrete Gaussian, and rational coins. Knows nothing of
-// what they protect.
+// what they protect. Time depends a little on the integer drawn.
 #pragma once
 
 #include <cstdint>

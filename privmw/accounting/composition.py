@@ -90,7 +90,10 @@ class Parallel(Event):
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """The exact total of events run one after another, each perhaps chosen in the light of earlier results.
+    """The exact total of events run one after another.
+
+    Each may look at earlier results, and a budget bounds the total however they are chosen. A total below the
+    budget is a guarantee by itself only where number and size of the events did not depend on results.
 
     >>> from privmw.accounting import PermuteAndFlip
     >>> Composition.of([PermuteAndFlip(1, candidates=9, count=2)]).rho

@@ -145,7 +145,7 @@ def advanced_bound(runs: Mapping[Fraction, int], delta: float) -> Fraction | Non
     """Return an upper bound of the advanced composition of runs {epsilon: how many}; None if too large.
 
     sqrt(2 ln(1/delta) sum of epsilon_i^2) + sum of epsilon_i (e^epsilon_i - 1), for unequal epsilon_i too,
-    and for epsilon_i chosen in the light of earlier results (Whitehouse et al. 2023 need even less).
+    fixed beforehand; as the limit of a filter, also where they depend on results (Whitehouse et al. 2023).
 
     >>> float(advanced_bound({Fraction(1, 100): 100}, 1e-9)) < 0.6539
     True

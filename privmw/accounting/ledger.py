@@ -6,6 +6,7 @@ It holds parameters and public facts only, never a private value, so it may be p
 import json
 import math
 import threading
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -62,7 +63,7 @@ class Ledger:
             raise TypeError(f"neighbors ({neighbors!r}) must be a Neighbors")
         for name, text in zip(_TEXTS, (unit, numerics, generator), strict=True):
             _check_text(name, text)
-        if generator.startswith("seeded"):
+        if generator.strip().lower().startswith("seeded"):
             raise ValueError(f"generator ({generator!r}) must not say that it is seeded: use mark_seeded")
         self._budget, self._neighbors, self._n = budget, neighbors, positive_integer("n", n)
         self._unit, self._numerics, self._generator = unit, numerics, generator
@@ -117,8 +118,8 @@ class Ledger:
 
     @property
     def total(self) -> Composition:
-        """The exact total of all events."""
-        return self._total
+        """The exact total of all events, a copy."""
+        return replace(self._total, runs=dict(self._total.runs))
 
     @property
     def rho(self) -> float:
@@ -134,7 +135,8 @@ class Ledger:
     def epsilon(self, delta: Real, *, group: int = 1) -> float:
         """Return the epsilon at delta of all events for a group of records, by the best notion, rounded up.
 
-        A delta of 0 asks for pure DP: infinity if any event has no pure cost.
+        A delta of 0 asks for pure DP: infinity if any event has no pure cost. Above 0 it is what events fixed
+        beforehand guarantee; where results decided how much to spend, the guarantee is the budget's.
 
         >>> from privmw.accounting import DiscreteLaplace
         >>> ledger = Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=1000)
@@ -238,6 +240,8 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
             n=fields["n"],
             **{name: fields[name] for name in _TEXTS},
         )
+        if not isinstance(fields["events"], list):
+            raise ValueError("events must be a list")
         for event in fields["events"]:
             ledger.charge(record.read_event(event))
         if fields["seeded"] is not None:
@@ -248,6 +252,10 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
             ):
                 raise ValueError(f"{name} ({fields[name]!r}) must be what the rest of the ledger says")
         return ledger
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Pickles and copies stand alone: charging one never leaves another half charged.
+        return Ledger.from_json, (self.to_json(),)
 
     def _record(self) -> dict[str, Any]:
         pure = self._total.epsilon

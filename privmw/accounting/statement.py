@@ -9,6 +9,7 @@ from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from .conversion import epsilon_from_rho
 from .events import Neighbors
 from .rounding import float_up
 
@@ -49,6 +50,7 @@ def state(ledger: "Ledger", delta: float) -> str:
         f"Protected: one {ledger.unit} of {size}; neighbouring tables differ by {change}.",
         _spending(ledger),
         *_meaning(ledger, delta, change),
+        *_if_adaptive(ledger, delta),
         f"Numerics: {ledger.numerics}.",
         f"Randomness: {ledger.generator}.",
     ]
@@ -78,6 +80,24 @@ def _spending(ledger: "Ledger") -> str:
     )
 
 
+def _if_adaptive(ledger: "Ledger", delta: float) -> list[str]:
+    """What holds where results decided how much was spent: the budget is a filter, the total no odometer."""
+    budget = ledger.budget
+    spent = budget.spent(ledger.total) or Fraction(0)
+    # Pure costs add up outcome by outcome, however they were chosen.
+    if budget.notion == "pure" or not 0 < spent < budget.limit:
+        return []
+    whole = f"{budget.unit} = {_show(float_up(budget.limit))}"
+    if budget.notion == "zCDP":
+        whole += (
+            f" (epsilon = {_show(epsilon_from_rho(float_up(budget.limit), delta))} at delta = {_show(delta)})"
+        )
+    return [
+        "These figures hold where the events were fixed beforehand, as a release's are. Where their number or "
+        f"size depended on earlier results, the guarantee is that of the whole budget: {whole}."
+    ]
+
+
 def _meaning(ledger: "Ledger", delta: float, change: str) -> list[str]:
     epsilon = ledger.epsilon(delta)
     if math.isinf(epsilon):
@@ -86,10 +106,11 @@ def _meaning(ledger: "Ledger", delta: float, change: str) -> list[str]:
     # The library's exp errs by less than 1e-12.
     factor = _show(math.exp(epsilon) * (1 + 1e-12)) if epsilon < 700 else f"e^{shown}"
     tail = f", plus {_show(delta)}" if delta else ""
+    outcome = "set of outcomes" if delta else "outcome"
     return [
         f"This implies (epsilon, delta)-differential privacy with epsilon = {shown} and "
         f"delta = {_show(delta)}.",
-        f"In plain words: {change} makes no outcome more likely than {factor} times what it was{tail}.",
+        f"In plain words: {change} makes no {outcome} more likely than {factor} times what it was{tail}.",
     ]
 
 
