@@ -680,8 +680,10 @@ def test_a_copy_of_a_ledger_stands_alone(copied):
     ledger.mark_seeded("seed 0")
     other = copied(ledger)
     other.charge(DiscreteGaussian(sigma=2, l2_sensitivity_squared=1))
-    assert ledger.events == () and ledger.rho == 0
-    assert not other.for_release and other.rho == 0.125
+    assert ledger.events == ()
+    assert ledger.rho == 0
+    assert not other.for_release
+    assert other.rho == 0.125
 
 
 def test_a_total_handed_out_is_not_the_ledgers_own():

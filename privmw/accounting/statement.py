@@ -93,8 +93,8 @@ def _if_adaptive(ledger: "Ledger", delta: float) -> list[str]:
             f" (epsilon = {_show(epsilon_from_rho(float_up(budget.limit), delta))} at delta = {_show(delta)})"
         )
     return [
-        "These figures hold where the events were fixed beforehand, as a release's are. Where their number or "
-        f"size depended on earlier results, the guarantee is that of the whole budget: {whole}."
+        "These figures hold where the events were fixed beforehand, as a release's are. Where their number "
+        f"or size depended on earlier results, the guarantee is that of the whole budget: {whole}."
     ]
 
 
