@@ -42,6 +42,24 @@ Commonest commonest_value(const Column& column, std::size_t rows) {
     return found;
 }
 
+// The rows of every id, from the ids of every row.
+void list_by_id(UncommonIds& ids) {
+    const std::size_t rows = ids.starts.size() - 1;
+    ids.list_starts.assign(ids.count + 1, 0);
+    for (std::size_t row = 0; row < rows; ++row)
+        for (const Id* id = ids.begin(row); id < ids.end(row); ++id) ++ids.list_starts[*id + 1];
+    for (std::uint32_t id = 0; id < ids.count; ++id) ids.list_starts[id + 1] += ids.list_starts[id];
+    ids.list_rows.resize(ids.list_starts.back());
+    ids.list_places.resize(ids.list_starts.back());
+    auto next = ids.list_starts;
+    for (std::size_t row = 0; row < rows; ++row)
+        for (const Id* id = ids.begin(row); id < ids.end(row); ++id) {
+            const std::uint64_t at = next[*id]++;
+            ids.list_rows[at] = static_cast<Row>(row);
+            ids.list_places[at] = static_cast<std::uint16_t>(id - ids.begin(row));
+        }
+}
+
 }  // namespace
 
 OwnedColumn gather(const Column& column, const Row* rows, std::size_t count) {
@@ -103,6 +121,7 @@ const UncommonIds& Columns::uncommon_ids() const {
     std::lock_guard lock(ids_mutex_);
     if (ids_) return *ids_;
     auto built = std::make_unique<UncommonIds>();
+    built->count = layout_.count();
     // Columns are read in blocks of rows that stay in cache; within a block a row's ids come in rank order.
     constexpr std::size_t block = 1024;
     std::vector<std::uint32_t> lengths(block);
@@ -138,20 +157,7 @@ const UncommonIds& Columns::uncommon_ids() const {
     }
     built->starts.push_back(built->ids.size());
 
-    built->list_starts.assign(layout_.count() + 1, 0);
-    for (std::size_t row = 0; row < rows_; ++row)
-        for (const Id* id = built->begin(row); id < built->end(row); ++id) ++built->list_starts[*id + 1];
-    for (std::uint32_t id = 0; id < layout_.count(); ++id)
-        built->list_starts[id + 1] += built->list_starts[id];
-    built->list_rows.resize(built->list_starts.back());
-    built->list_places.resize(built->list_starts.back());
-    auto next = built->list_starts;
-    for (std::size_t row = 0; row < rows_; ++row)
-        for (const Id* id = built->begin(row); id < built->end(row); ++id) {
-            const std::uint64_t at = next[*id]++;
-            built->list_rows[at] = static_cast<Row>(row);
-            built->list_places[at] = static_cast<std::uint16_t>(id - built->begin(row));
-        }
+    list_by_id(*built);
     ids_ = std::move(built);
     return *ids_;
 }
@@ -169,6 +175,18 @@ std::unique_ptr<Columns> Columns::take(std::span<const Row> rows) const {
         taken->uncommon_rows_[a] = with_codes(taken->columns_[a], [&](const auto* codes) {
             return rows.size() - std::count(codes, codes + rows.size(), common_[a]);
         });
+    }
+    std::lock_guard lock(ids_mutex_);
+    if (ids_) {
+        taken->ids_ = std::make_unique<UncommonIds>();
+        taken->ids_->count = ids_->count;
+        taken->ids_->starts.push_back(0);
+        for (Row row : rows) {
+            taken->ids_->ids.insert(taken->ids_->ids.end(), ids_->begin(row),
+                                    ids_->end(row) + UncommonIds::padding);
+            taken->ids_->starts.push_back(taken->ids_->ids.size());
+        }
+        list_by_id(*taken->ids_);
     }
     return taken;
 }

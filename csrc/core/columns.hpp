@@ -20,6 +20,7 @@ struct UncommonIds {
     static constexpr int padding =
         3;  // copies of the id `count` behind each row, so that loops may step by four
 
+    std::uint32_t count = 0;  // how many ids there are
     std::vector<Id> ids;
     std::vector<std::uint64_t> starts;  // one per row, and the end
 
