@@ -13,14 +13,22 @@ import importlib
 import os
 import warnings
 from collections.abc import Sequence
-from reprlib import repr as _short
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from privmw.arrays import freeze, is_frozen
+from privmw.kernels.checks import (
+    check_apart,
+    check_array,
+    check_columns,
+    check_count,
+    check_masses,
+    check_starts,
+    check_within,
+    check_writable,
+)
 
 Int64s = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.uint32]
@@ -84,7 +92,7 @@ def set_threads(n: int) -> None:
     >>> set_threads(before)
     """
     global _threads
-    _threads = _count("n", n, 1, 1024)
+    _threads = check_count("n", n, 1, 1024)
 
 
 class Columns:
@@ -99,7 +107,7 @@ class Columns:
     """
 
     def __init__(self, columns: Sequence[Codes], sizes: Sequence[int], *, threads: int | None = None) -> None:
-        checked, checked_sizes = _columns(columns, sizes)
+        checked, checked_sizes = check_columns(columns, sizes)
         self.columns, self.sizes = tuple(checked), tuple(checked_sizes)
         self.rows = len(self.columns[0])
         self._core = _kernels.Columns(self.columns, self.sizes, _threads_of(threads))
@@ -135,12 +143,12 @@ class Marginals:
         threads: int | None = None,
     ) -> None:
         _check_columns(columns)
-        attributes = _array("attributes", attributes, np.int32)
-        starts = _starts(starts, len(attributes))
+        attributes = check_array("attributes", attributes, np.int32)
+        starts = check_starts(starts, len(attributes))
         orders = np.diff(starts)
         if len(orders) and (orders.min() < 1 or orders.max() > LARGEST_ORDER):
             raise ValueError(f"starts must give every marginal 1 to {LARGEST_ORDER} attributes")
-        _check_within("attributes", attributes, len(columns.sizes))
+        check_within("attributes", attributes, len(columns.sizes))
         within = np.ones(len(attributes), bool)
         within[starts[:-1]] = False
         if (np.diff(attributes)[within[1:]] <= 0).any():
@@ -157,11 +165,11 @@ class Marginals:
 
     def sums(self, masses: Int64s, out: Int64s | None = None, *, threads: int | None = None) -> Int64s:
         """The sum of the masses of each cell's rows, exactly; written to `out` where one is given."""
-        _masses("masses", masses, self.columns.rows)
+        check_masses("masses", masses, self.columns.rows)
         if out is None:
             out = np.empty(self.cells, np.int64)
-        _writable("out", out, np.int64, self.cells)
-        _check_apart("out", out, masses=masses)
+        check_writable("out", out, np.int64, self.cells)
+        check_apart("out", out, masses=masses)
         self._core.sums(masses, out, _threads_of(threads))
         return out
 
@@ -175,11 +183,11 @@ class Marginals:
         >>> sums
         array([  5, 108])
         """
-        rows = _array("rows", rows, np.uint32)
-        _check_within("rows", rows, self.columns.rows)
-        _masses("changes", changes, len(rows))
-        _writable("sums", sums, np.int64, self.cells)
-        _check_apart("sums", sums, rows=rows, changes=changes)
+        rows = check_array("rows", rows, np.uint32)
+        check_within("rows", rows, self.columns.rows)
+        check_masses("changes", changes, len(rows))
+        check_writable("sums", sums, np.int64, self.cells)
+        check_apart("sums", sums, rows=rows, changes=changes)
         self._core.add_changes(rows, changes, sums, _threads_of(threads))
 
     def ways(self) -> dict[str, int]:
@@ -203,7 +211,7 @@ def distinct_rows(
     >>> distinct_rows([np.array([3, 1, 3], np.uint8)], [10])
     (array([1, 0], dtype=uint32), array([1, 2]))
     """
-    checked, checked_sizes = _columns(columns, sizes, copy=False)
+    checked, checked_sizes = check_columns(columns, sizes, copy=False)
     first, counts = _kernels.distinct_rows(checked, checked_sizes, _threads_of(threads))
     return first, counts
 
@@ -245,12 +253,12 @@ def groups_alike(
     (array([0, 1, 0], dtype=uint32), 2)
     """
     _check_columns(columns)
-    attributes = _array("attributes", attributes, np.int32)
-    values = _array("values", values, np.uint32)
+    attributes = check_array("attributes", attributes, np.int32)
+    values = check_array("values", values, np.uint32)
     if len(values) != len(attributes):
         raise ValueError(f"values ({len(values)}) must be as many as attributes ({len(attributes)})")
-    starts = _starts(starts, len(attributes))
-    _check_within("attributes", attributes, len(columns.sizes))
+    starts = check_starts(starts, len(attributes))
+    check_within("attributes", attributes, len(columns.sizes))
     if len(values) and (values >= np.array(columns.sizes, np.uint64)[attributes]).any():
         raise ValueError("values must be below their attributes' sizes")
     groups, count = _kernels.groups_alike(columns._core, attributes, values, starts)
@@ -265,7 +273,7 @@ def rescale(weights: Weights, *, threads: int | None = None) -> int:
     >>> weights = np.array([1.0, 0.0, 3.0]); rescale(weights) == 2**60, weights
     (True, array([0.25, 0.  , 0.75]))
     """
-    _writable("weights", weights, np.float64)
+    check_writable("weights", weights, np.float64)
     return int(_kernels.rescale(weights, _threads_of(threads)))
 
 
@@ -275,7 +283,7 @@ def to_masses(weights: Weights, *, threads: int | None = None) -> tuple[Int64s, 
     >>> to_masses(np.array([0.25, 0.75]))[1] == 2**60
     True
     """
-    masses, total = _kernels.to_masses(_array("weights", weights, np.float64), _threads_of(threads))
+    masses, total = _kernels.to_masses(check_array("weights", weights, np.float64), _threads_of(threads))
     return masses, int(total)
 
 
@@ -294,107 +302,28 @@ def multiply(
     >>> weights, total / 2**60, rescaled
     (array([0.25 , 1.125]), 1.375, False)
     """
-    _writable("weights", weights, np.float64)
-    rows = _array("rows", rows, np.uint32)
-    _check_within("rows", rows, len(weights))
+    check_writable("weights", weights, np.float64)
+    rows = check_array("rows", rows, np.uint32)
+    check_within("rows", rows, len(weights))
     if len(rows) > 1 and not (rows[1:] > rows[:-1]).all():
         raise ValueError("rows must ascend")
-    _check_apart("weights", weights, rows=rows)
+    check_apart("weights", weights, rows=rows)
     if isinstance(factor, bool) or not isinstance(factor, int | float | np.integer | np.floating):
         raise TypeError(f"factor ({type(factor).__name__}) must be a number")
     if not 1 / LARGEST_FACTOR <= factor <= LARGEST_FACTOR:
         raise ValueError(f"factor ({factor}) must be from 2^-32 to 2^32")
-    total = _count("total", total, 2**58, 2**62)
+    total = check_count("total", total, 2**58, 2**62)
     gained, after, rescaled = _kernels.multiply(weights, rows, float(factor), total, _threads_of(threads))
     return gained, int(after), bool(rescaled)
 
 
-def _count(name: str, value: Any, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} ({type(value).__name__}) must be an integer")
-    if not low <= value <= high:
-        raise ValueError(f"{name} ({_short(int(value))}) must be from {low} to {high}")
-    return int(value)
-
-
 def _threads_of(threads: int | None) -> int:
-    return _threads if threads is None else _count("threads", threads, 1, 1024)
-
-
-def _array(name: str, array: Any, dtype: Any) -> npt.NDArray[Any]:
-    """Checked, never cast: a silent cast would be a copy in every round.
-
-    Other kinds of arrays may hide values from the checks that memory holds: the masked ones do.
-    """
-    plain = type(array) in (np.ndarray, np.memmap) and array.dtype == dtype
-    if not plain or array.ndim != 1 or not array.flags.c_contiguous or not array.flags.aligned:
-        raise TypeError(f"{name} must be a contiguous one-dimensional array of {np.dtype(dtype)}")
-    checked: npt.NDArray[Any] = array
-    return checked
-
-
-def _writable(name: str, array: Any, dtype: Any, length: int | None = None) -> None:
-    _array(name, array, dtype)
-    if length is not None and len(array) != length:
-        raise ValueError(f"{name} (length {len(array)}) must have length {length}")
-    if not array.flags.writeable:
-        raise ValueError(f"{name} must be writable")
+    return _threads if threads is None else check_count("threads", threads, 1, 1024)
 
 
 def _check_columns(columns: object) -> None:
     if not isinstance(columns, Columns):
         raise TypeError(f"columns ({type(columns).__name__}) must be Columns")
-
-
-def _check_apart(name: str, written: npt.NDArray[Any], **read: npt.NDArray[Any]) -> None:
-    for other, array in read.items():
-        if np.may_share_memory(written, array):
-            raise ValueError(f"{name} must not share memory with {other}")
-
-
-def _check_within(name: str, array: npt.NDArray[Any], limit: int) -> None:
-    if len(array) and not (array.min() >= 0 and array.max() < limit):
-        raise ValueError(f"{name} must be from 0 to {limit - 1}")
-
-
-def _masses(name: str, masses: Any, length: int) -> None:
-    _array(name, masses, np.int64)
-    if len(masses) != length:
-        raise ValueError(f"{name} (length {len(masses)}) must have length {length}")
-    # In doubles, which cannot overflow: sums of int64 stay exact below 2^63.
-    if np.abs(masses.astype(np.float64)).sum() > 2.0**62 * (1 + 1e-9):
-        raise ValueError(f"{name} must total at most 2^62 in absolute value")
-
-
-def _starts(starts: Any, length: int) -> Int64s:
-    checked: Int64s = _array("starts", starts, np.int64)
-    # Compared, not subtracted: differences may overflow.
-    if not len(starts) or starts[0] != 0 or starts[-1] != length or (starts[1:] < starts[:-1]).any():
-        raise ValueError(f"starts must ascend from 0 to the number of attributes ({length})")
-    return checked
-
-
-def _columns(
-    columns: Sequence[Codes], sizes: Sequence[int], copy: bool = True
-) -> tuple[list[Codes], list[int]]:
-    if not isinstance(columns, Sequence) or not isinstance(sizes, Sequence) or not len(columns):
-        raise TypeError("columns and sizes must be lists, not empty")
-    if len(columns) != len(sizes):
-        raise ValueError(f"sizes ({len(sizes)}) must be as many as columns ({len(columns)})")
-    checked: list[Codes] = []
-    for a, (column, size) in enumerate(zip(columns, sizes, strict=True)):
-        if not isinstance(column, np.ndarray) or column.dtype not in (np.uint8, np.uint16, np.uint32):
-            kind = type(column).__name__
-            raise TypeError(f"column {a} ({kind}) must be an array of uint8, uint16 or uint32")
-        _array(f"column {a}", column, column.dtype)
-        if not 1 <= len(column) < 2**32:
-            raise ValueError(f"column {a} (length {len(column)}) must have from 1 to 2^32 - 1 rows")
-        if len(column) != len(columns[0]):
-            raise ValueError(f"column {a} (length {len(column)}) must have length {len(columns[0])}")
-        if column.max() >= _count(f"size {a}", size, 1, 2**32 - 1):
-            raise ValueError(f"column {a} must hold codes below its size ({size})")
-        checked.append(freeze(column.copy()) if copy and not is_frozen(column) else column)
-    return checked, [int(size) for size in sizes]
 
 
 def _query(columns: Columns, attributes: Sequence[int], values: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -404,6 +333,6 @@ def _query(columns: Columns, attributes: Sequence[int], values: Sequence[int]) -
             raise TypeError(f"{name} ({type(given).__name__}) must be a list of integers")
     if len(attributes) != len(values):
         raise ValueError(f"values ({len(values)}) must be as many as attributes ({len(attributes)})")
-    places = [_count("attribute", a, 0, len(columns.sizes) - 1) for a in attributes]
-    codes = [_count("value", v, 0, columns.sizes[a] - 1) for a, v in zip(places, values, strict=True)]
+    places = [check_count("attribute", a, 0, len(columns.sizes) - 1) for a in attributes]
+    codes = [check_count("value", v, 0, columns.sizes[a] - 1) for a, v in zip(places, values, strict=True)]
     return places, codes

@@ -1,0 +1,101 @@
+"""The checks of the kernels' door: dtypes, lengths and ranges of arrays, before any kernel trusts them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from reprlib import repr as _short
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.arrays import freeze, is_frozen
+
+Int64s = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.unsignedinteger[Any]]
+
+
+def check_count(name: str, value: Any, low: int, high: int) -> int:
+    """An integer from low to high."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} ({type(value).__name__}) must be an integer")
+    if not low <= value <= high:
+        raise ValueError(f"{name} ({_short(int(value))}) must be from {low} to {high}")
+    return int(value)
+
+
+def check_array(name: str, array: Any, dtype: Any) -> npt.NDArray[Any]:
+    """Checked, never cast: a silent cast would be a copy in every round.
+
+    Other kinds of arrays may hide values from the checks that memory holds: the masked ones do.
+    """
+    plain = type(array) in (np.ndarray, np.memmap) and array.dtype == dtype
+    if not plain or array.ndim != 1 or not array.flags.c_contiguous or not array.flags.aligned:
+        raise TypeError(f"{name} must be a contiguous one-dimensional array of {np.dtype(dtype)}")
+    checked: npt.NDArray[Any] = array
+    return checked
+
+
+def check_writable(name: str, array: Any, dtype: Any, length: int | None = None) -> None:
+    """An array as of check_array that a kernel may write to."""
+    check_array(name, array, dtype)
+    if length is not None and len(array) != length:
+        raise ValueError(f"{name} (length {len(array)}) must have length {length}")
+    if not array.flags.writeable:
+        raise ValueError(f"{name} must be writable")
+
+
+def check_apart(name: str, written: npt.NDArray[Any], **read: npt.NDArray[Any]) -> None:
+    """What a kernel writes must not overlap what it reads."""
+    for other, array in read.items():
+        if np.may_share_memory(written, array):
+            raise ValueError(f"{name} must not share memory with {other}")
+
+
+def check_within(name: str, array: npt.NDArray[Any], limit: int) -> None:
+    """Every entry from 0 to limit - 1."""
+    if len(array) and not (array.min() >= 0 and array.max() < limit):
+        raise ValueError(f"{name} must be from 0 to {limit - 1}")
+
+
+def check_masses(name: str, masses: Any, length: int) -> None:
+    """One int64 per row, in total within 2^62."""
+    check_array(name, masses, np.int64)
+    if len(masses) != length:
+        raise ValueError(f"{name} (length {len(masses)}) must have length {length}")
+    # In doubles, which cannot overflow: sums of int64 stay exact below 2^63.
+    if np.abs(masses.astype(np.float64)).sum() > 2.0**62 * (1 + 1e-9):
+        raise ValueError(f"{name} must total at most 2^62 in absolute value")
+
+
+def check_starts(starts: Any, length: int) -> Int64s:
+    """Where each item begins among `length` entries, and the end."""
+    checked: Int64s = check_array("starts", starts, np.int64)
+    # Compared, not subtracted: differences may overflow.
+    if not len(starts) or starts[0] != 0 or starts[-1] != length or (starts[1:] < starts[:-1]).any():
+        raise ValueError(f"starts must ascend from 0 to the number of attributes ({length})")
+    return checked
+
+
+def check_columns(
+    columns: Sequence[Codes], sizes: Sequence[int], copy: bool = True
+) -> tuple[list[Codes], list[int]]:
+    """Codes below their sizes, one column per size; copied unless nobody can write to them."""
+    if not isinstance(columns, Sequence) or not isinstance(sizes, Sequence) or not len(columns):
+        raise TypeError("columns and sizes must be lists, not empty")
+    if len(columns) != len(sizes):
+        raise ValueError(f"sizes ({len(sizes)}) must be as many as columns ({len(columns)})")
+    checked: list[Codes] = []
+    for a, (column, size) in enumerate(zip(columns, sizes, strict=True)):
+        if not isinstance(column, np.ndarray) or column.dtype not in (np.uint8, np.uint16, np.uint32):
+            kind = type(column).__name__
+            raise TypeError(f"column {a} ({kind}) must be an array of uint8, uint16 or uint32")
+        check_array(f"column {a}", column, column.dtype)
+        if not 1 <= len(column) < 2**32:
+            raise ValueError(f"column {a} (length {len(column)}) must have from 1 to 2^32 - 1 rows")
+        if len(column) != len(columns[0]):
+            raise ValueError(f"column {a} (length {len(column)}) must have length {len(columns[0])}")
+        if column.max() >= check_count(f"size {a}", size, 1, 2**32 - 1):
+            raise ValueError(f"column {a} must hold codes below its size ({size})")
+        checked.append(freeze(column.copy()) if copy and not is_frozen(column) else column)
+    return checked, [int(size) for size in sizes]
