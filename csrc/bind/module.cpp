@@ -1,10 +1,8 @@
 // Table of contents of the extension module; each file of this folder binds one noun.
 #include "bind/arrays.hpp"
-#include "core/parallel.hpp"
 
 PYBIND11_MODULE(_native, m) {
     m.doc() = "Compiled kernels of privmw. Arguments are checked in privmw.kernels.";
-    m.def("hardware_threads", &privmw::hardware_threads);
     privmw::bind_columns(m);
     privmw::bind_draw(m);
     privmw::bind_marginals(m);

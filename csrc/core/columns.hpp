@@ -17,8 +17,8 @@ using Id = std::uint16_t;
 
 // Every row's uncommon values as ascending ids, row after row; and for every id its rows.
 struct UncommonIds {
-    static constexpr int padding =
-        3;  // copies of the id `count` behind each row, so that loops may step by four
+    // Copies of the id `count` behind each row, so that loops may step by four.
+    static constexpr int padding = 3;
 
     std::uint32_t count = 0;  // how many ids there are
     std::vector<Id> ids;

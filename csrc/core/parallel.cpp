@@ -9,10 +9,6 @@
 
 namespace privmw {
 
-int hardware_threads() {
-    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
-
 void for_each_task(std::int64_t tasks, int threads, const std::function<void(std::int64_t)>& task) {
     const int workers = static_cast<int>(std::min<std::int64_t>(threads, tasks));
     if (workers <= 1) {

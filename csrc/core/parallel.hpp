@@ -7,8 +7,6 @@
 
 namespace privmw {
 
-int hardware_threads();
-
 // Runs task(i) for i in [0, tasks), each once, on up to `threads` threads; the first exception is rethrown.
 void for_each_task(std::int64_t tasks, int threads, const std::function<void(std::int64_t)>& task);
 

@@ -1,16 +1,15 @@
 // Which way each marginal of a workload is evaluated, and what must be known before it.
 //
-//   tiles    all rows, one cell a row: always possible, best where no value is common
-//   rare     only rows whose rarest attribute is uncommon; its common value is what these leave of the
-//   parent, the marginal
-//            without that attribute
-//   lists    all pairs of uncommon values at once (lists.hpp), within all rows for orders 1 and 2, within the
-//   rows of each
-//            uncommon value of the rarest attribute for order 3, whose common value again comes from the
-//            parent
+// Tiles: all rows, one cell a row. Always possible, and best where no value is common.
 //
-// Parents that nobody asked for join the plan where they save more than they cost. Costs are rough, in
-// nanoseconds; they decide only how long an evaluation takes, never what comes out.
+// Rare: only rows whose rarest attribute is uncommon. Its common value is what these leave of the parent, the
+// marginal without that attribute.
+//
+// Lists: all pairs of uncommon values at once (lists.hpp); within all rows for orders 1 and 2, within the
+// rows of each uncommon value of the rarest attribute for order 3, whose common value again comes from the
+// parent.
+//
+// Parents that nobody asked for join the plan where they save more than they cost (costs.hpp).
 #pragma once
 
 #include <span>

@@ -15,7 +15,6 @@ namespace privmw {
 constexpr int mass_bits = 60;
 constexpr Mass least_total = Mass{1} << 58;
 constexpr Mass most_total = Mass{1} << 62;
-constexpr double largest_factor = 4294967296.0;  // 2^32; the smallest is its inverse
 // Far below any mass, far above the smallest double: a row there answers nothing and can still come back.
 constexpr double lightest_weight = 0x1p-1000;
 
@@ -33,7 +32,7 @@ struct Update {
     bool rescaled = false;  // the total had left its range: every row changed, and `changes` is of no use
 };
 
-// Multiplies the weights (IN and OUT) of `rows` by factor, within [1 / largest_factor, largest_factor].
+// Multiplies the weights (IN and OUT) of `rows` by factor, from 2^-32 to 2^32.
 // `total` is the total of the masses before; changes: OUT, one per given row, what their masses gain. Zeros
 // as in rescale; nothing overflows. Throws std::invalid_argument if the rows were not in scale or weigh more
 // than `total`; the weights are then of no use.
