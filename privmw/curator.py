@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from privmw.accounting import Budget, Ledger, Neighbors
 from privmw.accounting.events import Event
-from privmw.accounting.rounding import Real, float_up
+from privmw.accounting.rounding import Real, float_up, positive_integer
 from privmw.mechanisms import Noise, Selection, scores
 from privmw.random import Rng, Stream, privacy_stream
 from privmw.table import Table
@@ -108,12 +108,14 @@ class Curator:
         among: Literal["cell", "marginal"] = "cell",
         k: int = 1,
         exclude: npt.ArrayLike | None = None,
+        candidates: int | None = None,
     ) -> tuple[int, ...]:
         """Choose k cells, or marginals, where the model errs most; released, in the order chosen.
 
-        Requires: public float64 fractions of the model, one a cell; released indices to exclude, if any.
+        Requires: public float64 fractions of the model, one a cell; released indices to exclude, if any; how
+            many of the workload's marginals compete, the first `candidates` of them, fixed beforehand.
         Ensures: the mechanism on scores |count 2^20 - round(n answer 2^20)|, a marginal's its largest cell's.
-        Privacy: k runs at epsilon each, among all that are not excluded. A replaced record moves a count by
+        Privacy: k runs at epsilon each, among all that compete and are not excluded. A replaced record moves a count by
             at most 1, so a cell's score by at most 2^20 (the rest is public, and | | brings no two numbers
             further apart), and a marginal's largest by no more than the one in it that moves most.
         Numerics: integers throughout; rounding concerns public numbers only.
@@ -126,24 +128,24 @@ class Curator:
             raise ValueError(f"among ({_short(among)}) must be 'cell' or 'marginal'")
         if mechanism not in ("permute-and-flip", "exponential"):
             raise ValueError(f"mechanism ({_short(mechanism)}) must be 'permute-and-flip' or 'exponential'")
-        answers = scores.check_answers(model_answers, self._workload.cells)
-        candidates = self._workload.cells if among == "cell" else len(self._workload)
-        excluded = np.sort(_indices("exclude", [] if exclude is None else exclude, candidates))
+        offsets = self.__competing(candidates)
+        cells = int(offsets[-1])
+        answers = scores.check_answers(model_answers, cells)
+        competing = cells if among == "cell" else len(offsets) - 1
+        excluded = np.sort(_indices("exclude", [] if exclude is None else exclude, competing))
         selection = Selection.prepare(
             mechanism,
-            candidates=candidates - len(excluded),
+            candidates=competing - len(excluded),
             sensitivity=scores.SENSITIVITY,
             epsilon=epsilon,
             k=k,
         )
         with self.__paid(selection.event) as counts, _erasing() as erased:
-            score = erased(scores.cell_scores(counts, answers, self._ledger.n))
-            if among == "marginal":
-                score = erased(scores.marginal_scores(score, self._workload.offsets))
-            left, holes, fillers = scores.leave_out(score, excluded)
-            chosen = selection.draw(left, self.__stream)
-        moved = dict(zip(holes.tolist(), fillers.tolist(), strict=True))
-        return tuple(moved.get(i, i) for i in chosen)
+            if among == "cell":
+                score = scores.cell_scores(counts[:cells], answers, self._ledger.n)
+                return selection.draw(score, self.__stream, excluded)
+            largest = erased(scores.marginal_scores(counts[:cells], answers, self._ledger.n, offsets))
+            return selection.draw(largest, self.__stream, excluded)
 
     def measure(
         self,
@@ -197,6 +199,16 @@ class Curator:
                 generator.ready()  # missing entropy is an error before anything is spent
             self._ledger.charge(event)
             yield self.__counts
+
+    def __competing(self, candidates: int | None) -> Int64s:
+        """Where the cells of the first marginals begin, and where the last of them ends."""
+        offsets, marginals = self._workload.offsets, len(self._workload)
+        if candidates is None:
+            return offsets
+        first = positive_integer("candidates", candidates)
+        if first > marginals:
+            raise ValueError(f"candidates ({first}) must be at most the number of marginals ({marginals})")
+        return offsets[: first + 1]
 
     def __asked(
         self, queries: npt.ArrayLike | None, marginal: int | None, marginals: npt.ArrayLike | None

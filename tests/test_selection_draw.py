@@ -14,7 +14,7 @@ from scipy import stats
 
 from privmw import _chacha20_python
 from privmw.kernels import coins_python as coins
-from privmw.kernels import draw_python, selection_python
+from privmw.kernels import draw_python, errors_python, selection_python
 from scripted_words import Branches, RefusedError, ScriptedBitGenerator, ScriptedWords, law_by_words
 
 native = pytest.importorskip("privmw._native")
@@ -69,47 +69,98 @@ class FormalDecay:
 SCORES = [[3], [0, 0], [5, 4], [2, 0, 1], [7, 7, 3, 6], [0, 9, 1, 8, 9], [4, 3, 2, 1, 0]]
 
 
-def law_by_branches(monkeypatch, choose, scores):
+def law_by_branches(monkeypatch, choose, scores, k=1, excluded=None):
+    """The exact law of the k choices; of the exponential mechanism, of what its first proposals make."""
     branches = Branches()
+    for name, value in (("STRATUM_BITS", 2), ("STRATA", 4), ("MOST_BITS", 5)):
+        monkeypatch.setattr(selection_python, name, value)
     monkeypatch.setattr(coins, "WORD_BITS", 2)
-    monkeypatch.setattr(selection_python, "FAR_BITS", 2)
     proposals = []
 
     def below(_, bound):
-        proposals.append(bound)
-        if len(proposals) > 1:
-            raise RefusedError
+        if choose is selection_python.exponential:
+            proposals.append(bound)
+            if len(proposals) > k:
+                raise RefusedError
         return branches.choose([Fraction(1, bound)] * bound)
 
     def draw():
         proposals.clear()
         words = lambda: branches.choose([Fraction(1, 4)] * 4)  # noqa: E731
-        return selection_python.peel(choose, words, np.array(scores), FormalDecay(branches), 1)[0]
+        chosen = selection_python.peel(
+            choose, words, np.array(scores), FormalDecay(branches), k, excluded and np.array(excluded)
+        )
+        return tuple(chosen)
 
     monkeypatch.setattr(selection_python, "draw_below", below)
     return branches.laws(draw)
 
 
+def formal_weights(scores, left):
+    return [FormalDecay.q ** (max(scores[i] for i in left) - scores[i]) for i in left]
+
+
+def peeled_law(law, scores, k, excluded=()):
+    """The law of k choices by a law of one: each among those that the earlier ones left."""
+    peeled = {(): Fraction(1)}
+    for _ in range(k):
+        longer = {}
+        for chosen, mass in peeled.items():
+            left = [i for i in range(len(scores)) if i not in (*chosen, *excluded)]
+            for i, p in zip(left, law(formal_weights(scores, left)), strict=True):
+                longer[(*chosen, i)] = mass * p
+        peeled = longer
+    return peeled
+
+
 @pytest.mark.parametrize("scores", SCORES, ids=str)
 def test_permute_and_flip_has_its_law_exactly(monkeypatch, scores):
     law = law_by_branches(monkeypatch, selection_python.permute_and_flip, scores)
-    expected = permute_and_flip_law([FormalDecay.q ** (max(scores) - score) for score in scores])
-    assert [law[i] for i in range(len(scores))] == expected
+    assert law == peeled_law(permute_and_flip_law, scores, 1)
 
 
 @pytest.mark.parametrize("scores", [*SCORES, [30, 0, 29, 1, 14]], ids=str)
 def test_exponential_mechanism_has_its_law_exactly(monkeypatch, scores):
     law = law_by_branches(monkeypatch, selection_python.exponential, scores)
-    accepted = [law.get(i, Fraction(0)) for i in range(len(scores))]
-    assert [mass / sum(accepted) for mass in accepted] == exponential_law(
-        [FormalDecay.q ** (max(scores) - score) for score in scores]
-    )
+    law.pop(None, None)
+    assert {i: mass / sum(law.values()) for i, mass in law.items()} == peeled_law(exponential_law, scores, 1)
+
+
+@pytest.mark.parametrize(
+    ("scores", "k", "excluded"),
+    [
+        ([5, 4], 2, []),
+        ([7, 7, 3], 2, []),
+        ([6, 0, 5], 2, []),
+        ([9, 3, 0], 3, []),
+        ([4, 9, 2, 3], 2, [1]),
+        ([0, 5, 5, 8], 2, [0, 2]),
+    ],
+    ids=str,
+)
+def test_several_choices_have_the_law_of_peeling_exactly(monkeypatch, scores, k, excluded):
+    law = law_by_branches(monkeypatch, selection_python.permute_and_flip, scores, k, excluded)
+    assert law == peeled_law(permute_and_flip_law, scores, k, excluded)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 3, 4])
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 5])
+def test_heads_of_rare_coins_are_binomial_exactly(monkeypatch, bits, count):
+    branches = Branches()
+    monkeypatch.setattr(selection_python, "STRATUM_BITS", 2)
+    monkeypatch.setattr(coins, "WORD_BITS", 2)
+    uniform = lambda _, bound: branches.choose([Fraction(1, bound)] * bound)  # noqa: E731
+    monkeypatch.setattr(selection_python, "draw_below", uniform)
+    words = lambda: branches.choose([Fraction(1, 4)] * 4)  # noqa: E731
+    q = Fraction(1, 1 << bits)
+    law = branches.laws(lambda: selection_python.count_heads(words, count, bits))
+    assert law == {h: math.comb(count, h) * q**h * (1 - q) ** (count - h) for h in range(count + 1)}
 
 
 @pytest.mark.parametrize(
     ("name", "scores", "depth", "most_open"),
     [
-        ("permute_and_flip", [2, 0, 1], 4, 0.02),
+        ("permute_and_flip", [1, 0], 4, 0.1),
         ("exponential", [2, 0, 1], 4, 0.2),  # two proposals refused
         ("noisy_max", [1, 0], 5, 0.01),
         ("noisy_max", [2, 0, 1], 4, 0.23),
@@ -117,12 +168,12 @@ def test_exponential_mechanism_has_its_law_exactly(monkeypatch, scores):
 )
 def test_law_of_scripted_bits_is_the_closed_form(monkeypatch, name, scores, depth, most_open):
     monkeypatch.setattr(coins, "WORD_BITS", 4)
-    if name == "exponential":  # five classes would ask for words of more than four bits
-        monkeypatch.setattr(selection_python, "CLASSES", 1)
-    decay, choose = coins.Decay(2, 3), getattr(selection_python, name)
-    law, still_open = law_by_words(
-        lambda words: selection_python.peel(choose, words, np.array(scores), decay, 1)[0], 4, depth
-    )
+    # More strata would ask for words of more than four bits.
+    for constant, value in (("STRATA", 2), ("MOST_BITS", 0)):
+        monkeypatch.setattr(selection_python, constant, value)
+    decay, choose, given = coins.Decay(2, 3), getattr(selection_python, name), np.array(scores)
+    peel = selection_python.peel if name != "noisy_max" else lambda choose, *rest: choose(*rest)
+    law, still_open = law_by_words(lambda words: peel(choose, words, given, decay, 1)[0], 4, depth)
     p = [math.exp(-2 / 3 * (max(scores) - score)) for score in scores]
     expected = exponential_law(p) if name == "exponential" else permute_and_flip_law(p)
     assert still_open < most_open
@@ -144,19 +195,82 @@ def test_neighbours_differ_by_at_most_e_to_the_epsilon(law):
     assert 0.85 * epsilon < math.log(worst) <= epsilon + 1e-12
 
 
+UNITS = [(1, 10), (1, 1000), (10**20, 10**20), (3, 2**80), (1, 2**62)]
+
+
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("size", [1, 2, 63, 64, 65, 300])
+@pytest.mark.parametrize("size", [1, 2, 63, 64, 65, 300, 1500])
 def test_native_and_python_select_the_same_from_the_same_words(name, size):
     rng = np.random.default_rng(size)
     fast, slow = ChaCha20(seed=6), _chacha20_python.ChaCha20(seed=6)
-    for unit in [(1, 10), (1, 1000), (10**20, 10**20), (3, 2**80), (1, 2**62)]:
+    for unit in UNITS[: 2 if size > 1000 else None]:
         for scores in (rng.integers(-200, 200, size), rng.integers(-(2**63), 2**63 - 1, size, endpoint=True)):
-            k = min(3, size)
-            found = getattr(native, name)(fast, scores, *unit, k)
-            np.testing.assert_array_equal(found, getattr(draw_python, name)(slow, scores, *unit, k))
-            assert found.dtype == np.int64
-            assert np.unique(found).size == k
-            assert fast.random_raw(1) == slow.random_raw(1)
+            for k in {1, min(3, size), min(20, size)}:
+                found = getattr(native, name)(fast, scores, *unit, k)
+                np.testing.assert_array_equal(found, getattr(draw_python, name)(slow, scores, *unit, k))
+                assert found.dtype == np.int64
+                assert np.unique(found).size == k
+                assert fast.random_raw(1) == slow.random_raw(1)
+
+
+@pytest.mark.parametrize("name", NAMES[:2])
+@pytest.mark.parametrize("size", [5, 512, 1100])
+def test_native_and_python_leave_out_the_same(name, size):
+    rng = np.random.default_rng(size)
+    fast, slow = ChaCha20(seed=7), _chacha20_python.ChaCha20(seed=7)
+    for share in (0.01, 0.5, 0.99):
+        excluded = np.flatnonzero(rng.random(size) < share)[: size - 1]
+        for scores in (rng.integers(0, 200, size), np.zeros(size, np.int64), np.arange(size) * 2**40):
+            for unit in UNITS:
+                k = min(4, size - excluded.size)
+                found = getattr(native, name)(fast, scores, *unit, k, excluded)
+                np.testing.assert_array_equal(
+                    found, getattr(draw_python, name)(slow, scores, *unit, k, excluded)
+                )
+                assert not np.isin(found, excluded).any()
+                assert fast.random_raw(1) == slow.random_raw(1)
+
+
+@pytest.mark.parametrize("name", NAMES[:2])
+def test_errors_are_selected_as_their_scores_are(name):
+    rng = np.random.default_rng(3)
+    counts, answers = rng.integers(0, 1000, 3000), rng.random(3000)
+    given = counts, answers, float(1000 << 20), 20
+    fast, slow, stored = ChaCha20(seed=8), _chacha20_python.ChaCha20(seed=8), ChaCha20(seed=8)
+    scores = native.Errors(*given).scores()
+    for unit in ((1, 2**20), (1, 2**26)):
+        arguments = *unit, 5, np.arange(100, 700)
+        found = getattr(native, name)(fast, native.Errors(*given), *arguments)
+        np.testing.assert_array_equal(found, getattr(native, name)(stored, scores, *arguments))
+        np.testing.assert_array_equal(
+            found, getattr(draw_python, name)(slow, errors_python.Errors(*given), *arguments)
+        )
+        assert fast.random_raw(1) == slow.random_raw(1) == stored.random_raw(1)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**32 - 1), st.floats(-1e-9, 1 + 1e-9, allow_subnormal=True)),
+        min_size=1,
+        max_size=40,
+    ),
+    st.integers(1, 2**32 - 1),
+)
+@settings(deadline=None, max_examples=300)
+def test_errors_are_the_same_integers_in_every_backend(cells, n):
+    counts, answers = np.array([c for c, _ in cells]), np.array([a for _, a in cells])
+    # Halves, whose rounding goes to the even side.
+    answers[::3] = np.clip((np.floor(answers[::3] * n * 2**20) + 0.5) / (n * 2.0**20), 0, 1)
+    given = counts, answers, float(n << 20), 20
+    fast, slow = native.Errors(*given), errors_python.Errors(*given)
+    exact = [
+        abs((int(count) << 20) - round(Fraction(float(answer) * float(n << 20))))
+        for count, answer in zip(counts, answers, strict=True)
+    ]
+    assert fast.scores().tolist() == slow.scores().tolist() == exact
+    starts = np.array(sorted({0, len(cells) // 3, len(cells)}))
+    largest = [max(exact[a:b]) for a, b in itertools.pairwise(starts.tolist())]
+    assert fast.largest(starts).tolist() == slow.largest(starts).tolist() == largest
 
 
 @given(

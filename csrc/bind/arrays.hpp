@@ -49,6 +49,7 @@ std::vector<Column> to_columns(const std::vector<py::array>& arrays, const std::
 
 void bind_columns(py::module_& m);
 void bind_draw(py::module_& m);
+void bind_errors(py::module_& m);
 void bind_marginals(py::module_& m);
 void bind_weights(py::module_& m);
 

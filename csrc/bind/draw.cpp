@@ -1,9 +1,10 @@
 // Exact draws for Python: integers, dtypes, the generator's lock, the GIL. No arithmetic; the laws are in
 // csrc/draw.
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "bind/arrays.hpp"
+#include "bind/errors.hpp"
 #include "draw/decay.hpp"
 #include "draw/noise.hpp"
 #include "draw/selection.hpp"
@@ -156,30 +157,62 @@ Integers discrete_gaussian(py::handle bit_generator, py::handle numerator, py::h
     return draw_noise(bit_generator, size_of(size), DiscreteGaussian(above, below));
 }
 
-using Selection = std::vector<std::int64_t> (*)(const WordSource&, std::span<const std::int64_t>,
-                                                const Decay&, std::int64_t);
-
-// Nothing here depends on the value of a score: they are private.
-template <Selection select>
-Integers selection(py::handle bit_generator, const py::object& scores, py::handle gamma_numerator,
-                   py::handle gamma_denominator, py::handle k) {
+StoredScores stored_scores(py::handle scores) {
     if (!py::isinstance<py::array_t<std::int64_t>>(scores))
         throw py::type_error("scores (" + describe(py::type::handle_of(scores)) +
                              ") must be a numpy array of int64");
     const auto array = py::reinterpret_borrow<py::array>(scores);
     if (array.ndim() != 1 || (array.flags() & py::array::c_style) == 0)
         refuse("scores", std::to_string(array.ndim()) + " dimensions", "be one-dimensional and contiguous");
-    if (array.size() < 1 || array.size() > INT32_MAX)
-        refuse("scores", std::to_string(array.size()) + " candidates",
-               "have between 1 and 2^31 - 1 candidates");
+    return {static_cast<const std::int64_t*>(array.data()), static_cast<std::size_t>(array.size())};
+}
+
+// `draw(words, decay, k)` after every check. None depends on the value of a score: they are private.
+template <class Draw>
+Integers selection(py::handle bit_generator, std::size_t size, std::span<const std::int64_t> excluded,
+                   py::handle gamma_numerator, py::handle gamma_denominator, py::handle k, const Draw& draw) {
+    if (size < 1 || size > INT32_MAX)
+        refuse("scores", std::to_string(size) + " candidates", "have between 1 and 2^31 - 1 candidates");
+    std::int64_t last = -1;
+    for (const std::int64_t i : excluded) {
+        if (i <= last || i >= static_cast<std::int64_t>(size))
+            refuse("excluded", std::to_string(i), "ascend, within the candidates");
+        last = i;
+    }
     const Decay decay(natural("gamma_numerator", gamma_numerator, true),
                       natural("gamma_denominator", gamma_denominator, true));
-    const std::int64_t count = integer("k", k, 1, array.size(), "be between 1 and the number of candidates");
-    const std::span<const std::int64_t> view(static_cast<const std::int64_t*>(array.data()),
-                                             static_cast<std::size_t>(array.size()));
+    const std::int64_t count = integer("k", k, 1, static_cast<std::int64_t>(size - excluded.size()),
+                                       "be between 1 and the number of candidates");
     std::vector<std::int64_t> chosen;
-    with_words(bit_generator, [&](const WordSource& words) { chosen = select(words, view, decay, count); });
+    with_words(bit_generator, [&](const WordSource& words) { chosen = draw(words, decay, count); });
     return Integers(static_cast<py::ssize_t>(chosen.size()), chosen.data());
+}
+
+// Scores are an array, or Errors: then none is ever stored.
+template <class Select>
+auto selection_by(const Select& select) {
+    return [select](py::handle bit_generator, py::handle scores, py::handle gamma_numerator,
+                    py::handle gamma_denominator, py::handle k, const std::optional<py::array>& excluded) {
+        const auto without =
+            excluded ? values_of<std::int64_t>(*excluded, "excluded") : std::span<const std::int64_t>();
+        const auto drawn = [&](const auto& of) {
+            return selection(bit_generator, of.size(), without, gamma_numerator, gamma_denominator, k,
+                             [&](const WordSource& words, const Decay& decay, std::int64_t count) {
+                                 return select(words, of, without, decay, count);
+                             });
+        };
+        if (py::isinstance<BoundErrors>(scores)) return drawn(scores.cast<const BoundErrors&>().errors);
+        return drawn(stored_scores(scores));
+    };
+}
+
+Integers noisy_max(py::handle bit_generator, py::handle scores, py::handle gamma_numerator,
+                   py::handle gamma_denominator, py::handle k) {
+    const StoredScores of = stored_scores(scores);
+    return selection(bit_generator, of.size(), {}, gamma_numerator, gamma_denominator, k,
+                     [&](const WordSource& words, const Decay& decay, std::int64_t count) {
+                         return report_noisy_max(words, of, decay, count);
+                     });
 }
 
 }  // namespace
@@ -193,13 +226,14 @@ void bind_draw(py::module_& m) {
           arg("scale_denominator"), arg("size"));
     m.def("discrete_gaussian", &discrete_gaussian, arg("bit_generator"), arg("sigma2_numerator"),
           arg("sigma2_denominator"), arg("size"));
-    const auto bind_selection = [&m](const char* name, auto select) {
-        m.def(name, select, arg("bit_generator"), arg("scores"), arg("gamma_numerator"),
-              arg("gamma_denominator"), arg("k"));
-    };
-    bind_selection("select_permute_and_flip", &selection<&select_permute_and_flip>);
-    bind_selection("select_exponential", &selection<&select_exponential>);
-    bind_selection("report_noisy_max", &selection<&report_noisy_max>);
+    const auto permute_and_flip = [](auto&&... given) { return select_permute_and_flip(given...); };
+    m.def("select_permute_and_flip", selection_by(permute_and_flip), arg("bit_generator"), arg("scores"),
+          arg("gamma_numerator"), arg("gamma_denominator"), arg("k"), arg("excluded") = py::none());
+    const auto exponential = [](auto&&... given) { return select_exponential(given...); };
+    m.def("select_exponential", selection_by(exponential), arg("bit_generator"), arg("scores"),
+          arg("gamma_numerator"), arg("gamma_denominator"), arg("k"), arg("excluded") = py::none());
+    m.def("report_noisy_max", &noisy_max, arg("bit_generator"), arg("scores"), arg("gamma_numerator"),
+          arg("gamma_denominator"), arg("k"));
 }
 
 }  // namespace privmw

@@ -15,6 +15,7 @@
 #include <new>
 
 #include "draw/chacha20.hpp"
+#include "draw/wiped.hpp"
 
 namespace privmw::draw {
 namespace {
@@ -41,11 +42,6 @@ std::atomic<std::uint8_t>* watch_page() {
 std::atomic<std::uint8_t>& same_process = *watch_page();
 
 // A memset that the optimiser may not drop.
-void wipe(void* memory, std::size_t count) {
-    std::memset(memory, 0, count);
-    asm volatile("" : : "r"(memory) : "memory");
-}
-
 // The block function leaves its key on the stack below its caller's frame; so this one lies over it.
 [[gnu::noinline]] void wipe_stack() {
     std::uint8_t below[4096];

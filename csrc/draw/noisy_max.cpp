@@ -6,8 +6,10 @@
 // t) p <= P + 1, with P = floor(2^(64 t) p), or 2^(64 t) - 1 when p = 1. Overlapping enclosures draw another
 // word for both. The first champion is a candidate of the largest score, p = 1, so a champion always has U /
 // p <= 1: its p is never small beside its U, and a hopeless challenger is refused by one word.
-#include "draw/candidates.hpp"
+#include <algorithm>
+
 #include "draw/selection.hpp"
+#include "draw/wiped.hpp"
 
 namespace privmw::draw {
 namespace {
@@ -58,20 +60,25 @@ bool beats(const WordSource& words, const Decay& decay, Contender& challenger, C
 
 }  // namespace
 
-std::vector<std::int64_t> report_noisy_max(const WordSource& words, std::span<const std::int64_t> scores,
-                                           const Decay& decay, std::int64_t k) {
-    Candidates candidates(scores);
+std::vector<std::int64_t> report_noisy_max(const WordSource& words, StoredScores scores, const Decay& decay,
+                                           std::int64_t k) {
+    Wiped<std::size_t> left(scores.size());  // candidates, ascending
+    for (std::size_t i = 0; i < left.size(); ++i) left[i] = i;
     std::vector<std::int64_t> chosen;
     for (; k > 0; --k) {
-        const std::size_t top = candidates.find_top();
+        const std::size_t top = *std::max_element(
+            left.begin(), left.end(), [&](std::size_t i, std::size_t j) { return scores[i] < scores[j]; });
         Contender champion(words, decay, top, 0);
-        for (std::size_t i = 0; i < candidates.size(); ++i) {
-            if (i == top || !candidates.contains(i)) continue;
-            Contender challenger(words, decay, i, candidates.distance(i));
+        for (const std::size_t i : left) {
+            if (i == top) continue;
+            // Modulo 2^64 the difference is the true one, even where int64 would overflow.
+            const auto distance =
+                static_cast<std::uint64_t>(scores[top]) - static_cast<std::uint64_t>(scores[i]);
+            Contender challenger(words, decay, i, distance);
             if (beats(words, decay, challenger, champion)) champion = std::move(challenger);
         }
         chosen.push_back(static_cast<std::int64_t>(champion.index));
-        candidates.remove(chosen.back());
+        left.erase(std::lower_bound(left.begin(), left.end(), champion.index));
     }
     return chosen;
 }

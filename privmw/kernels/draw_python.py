@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from privmw.kernels import selection_python as selection
 from privmw.kernels.coins_python import Decay, NextWord, draw_below, draw_bernoulli, words_of
+from privmw.kernels.errors_python import Errors
 
 LONGEST_INTEGER = 4096  # bits
 LARGEST_SCALE_BITS = 40
@@ -132,45 +133,70 @@ def discrete_gaussian(
     return draw_noise(bit_generator, lambda next_word: draw_gaussian(next_word, decay, width), size)
 
 
-def select(
-    bit_generator: Any,
-    choose: selection.Choose,
-    scores: Any,
-    gamma_numerator: int,
-    gamma_denominator: int,
-    k: int,
-) -> Integers:
-    """Checks, then k choices. Nothing before the draw depends on the value of a score: they are private."""
+def selectable(
+    scores: Any, gamma_numerator: int, gamma_denominator: int, k: int, excluded: Any = None
+) -> tuple[Integers, Decay, int]:
+    """Scores, decay and k, checked. Nothing here depends on the value of a score: they are private."""
     if not isinstance(scores, np.ndarray) or scores.dtype != np.int64:
         raise TypeError(f"scores ({type(scores)}) must be a numpy array of int64")
     if scores.ndim != 1 or not scores.flags.c_contiguous:
         raise ValueError(f"scores ({scores.ndim} dimensions) must be one-dimensional and contiguous")
     if not 1 <= scores.size < 1 << 31:
         raise ValueError(f"scores ({scores.size} candidates) must have between 1 and 2^31 - 1 candidates")
+    without: Integers = np.empty(0, np.int64) if excluded is None else excluded
+    edges = np.concatenate([[-1], without, [scores.size]])
+    if (bad := np.flatnonzero(edges[1:] <= edges[:-1])).size:
+        raise ValueError(f"excluded ({edges[bad[0]]}) must ascend, within the candidates")
     decay = Decay(
         natural("gamma_numerator", gamma_numerator, 1), natural("gamma_denominator", gamma_denominator, 1)
     )
-    count = natural("k", k, 1, scores.size, "be between 1 and the number of candidates")
+    most = scores.size - without.size
+    return scores, decay, natural("k", k, 1, most, "be between 1 and the number of candidates")
+
+
+def select(bit_generator: Any, choose: selection.Choose, scores: Any, *given: Any) -> Integers:
+    """Checks, then k choices. Errors are written out, and erased."""
+    if isinstance(scores, Errors):
+        written = scores.scores()
+        try:
+            return select(bit_generator, choose, written, *given)
+        finally:
+            written.fill(0)
+    of, decay, count = selectable(scores, *given)
     with words_of(bit_generator) as next_word:
-        return np.array(selection.peel(choose, next_word, scores, decay, count), dtype=np.int64)
+        return np.array(selection.peel(choose, next_word, of, decay, count, given[3]), dtype=np.int64)
 
 
 def select_permute_and_flip(
-    bit_generator: Any, scores: Integers, gamma_numerator: int, gamma_denominator: int, k: int
+    bit_generator: Any,
+    scores: Integers | Errors,
+    gamma_numerator: int,
+    gamma_denominator: int,
+    k: int,
+    excluded: Integers | None = None,
 ) -> Integers:
     """Select k candidates by permute-and-flip, gamma per unit of score."""
-    return select(bit_generator, selection.permute_and_flip, scores, gamma_numerator, gamma_denominator, k)
+    given = gamma_numerator, gamma_denominator, k, excluded
+    return select(bit_generator, selection.permute_and_flip, scores, *given)
 
 
 def select_exponential(
-    bit_generator: Any, scores: Integers, gamma_numerator: int, gamma_denominator: int, k: int
+    bit_generator: Any,
+    scores: Integers | Errors,
+    gamma_numerator: int,
+    gamma_denominator: int,
+    k: int,
+    excluded: Integers | None = None,
 ) -> Integers:
     """Select k candidates by the exponential mechanism, gamma per unit of score."""
-    return select(bit_generator, selection.exponential, scores, gamma_numerator, gamma_denominator, k)
+    given = gamma_numerator, gamma_denominator, k, excluded
+    return select(bit_generator, selection.exponential, scores, *given)
 
 
 def report_noisy_max(
     bit_generator: Any, scores: Integers, gamma_numerator: int, gamma_denominator: int, k: int
 ) -> Integers:
     """Select k candidates by report-noisy-max with exponential noise, gamma per unit of score."""
-    return select(bit_generator, selection.noisy_max, scores, gamma_numerator, gamma_denominator, k)
+    of, decay, count = selectable(scores, gamma_numerator, gamma_denominator, k)
+    with words_of(bit_generator) as next_word:
+        return np.array(selection.noisy_max(next_word, of, decay, count), dtype=np.int64)

@@ -5,8 +5,8 @@ numpy sorts out who is near the top; every draw is a Python integer. It must not
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable
-from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -15,25 +15,11 @@ from numpy.typing import NDArray
 from privmw.kernels import coins_python as coins
 from privmw.kernels.coins_python import Decay, NextWord, draw_below
 
-FAR_BITS = 8  # a candidate of weight at most 2^-8 is far from the top
-CLASSES = 5
+STRATUM_BITS = 8  # weights of a stratum are within a factor 2^8 of each other
+STRATA = 6
+MOST_BITS = 32
 
-Distances: TypeAlias = NDArray[np.uint64]
-# IN: words, indices still in (ascending), their distances from the top, decay, number of candidates at first.
-Choose: TypeAlias = Callable[[NextWord, NDArray[np.int64], Distances, Decay, int], int]
-
-
-def peel(choose: Choose, next_word: NextWord, scores: NDArray[np.int64], decay: Decay, k: int) -> list[int]:
-    """Make k choices, each among those that the earlier ones left."""
-    present = np.arange(scores.size, dtype=np.int64)
-    chosen: list[int] = []
-    for _ in range(k):
-        left = scores[present].view(np.uint64)
-        # Modulo 2^64 the difference is the true one, even where int64 would overflow.
-        distances = scores[present].max().view(np.uint64) - left
-        chosen.append(choose(next_word, present, distances, decay, scores.size))
-        present = present[present != chosen[-1]]
-    return chosen
+Indices: TypeAlias = NDArray[np.int64]
 
 
 def reach_of(decay: Decay, halvings: int) -> int:
@@ -42,48 +28,132 @@ def reach_of(decay: Decay, halvings: int) -> int:
     return min(beyond - 1, (1 << 64) - 1)
 
 
-def permute_and_flip(
-    next_word: NextWord, present: NDArray[np.int64], distances: Distances, decay: Decay, size: int
-) -> int:
-    """Every candidate flips its coin; far ones first need eight fair heads, of words that a group shares."""
-    near = distances <= np.uint64(reach_of(decay, FAR_BITS))
-    heads: list[int] = []
-    bits = coins.WORD_BITS
-    edges = np.searchsorted(present, np.arange(0, size + bits, bits)).tolist()
-    for group, (first, last) in enumerate(pairwise(edges)):
-        places = (present[first:last] - group * bits).tolist()
-        is_near = near[first:last].tolist()
-        lucky = sum(1 << place for place, close in zip(places, is_near, strict=True) if not close)
-        for _ in range(FAR_BITS):
-            if lucky == 0:
-                break
-            lucky &= next_word()
-        for i, (place, close) in enumerate(zip(places, is_near, strict=True), start=first):
-            if (close or lucky >> place & 1) and decay.coin(
-                next_word, int(distances[i]), 0 if close else FAR_BITS
-            ):
-                heads.append(int(present[i]))
-    return heads[draw_below(next_word, len(heads))]
+class Strata:
+    """Candidates in strata of like weight, as csrc/draw/strata.hpp tells.
+
+    The crown, stratum 0, is above the k-th largest score, the floor; the others are by distance from it.
+    """
+
+    def __init__(self, scores: NDArray[np.int64], present: Indices, decay: Decay, k: int) -> None:
+        left = scores[present]
+        floor = np.partition(left, left.size - k)[left.size - k]
+        # Modulo 2^64 the difference is the true one, even where int64 would overflow.
+        below = floor.view(np.uint64) - left.view(np.uint64)
+        reaches = [reach_of(decay, STRATUM_BITS * (s + 1)) for s in range(STRATA - 2)]
+        strata = 1 + np.searchsorted(np.array(reaches, dtype=np.uint64), below)
+        strata[left > floor] = 0
+        # Those not taken, ascending.
+        self.members: list[list[int]] = [present[strata == s].tolist() for s in range(STRATA)]
+        self.scores, self.floor, self.decay = scores, int(floor), decay
+        self.find_top()
+
+    def find_top(self) -> None:
+        """Find the largest score that is left: of the crown, or the floor."""
+        self.top = max([self.floor, *(int(self.scores[i]) for i in self.members[0])])
+        # exp(-(top - floor) unit) <= 2^-fallen
+        self.fallen, above = 0, self.top - self.floor
+        while above > 0 and self.fallen < MOST_BITS and above > reach_of(self.decay, self.fallen + 1):
+            self.fallen += 1
+
+    def bits(self, stratum: int) -> int:
+        """No weight of the stratum is above 2^-bits."""
+        return min(STRATUM_BITS * (stratum - 1) + self.fallen, MOST_BITS) if stratum else 0
+
+    def distance(self, index: int) -> int:
+        """How far a candidate is from the top."""
+        return self.top - int(self.scores[index])
 
 
-def exponential(
-    next_word: NextWord, present: NDArray[np.int64], distances: Distances, decay: Decay, size: int
-) -> int:
-    """Rejection from classes of weights within a factor 2^8 of each other."""
-    reaches = np.array([reach_of(decay, FAR_BITS * (c + 1)) for c in range(CLASSES - 1)], dtype=np.uint64)
-    classes = np.searchsorted(reaches, distances)  # the number of reaches below the distance
-    shares = [
-        int(count) << FAR_BITS * (CLASSES - 1 - c)
-        for c, count in enumerate(np.bincount(classes, minlength=CLASSES))
-    ]
+Choose: TypeAlias = Callable[[NextWord, Strata, Decay], int]
+
+
+def peel(
+    choose: Choose,
+    next_word: NextWord,
+    scores: NDArray[np.int64],
+    decay: Decay,
+    k: int,
+    excluded: Indices | None = None,
+) -> list[int]:
+    """Make k choices, each among those that the earlier ones left."""
+    present = np.arange(scores.size, dtype=np.int64)
+    if excluded is not None:
+        present = np.delete(present, excluded)
+    strata = Strata(scores, present, decay, k)
+    chosen: list[int] = []
     while True:
-        ticket, c = draw_below(next_word, sum(shares)), 0
-        while ticket >= shares[c]:
-            ticket -= shares[c]
-            c += 1
-        i = int(np.flatnonzero(classes == c)[ticket >> FAR_BITS * (CLASSES - 1 - c)])
-        if decay.coin(next_word, int(distances[i]), FAR_BITS * c):
-            return int(present[i])
+        chosen.append(choose(next_word, strata, decay))
+        if len(chosen) == k:
+            return chosen
+        strata.find_top()
+
+
+def halve(next_word: NextWord, count: int, bits: int) -> int:
+    """The number of heads of `count` coins of chance 1/2, `bits` times over."""
+    for _ in range(bits):
+        heads = 0
+        for first in range(0, count, coins.WORD_BITS):
+            heads += (next_word() & ((1 << min(count - first, coins.WORD_BITS)) - 1)).bit_count()
+        count = heads
+    return count
+
+
+def none(next_word: NextWord, count: int, bits: int) -> bool:
+    """Whether none of count <= 2^bits coins of chance 2^-bits is heads; proof in csrc/draw/selection.cpp."""
+    result = True
+    while count and (nominated := draw_below(next_word, 1 << bits)) < count:
+        count, result = nominated, not result
+    return result
+
+
+def count_heads(next_word: NextWord, count: int, bits: int) -> int:
+    """The number of heads of `count` coins of chance 2^-bits: first head after first head, in short lots."""
+    if bits < STRATUM_BITS:
+        return halve(next_word, count, bits)
+    lot, heads = 1 << (bits - 2), 0
+    for first in range(0, count, lot):
+        left = min(count - first, lot)
+        while left:
+            nominated = draw_below(next_word, 1 << bits)
+            if nominated >= left or not none(next_word, nominated, bits):
+                break
+            heads, left = heads + 1, left - nominated - 1
+    return heads
+
+
+def draw_stratum(next_word: NextWord, shares: list[int]) -> tuple[int, int]:
+    """A stratum in proportion to its share, and where in the share."""
+    ticket, stratum = draw_below(next_word, sum(shares)), 0
+    while ticket >= shares[stratum]:
+        ticket -= shares[stratum]
+        stratum += 1
+    return stratum, ticket
+
+
+def permute_and_flip(next_word: NextWord, strata: Strata, decay: Decay) -> int:
+    """Count who goes on past coins of chance 2^-bits; visit those in random order until a coin is heads."""
+    going = [count_heads(next_word, len(strata.members[s]), strata.bits(s)) for s in range(STRATA)]
+    seen: list[tuple[int, int]] = []
+    while True:
+        s, _ = draw_stratum(next_word, going)
+        going[s] -= 1
+        index = strata.members[s].pop(draw_below(next_word, len(strata.members[s])))
+        if decay.coin(next_word, strata.distance(index), strata.bits(s)):
+            break
+        seen.append((s, index))
+    for s, other in seen:
+        insort(strata.members[s], other)
+    return index
+
+
+def exponential(next_word: NextWord, strata: Strata, decay: Decay) -> int:
+    """Propose in proportion to the strata's bounds, accept with what is left of the weight."""
+    shares = [len(strata.members[s]) << (MOST_BITS - strata.bits(s)) for s in range(STRATA)]
+    while True:
+        s, ticket = draw_stratum(next_word, shares)
+        rank = ticket >> (MOST_BITS - strata.bits(s))
+        if decay.coin(next_word, strata.distance(strata.members[s][rank]), strata.bits(s)):
+            return strata.members[s].pop(rank)
 
 
 class Contender:
@@ -119,16 +189,18 @@ class Contender:
         raise coins.stuck()
 
 
-def noisy_max(
-    next_word: NextWord, present: NDArray[np.int64], distances: Distances, decay: Decay, size: int
-) -> int:
-    """The largest score * unit + E, E standard exponential: the smallest U / p."""
-    top = int(np.argmin(distances))
-    champion = Contender(next_word, decay, int(present[top]), 0)
-    for i, (index, distance) in enumerate(zip(present.tolist(), distances.tolist(), strict=True)):
-        if i == top:
-            continue
-        challenger = Contender(next_word, decay, index, distance)
-        if challenger.beats(champion):
-            champion = challenger
-    return champion.index
+def noisy_max(next_word: NextWord, scores: NDArray[np.int64], decay: Decay, k: int) -> list[int]:
+    """The largest score * unit + E, E standard exponential: the smallest U / p; k times, by peeling."""
+    left, chosen = list(enumerate(scores.tolist())), []
+    for _ in range(k):
+        top = max(left, key=lambda candidate: candidate[1])  # the first of the largest
+        champion = Contender(next_word, decay, top[0], 0)
+        for index, score in left:
+            if index == top[0]:
+                continue
+            challenger = Contender(next_word, decay, index, top[1] - score)
+            if challenger.beats(champion):
+                champion = challenger
+        chosen.append(champion.index)
+        left = [candidate for candidate in left if candidate[0] != champion.index]
+    return chosen

@@ -12,6 +12,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from privmw.kernels.errors import Errors
+
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Answers: TypeAlias = npt.NDArray[np.float64]
 
@@ -20,7 +22,7 @@ SENSITIVITY = 1 << SCORE_BITS
 LARGEST_N = 2**32 - 1
 
 _SLACK = 1e-9  # how far outside [0, 1] rounding may have brought a model's answer
-_BLOCK = 2**15  # cells: a block and its scores stay in the cache
+_BLOCK = 2**16  # answers: a block stays in the cache from one look to the next
 
 
 def check_answers(answers: object, cells: int) -> Answers:
@@ -29,49 +31,31 @@ def check_answers(answers: object, cells: int) -> Answers:
         raise TypeError(f"model_answers ({type(answers).__name__}) must be a numpy array of float64")
     if answers.shape != (cells,):
         raise ValueError(f"model_answers (shape {answers.shape}) must be one for each of the {cells} cells")
-    # A NaN makes both comparisons false.
-    if not (answers.min() >= -_SLACK and answers.max() <= 1 + _SLACK):
-        first = int(np.flatnonzero(~((answers >= -_SLACK) & (answers <= 1 + _SLACK)))[0])
-        raise ValueError(f"model_answers ({answers[first]}, cell {first}) must be fractions from 0 to 1")
-    return answers
+    for start in range(0, cells, _BLOCK):
+        block = answers[start : start + _BLOCK]
+        # A NaN makes both comparisons false.
+        if not (block.min() >= -_SLACK and block.max() <= 1 + _SLACK):
+            first = int(np.flatnonzero(~((block >= -_SLACK) & (block <= 1 + _SLACK)))[0])
+            raise ValueError(
+                f"model_answers ({block[first]}, cell {start + first}) must be fractions from 0 to 1"
+            )
+    return np.ascontiguousarray(answers)
 
 
-def cell_scores(counts: Int64s, answers: Answers, n: int) -> Int64s:
-    """Return the score of every cell.
+def cell_scores(counts: Int64s, answers: Answers, n: int) -> Errors:
+    """Return the score of every cell, each to be computed when a selection looks at it.
 
-    >>> (cell_scores(np.array([3, 1]), np.array([0.5, 0.5]), n=4) / SENSITIVITY).tolist()
+    >>> (cell_scores(np.array([3, 1]), np.array([0.5, 0.5]), n=4).scores() / SENSITIVITY).tolist()
     [1.0, 1.0]
     """
-    scores = np.empty_like(counts)
-    whole = float(n << SCORE_BITS)
-    for start in range(0, len(counts), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        target = np.rint(answers[block] * whole).astype(np.int64)
-        np.left_shift(counts[block], SCORE_BITS, out=scores[block])
-        np.subtract(scores[block], target, out=scores[block])
-        np.abs(scores[block], out=scores[block])
-    return scores
+    return Errors(counts, answers, float(n << SCORE_BITS), SCORE_BITS)
 
 
-def marginal_scores(scores: Int64s, offsets: Int64s) -> Int64s:
-    """Return each marginal's largest cell score: a maximum moves by no more than what moves most in it."""
-    largest: Int64s = np.maximum.reduceat(scores, offsets[:-1])
-    return largest
+def marginal_scores(counts: Int64s, answers: Answers, n: int, offsets: Int64s) -> Int64s:
+    """Return each marginal's largest cell score: a maximum moves by no more than what moves most in it.
 
-
-def leave_out(scores: Int64s, excluded: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """Return the scores that are not excluded, the places filled from the end, and the candidates there.
-
-    Order does not matter to a selection, and this costs only as much as is excluded. It overwrites scores;
-    excluded must ascend.
-
-    >>> leave_out(np.array([7, 8, 9]), np.array([0]))
-    (array([9, 8]), array([0]), array([2]))
+    >>> offsets = np.array([0, 2, 3])
+    >>> (marginal_scores(np.array([3, 1, 4]), np.full(3, 0.5), 4, offsets) / SENSITIVITY).tolist()
+    [1.0, 2.0]
     """
-    if len(excluded) == 0:
-        return scores, excluded, excluded
-    kept = len(scores) - len(excluded)
-    holes = excluded[: np.searchsorted(excluded, kept)]
-    fillers = np.setdiff1d(np.arange(kept, len(scores)), excluded, assume_unique=True)
-    scores[holes] = scores[fillers]
-    return scores[:kept], holes, fillers
+    return cell_scores(counts, answers, n).largest(offsets)

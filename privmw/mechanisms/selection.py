@@ -19,6 +19,7 @@ import numpy.typing as npt
 from privmw.accounting import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax
 from privmw.accounting.rounding import Real, positive, positive_integer
 from privmw.kernels import draw
+from privmw.kernels.errors import Errors
 from privmw.mechanisms.rational import drawable
 from privmw.random import Rng, Stream, privacy_stream
 
@@ -68,11 +69,11 @@ class Selection:
             kind, _EVENTS[kind](epsilon, candidates, count=k), drawable("epsilon / sensitivity", weight)
         )
 
-    def draw(self, scores: Scores, stream: Stream) -> tuple[int, ...]:
-        """Return the k indices chosen, in the order chosen."""
-        generator = stream.bit_generator
+    def draw(self, scores: Scores | Errors, stream: Stream, *excluded: Scores) -> tuple[int, ...]:
+        """Return the k indices chosen, in the order chosen; none of those excluded, which must ascend."""
+        generator, weight = stream.bit_generator, self.weight
         chosen = _DRAWS[self.kind](
-            generator, scores, self.weight.numerator, self.weight.denominator, self.event.count
+            generator, scores, weight.numerator, weight.denominator, self.event.count, *excluded
         )
         return tuple(chosen.tolist())
 

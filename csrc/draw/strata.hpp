@@ -1,0 +1,229 @@
+// The candidates of one selection in strata of like weight, found in one pass over the scores; k choices then
+// cost as much as k draws. Private to the selection room; draws nothing.
+//
+// Let `floor` be the k-th largest score. While fewer than k are taken, the top is at least `floor`, so
+// weights are bounded once and for all: the crown, stratum 0, lists the candidates above the floor (fewer
+// than k); strata 1 to 4 hold those with 2^-8(s-1) >= exp(-(floor - score) unit) > 2^-8s, and stratum 5 the
+// rest.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <queue>
+#include <span>
+
+#include "draw/decay.hpp"
+#include "draw/digits.hpp"
+#include "draw/errors.hpp"
+#include "draw/wiped.hpp"
+
+namespace privmw::draw {
+
+// The largest distance with exp(-distance * unit) > 2^-halvings, or the largest there can be.
+inline std::uint64_t reach_of(const Decay& decay, unsigned halvings) {
+    const Natural beyond = halving_distance(decay.numerator(), decay.denominator(), halvings);
+    return beyond.bit_length() > 64 ? std::numeric_limits<std::uint64_t>::max() : beyond.low_word() - 1;
+}
+
+inline constexpr unsigned stratum_bits = 8, strata_count = 6, most_bits = 32;
+
+template <class Scores>
+class Strata {
+  public:
+    // excluded: ascending, distinct; at least k candidates are left without them.
+    Strata(const Scores& scores, std::span<const std::int64_t> excluded, const Decay& decay, std::int64_t k)
+        : scores_(scores), excluded_(excluded), blocks_((scores.size() + block_size - 1) / block_size) {
+        for (unsigned i = 0; i < reach_.size(); ++i) reach_[i] = reach_of(decay, stratum_bits * (i + 1));
+        for (unsigned i = 0; k > 1 && i < most_bits; ++i) falls_[i] = reach_of(decay, i + 1);
+        find_largest();
+        find_floor(static_cast<std::size_t>(k));
+        find_crown();
+        count_strata();
+        find_top();
+    }
+
+    std::uint64_t left(unsigned stratum) const { return counts_[stratum] - taken_[stratum].size(); }
+
+    // In the stratum, no candidate's weight exp(-(top - score) unit) is above 2^-bits.
+    unsigned bits(unsigned stratum) const {
+        return stratum == 0 ? 0 : std::min(stratum_bits * (stratum - 1) + fallen_, most_bits);
+    }
+
+    struct Pick {
+        unsigned stratum;
+        std::uint64_t place;  // among all of the stratum, in index order, also those taken
+        std::size_t index;
+        std::uint64_t distance;  // from the top
+    };
+
+    // The candidate with `rank` others of its stratum before it, of those that are not taken.
+    Pick pick(unsigned stratum, std::uint64_t rank) const {
+        for (const std::uint64_t place : taken_[stratum]) rank += place <= rank;
+        const std::size_t index = stratum == 0 ? crown_[rank] : member(stratum, rank);
+        return {stratum, rank, index, distance(top_, scores_[index])};
+    }
+    void take(const Pick& pick) {
+        auto& places = taken_[pick.stratum];
+        places.insert(std::lower_bound(places.begin(), places.end(), pick.place), pick.place);
+    }
+    void put_back(const Pick& pick) {
+        auto& places = taken_[pick.stratum];
+        places.erase(std::lower_bound(places.begin(), places.end(), pick.place));
+    }
+
+    // The largest score that is left, once choices were taken: of the crown, or the floor.
+    void find_top() {
+        top_ = floor_;
+        std::size_t next = 0;
+        for (std::size_t place = 0; place < crown_.size(); ++place) {
+            if (next < taken_[0].size() && taken_[0][next] == place)
+                ++next;
+            else
+                top_ = std::max(top_, scores_[crown_[place]]);
+        }
+        const std::uint64_t above = distance(top_, floor_);
+        for (fallen_ = 0; above > 0 && fallen_ < most_bits && above > falls_[fallen_];) ++fallen_;
+    }
+
+  private:
+    static constexpr std::size_t block_size = 512;
+
+    struct Block {
+        std::int64_t largest = std::numeric_limits<std::int64_t>::min();  // of none: of no consequence
+        std::array<std::uint32_t, strata_count> before{};  // of each stratum but the crown, in earlier blocks
+    };
+
+    // The subtraction modulo 2^64 is the true difference even where int64 would overflow.
+    static std::uint64_t distance(std::int64_t above, std::int64_t score) {
+        return static_cast<std::uint64_t>(above) - static_cast<std::uint64_t>(score);
+    }
+
+    unsigned stratum_of(std::int64_t score) const {
+        if (score > floor_) return 0;
+        unsigned stratum = 1;
+        for (const std::uint64_t reach : reach_) stratum += distance(floor_, score) > reach;
+        return stratum;
+    }
+
+    // visit(first, last) for every run of candidates between those excluded.
+    template <class Visit>
+    void runs(std::size_t block, const Visit& visit) const {
+        std::size_t first = block * block_size;
+        const std::size_t end = std::min(first + block_size, scores_.size());
+        if (!excluded_.empty()) {
+            auto next =
+                std::lower_bound(excluded_.begin(), excluded_.end(), static_cast<std::int64_t>(first));
+            for (; next != excluded_.end() && static_cast<std::size_t>(*next) < end; ++next) {
+                if (first < static_cast<std::size_t>(*next)) visit(first, static_cast<std::size_t>(*next));
+                first = static_cast<std::size_t>(*next) + 1;
+            }
+        }
+        if (first < end) visit(first, end);
+    }
+
+    // The one pass over all scores.
+    void find_largest() {
+        for (std::size_t block = 0; block < blocks_.size(); ++block)
+            runs(block, [&](std::size_t first, std::size_t last) {
+                blocks_[block].largest = std::max(blocks_[block].largest, largest_of(scores_, first, last));
+            });
+    }
+
+    // The k-th largest score: of the blocks' largest if k is 1, else among blocks that hold one of the k.
+    void find_floor(std::size_t k) {
+        Wiped<std::int64_t> tops;
+        for (const Block& block : blocks_) tops.push_back(block.largest);
+        const std::size_t at_most = std::min(k, tops.size()) - 1;
+        std::nth_element(tops.begin(), tops.begin() + static_cast<std::ptrdiff_t>(at_most), tops.end(),
+                         std::greater<>());
+        floor_ = tops[at_most];
+        if (k == 1) return;
+        const bool bounded = k <= tops.size();  // then the k-th largest score is not below this floor
+        std::priority_queue<std::int64_t, Wiped<std::int64_t>, std::greater<>> best;
+        for (std::size_t block = 0; block < blocks_.size(); ++block) {
+            const std::int64_t largest = blocks_[block].largest;
+            if ((bounded && largest < floor_) || (best.size() == k && largest <= best.top())) continue;
+            runs(block, [&](std::size_t first, std::size_t last) {
+                for (std::size_t i = first; i < last; ++i) {
+                    const std::int64_t score = scores_[i];
+                    if (best.size() == k && score <= best.top()) continue;
+                    if (best.size() == k) best.pop();
+                    best.push(score);
+                }
+            });
+        }
+        floor_ = best.top();
+    }
+
+    void find_crown() {
+        for (std::size_t block = 0; block < blocks_.size(); ++block) {
+            if (blocks_[block].largest <= floor_) continue;
+            runs(block, [&](std::size_t first, std::size_t last) {
+                for (std::size_t i = first; i < last; ++i)
+                    if (scores_[i] > floor_) crown_.push_back(i);
+            });
+        }
+        counts_[0] = crown_.size();
+    }
+
+    // Of a block whose best is far from the floor, no score is looked at again.
+    void count_strata() {
+        for (std::size_t block = 0; block < blocks_.size(); ++block) {
+            std::copy(counts_.begin() + 1, counts_.end(), blocks_[block].before.begin() + 1);
+            const bool far = stratum_of(blocks_[block].largest) == strata_count - 1;
+            runs(block, [&](std::size_t first, std::size_t last) {
+                if (far) {
+                    counts_[strata_count - 1] += last - first;
+                    return;
+                }
+                std::array<std::uint64_t, 4> within{};
+                std::uint64_t above = 0;
+                for (std::size_t i = first; i < last; ++i) {
+                    const std::int64_t score = scores_[i];
+                    const std::uint64_t below = distance(floor_, score);
+                    const std::uint64_t counted = score <= floor_;
+                    above += 1 - counted;
+                    for (std::size_t j = 0; j < 4; ++j) within[j] += (below <= reach_[j]) & counted;
+                }
+                counts_[1] += within[0];
+                for (std::size_t j = 1; j < 4; ++j) counts_[j + 1] += within[j] - within[j - 1];
+                counts_[strata_count - 1] += last - first - above - within[3];
+            });
+        }
+    }
+
+    // The candidate of the stratum with `place` others before it, taken or not.
+    std::size_t member(unsigned stratum, std::uint64_t place) const {
+        const auto after = std::partition_point(blocks_.begin(), blocks_.end(), [&](const Block& block) {
+            return block.before[stratum] <= place;
+        });
+        const auto block = static_cast<std::size_t>(after - blocks_.begin()) - 1;
+        place -= blocks_[block].before[stratum];
+        std::size_t found = 0;
+        bool searching = true;
+        runs(block, [&](std::size_t first, std::size_t last) {
+            for (std::size_t i = first; searching && i < last; ++i) {
+                if (stratum_of(scores_[i]) != stratum) continue;
+                found = i;
+                searching = place-- > 0;
+            }
+        });
+        return found;
+    }
+
+    const Scores scores_;
+    std::span<const std::int64_t> excluded_;
+    std::array<std::uint64_t, 4> reach_{};
+    std::array<std::uint64_t, most_bits> falls_{};  // as reach_, bit by bit; where k = 1 none is needed
+    Wiped<Block> blocks_;
+    Wiped<std::size_t> crown_;  // indices, ascending
+    std::array<std::uint64_t, strata_count> counts_{};
+    std::array<Wiped<std::uint64_t>, strata_count> taken_;  // places, ascending
+    std::int64_t floor_ = 0, top_ = 0;
+    unsigned fallen_ = 0;  // exp(-(top - floor) unit) <= 2^-fallen
+};
+
+}  // namespace privmw::draw

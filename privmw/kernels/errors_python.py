@@ -1,0 +1,42 @@
+"""Errors in numpy: the class of csrc/bind/errors.cpp, for where the extension is absent; the same integers."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64s: TypeAlias = NDArray[np.int64]
+
+BLOCK = 2**15  # cells: a block and its errors stay in the cache
+
+
+class Errors:
+    """|count 2^bits - rint(answer whole)|, of counts and answers that are one a cell."""
+
+    def __init__(self, counts: Int64s, answers: NDArray[np.float64], whole: float, bits: int) -> None:
+        if len(counts) != len(answers):
+            raise ValueError(f"answers ({len(answers)}) must be one for each of {len(counts)} counts")
+        self._counts, self._answers, self._whole, self._bits = counts, answers, whole, bits
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def scores(self) -> Int64s:
+        """Return every error, as a new array."""
+        scores = np.empty(len(self), np.int64)
+        for start in range(0, len(self), BLOCK):
+            block = slice(start, start + BLOCK)
+            target = np.rint(self._answers[block] * self._whole).astype(np.int64)
+            np.left_shift(self._counts[block], self._bits, out=scores[block])
+            np.subtract(scores[block], target, out=scores[block])
+            np.abs(scores[block], out=scores[block])
+        return scores
+
+    def largest(self, starts: Int64s) -> Int64s:
+        """Return the largest error of each run of cells starts[j] .. starts[j + 1]."""
+        scores = self.scores()
+        largest: Int64s = np.maximum.reduceat(scores[: starts[-1]], starts[:-1])
+        scores.fill(0)  # as secret as the counts
+        return largest
