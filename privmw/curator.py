@@ -115,9 +115,9 @@ class Curator:
         Requires: public float64 fractions of the model, one a cell; released indices to exclude, if any; how
             many of the workload's marginals compete, the first `candidates` of them, fixed beforehand.
         Ensures: the mechanism on scores |count 2^20 - round(n answer 2^20)|, a marginal's its largest cell's.
-        Privacy: k runs at epsilon each, among all that compete and are not excluded. A replaced record moves a count by
-            at most 1, so a cell's score by at most 2^20 (the rest is public, and | | brings no two numbers
-            further apart), and a marginal's largest by no more than the one in it that moves most.
+        Privacy: k runs at epsilon each, among all that compete and are not excluded. A replaced record moves
+            a count by at most 1, so a cell's score by at most 2^20 (the rest is public, and | | brings no two
+            numbers further apart), and a marginal's largest by no more than the one in it that moves most.
         Numerics: integers throughout; rounding concerns public numbers only.
         Checked by: tests/test_curator.py::test_scores_of_neighbours_differ_by_at_most_the_sensitivity,
             tests/test_audit.py::test_what_the_audit_finds_is_within_the_claim

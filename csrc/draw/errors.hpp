@@ -9,8 +9,8 @@
 
 namespace privmw::draw {
 
-// Require counts below 2^(52 - bits), |answer * whole| below 2^53, equal lengths. The product and rint are
-// IEEE's (no contraction, ties to even), so these are numpy's integers to the bit.
+// Require counts from 0 to whole / 2^bits, |answer * whole| below 2^53, equal lengths. The product and rint
+// are IEEE's (no contraction, ties to even), so these are numpy's integers to the bit.
 struct Errors {
     std::span<const std::int64_t> counts;  // one a cell
     std::span<const double> answers;       // one a cell
@@ -28,17 +28,13 @@ struct Errors {
     }
 };
 
-// The largest of scores[first .. last), first < last; for stored scores and for errors.
-template <class Scores>
-std::int64_t largest_of(const Scores& scores, std::size_t first, std::size_t last) {
-    std::int64_t best = scores[first];
-    for (std::size_t i = first + 1; i < last; ++i) {
-        const std::int64_t score = scores[i];
-        best = best < score ? score : best;
-    }
-    return best;
-}
-std::int64_t largest_of(const Errors& errors, std::size_t first, std::size_t last);
+struct Extremes {
+    std::int64_t smallest, largest;
+};
+
+// Of scores[first .. last), first < last; for stored scores and for errors.
+Extremes extremes_of(std::span<const std::int64_t> scores, std::size_t first, std::size_t last);
+Extremes extremes_of(const Errors& errors, std::size_t first, std::size_t last);
 
 // The largest error of each marginal: cells starts[j] .. starts[j + 1), none empty.
 void largest_errors(const Errors& errors, std::span<const std::int64_t> starts, std::span<std::int64_t> out);

@@ -38,7 +38,7 @@ class Strata {
         : scores_(scores), excluded_(excluded), blocks_((scores.size() + block_size - 1) / block_size) {
         for (unsigned i = 0; i < reach_.size(); ++i) reach_[i] = reach_of(decay, stratum_bits * (i + 1));
         for (unsigned i = 0; k > 1 && i < most_bits; ++i) falls_[i] = reach_of(decay, i + 1);
-        find_largest();
+        find_extremes();
         find_floor(static_cast<std::size_t>(k));
         find_crown();
         count_strata();
@@ -92,8 +92,10 @@ class Strata {
     static constexpr std::size_t block_size = 512;
 
     struct Block {
-        std::int64_t largest = std::numeric_limits<std::int64_t>::min();  // of none: of no consequence
-        std::array<std::uint32_t, strata_count> before{};  // of each stratum but the crown, in earlier blocks
+        // Of none, of no consequence.
+        std::int64_t largest = std::numeric_limits<std::int64_t>::min();
+        std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
+        std::array<std::uint32_t, strata_count> before{};  // how many of each stratum earlier blocks hold
     };
 
     // The subtraction modulo 2^64 is the true difference even where int64 would overflow.
@@ -125,10 +127,12 @@ class Strata {
     }
 
     // The one pass over all scores.
-    void find_largest() {
+    void find_extremes() {
         for (std::size_t block = 0; block < blocks_.size(); ++block)
             runs(block, [&](std::size_t first, std::size_t last) {
-                blocks_[block].largest = std::max(blocks_[block].largest, largest_of(scores_, first, last));
+                const Extremes found = extremes_of(scores_, first, last);
+                blocks_[block].smallest = std::min(blocks_[block].smallest, found.smallest);
+                blocks_[block].largest = std::max(blocks_[block].largest, found.largest);
             });
     }
 
@@ -166,33 +170,35 @@ class Strata {
                     if (scores_[i] > floor_) crown_.push_back(i);
             });
         }
-        counts_[0] = crown_.size();
     }
 
-    // Of a block whose best is far from the floor, no score is looked at again.
+    // Of a block whose largest and smallest share a stratum, no score is looked at again.
     void count_strata() {
-        for (std::size_t block = 0; block < blocks_.size(); ++block) {
-            std::copy(counts_.begin() + 1, counts_.end(), blocks_[block].before.begin() + 1);
-            const bool far = stratum_of(blocks_[block].largest) == strata_count - 1;
-            runs(block, [&](std::size_t first, std::size_t last) {
-                if (far) {
-                    counts_[strata_count - 1] += last - first;
-                    return;
-                }
-                std::array<std::uint64_t, 4> within{};
-                std::uint64_t above = 0;
-                for (std::size_t i = first; i < last; ++i) {
-                    const std::int64_t score = scores_[i];
-                    const std::uint64_t below = distance(floor_, score);
-                    const std::uint64_t counted = score <= floor_;
-                    above += 1 - counted;
-                    for (std::size_t j = 0; j < 4; ++j) within[j] += (below <= reach_[j]) & counted;
-                }
-                counts_[1] += within[0];
-                for (std::size_t j = 1; j < 4; ++j) counts_[j + 1] += within[j] - within[j - 1];
-                counts_[strata_count - 1] += last - first - above - within[3];
+        for (Block& block : blocks_) {
+            std::copy(counts_.begin(), counts_.end(), block.before.begin());
+            const unsigned best = stratum_of(block.largest), worst = stratum_of(block.smallest);
+            runs(static_cast<std::size_t>(&block - blocks_.data()), [&](std::size_t first, std::size_t last) {
+                if (best == worst)
+                    counts_[best] += last - first;
+                else if (best > 0)
+                    count_run(first, last, best, worst);
+                else
+                    for (std::size_t i = first; i < last; ++i) ++counts_[stratum_of(scores_[i])];
             });
         }
+    }
+
+    // A run of no member of the crown, all in strata from best to worst.
+    void count_run(std::size_t first, std::size_t last, unsigned best, unsigned worst) {
+        std::array<std::uint64_t, 4> beyond{};
+        const std::span<const std::uint64_t> edges(&reach_[best - 1], worst - best);
+        for (std::size_t i = first; i < last; ++i) {
+            const std::uint64_t below = distance(floor_, scores_[i]);
+            for (std::size_t j = 0; j < edges.size(); ++j) beyond[j] += below > edges[j];
+        }
+        counts_[best] += last - first - beyond[0];
+        for (std::size_t j = 0; j < edges.size(); ++j)
+            counts_[best + 1 + j] += beyond[j] - (j + 1 < edges.size() ? beyond[j + 1] : 0);
     }
 
     // The candidate of the stratum with `place` others before it, taken or not.

@@ -1,4 +1,4 @@
-"""Errors in numpy: the class of csrc/bind/errors.cpp, for where the extension is absent; the same integers."""
+"""Errors in numpy: the class of csrc/bind/errors.cpp, for where the extension is absent: same integers."""
 
 from __future__ import annotations
 
