@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from .composition import Composition
 from .conversion import epsilon_from_rho, rho_from_epsilon
-from .events import Event
+from .events import Cost, Event
 from .rounding import Real, positive, probability
 
 
@@ -120,6 +120,17 @@ class Budget:
         if self.notion == "zCDP":
             return total.rho
         return total.epsilon if self.delta is None else total.epsilon_advanced(self.delta)
+
+    def share(self, cost: Cost) -> Fraction | None:
+        """Return a cost in this budget's unit where costs there simply add up; None where they do not.
+
+        >>> from privmw.accounting import PermuteAndFlip
+        >>> Budget.pure(1).share(PermuteAndFlip(1, candidates=3).cost)
+        Fraction(1, 1)
+        """
+        if self.notion == "zCDP":
+            return cost.rho
+        return cost.epsilon if self.delta is None else None
 
     def allows(self, total: Composition) -> bool:
         """Return whether total is within the budget, to the last bit.

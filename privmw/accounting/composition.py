@@ -108,20 +108,22 @@ class Composition:
     @classmethod
     def of(cls, events: Iterable[Event]) -> "Composition":
         """Return the total of events."""
-        total = cls()
-        for event in events:
-            total = total.plus(event)
-        return total
+        return cls().plus(*events)
 
-    def plus(self, event: Event) -> "Composition":
-        """Return the total with one event more."""
-        rho, epsilon = event.cost
-        one = event.cost_of_one.epsilon
-        if self.epsilon is None or epsilon is None or one is None:
-            return Composition(self.rho + rho, None)
-        runs = dict(self.runs)
-        runs[one] = runs.get(one, 0) + event.count
-        return Composition(self.rho + rho, self.epsilon + epsilon, runs)
+    def plus(self, *events: Event) -> "Composition":
+        """Return the total with these events more. Equal costs are counted, and only different ones added."""
+        counts: dict[Cost, int] = {}
+        for event in events:
+            one = event.known_cost_of_one
+            counts[one] = counts.get(one, 0) + event.count
+        rho = _tree_sum([self.rho, *(count * cost.rho for cost, count in counts.items())])
+        shares, runs = [self.epsilon], dict(self.runs)
+        for cost, count in counts.items():
+            shares.append(None if cost.epsilon is None else count * cost.epsilon)
+            if cost.epsilon is not None:
+                runs[cost.epsilon] = runs.get(cost.epsilon, 0) + count
+        pure = [share for share in shares if share is not None]
+        return Composition(rho, _tree_sum(pure), runs) if len(pure) == len(shares) else Composition(rho, None)
 
     def epsilon_advanced(self, delta: float) -> Fraction | None:
         """Return an upper bound of epsilon at delta from pure costs: plain or advanced, the smaller."""
@@ -151,6 +153,14 @@ def _events(events: object) -> tuple[Event, ...]:
     if not events:
         raise ValueError("events (()) must not be empty")
     return tuple(events)
+
+
+def _tree_sum(values: list[Fraction]) -> Fraction:
+    """Add in pairs of like length: one after another, the longest number would be copied every time."""
+    while len(values) > 1:
+        paired = [left + right for left, right in zip(values[::2], values[1::2], strict=False)]
+        values = paired + values[2 * len(paired) :]
+    return values[0]
 
 
 def _sum(costs: Iterable[Cost]) -> Cost:

@@ -58,11 +58,25 @@ def rho_from_epsilon(epsilon: Real, delta: Real) -> float:
     def holds(rho: float) -> bool:
         return epsilon_bound(Fraction(rho), delta) <= target
 
-    if not holds(SMALLEST):
+    rho = largest_float(holds, SMALLEST, LARGEST, guess=_guess_rho(float_down(epsilon), delta))
+    if rho == SMALLEST and not holds(SMALLEST):
         raise ValueError(
             f"epsilon ({float_down(epsilon)}) must be larger: no positive rho is small enough for it"
         )
-    return largest_float(holds, SMALLEST, LARGEST)
+    return rho
+
+
+def _guess_rho(epsilon: float, delta: float) -> float:
+    """Return about the rho of epsilon and delta, in floats: where to look first, not what to claim."""
+    log_inverse = -math.log(delta)
+    # At the best order, with x = alpha - 1: rho x^2 = ln(1/delta) - ln(1 + x), and by it
+    # epsilon = rho (1 + 2x) - ln(1 + 1/x), which falls as x grows.
+
+    def still_above(x: float) -> bool:
+        return (log_inverse - math.log1p(x)) / x * (1 / x + 2) - math.log1p(1 / x) >= epsilon
+
+    order = largest_float(still_above, 1e-300, 1e300)
+    return (log_inverse - math.log1p(order)) / order / order
 
 
 def delta_from_rho(rho: Real, epsilon: Real) -> float:

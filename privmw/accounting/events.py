@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
 from .rounding import Real, float_up, positive, positive_integer, sqrt_up
@@ -60,6 +61,11 @@ class Event(ABC):
         return Cost(self.count * rho, None if epsilon is None else self.count * epsilon)
 
     @property
+    def known_cost_of_one(self) -> Cost:
+        """The same, remembered: a loop charges the same few events over and over."""
+        return _cost_of_one(self)
+
+    @property
     def rho(self) -> float:
         """The zCDP cost of all runs, rounded up."""
         return float_up(self.cost.rho)
@@ -86,6 +92,11 @@ class Event(ABC):
     def _keep(self, **values: object) -> None:
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+
+@lru_cache(maxsize=256)
+def _cost_of_one(event: Event) -> Cost:
+    return event.cost_of_one
 
 
 @dataclass(frozen=True, slots=True, repr=False, init=False)

@@ -13,6 +13,7 @@ from typing import Any
 from . import record
 from .budget import Budget, BudgetError
 from .composition import Composition, Parallel
+from .enclosure import Enclosure
 from .events import Event, Neighbors, RandomizedResponse
 from .rounding import Real, float_down, float_up, positive_integer, probability
 from .statement import state, usual_delta
@@ -43,7 +44,8 @@ class Ledger:
         "_neighbors",
         "_numerics",
         "_seeded",
-        "_total",
+        "_spent",
+        "_totals",
         "_unit",
     )
 
@@ -69,7 +71,9 @@ class Ledger:
         self._unit, self._numerics, self._generator = unit, numerics, generator
         self._seeded: str | None = None
         self._events: list[Event] = []
-        self._total = Composition()
+        self._spent = Enclosure()
+        # The exact total of the first so many events; the others are added when someone asks.
+        self._totals = (0, Composition())
 
     @property
     def budget(self) -> Budget:
@@ -122,6 +126,15 @@ class Ledger:
         return replace(self._total, runs=dict(self._total.runs))
 
     @property
+    def _total(self) -> Composition:
+        added, total = self._totals
+        events = self._events[added:]
+        if events:
+            total = total.plus(*events)
+            self._totals = added + len(events), total
+        return total
+
+    @property
     def rho(self) -> float:
         """The zCDP cost of all events, rounded up."""
         return float_up(self._total.rho)
@@ -155,7 +168,7 @@ class Ledger:
         >>> Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=9).would_exceed(PermuteAndFlip(2, candidates=3))
         True
         """
-        return not self._budget.allows(self._with(*events))
+        return self._spent_with(*events) is None
 
     def charge(self, event: Event) -> None:
         """Add event to the account, or raise BudgetError and leave the account as it was.
@@ -167,13 +180,14 @@ class Ledger:
 fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
         """
         with _CHARGING:
-            total = self._with(event)
-            if self._budget.allows(total):
-                # The total first: an interrupt between the two lines then costs too much, not too little.
-                self._total = total
+            after = self._spent_with(event)
+            if after is not None:
+                # The sum first: an interrupt between the two lines then costs too much, not too little.
+                self._spent = after
                 self._events.append(event)
                 return
-            spent, before = self._budget.spent(total), self._budget.spent(self._total) or Fraction(0)
+            before = self._budget.spent(self._total) or Fraction(0)
+            spent = self._budget.spent(self._total.plus(event))
         if spent is None:
             raise BudgetError(
                 f"event ({event!r}) must have a pure cost: {self._budget!r} counts nothing else"
@@ -274,27 +288,45 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
             "epsilon": None if pure is None else float_up(pure),
         }
 
-    def _with(self, *events: Event) -> Composition:
-        """Return the total with these events more; refuse non-events and events of other neighbours."""
-        total = self._total
+    def _spent_with(self, *events: Event) -> Enclosure | None:
+        """Return what is spent with these events more, or None if that passes the budget: an exact decision.
+
+        Integers that enclose the sum decide, at a cost that does not grow with the events before; where they
+        cannot (a budget used up to the last bit, advanced composition), the total itself does.
+        """
+        spent, adds_up = self._spent, True
         for event in events:
-            if not isinstance(event, Event):
-                raise TypeError(f"event ({event!r}) must be an Event")
-            for part in event.parts():
-                if isinstance(part, Parallel) and part.neighbors is not self._neighbors:
-                    raise ValueError(
-                        f"neighbors ({part.neighbors.name}) must be the ledger's {self._neighbors.name}"
-                    )
-                # One bit a record: how many bits there are says how many records, which add-remove-one hides.
-                if isinstance(part, RandomizedResponse) and self._neighbors is Neighbors.ADD_REMOVE_ONE:
-                    raise ValueError(f"neighbors ({self._neighbors.name}) must be REPLACE_ONE for {part!r}")
-            total = total.plus(event)
-        return total
+            self._check_kind(event)
+            one = self._budget.share(event.known_cost_of_one)
+            if one is None:
+                adds_up = False
+            else:
+                spent = spent.plus(event.count * one, self._budget.limit)
+        fits = spent.within if adds_up else None
+        if fits is None:
+            fits = self._budget.allows(self._total.plus(*events))
+        return spent if fits else None
+
+    def _check_kind(self, event: Event) -> None:
+        """Refuse non-events and events of other neighbours."""
+        if not isinstance(event, Event):
+            raise TypeError(f"event ({event!r}) must be an Event")
+        for part in event.parts():
+            if isinstance(part, Parallel) and part.neighbors is not self._neighbors:
+                raise ValueError(
+                    f"neighbors ({part.neighbors.name}) must be the ledger's {self._neighbors.name}"
+                )
+            # One bit a record: how many bits there are says how many records, which add-remove-one hides.
+            if isinstance(part, RandomizedResponse) and self._neighbors is Neighbors.ADD_REMOVE_ONE:
+                raise ValueError(f"neighbors ({self._neighbors.name}) must be REPLACE_ONE for {part!r}")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Ledger):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        derived = ("_spent", "_totals")
+        return all(
+            getattr(self, name) == getattr(other, name) for name in self.__slots__ if name not in derived
+        )
 
     __hash__ = None  # type: ignore[assignment]  # it changes as it is charged
 

@@ -130,15 +130,30 @@ def sqrt_up(value: Fraction) -> float:
     return root if Fraction(root) ** 2 >= value else math.nextafter(root, math.inf)
 
 
-def largest_float(holds: Callable[[float], bool], low: float, high: float) -> float:
+def largest_float(
+    holds: Callable[[float], bool], low: float, high: float, guess: float | None = None
+) -> float:
     """Return the largest float in [low, high] for which holds is true, given that it turns false only once.
 
-    Positive floats are ordered as their bit patterns, so at most 64 halvings decide. low is returned unasked.
+    Positive floats are ordered as their bit patterns, so at most 64 halvings decide, or, from a good guess, a
+    few steps of doubled length. low is returned unasked.
 
     >>> largest_float(lambda x: x * x <= 2.0, 1.0, 2.0)
     1.414213562373095
+    >>> largest_float(lambda x: x * x <= 2.0, 1.0, 2.0, guess=1.5)
+    1.414213562373095
     """
     yes, no = _bits(low), _bits(high) + 1
+    if guess is not None and low < guess < high:
+        step, middle, up = 1, _bits(guess), holds(guess)
+        while True:
+            yes, no = (middle, no) if up else (yes, middle)
+            middle, step = middle + (step if up else -step), 2 * step
+            if not yes < middle < no:
+                break
+            if holds(_from_bits(middle)) is not up:
+                yes, no = (yes, middle) if up else (middle, no)
+                break
     while no - yes > 1:
         middle = (yes + no) // 2
         if holds(_from_bits(middle)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -20,7 +21,7 @@ from privmw.accounting import (
     sigma_for_rho,
     square_l2_sensitivity,
 )
-from privmw.accounting.rounding import Real
+from privmw.accounting.rounding import Real, positive, positive_integer
 from privmw.kernels import draw
 from privmw.random import Rng, Stream, privacy_stream
 
@@ -43,19 +44,19 @@ class Noise:
     @classmethod
     def gaussian(cls, *, size: int, l2_sensitivity_squared: Real, rho: Real) -> Noise:
         """Return the discrete Gaussian noise for size counts that costs at most rho."""
-        sigma = _drawable("sigma", sigma_for_rho(rho, l2_sensitivity_squared))
-        return cls(DiscreteGaussian(sigma, l2_sensitivity_squared, size))
+        square = positive("l2_sensitivity_squared", l2_sensitivity_squared)
+        return _gaussian(positive_integer("size", size), square, positive("rho", rho))
 
     @classmethod
     def laplace(cls, *, size: int, l1_sensitivity: Real, epsilon: Real) -> Noise:
         """Return the discrete Laplace noise for size counts that costs at most epsilon."""
-        scale = _drawable("scale", scale_for_epsilon(epsilon, l1_sensitivity))
-        return cls(DiscreteLaplace(scale, l1_sensitivity, size))
+        sensitivity = positive("l1_sensitivity", l1_sensitivity)
+        return _laplace(positive_integer("size", size), sensitivity, positive("epsilon", epsilon))
 
     def add(self, counts: Counts, stream: Stream) -> Counts:
         """Return counts plus noise. The noise is as private as the counts: it is erased before it goes."""
         if isinstance(self.event, DiscreteGaussian):
-            square = Fraction(self.event.sigma) ** 2
+            square = _square(self.event.sigma)
             noise = draw.discrete_gaussian(
                 stream.bit_generator, square.numerator, square.denominator, counts.size
             )
@@ -69,6 +70,25 @@ class Noise:
         noisy += noise.reshape(counts.shape)
         noise.fill(0)
         return noisy
+
+
+# Pure functions of public parameters, remembered: a loop asks for the same noise in every round. Typed, so
+# that 1 and 1.0 each give back what they were given.
+@lru_cache(maxsize=256, typed=True)
+def _gaussian(size: int, l2_sensitivity_squared: Real, rho: Real) -> Noise:
+    sigma = _drawable("sigma", sigma_for_rho(rho, l2_sensitivity_squared))
+    return Noise(DiscreteGaussian(sigma, l2_sensitivity_squared, size))
+
+
+@lru_cache(maxsize=256, typed=True)
+def _laplace(size: int, l1_sensitivity: Real, epsilon: Real) -> Noise:
+    scale = _drawable("scale", scale_for_epsilon(epsilon, l1_sensitivity))
+    return Noise(DiscreteLaplace(scale, l1_sensitivity, size))
+
+
+@lru_cache(maxsize=256)
+def _square(sigma: Real) -> Fraction:
+    return Fraction(sigma) ** 2
 
 
 def add_discrete_gaussian(

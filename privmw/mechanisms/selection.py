@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
@@ -63,11 +64,7 @@ class Selection:
         k, sensitivity = positive_integer("k", k), positive_integer("sensitivity", sensitivity)
         if k > candidates:
             raise ValueError(f"k ({k}) must be at most the number of candidates ({candidates})")
-        # g = epsilon / (2 sensitivity)
-        weight = Fraction(positive("epsilon", epsilon)) / (2 * sensitivity)
-        return cls(
-            kind, _EVENTS[kind](epsilon, candidates, count=k), drawable("epsilon / sensitivity", weight)
-        )
+        return _prepared(kind, candidates, sensitivity, positive("epsilon", epsilon), k)
 
     def draw(self, scores: Scores | Errors, stream: Stream, *excluded: Scores) -> tuple[int, ...]:
         """Return the k indices chosen, in the order chosen; none of those excluded, which must ascend."""
@@ -76,6 +73,15 @@ class Selection:
             generator, scores, weight.numerator, weight.denominator, self.event.count, *excluded
         )
         return tuple(chosen.tolist())
+
+
+# A pure function of public parameters, remembered: a loop asks for the same selection in every round. Typed,
+# so that 1 and 1.0 each give back what they were given.
+@lru_cache(maxsize=256, typed=True)
+def _prepared(kind: str, candidates: int, sensitivity: int, epsilon: Real, k: int) -> Selection:
+    # g = epsilon / (2 sensitivity)
+    weight = drawable("epsilon / sensitivity", Fraction(epsilon) / (2 * sensitivity))
+    return Selection(kind, _EVENTS[kind](epsilon, candidates, count=k), weight)
 
 
 def _select(kind: Kind, scores: Scores, sensitivity: int, epsilon: Real, k: int | None, rng: Rng) -> Any:
