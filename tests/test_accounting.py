@@ -35,6 +35,7 @@ from privmw.accounting import (
     ReportNoisyMax,
     Sequential,
 )
+from privmw.accounting.enclosure import Enclosure
 
 CHECK = settings(derandomize=True, deadline=None, max_examples=60)
 REPLACE, ADD_REMOVE = Neighbors.REPLACE_ONE, Neighbors.ADD_REMOVE_ONE
@@ -238,6 +239,30 @@ def test_a_charge_beyond_the_budget_is_refused_before_it_is_booked():
     assert account == before
     assert account.would_exceed(PermuteAndFlip(0.5, 4), PermuteAndFlip(0.5, 4), PermuteAndFlip(0.75, 4))
     assert account == before
+
+
+def test_charging_different_events_never_adds_up_fractions_that_grow():
+    events = [DiscreteGaussian(3 + i / 1000, 1) for i in range(500)]
+    account = ledger(Budget.zcdp(1000))
+    for event in events:
+        account.charge(event)
+        assert account._totals[0] == 0  # no exact sum was asked for
+        assert account._spent.high.bit_length() < 200
+    assert account.total == Composition.of(events)
+    assert account.total.rho == sum((event.cost.rho for event in events), Fraction(0))
+    account.charge(events[0])
+    assert account.total.rho == Composition.of([*events, events[0]]).rho
+
+
+@given(st.lists(st.fractions(Fraction(1, 10**6), 2), min_size=1, max_size=6), st.fractions(Fraction(1, 3), 4))
+@settings(derandomize=True, deadline=None)
+def test_an_enclosure_decides_as_the_exact_sum_or_not_at_all(costs, whole):
+    exact, hair = sum(costs), Fraction(1, 2**120)
+    for limit in (whole, exact, exact * (1 + hair), exact * (1 - hair)):
+        enclosed = Enclosure()
+        for cost in costs:
+            enclosed = enclosed.plus(cost, limit)
+        assert enclosed.within in ((exact <= limit,) if limit != exact else (None, True))
 
 
 def test_threads_that_charge_at_once_never_spend_more_than_the_budget():

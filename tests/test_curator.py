@@ -59,14 +59,8 @@ def uniform():
 
 @pytest.fixture
 def looked(monkeypatch):
-    """What the mechanisms were shown: scores and counts, with the sensitivities that they were told."""
+    """The counts that the noise was shown."""
     shown = []
-
-    def select(self, given, stream):
-        shown.append(given.copy())
-        return tuple(range(self.event.count))
-
-    monkeypatch.setattr(Selection, "draw", select)
     monkeypatch.setattr(Noise, "add", lambda self, given, stream: shown.append(given.copy()) or given.copy())
     return shown
 
@@ -214,6 +208,43 @@ def test_every_candidate_but_the_excluded_is_chosen():
     assert door.ledger.events[-1] == PermuteAndFlip(1, candidates=len(WORKLOAD), count=len(WORKLOAD))
 
 
+FEW = 4  # marginals that compete, of ten
+
+
+@pytest.mark.parametrize("among", ["cell", "marginal"])
+@pytest.mark.parametrize("mechanism", ["permute-and-flip", "exponential"])
+def test_only_the_first_marginals_compete(among, mechanism):
+    cells = int(WORKLOAD.offsets[FEW])
+    competing = cells if among == "cell" else FEW
+    door = curator()
+    ask = {"epsilon": 1, "among": among, "mechanism": mechanism, "candidates": FEW}
+    everything = door.select(uniform()[:cells], k=competing, **ask)
+    assert sorted(everything) == list(range(competing))
+    without = door.select(uniform()[:cells], k=competing - 2, exclude=[0, competing - 1], **ask)
+    assert sorted(without) == list(range(1, competing - 1))
+    assert [event.candidates for event in door.ledger.events] == [competing, competing - 2]
+    # The same words choose the same from a workload that has no other marginals.
+    alone = Workload(DOMAIN, list(WORKLOAD)[:FEW])
+    with Curator(table(), alone, PLENTY, rng=9) as other, curator(rng=9) as door:
+        for _ in range(20):
+            there = other.select(uniform()[:cells], **{**ask, "candidates": None})
+            assert door.select(uniform()[:cells], **ask) == there
+        assert door.ledger.events == other.ledger.events
+
+
+def test_the_law_among_the_first_marginals_is_that_of_their_scores():
+    workload = Workload(
+        DOMAIN, [("b",), ("a",)]
+    )  # all records are alike in a: the model would err most there
+    answers = np.array([0.4, 0.4])
+    codes, runs, epsilon = [[0, 0, 0, 0]] * 3 + [[0, 1, 0, 0]] * 2, 4000, 0.5
+    with Curator(table(codes), workload, PLENTY, rng=3) as door:
+        chosen = [door.select(answers, epsilon=epsilon, candidates=1)[0] for _ in range(runs)]
+    # Scores 3 - 2 and 2 - 2 records: heads of the worse with p, then one of two.
+    p = math.exp(-epsilon / 2)
+    assert abs(np.mean(chosen) - p / 2) < 6 * math.sqrt(0.25 / runs)
+
+
 def test_scores_do_not_overflow_for_the_largest_n():
     n = scores.LARGEST_N
     counts, answers = np.array([0, n, n, 0]), np.array([1.0, 0.0, 1.0, 1 + 1e-9])
@@ -301,6 +332,28 @@ BAD = [
     ("select", {"among": "row"}, ValueError, r"among \('row'\) must be 'cell' or 'marginal'"),
     ("select", {"mechanism": "best"}, ValueError, r"mechanism \('best'\) must be"),
     ("select", {"mechanism": "report-noisy-max"}, ValueError, "must be 'permute-and-flip' or"),
+    ("select", {"candidates": 0}, ValueError, r"candidates \(0\) must be positive"),
+    (
+        "select",
+        {"candidates": len(WORKLOAD) + 1},
+        ValueError,
+        r"candidates \(11\) must be at most the number",
+    ),
+    ("select", {"candidates": 2.0}, TypeError, r"candidates \(2.0\) must be an integer"),
+    ("select", {"candidates": True}, TypeError, r"candidates \(True\) must be an integer"),
+    ("select", {"candidates": 1}, ValueError, "must be one for each of the 3 cells"),
+    (
+        "select",
+        {"candidates": 1, "model_answers": uniform()[:3], "exclude": [3]},
+        ValueError,
+        "must be from 0 to 2",
+    ),
+    (
+        "select",
+        {"candidates": 1, "model_answers": uniform()[:3], "k": 4},
+        ValueError,
+        "must be at most the number of candidates",
+    ),
     ("select", {"exclude": [-1]}, ValueError, r"exclude \(\[-1\]\) must be from 0 to"),
     ("select", {"exclude": range(WORKLOAD.cells)}, ValueError, r"0 candidates\) must have between 1"),
     ("select", {"exclude": [1, 1]}, ValueError, "must not repeat one"),

@@ -23,9 +23,9 @@ class Enclosure:
     low: int = 0
     high: int = 0
 
-    def plus(self, cost: Fraction, whole: Fraction) -> "Enclosure":
-        """Return the sum with one cost more, of a positive whole."""
-        above = (cost.numerator * whole.denominator) << _PARTS
+    def plus(self, cost: Fraction, whole: Fraction, count: int = 1) -> "Enclosure":
+        """Return the sum with one cost more, count times, of a positive whole."""
+        above = (count * cost.numerator * whole.denominator) << _PARTS
         below = cost.denominator * whole.numerator
         floor, rest = divmod(above, below)
         return Enclosure(self.low + floor, self.high + floor + (rest > 0))

@@ -301,7 +301,7 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
             if one is None:
                 adds_up = False
             else:
-                spent = spent.plus(event.count * one, self._budget.limit)
+                spent = spent.plus(one, self._budget.limit, event.count)
         fits = spent.within if adds_up else None
         if fits is None:
             fits = self._budget.allows(self._total.plus(*events))

@@ -24,6 +24,8 @@ def finite(name: str, value: object) -> Real:
     >>> finite("epsilon", 0.5)
     0.5
     """
+    if type(value) is float and math.isfinite(value):
+        return value  # nearly all are: the questions below take microseconds
     # A bool is an int to Python; as an epsilon it is a mistake. numpy integers would overflow in a Fraction.
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} ({value!r}) must be a number")
@@ -58,7 +60,7 @@ def positive_integer(name: str, value: object) -> int:
     >>> positive_integer("count", 3)
     3
     """
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    if type(value) is not int and (isinstance(value, bool) or not isinstance(value, numbers.Integral)):
         raise TypeError(f"{name} ({value!r}) must be an integer")
     if value < 1:
         raise ValueError(f"{name} ({value}) must be positive")

@@ -66,7 +66,7 @@ class Noise:
                 stream.bit_generator, scale.numerator, scale.denominator, counts.size
             )
         # Clamping brings no two counts further apart, so it costs nothing, and then no sum can wrap.
-        noisy: Counts = np.clip(counts, -LARGEST_COUNT, LARGEST_COUNT)
+        noisy: Counts = np.minimum(np.maximum(counts, -LARGEST_COUNT), LARGEST_COUNT)
         noisy += noise.reshape(counts.shape)
         noise.fill(0)
         return noisy

@@ -66,13 +66,13 @@ class Selection:
             raise ValueError(f"k ({k}) must be at most the number of candidates ({candidates})")
         return _prepared(kind, candidates, sensitivity, positive("epsilon", epsilon), k)
 
-    def draw(self, scores: Scores | Errors, stream: Stream, *excluded: Scores) -> tuple[int, ...]:
+    def draw(
+        self, scores: Scores | Errors, stream: Stream, excluded: Scores | None = None
+    ) -> tuple[int, ...]:
         """Return the k indices chosen, in the order chosen; none of those excluded, which must ascend."""
-        generator, weight = stream.bit_generator, self.weight
-        chosen = _DRAWS[self.kind](
-            generator, scores, weight.numerator, weight.denominator, self.event.count, *excluded
-        )
-        return tuple(chosen.tolist())
+        given = scores, self.weight.numerator, self.weight.denominator, self.event.count
+        more = () if excluded is None else (excluded,)
+        return tuple(_DRAWS[self.kind](stream.bit_generator, *given, *more).tolist())
 
 
 # A pure function of public parameters, remembered: a loop asks for the same selection in every round. Typed,
