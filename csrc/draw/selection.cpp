@@ -57,8 +57,8 @@ std::uint64_t count_heads(const WordSource& words, std::uint64_t count, unsigned
 // A coin of chance p is two: of chance 2^-bits, then of chance 2^bits p. The first coins only tell how many
 // of a stratum go on, all its members being alike so far. Those who go on are visited in random order, each a
 // uniform member of its stratum not seen before, until a second coin is heads: the first head in random order
-// is a uniform one. In strata 1 to 4 a second coin is heads with probability above 2^-9, the crown has fewer
-// than k members and from stratum 5 one in two goes on at most; so k + 2^9 visits or so at worst.
+// is a uniform one. A second coin is heads with probability above 2^-9 where bits < 32, the crown has fewer
+// than k members, and where bits = 32 fewer than one is expected to go on: k + 2^9 visits or so at worst.
 template <class Scores>
 std::size_t permute_and_flip(const WordSource& words, Strata<Scores>& strata, const Decay& decay) {
     std::array<std::uint64_t, strata_count> going{};
