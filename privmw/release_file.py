@@ -40,7 +40,7 @@ def save_release(release: Release, path: str | os.PathLike[str], *, overwrite: b
 def load_release(path: str | os.PathLike[str]) -> Release:
     """The release that `Release.save` wrote. A file that is damaged, edited or foreign is a ValueError.
 
-    >>> load_release(__file__)
+    >>> load_release(__file__)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ValueError: '...' must be a whole, unchanged release file: File is not a zip file
     """
