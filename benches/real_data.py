@@ -81,10 +81,10 @@ def adult() -> pm.Table:
     appearance; ours has them in the order of the raw files, where it dropped what a file says twice.
     """
     path = folder("adult")
-    sizes = json.loads((path / "domain.json").read_text())["adult_pmwpub"]["paper13"]
+    described = json.loads((path / "domain.json").read_text())
+    sizes = described["adult_pmwpub"]["paper13"]
     codes = _read(path / "adult_pmwpub.parquet", [*sizes, "age"])
-    described = json.loads((path / "domain.json").read_text())["adult_raw"]["attributes"]
-    raw = _read(path / "adult_raw.parquet", [*described, "split"])
+    raw = _read(path / "adult_raw.parquet", [*described["adult_raw"]["attributes"], "split"])
     kept = _first_of_equals(list(raw.values()))
     if not np.array_equal(raw["age"][kept], codes["age"]):
         raise ValueError("adult_pmwpub must be adult_raw without what a file says twice")
