@@ -25,6 +25,11 @@ class Marginals {
     // as a new sum.
     void add_changes(std::span<const Row> rows, const Mass* changes, int threads, Mass* sums) const;
 
+    // The adjoint of sum. values: IN, one per cell; potentials: OUT, one per row, the sum of the values of
+    // the cells it lies in. Each row adds its marginals in one order: the same bits for any number of
+    // threads.
+    void potentials(const double* values, int threads, double* potentials) const;
+
   private:
     // The uncommon rows of an attribute and the other columns there, for way `rare`.
     struct RareRows {
