@@ -2,8 +2,9 @@
 //
 // The plan's way of summing, backwards. Where the plan derives a marginal's common slab from a parent, its
 // values there are added to the parent's and taken off all its slabs: then only rows whose rarest attribute
-// is uncommon have something to add. Pairs lean in the same way on their commoner attribute, where that saves
-// more than it costs.
+// is uncommon have something to add. Marginals that the plan joins are spread over the joint's cells, and a
+// row adds one value for all of them. What the plan leaves to the lists is done one by one like the rest, its
+// pairs leaning on single attributes.
 #include <algorithm>
 #include <numeric>
 
@@ -27,6 +28,30 @@ void take_common(const Slabs& shape, std::uint32_t common, double* cells, double
         }
 }
 
+// Adds a marginal's cells to every cell of a joint that lies in them. keeps: bit i, whether the marginal has
+// attribute i of the joint; sizes: of the joint's attributes.
+void spread(const double* cells, std::uint32_t keeps, std::span<const std::size_t> sizes, double* joint) {
+    const std::size_t last = sizes.size() - 1;
+    std::size_t strides[32] = {}, digits[32] = {}, stride = 1, at = 0;
+    for (std::size_t i = sizes.size(); i-- > 0;)
+        if (keeps >> i & 1) {
+            strides[i] = stride;
+            stride *= sizes[i];
+        }
+    while (true) {
+        for (std::size_t v = 0; v < sizes[last]; ++v) *joint++ += cells[at + v * strides[last]];
+        std::size_t i = last;
+        while (i > 0 && digits[i - 1] + 1 == sizes[i - 1]) {
+            --i;
+            at -= digits[i] * strides[i];
+            digits[i] = 0;
+        }
+        if (i == 0) return;
+        ++digits[i - 1];
+        at += strides[i - 1];
+    }
+}
+
 // Rows of [first, last) whose code is not the common one.
 std::vector<Row> uncommon_rows(const Column& column, std::uint32_t common, std::size_t first,
                                std::size_t last) {
@@ -44,68 +69,71 @@ std::vector<Row> uncommon_rows(const Column& column, std::uint32_t common, std::
 
 }  // namespace
 
+// One call's values, made sparse.
 struct Marginals::Leaning {
-    std::vector<double> cells;                      // of all the plan's marginals, and of single attributes
-    std::vector<std::size_t> starts;                // where a marginal's cells begin
-    std::vector<std::size_t> starts_of_singles;     // where an attribute's do
-    std::vector<std::uint32_t> singles;             // attributes that pairs lean on
-    std::vector<std::size_t> whole;                 // marginals that every row adds
-    std::vector<std::vector<std::size_t>> leaning;  // by rarest attribute: marginals of its uncommon rows
+    // A row adds the value of its cell.
+    struct Gather {
+        std::vector<std::uint32_t> attributes;
+        std::size_t cells, start;
+    };
+    std::vector<double> values;
+    std::vector<Gather> whole;                  // of every row
+    std::vector<std::vector<Gather>> uncommon;  // by attribute: of the rows where it is uncommon
 };
 
 Marginals::Leaning Marginals::lean(const double* values) const {
     Leaning made;
-    const std::size_t attributes = columns_.attributes();
-    std::size_t cells = 0;
-    for (const PlannedMarginal& marginal : plan_.marginals) {
-        made.starts.push_back(cells);
-        cells += marginal.cells;
+    made.uncommon.resize(columns_.attributes());
+    const auto set_aside = [&](std::size_t cells) {
+        made.values.resize(made.values.size() + cells);
+        return made.values.size() - cells;
+    };
+    std::vector<std::size_t> starts, singles, order(plan_.marginals.size());
+    made.values.reserve(plan_.cells);
+    for (const PlannedMarginal& marginal : plan_.marginals) starts.push_back(set_aside(marginal.cells));
+    std::copy_n(values, plan_.cells, made.values.begin());  // the caller's marginals are the plan's first
+    for (std::uint32_t a = 0; plan_.lists && a < columns_.attributes(); ++a) {
+        singles.push_back(set_aside(columns_.column(a).size));
+        made.whole.push_back({{a}, columns_.column(a).size, singles[a]});
     }
-    // A pair that leans saves the rows of its rarer attribute's common value; a single attribute costs all.
-    double saved = 0;
-    std::vector<bool> leant_on(attributes);
-    const auto commoner = [](const PlannedMarginal& pair) { return pair.attributes[1 - pair.axis]; };
-    for (const PlannedMarginal& marginal : plan_.marginals)
-        if (marginal.attributes.size() == 2) {
-            saved += static_cast<double>(columns_.rows() -
-                                         columns_.uncommon_rows(marginal.attributes[marginal.axis]));
-            leant_on[commoner(marginal)] = true;
-        }
-    const auto singles = std::count(leant_on.begin(), leant_on.end(), true);
-    const bool pairs_lean = saved > static_cast<double>(singles) * static_cast<double>(columns_.rows());
-    made.starts_of_singles.resize(attributes);
-    for (std::uint32_t a = 0; pairs_lean && a < attributes; ++a)
-        if (leant_on[a]) {
-            made.singles.push_back(a);
-            made.starts_of_singles[a] = cells;
-            cells += columns_.column(a).size;
-        }
-    made.cells.resize(cells);
-    std::copy_n(values, plan_.cells, made.cells.begin());  // the caller's marginals are the plan's first
-
     // Larger marginals first: a parent is complete before it leans itself.
-    std::vector<std::size_t> order(plan_.marginals.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
         return plan_.marginals[a].attributes.size() > plan_.marginals[b].attributes.size();
     });
-    made.leaning.resize(attributes);
     for (std::size_t at : order) {
         const PlannedMarginal& marginal = plan_.marginals[at];
-        double* parent = nullptr;
-        if (marginal.attributes.size() == 2 && pairs_lean)
-            parent = made.cells.data() + made.starts_of_singles[commoner(marginal)];
-        else if (marginal.way != Way::tiles && marginal.parent >= 0)
-            parent = made.cells.data() + made.starts[marginal.parent];
-        if (!parent) {
-            made.whole.push_back(at);
+        if (marginal.way == Way::tiles) continue;
+        const std::uint32_t rarest = marginal.attributes[marginal.axis];
+        const Leaning::Gather alone{marginal.attributes, marginal.cells, starts[at]};
+        if (marginal.parent < 0 && marginal.attributes.size() == 1) {
+            made.whole.push_back(alone);
             continue;
         }
-        const std::uint32_t rarest = marginal.attributes[marginal.axis];
-        take_common(slabs(columns_, marginal), columns_.common(rarest), made.cells.data() + made.starts[at],
-                    parent);
-        made.leaning[rarest].push_back(at);
+        const std::size_t parent =
+            marginal.parent < 0 ? singles[marginal.attributes[1 - marginal.axis]] : starts[marginal.parent];
+        take_common(slabs(columns_, marginal), columns_.common(rarest), made.values.data() + starts[at],
+                    made.values.data() + parent);
+        if (marginal.way == Way::lists) made.uncommon[rarest].push_back(alone);
     }
+    for (const auto& stage : plan_.stages)
+        for (const PlannedTask& task : stage) {
+            if (task.part > 0) continue;  // the same joints over other rows
+            for (const PlannedJoint& joint : task.joints) {
+                Leaning::Gather gather{joint.attributes, 1, starts[joint.marginals[0]]};
+                std::vector<std::size_t> sizes;
+                for (std::uint32_t a : joint.attributes) sizes.push_back(columns_.column(a).size);
+                for (std::size_t size : sizes) gather.cells *= size;
+                if (joint.marginals.size() > 1) {
+                    gather.start = set_aside(gather.cells);
+                    for (std::size_t k = 0; k < joint.marginals.size(); ++k)
+                        spread(made.values.data() + starts[joint.marginals[k]], joint.keeps[k], sizes,
+                               made.values.data() + gather.start);
+                }
+                (task.way == Way::rare ? made.uncommon[task.rarest] : made.whole)
+                    .push_back(std::move(gather));
+            }
+        }
     return made;
 }
 
@@ -140,11 +168,10 @@ void Marginals::add_uncommon(const Leaning& leaning, std::uint32_t attribute, st
         return found[a];
     };
     std::vector<double> added(rows.size());
-    for (std::size_t at : leaning.leaning[attribute]) {
+    for (const Leaning::Gather& gather : leaning.uncommon[attribute]) {
         columns.clear();
-        for (std::uint32_t a : plan_.marginals[at].attributes) columns.push_back(find(a));
-        add_values(columns, plan_.marginals[at].cells, leaning.cells.data() + leaning.starts[at], 0,
-                   rows.size(), added.data());
+        for (std::uint32_t a : gather.attributes) columns.push_back(find(a));
+        add_values(columns, gather.cells, leaning.values.data() + gather.start, 0, rows.size(), added.data());
     }
     for (std::size_t i = 0; i < rows.size(); ++i) potentials[rows[i]] += added[i];
 }
@@ -156,17 +183,13 @@ void Marginals::potentials(const double* values, int threads, double* potentials
         const std::size_t first = static_cast<std::size_t>(b) * block, last = std::min(rows, first + block);
         std::fill(potentials + first, potentials + last, 0.0);
         std::vector<Column> columns;
-        for (std::size_t at : leaning.whole) {
+        for (const Leaning::Gather& gather : leaning.whole) {
             columns.clear();
-            for (std::uint32_t a : plan_.marginals[at].attributes) columns.push_back(columns_.column(a));
-            add_values(columns, plan_.marginals[at].cells, leaning.cells.data() + leaning.starts[at], first,
-                       last, potentials);
+            for (std::uint32_t a : gather.attributes) columns.push_back(columns_.column(a));
+            add_values(columns, gather.cells, leaning.values.data() + gather.start, first, last, potentials);
         }
-        for (std::uint32_t a : leaning.singles)
-            add_values({columns_.column(a)}, columns_.column(a).size,
-                       leaning.cells.data() + leaning.starts_of_singles[a], first, last, potentials);
         for (std::uint32_t a = 0; a < columns_.attributes(); ++a)
-            if (!leaning.leaning[a].empty()) add_uncommon(leaning, a, first, last, potentials);
+            if (!leaning.uncommon[a].empty()) add_uncommon(leaning, a, first, last, potentials);
     });
 }
 
