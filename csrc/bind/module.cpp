@@ -6,5 +6,6 @@ PYBIND11_MODULE(_native, m) {
     privmw::bind_columns(m);
     privmw::bind_draw(m);
     privmw::bind_marginals(m);
+    privmw::bind_projection(m);
     privmw::bind_weights(m);
 }
