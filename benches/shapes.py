@@ -7,14 +7,12 @@ rows of a longer table are the rows of a shorter one.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import real_data
 
 import privmw as pm
 
@@ -117,7 +115,7 @@ def _value_table(size: int, share: float, common: int) -> tuple[np.uint8, np.nda
     return np.uint8(common), others[np.searchsorted(ends, np.arange(STEPS), "right")]
 
 
-def _table(sizes: list[int], columns: list[np.ndarray]) -> pm.Table:
+def make_table(sizes: list[int], columns: list[np.ndarray]) -> pm.Table:
     names = [f"a{a:03d}" for a in range(len(sizes))]
     for column in columns:
         column.flags.writeable = False  # so that the table adopts it without a copy
@@ -130,7 +128,7 @@ def _acs_model() -> SparseModel:
 
 
 def acs67(rows: int = 150_000) -> pm.Table:
-    return _table(ACS_SIZES, _acs_model().columns(rows))
+    return make_table(ACS_SIZES, _acs_model().columns(rows))
 
 
 def millions(rows: int = 5_000_000) -> pm.Table:
@@ -142,7 +140,7 @@ def wide(rows: int = 50_000, width: int = 500) -> pm.Table:
     """Many narrow attributes with a common value each."""
     rng = np.random.default_rng(500)
     sizes = rng.integers(2, 9, width).tolist()
-    return _table(
+    return make_table(
         sizes, SparseModel(sizes, rng.uniform(0.02, 0.3, width).tolist(), 3.0, seed=500).columns(rows)
     )
 
@@ -151,37 +149,15 @@ def dense(rows: int = 1_000_000) -> pm.Table:
     """No sparsity to use: 30 uniform attributes of 2 to 10 values."""
     rng = np.random.Generator(np.random.SFC64(30))
     sizes = [2 + a % 9 for a in range(30)]
-    return _table(sizes, [rng.integers(0, size, rows, np.uint8) for size in sizes])
+    return make_table(sizes, [rng.integers(0, size, rows, np.uint8) for size in sizes])
 
 
 def acs67_real() -> pm.Table | str:
     """The union of the survey's files under PRIVMW_DATA, or why there is none."""
-    root = os.environ.get("PRIVMW_DATA")
-    if not root:
-        return "PRIVMW_DATA is not set"
-    folder = Path(root) / "acs_pums"
-    if not (folder / "domain.json").exists():
-        return "PRIVMW_DATA has no acs_pums"
     try:
-        import pyarrow.parquet as parquet
-    except ImportError:
-        return "pyarrow is not installed"
-    described = json.loads((folder / "domain.json").read_text())
-    sizes = described["profiles"]["acs67"]
-    wanted = ["AGEP" if name == "AGEP10" else name for name in sizes]
-    files = [parquet.read_table(path, columns=wanted) for path in sorted(folder.glob("*.parquet"))]
-    columns = {}
-    for name, source in zip(sizes, wanted, strict=True):
-        raw = np.concatenate([file[source].to_numpy() for file in files]).astype(np.int64)
-        if name == "AGEP10":
-            raw = np.minimum(raw // 10, 9)
-        # A record's code is the position of its value in the published list.
-        values = np.array(described["attributes"][name]["codes"], np.int64)
-        order = np.argsort(values)
-        columns[name] = order[np.searchsorted(values[order], raw)]
-        if not np.array_equal(values[columns[name]], raw):
-            raise ValueError(f"column {name!r} must hold values of its domain")
-    return pm.Table(pm.Domain(sizes), columns)
+        return real_data.acs("acs67", real_data.acs_files())
+    except real_data.NoDataError as reason:
+        return str(reason)
 
 
 if __name__ == "__main__":

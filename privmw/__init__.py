@@ -11,6 +11,13 @@ The way of the data, file by file:
     accounting/                what looking at private data costs: events, budgets, the ledger
     mechanisms/                selection, noise, randomized response: each with the event it cost
     curator.py                 the door: private counts in; chosen queries and noisy counts out, paid for
+    schedule.py                how an algorithm cuts its budget, before any data
+    adaptive.py                the loop: select, measure, update
+    models/, projection.py     what the loop improves: a weighted support, stepped or projected
+    algorithm.py, plan.py      a frozen configuration, calibrated into a mechanism that states its cost
+    mwem.py mwem_pub.py mw_pub.py pep.py             the algorithms: their parts and their privacy
+    release.py                 weights on public rows, measurements, ledger; answers, sample, save
+    evaluation.py              true errors, for experiments: not private
 """
 
 from privmw import accounting, kernels, mechanisms
@@ -18,12 +25,21 @@ from privmw.accounting import Budget, BudgetError, Ledger, Neighbors
 from privmw.attribute import Attribute
 from privmw.curator import Curator
 from privmw.domain import Domain
+from privmw.evaluation import best_mixture_error, evaluate
+from privmw.mw_pub import MWPub, release_mw_pub
+from privmw.mwem import MWEM, release_mwem
+from privmw.mwem_pub import MWEMPub, release_mwem_pub
+from privmw.pep import PEP, release_pep
 from privmw.random import ChaCha20
+from privmw.release import Release
+from privmw.release_file import load_release
 from privmw.support import Support
 from privmw.table import Table
 from privmw.workload import Workload
 
 __all__ = [
+    "MWEM",
+    "PEP",
     "Attribute",
     "Budget",
     "BudgetError",
@@ -31,12 +47,22 @@ __all__ = [
     "Curator",
     "Domain",
     "Ledger",
+    "MWEMPub",
+    "MWPub",
     "Neighbors",
+    "Release",
     "Support",
     "Table",
     "Workload",
     "accounting",
+    "best_mixture_error",
+    "evaluate",
     "kernels",
+    "load_release",
     "mechanisms",
+    "release_mw_pub",
+    "release_mwem",
+    "release_mwem_pub",
+    "release_pep",
 ]
 __version__ = "0.1.0"

@@ -4,7 +4,9 @@ Imports nothing of privmw. A table is a list of columns of codes with the sizes 
 marginal is a tuple of positions; a query is a list of (attribute, value).
 """
 
+from decimal import Context, Decimal
 from fractions import Fraction
+from math import fsum
 
 import numpy as np
 
@@ -22,6 +24,20 @@ def marginal_sums(columns, sizes, marginals, masses, rows=None):
         np.add.at(sums, cells, masses)
         answers.append(sums)
     return np.concatenate(answers)
+
+
+def potentials(columns, sizes, marginals, values):
+    """For each row the values of its cells, added over all marginals; exactly, then rounded."""
+    found, first = [[] for _ in columns[0]], 0
+    for marginal in marginals:
+        cells, number = np.zeros(len(columns[0]), np.int64), 1
+        for attribute in marginal:
+            cells = cells * sizes[attribute] + columns[attribute].astype(np.int64)
+            number *= sizes[attribute]
+        for row, value in enumerate(values[first + cells].tolist()):
+            found[row].append(value)
+        first += number
+    return np.array([fsum(row) for row in found])
 
 
 def distinct_rows(columns):
@@ -61,3 +77,25 @@ def groups_alike(columns, queries):
 def masses(weights):
     """Weights times 2^60 to the nearest integer, ties to even, exactly."""
     return [round(Fraction(weight) * 2**60) for weight in np.asarray(weights).tolist()]
+
+
+def exp(x):
+    """The exponential of a float to the nearest float."""
+    return float(Decimal(x).exp(Context(prec=40)))
+
+
+def tilt(base, potentials):
+    """base * exp(potentials) over its sum, and the logarithm of the sum, in forty digits."""
+    exact, context = Context(prec=2000), Context(prec=40)
+    most = Decimal(max(potential for weight, potential in zip(base, potentials, strict=True) if weight > 0))
+    each = [
+        context.multiply(Decimal(weight), context.exp(exact.subtract(Decimal(potential), most)))
+        if weight > 0
+        else Decimal(0)
+        for weight, potential in zip(base, potentials, strict=True)
+    ]
+    total = Decimal(0)
+    for term in each:
+        total = context.add(total, term)
+    weights = [float(context.divide(term, total)) for term in each]
+    return weights, float(exact.add(most, context.ln(total)))

@@ -55,13 +55,16 @@ def test_backends_offer_the_same_names():
     names = set(load("numpy").__dict__) & {name for name in dir(kernels) if not name.startswith("_")}
     for name in (
         "Columns",
+        "Incidence",
         "Marginals",
         "distinct_rows",
         "groups_alike",
+        "incidence_of_groups",
         "matching_bitmap",
         "matching_rows",
         "multiply",
         "rescale",
+        "tilt",
         "to_masses",
     ):
         assert name in names

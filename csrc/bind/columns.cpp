@@ -23,16 +23,12 @@ std::vector<Column> to_columns(const std::vector<py::array>& arrays,
     return columns;
 }
 
-namespace {
-
 QueryList to_queries(const py::array& attributes, const py::array& values, const py::array& starts) {
     const auto a = values_of<std::int32_t>(attributes, "attributes");
     const auto v = values_of<std::uint32_t>(values, "values");
     const auto s = values_of<std::int64_t>(starts, "starts");
     return {{a.begin(), a.end()}, {v.begin(), v.end()}, {s.begin(), s.end()}};
 }
-
-}  // namespace
 
 void bind_columns(py::module_& m) {
     py::class_<BoundColumns>(m, "Columns")

@@ -53,6 +53,15 @@ void bind_marginals(py::module_& m) {
                 self.add_changes(in, added.data(), threads, out.data());
             },
             py::arg("rows"), py::arg("changes"), py::arg("sums"), py::arg("threads"))
+        .def(
+            "potentials",
+            [](const Marginals& self, const py::array& values, py::array out, int threads) {
+                const auto in = values_of<double>(values, "values");
+                const auto potentials = writable_values_of<double>(out, "out");
+                py::gil_scoped_release release;
+                self.potentials(in.data(), threads, potentials.data());
+            },
+            py::arg("values"), py::arg("out"), py::arg("threads"))
         .def("ways", &count_ways)
         .def("nbytes", &Marginals::bytes);
 }

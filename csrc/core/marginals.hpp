@@ -25,6 +25,11 @@ class Marginals {
     // as a new sum.
     void add_changes(std::span<const Row> rows, const Mass* changes, int threads, Mass* sums) const;
 
+    // The adjoint of sum. values: IN, one per cell; potentials: OUT, one per row, the sum of the values of
+    // the cells it lies in. Each row adds its marginals in one order: the same bits for any number of
+    // threads.
+    void potentials(const double* values, int threads, double* potentials) const;
+
   private:
     // The uncommon rows of an attribute and the other columns there, for way `rare`.
     struct RareRows {
@@ -40,6 +45,7 @@ class Marginals {
         std::ptrdiff_t sums = -1, kept = -1, parent_kept = -1;
     };
     struct Evaluation;  // of one call
+    struct Leaning;     // of one call for potentials
 
     Listed list_marginal(const PlannedMarginal& marginal) const;
     void keep_rare_rows(int threads);
@@ -54,6 +60,9 @@ class Marginals {
     void run_lists_of_pairs(const Evaluation& evaluation, const PlannedTask& task) const;
     void run_lists_of_triples(const Evaluation& evaluation, const PlannedTask& task) const;
     void evaluate(const Columns& columns, const Mass* masses, bool add, int threads, Mass* sums) const;
+    Leaning lean(const double* values) const;
+    void add_uncommon(const Leaning& leaning, std::uint32_t attribute, std::size_t first, std::size_t last,
+                      double* potentials) const;
     void add_by_tiles(const Columns& columns, const Mass* masses, int threads, Mass* sums) const;
 
     const Columns& columns_;

@@ -197,6 +197,18 @@ class Planner {
 
 }  // namespace
 
+Slabs slabs(const Columns& columns, const PlannedMarginal& marginal) {
+    Slabs shape;
+    for (std::size_t i = 0; i < marginal.attributes.size(); ++i) {
+        const std::size_t size = columns.column(marginal.attributes[i]).size;
+        if (static_cast<int>(i) == marginal.axis)
+            shape.size = size;
+        else
+            (static_cast<int>(i) < marginal.axis ? shape.before : shape.after) *= size;
+    }
+    return shape;
+}
+
 Plan make_plan(const Columns& columns, const MarginalList& workload) {
     return Planner(columns, workload).run();
 }

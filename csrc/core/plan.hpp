@@ -33,7 +33,7 @@ struct PlannedMarginal {
     std::ptrdiff_t sums = -1;  // where the caller wants it, if he does
     std::ptrdiff_t kept = -1;  // where it is kept for others, if it is a parent
     Way way = Way::tiles;
-    int axis = -1;               // of the rarest attribute, for rare and for lists of order 3
+    int axis = -1;               // of the rarest attribute
     std::ptrdiff_t parent = -1;  // the marginal without it
 };
 
@@ -67,6 +67,13 @@ struct Plan {
     double cost = 0;           // of an evaluation of all rows
     double cost_of_cells = 0;  // the part of it that does not depend on rows
 };
+
+// A marginal's cells seen around its axis: before x size x after.
+struct Slabs {
+    std::size_t before = 1, size = 1, after = 1;
+};
+
+Slabs slabs(const Columns& columns, const PlannedMarginal& marginal);
 
 Plan make_plan(const Columns& columns, const MarginalList& workload);
 

@@ -86,6 +86,17 @@ void add_rows(const TiledJoint& joint, const Mass* masses, std::size_t first, st
     }
 }
 
+template <class Index>
+void gather_rows(const std::vector<Column>& columns, const double* values, std::size_t first,
+                 std::size_t last, double* potentials) {
+    alignas(64) Index index[tile];
+    for (std::size_t row = first; row < last; row += tile) {
+        const std::size_t count = std::min(tile, last - row);
+        index_cells(index, columns, row, count);
+        for (std::size_t i = 0; i < count; ++i) potentials[row + i] += values[index[i]];
+    }
+}
+
 // Sums the joint over the columns that the marginal does not keep, last column first, within `work`.
 void add_marginal(const TiledJoint& joint, const Mass* cells, const TiledMarginal& marginal,
                   std::vector<Mass>& work) {
@@ -151,6 +162,16 @@ void add_tiles(std::span<const TiledJoint> joints, const Mass* masses, std::size
         for (const TiledMarginal& marginal : joints[j].marginals)
             add_marginal(joints[j], cells, marginal, work);
     }
+}
+
+void add_values(const std::vector<Column>& columns, std::size_t cells, const double* values,
+                std::size_t first, std::size_t last, double* potentials) {
+    if (cells <= 0x10000)
+        gather_rows<std::uint16_t>(columns, values, first, last, potentials);
+    else if (cells <= 0xffffffffULL)
+        gather_rows<std::uint32_t>(columns, values, first, last, potentials);
+    else
+        gather_rows<std::uint64_t>(columns, values, first, last, potentials);
 }
 
 }  // namespace privmw

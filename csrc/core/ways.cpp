@@ -11,23 +11,6 @@ namespace {
 // Sums by pairs of ids that one task holds at a time: 4 MB.
 constexpr std::size_t most_pair_cells = std::size_t{1} << 19;
 
-// The marginal's cells seen around one axis: before x size x after.
-struct Slabs {
-    std::size_t before = 1, size = 1, after = 1;
-};
-
-Slabs slabs(const Columns& columns, const PlannedMarginal& marginal) {
-    Slabs shape;
-    for (std::size_t i = 0; i < marginal.attributes.size(); ++i) {
-        const std::size_t size = columns.column(marginal.attributes[i]).size;
-        if (static_cast<int>(i) == marginal.axis)
-            shape.size = size;
-        else
-            (static_cast<int>(i) < marginal.axis ? shape.before : shape.after) *= size;
-    }
-    return shape;
-}
-
 template <bool add>
 void put(Mass& cell, Mass mass) {
     cell = add ? cell + mass : mass;

@@ -1,19 +1,15 @@
 """The kernels: arrays in, arrays out, no global state but a default number of threads; the GIL is released.
 
-This is the one place where a backend is chosen and the one door where arguments are checked; `native` (C++),
-`numba` and `numpy` behind it offer the same names and trust what they get. PRIVMW_BACKEND=native|numba|numpy
-forces a backend; otherwise it is the compiled one, or, where the extension was not built, the best of the
-others, with one warning. Every backend and every number of threads gives the same bits: sums are integers
-(csrc/core/weights.hpp).
+This is the one door where arguments are checked; `native` (C++), `numba` and `numpy` behind it offer the
+same names and trust what they get. PRIVMW_BACKEND=native|numba|numpy forces a backend; otherwise it is the
+compiled one, or, where the extension was not built, the best of the others, with one warning. Sums are
+integers (csrc/core/weights.hpp): every backend and every number of threads gives the same bits. What a
+projection adds up in floats does not depend on the number of threads either; backends may round it apart.
 """
 
 from __future__ import annotations
 
-import importlib
-import os
-import warnings
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,75 +20,43 @@ from privmw.kernels.checks import (
     check_array,
     check_columns,
     check_count,
+    check_length,
     check_masses,
     check_starts,
     check_within,
     check_writable,
 )
+from privmw.kernels.choice import BACKENDS, backend, set_threads, threads, threads_of
+from privmw.kernels.choice import kernels as _kernels
+from privmw.kernels.projection import Incidence, tilt
+
+__all__ = [
+    "BACKENDS",
+    "Columns",
+    "Incidence",
+    "Marginals",
+    "backend",
+    "distinct_rows",
+    "groups_alike",
+    "incidence_of_groups",
+    "matching_bitmap",
+    "matching_rows",
+    "multiply",
+    "rescale",
+    "set_threads",
+    "threads",
+    "tilt",
+    "to_masses",
+]
 
 Int64s = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.uint32]
 Weights = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 
-BACKENDS = ("native", "numba", "numpy")
 LARGEST_ORDER = 6
 LARGEST_MARGINAL = 2**40  # cells
 LARGEST_FACTOR = 2.0**32
-
-
-def _load_backend() -> tuple[str, ModuleType]:
-    forced = os.environ.get("PRIVMW_BACKEND")
-    if forced:
-        if forced not in BACKENDS:
-            raise ValueError(f"PRIVMW_BACKEND ({forced}) must be one of {', '.join(BACKENDS)}")
-        try:
-            return forced, importlib.import_module(f"privmw.kernels.{forced}")
-        except ImportError as error:
-            raise ImportError(f"PRIVMW_BACKEND ({forced}) must be installed here: {error}") from error
-    try:
-        return "native", importlib.import_module("privmw.kernels.native")
-    except ImportError:
-        try:
-            name, module = "numba", importlib.import_module("privmw.kernels.numba")
-        except ImportError:  # not there, or of no use beside this numpy
-            name, module = "numpy", importlib.import_module("privmw.kernels.numpy")
-        warnings.warn(
-            f"privmw was installed without its compiled kernels and runs on {name}, many times slower. "
-            f"Reinstall where a C++20 compiler is found, or set PRIVMW_BACKEND={name} to accept this.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return name, module
-
-
-_name, _kernels = _load_backend()
-_threads = max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-
-
-def backend() -> str:
-    """The backend in use: "native", "numba" or "numpy".
-
-    >>> backend() in BACKENDS
-    True
-    """
-    return _name
-
-
-def threads() -> int:
-    """The threads of a kernel where the call does not say: at first, the cores this process may use."""
-    return _threads
-
-
-def set_threads(n: int) -> None:
-    """Sets the default number of threads. Results do not depend on it.
-
-    >>> before = threads(); set_threads(1); threads()
-    1
-    >>> set_threads(before)
-    """
-    global _threads
-    _threads = check_count("n", n, 1, 1024)
 
 
 class Columns:
@@ -110,7 +74,7 @@ class Columns:
         checked, checked_sizes = check_columns(columns, sizes)
         self.columns, self.sizes = tuple(checked), tuple(checked_sizes)
         self.rows = len(self.columns[0])
-        self._core = _kernels.Columns(self.columns, self.sizes, _threads_of(threads))
+        self._core = _kernels.Columns(self.columns, self.sizes, threads_of(threads))
 
     @property
     def nbytes(self) -> int:
@@ -118,7 +82,7 @@ class Columns:
         return int(self._core.nbytes())
 
     def __repr__(self) -> str:
-        return f"Columns({self.rows} rows x {len(self.sizes)} attributes, {_name})"
+        return f"Columns({self.rows} rows x {len(self.sizes)} attributes, {backend()})"
 
 
 class Marginals:
@@ -161,7 +125,7 @@ class Marginals:
                 raise ValueError("marginals must have at most 2^40 cells each and 2^48 together")
             self.cells = int(cells.sum())
         self.columns = columns
-        self._core = _kernels.Marginals(columns._core, attributes, starts, _threads_of(threads))
+        self._core = _kernels.Marginals(columns._core, attributes, starts, threads_of(threads))
 
     def sums(self, masses: Int64s, out: Int64s | None = None, *, threads: int | None = None) -> Int64s:
         """The sum of the masses of each cell's rows, exactly; written to `out` where one is given."""
@@ -170,7 +134,7 @@ class Marginals:
             out = np.empty(self.cells, np.int64)
         check_writable("out", out, np.int64, self.cells)
         check_apart("out", out, masses=masses)
-        self._core.sums(masses, out, _threads_of(threads))
+        self._core.sums(masses, out, threads_of(threads))
         return out
 
     def add_changes(self, rows: Rows, changes: Int64s, sums: Int64s, *, threads: int | None = None) -> None:
@@ -188,7 +152,26 @@ class Marginals:
         check_masses("changes", changes, len(rows))
         check_writable("sums", sums, np.int64, self.cells)
         check_apart("sums", sums, rows=rows, changes=changes)
-        self._core.add_changes(rows, changes, sums, _threads_of(threads))
+        self._core.add_changes(rows, changes, sums, threads_of(threads))
+
+    def potentials(
+        self, values: Weights, out: Weights | None = None, *, threads: int | None = None
+    ) -> Weights:
+        """The adjoint of `sums`: for each row the sum of the values of the cells it lies in, one a marginal.
+
+        >>> columns = Columns([np.array([0, 1, 1], np.uint8), np.array([0, 2, 1], np.uint8)], [2, 3])
+        >>> marginals = Marginals(columns, np.array([0, 1], np.int32), np.array([0, 1, 2]))
+        >>> marginals.potentials(np.array([0.5, 1.0, 10.0, 20.0, 30.0]))
+        array([10.5, 31. , 21. ])
+        """
+        check_array("values", values, np.float64)
+        check_length("values", values, self.cells)
+        if out is None:
+            out = np.empty(self.columns.rows, np.float64)
+        check_writable("out", out, np.float64, self.columns.rows)
+        check_apart("out", out, values=values)
+        self._core.potentials(values, out, threads_of(threads))
+        return out
 
     def ways(self) -> dict[str, int]:
         """How many marginals the plan evaluates in which way; `parents` were added to help others."""
@@ -200,7 +183,7 @@ class Marginals:
         return int(self._core.nbytes())
 
     def __repr__(self) -> str:
-        return f"Marginals({self.cells} cells over {self.columns.rows} rows, {_name})"
+        return f"Marginals({self.cells} cells over {self.columns.rows} rows, {backend()})"
 
 
 def distinct_rows(
@@ -212,7 +195,7 @@ def distinct_rows(
     (array([1, 0], dtype=uint32), array([1, 2]))
     """
     checked, checked_sizes = check_columns(columns, sizes, copy=False)
-    first, counts = _kernels.distinct_rows(checked, checked_sizes, _threads_of(threads))
+    first, counts = _kernels.distinct_rows(checked, checked_sizes, threads_of(threads))
     return first, counts
 
 
@@ -252,17 +235,35 @@ def groups_alike(
     >>> groups_alike(columns, np.array([0], np.int32), np.array([1], np.uint32), np.array([0, 1]))
     (array([0, 1, 0], dtype=uint32), 2)
     """
-    _check_columns(columns)
-    attributes = check_array("attributes", attributes, np.int32)
-    values = check_array("values", values, np.uint32)
-    if len(values) != len(attributes):
-        raise ValueError(f"values ({len(values)}) must be as many as attributes ({len(attributes)})")
-    starts = check_starts(starts, len(attributes))
-    check_within("attributes", attributes, len(columns.sizes))
-    if len(values) and (values >= np.array(columns.sizes, np.uint64)[attributes]).any():
-        raise ValueError("values must be below their attributes' sizes")
+    _check_queries(columns, attributes, values, starts)
     groups, count = _kernels.groups_alike(columns._core, attributes, values, starts)
     return groups, int(count)
+
+
+def incidence_of_groups(
+    columns: Columns,
+    rows: Rows,
+    attributes: npt.NDArray[np.int32],
+    values: npt.NDArray[np.uint32],
+    starts: Int64s,
+    *,
+    threads: int | None = None,
+) -> tuple[Int64s, npt.NDArray[np.uint32]]:
+    """The queries (as in `groups_alike`) that each of `rows` matches, ascending: where they start, and which.
+
+    With one row of each group, `Incidence(*incidence_of_groups(...), queries)` says what the groups answer.
+
+    >>> columns = Columns([np.array([3, 1, 3], np.uint8)], [10])
+    >>> queries = np.array([0, 0], np.int32), np.array([1, 3], np.uint32), np.array([0, 1, 2])
+    >>> incidence_of_groups(columns, np.array([0, 1], np.uint32), *queries)
+    (array([0, 1, 2]), array([1, 0], dtype=uint32))
+    """
+    _check_queries(columns, attributes, values, starts)
+    rows = check_array("rows", rows, np.uint32)
+    check_within("rows", rows, columns.rows)
+    found = _kernels.incidence_of_groups(columns._core, rows, attributes, values, starts, threads_of(threads))
+    matched: tuple[Int64s, npt.NDArray[np.uint32]] = found
+    return matched
 
 
 def rescale(weights: Weights, *, threads: int | None = None) -> int:
@@ -274,7 +275,7 @@ def rescale(weights: Weights, *, threads: int | None = None) -> int:
     (True, array([0.25, 0.  , 0.75]))
     """
     check_writable("weights", weights, np.float64)
-    return int(_kernels.rescale(weights, _threads_of(threads)))
+    return int(_kernels.rescale(weights, threads_of(threads)))
 
 
 def to_masses(weights: Weights, *, threads: int | None = None) -> tuple[Int64s, int]:
@@ -283,7 +284,7 @@ def to_masses(weights: Weights, *, threads: int | None = None) -> tuple[Int64s, 
     >>> to_masses(np.array([0.25, 0.75]))[1] == 2**60
     True
     """
-    masses, total = _kernels.to_masses(check_array("weights", weights, np.float64), _threads_of(threads))
+    masses, total = _kernels.to_masses(check_array("weights", weights, np.float64), threads_of(threads))
     return masses, int(total)
 
 
@@ -313,17 +314,25 @@ def multiply(
     if not 1 / LARGEST_FACTOR <= factor <= LARGEST_FACTOR:
         raise ValueError(f"factor ({factor}) must be from 2^-32 to 2^32")
     total = check_count("total", total, 2**58, 2**62)
-    gained, after, rescaled = _kernels.multiply(weights, rows, float(factor), total, _threads_of(threads))
+    gained, after, rescaled = _kernels.multiply(weights, rows, float(factor), total, threads_of(threads))
     return gained, int(after), bool(rescaled)
-
-
-def _threads_of(threads: int | None) -> int:
-    return _threads if threads is None else check_count("threads", threads, 1, 1024)
 
 
 def _check_columns(columns: object) -> None:
     if not isinstance(columns, Columns):
         raise TypeError(f"columns ({type(columns).__name__}) must be Columns")
+
+
+def _check_queries(columns: Columns, attributes: object, values: object, starts: object) -> None:
+    _check_columns(columns)
+    places = check_array("attributes", attributes, np.int32)
+    codes = check_array("values", values, np.uint32)
+    if len(codes) != len(places):
+        raise ValueError(f"values ({len(codes)}) must be as many as attributes ({len(places)})")
+    check_starts(starts, len(places))
+    check_within("attributes", places, len(columns.sizes))
+    if len(codes) and (codes >= np.array(columns.sizes, np.uint64)[places]).any():
+        raise ValueError("values must be below their attributes' sizes")
 
 
 def _query(columns: Columns, attributes: Sequence[int], values: Sequence[int]) -> tuple[list[int], list[int]]:

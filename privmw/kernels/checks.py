@@ -36,11 +36,17 @@ def check_array(name: str, array: Any, dtype: Any) -> npt.NDArray[Any]:
     return checked
 
 
+def check_length(name: str, array: npt.NDArray[Any], length: int) -> None:
+    """As many entries as something else has."""
+    if len(array) != length:
+        raise ValueError(f"{name} (length {len(array)}) must have length {length}")
+
+
 def check_writable(name: str, array: Any, dtype: Any, length: int | None = None) -> None:
     """An array as of check_array that a kernel may write to."""
     check_array(name, array, dtype)
-    if length is not None and len(array) != length:
-        raise ValueError(f"{name} (length {len(array)}) must have length {length}")
+    if length is not None:
+        check_length(name, array, length)
     if not array.flags.writeable:
         raise ValueError(f"{name} must be writable")
 
@@ -60,20 +66,18 @@ def check_within(name: str, array: npt.NDArray[Any], limit: int) -> None:
 
 def check_masses(name: str, masses: Any, length: int) -> None:
     """One int64 per row, in total within 2^62."""
-    check_array(name, masses, np.int64)
-    if len(masses) != length:
-        raise ValueError(f"{name} (length {len(masses)}) must have length {length}")
+    check_length(name, check_array(name, masses, np.int64), length)
     # In doubles, which cannot overflow: sums of int64 stay exact below 2^63.
     if np.abs(masses.astype(np.float64)).sum() > 2.0**62 * (1 + 1e-9):
         raise ValueError(f"{name} must total at most 2^62 in absolute value")
 
 
-def check_starts(starts: Any, length: int) -> Int64s:
+def check_starts(starts: Any, length: int, entries: str = "attributes") -> Int64s:
     """Where each item begins among `length` entries, and the end."""
     checked: Int64s = check_array("starts", starts, np.int64)
     # Compared, not subtracted: differences may overflow.
     if not len(starts) or starts[0] != 0 or starts[-1] != length or (starts[1:] < starts[:-1]).any():
-        raise ValueError(f"starts must ascend from 0 to the number of attributes ({length})")
+        raise ValueError(f"starts must ascend from 0 to the number of {entries} ({length})")
     return checked
 
 

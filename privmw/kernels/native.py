@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from privmw._native import (
     Columns,
+    Incidence,
     Marginals,
     distinct_rows,
     groups_alike,
+    incidence_of_groups,
     matching_bitmap,
     matching_rows,
     multiply,
     rescale,
+    tilt,
     to_masses,
 )
 
 __all__ = [
     "Columns",
+    "Incidence",
     "Marginals",
     "distinct_rows",
     "groups_alike",
+    "incidence_of_groups",
     "matching_bitmap",
     "matching_rows",
     "multiply",
     "rescale",
+    "tilt",
     "to_masses",
 ]

@@ -8,13 +8,13 @@ brings nothing, the function is the one of `numpy`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from collections.abc import Iterator
+from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from privmw.kernels.compiled import compiled
 from privmw.kernels.numpy import (
     IN_SCALE,
     LEAST_TOTAL,
@@ -31,21 +31,26 @@ from privmw.kernels.numpy import (
     Weights,
     distinct_rows,
     fits_in_range,
+    incidence_of_groups,
     matches,
     matching_bitmap,
     matching_rows,
     powers_of_two,
 )
+from privmw.kernels.projection_numba import Incidence, tilt
 
 __all__ = [
     "Columns",
+    "Incidence",
     "Marginals",
     "distinct_rows",
     "groups_alike",
+    "incidence_of_groups",
     "matching_bitmap",
     "matching_rows",
     "multiply",
     "rescale",
+    "tilt",
     "to_masses",
 ]
 
@@ -54,29 +59,29 @@ _SCALE = 2.0**MASS_BITS
 _LOW = 2**31 - 1
 _NONE = np.uint32(2**32 - 1)
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 
-
-def _compiled(function: Function) -> Function:
-    return cast(Function, numba.njit(cache=True, nogil=True)(function))
-
-
-@_compiled
+@compiled
 def _append(cells: Int64s, codes: Codes, size: int) -> None:
     for i in range(len(codes)):
         cells[i] = cells[i] * size + codes[i]
 
 
-@_compiled
+@compiled
 def _append_rows(cells: Int64s, codes: Codes, rows: Rows, size: int) -> None:
     for i in range(len(rows)):
         cells[i] = cells[i] * size + codes[rows[i]]
 
 
-@_compiled
+@compiled
 def _scatter(cells: Int64s, masses: Int64s, sums: Int64s) -> None:
     for i in range(len(masses)):
         sums[cells[i]] += masses[i]
+
+
+@compiled
+def _gather(cells: Int64s, values: Weights, potentials: Weights) -> None:
+    for i in range(len(potentials)):
+        potentials[i] += values[cells[i]]
 
 
 class Marginals:
@@ -99,16 +104,27 @@ class Marginals:
     def sums(self, masses: Int64s, out: Int64s, threads: int) -> None:
         """Writes the sum of the masses of each cell's rows to out."""
         out[:] = 0
+        for block, cells, begin, end in self._cells(len(masses)):
+            _scatter(cells, masses[block], out[begin:end])
+
+    def potentials(self, values: Weights, out: Weights, threads: int) -> None:
+        """Writes the sum of the values of each row's cells to out."""
+        out[:] = 0
+        for block, cells, begin, end in self._cells(len(out)):
+            _gather(cells, values[begin:end], out[block])
+
+    def _cells(self, rows: int) -> Iterator[tuple[slice, Int64s, int, int]]:
+        """A block of rows, its cells within a marginal, and where these begin and end; block after block."""
         columns, sizes = self._columns.columns, self._columns.sizes
-        cells = np.empty(min(_BLOCK, len(masses)), np.int64)
-        for first in range(0, len(masses), _BLOCK):
+        cells = np.empty(min(_BLOCK, rows), np.int64)
+        for first in range(0, rows, _BLOCK):
             block = slice(first, first + _BLOCK)
             codes = [column[block] for column in columns]
             for marginal, begin, end in self._marginals:
                 cells[:] = 0
                 for attribute in marginal:
                     _append(cells, codes[attribute], sizes[attribute])
-                _scatter(cells, masses[block], out[begin:end])
+                yield block, cells, begin, end
 
     def add_changes(self, rows: Rows, changes: Int64s, sums: Int64s, threads: int) -> None:
         """Adds to sums what some rows gained."""
@@ -129,7 +145,7 @@ class Marginals:
         return 0
 
 
-@_compiled
+@compiled
 def _split(groups: Rows, found: npt.NDArray[np.bool_], numbers: Rows) -> int:
     """Numbers the pairs (group, found) in the order of their first rows; numbers: room for two a group."""
     numbers[:] = _NONE
@@ -155,7 +171,7 @@ def groups_alike(
     return groups, count
 
 
-@_compiled
+@compiled
 def _mass(weight: float) -> Any:
     return np.int64(np.rint(weight * _SCALE))
 
@@ -163,7 +179,7 @@ def _mass(weight: float) -> Any:
 # Totals come as halves, 2^31 * high + low: they may exceed 64 bits.
 
 
-@_compiled
+@compiled
 def _halves(weights: Weights, first: float, second: float) -> tuple[int, int]:
     high = low = 0
     for row in range(len(weights)):
@@ -177,7 +193,7 @@ def _total(halves: tuple[int, int]) -> int:
     return int(halves[0]) * 2**31 + int(halves[1])
 
 
-@_compiled
+@compiled
 def _heaviest(weights: Weights) -> float:
     """The largest weight, or NaN if one is negative, infinite or not a number."""
     heaviest = 0.0
@@ -188,25 +204,25 @@ def _heaviest(weights: Weights) -> float:
     return heaviest
 
 
-@_compiled
+@compiled
 def _lifted(before: float, now: float) -> float:
     # A product that has underflowed to zero is lifted too.
     return LIGHTEST_WEIGHT if before > 0 and now < LIGHTEST_WEIGHT else now
 
 
-@_compiled
+@compiled
 def _times(weights: Weights, first: float, second: float) -> None:
     for row in range(len(weights)):
         weights[row] = _lifted(weights[row], weights[row] * first * second)
 
 
-@_compiled
+@compiled
 def _to_masses(weights: Weights, masses: Int64s) -> None:
     for row in range(len(weights)):
         masses[row] = _mass(weights[row])
 
 
-@_compiled
+@compiled
 def _multiply(weights: Weights, rows: Rows, factor: float, changes: Int64s, fits: bool) -> int:
     gained = 0
     for i in range(len(rows)):

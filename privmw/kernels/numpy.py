@@ -12,6 +12,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from privmw.kernels.projection_numpy import Incidence, matches_by_row, tilt
+
+__all__ = [
+    "Columns",
+    "Incidence",
+    "Marginals",
+    "distinct_rows",
+    "groups_alike",
+    "incidence_of_groups",
+    "matching_bitmap",
+    "matching_rows",
+    "multiply",
+    "rescale",
+    "tilt",
+    "to_masses",
+]
+
 Int64s = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.uint32]
 Weights = npt.NDArray[np.float64]
@@ -78,6 +95,14 @@ class Marginals:
             cells = np.ravel_multi_index(codes, shape)
             add_masses(cells, masses, sums[self._offsets[j] : self._offsets[j + 1]])
 
+    def potentials(self, values: Weights, out: Weights, threads: int) -> None:
+        """Writes the sum of the values of each row's cells to out."""
+        out[:] = 0
+        for j, (marginal, shape) in enumerate(zip(self._marginals, self._shapes, strict=True)):
+            codes = tuple(self._columns.columns[a] for a in marginal)
+            cells = np.ravel_multi_index(codes, shape)
+            out += values[self._offsets[j] : self._offsets[j + 1]][cells]
+
     def ways(self) -> dict[str, int]:
         """How many marginals are evaluated in which way."""
         return {"numpy": len(self._marginals)}
@@ -131,6 +156,23 @@ def groups_alike(
     _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
     number = np.argsort(np.argsort(first))
     return number[inverse.ravel()].astype(np.uint32), len(first)
+
+
+def incidence_of_groups(
+    columns: Columns,
+    rows: Rows,
+    attributes: npt.NDArray[np.int32],
+    values: npt.NDArray[np.uint32],
+    starts: Int64s,
+    threads: int,
+) -> tuple[Int64s, npt.NDArray[np.uint32]]:
+    """The queries that each of the given rows matches, ascending: where they start, and which."""
+    taken = Columns([column[rows] for column in columns.columns], columns.sizes, threads)
+    matching = [
+        np.flatnonzero(matches(taken, attributes[a:b].tolist(), values[a:b].tolist()))
+        for a, b in itertools.pairwise(starts.tolist())
+    ]
+    return matches_by_row(matching, len(rows))
 
 
 def _masses(weights: Weights) -> Int64s:

@@ -1,0 +1,102 @@
+"""Reads the real records under PRIVMW_DATA as tables of codes; says why where there are none.
+
+What is read: `acs_pums/`, `adult/` with their `domain.json`. Which records play private and which public is
+for `pairs.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import privmw as pm
+
+
+class NoDataError(Exception):
+    """Why there are no real records here: for a bench to skip with."""
+
+
+def folder(family: str) -> Path:
+    root = os.environ.get("PRIVMW_DATA")
+    if not root:
+        raise NoDataError("PRIVMW_DATA is not set")
+    path = Path(root) / family
+    if not (path / "domain.json").exists():
+        raise NoDataError(f"PRIVMW_DATA has no {family}")
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError:
+        raise NoDataError("pyarrow is not installed") from None
+    return path
+
+
+def _read(path: Path, columns: Sequence[str]) -> dict[str, np.ndarray]:
+    import pyarrow.parquet as parquet
+
+    table = parquet.read_table(path, columns=list(columns))
+    return {name: table[name].to_numpy() for name in columns}
+
+
+def acs_files() -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in folder("acs_pums").glob("*.parquet")))
+
+
+def acs(profile: str, files: Sequence[str]) -> pm.Table:
+    """The person records of some of the survey's files, one after the other."""
+    path = folder("acs_pums")
+    described = json.loads((path / "domain.json").read_text())
+    sizes = described["profiles"][profile]
+    wanted = ["AGEP" if name == "AGEP10" else name for name in sizes]
+    parts = [_read(path / f"{file}.parquet", wanted) for file in files]
+    columns = {}
+    for name, source in zip(sizes, wanted, strict=True):
+        raw = np.concatenate([part[source] for part in parts]).astype(np.int64)
+        if name == "AGEP10":
+            raw = np.minimum(raw // 10, 9)
+        columns[name] = _positions(name, raw, described["attributes"][name]["codes"])
+    return pm.Table(pm.Domain(sizes), columns)
+
+
+def _positions(name: str, raw: np.ndarray, codes: Sequence[int]) -> np.ndarray:
+    """A record's code is the position of its value in the published list."""
+    values = np.array(codes, np.int64)
+    order = np.argsort(values)
+    found = order[np.searchsorted(values[order], raw)]
+    if not np.array_equal(values[found], raw):
+        raise ValueError(f"column {name!r} must hold values of its domain")
+    return found
+
+
+@lru_cache(maxsize=1)
+def adult() -> pm.Table:
+    """All records of ADULT on the paper's 13 attributes, in the order that the authors' splits count in.
+
+    Their file has the records grouped by the weight `fnlwgt`, in percent of the largest, in order of first
+    appearance; ours has them in the order of the raw files, where it dropped what a file says twice.
+    """
+    path = folder("adult")
+    described = json.loads((path / "domain.json").read_text())
+    sizes = described["adult_pmwpub"]["paper13"]
+    codes = _read(path / "adult_pmwpub.parquet", [*sizes, "age"])
+    raw = _read(path / "adult_raw.parquet", [*described["adult_raw"]["attributes"], "split"])
+    kept = _first_of_equals(list(raw.values()))
+    if not np.array_equal(raw["age"][kept], codes["age"]):
+        raise ValueError("adult_pmwpub must be adult_raw without what a file says twice")
+    weight = raw["fnlwgt"][kept]
+    percent = np.rint(weight / weight.max() * 100).astype(np.int64)
+    _, first, group = np.unique(percent, return_index=True, return_inverse=True)
+    order = np.argsort(first[group], kind="stable")
+    return pm.Table(pm.Domain(sizes), {name: codes[name][order] for name in sizes})
+
+
+def _first_of_equals(columns: Sequence[np.ndarray]) -> np.ndarray:
+    """Where each distinct record appears first, ascending."""
+    coded: list[Any] = [np.unique(column, return_inverse=True)[1] for column in columns]
+    first = np.unique(np.stack(coded, axis=1), axis=0, return_index=True)[1]
+    return np.sort(first)

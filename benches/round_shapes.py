@@ -1,0 +1,79 @@
+"""The shapes on which rounds are raced: a support, a private table and a workload, seeded.
+
+`adult` is the papers' ADULT where PRIVMW_DATA has it, else generated: the same sizes, and about as many
+values a row that are not the commonest. Where records are generated, the private ones follow a shifted law.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import pairs
+import real_data
+from shapes import SparseModel, make_table
+
+import privmw as pm
+
+# The papers' 13 attributes of ADULT, sex to age: their sizes, and how many of a thousand distinct rows differ
+# from the commonest value.
+ADULT_SIZES = [2, 2, 5, 6, 7, 9, 15, 16, 42, 16, 6, 10, 10]
+ADULT_UNCOMMON = [350, 232, 164, 619, 558, 333, 870, 709, 124, 96, 53, 471, 744]
+ADULT_ROWS, ADULT_PRIVATE = 4_076, 43_944
+
+
+class RoundShape(NamedTuple):
+    support: pm.Support
+    private: pm.Table
+    workload: pm.Workload
+
+
+def adult() -> RoundShape:
+    """4,076 distinct rows, 286 three-way marginals of 334,128 cells, 43,944 private records."""
+    try:
+        everyone = real_data.adult()
+    except real_data.NoDataError:
+        return adult_generated()
+    hidden = pairs.adult_is_private(everyone.n)
+    return _shape(everyone.take(~hidden), everyone.take(hidden), pm.Workload.all(everyone.domain, k=3))
+
+
+def adult_generated() -> RoundShape:
+    shares = [share / 1000 for share in ADULT_UNCOMMON]
+    public, private = _shifted(ADULT_SIZES, shares, ADULT_ROWS, ADULT_PRIVATE, seed=13)
+    return _shape(public, private, pm.Workload.all(public.domain, k=3))
+
+
+def rounds200k(rows: int = 200_000, marginals: int = 500, private: int = 100_000) -> RoundShape:
+    """30 attributes of 2 to 10 values, the commonest of each in 50 to 85 % of the rows."""
+    rng = np.random.default_rng(200)
+    sizes = [2 + a % 9 for a in range(30)]
+    public, hidden = _shifted(sizes, rng.uniform(0.15, 0.5, 30).tolist(), rows, private, seed=200)
+    return _shape(public, hidden, pm.Workload.sample(public.domain, k=3, size=marginals, seed=1))
+
+
+def _shape(public: pm.Table, private: pm.Table, workload: pm.Workload) -> RoundShape:
+    hidden = pm.Table(private.domain, zip(private.domain.names, private.columns, strict=True), private=True)
+    return RoundShape(pm.Support.from_table(public), hidden, workload)
+
+
+def _shifted(
+    sizes: list[int], uncommon: list[float], rows: int, private: int, seed: int
+) -> tuple[pm.Table, pm.Table]:
+    """Public records with so many distinct rows; private ones with other shares of uncommon values.
+
+    The private records come after the public ones: a model's records depend on their position, whatever the
+    shares.
+    """
+    drawn = 2 * rows
+    model = SparseModel(sizes, uncommon, 3.0, seed)
+    public = make_table(sizes, model.columns(drawn))
+    first = np.sort(np.unique(public.codes(), axis=0, return_index=True)[1])
+    if len(first) < rows:
+        raise ValueError(f"rows ({rows}) must be distinct among {drawn} records")
+    end = int(first[rows - 1]) + 1
+    shift = np.random.default_rng([seed, 4]).uniform(-0.4, 0.4, len(sizes))
+    shares = [share * math.exp(by) for share, by in zip(uncommon, shift, strict=True)]
+    hidden = SparseModel(sizes, [min(share, 0.95) for share in shares], 3.0, seed).columns(drawn + private)
+    return public.take(np.arange(end)), make_table(sizes, [column[drawn:] for column in hidden])

@@ -1,0 +1,87 @@
+#include "core/projection.hpp"
+
+#include "bind/arrays.hpp"
+#include "core/tilt.hpp"
+
+namespace privmw {
+
+namespace {
+
+// Arrays that Python owns, and the core's view of them.
+struct BoundIncidence {
+    BoundIncidence(py::array starts, py::array queries, std::size_t count)
+        : owners{std::move(starts), std::move(queries)},
+          incidence(values_of<std::int64_t>(owners[0], "starts"),
+                    values_of<std::uint32_t>(owners[1], "queries"), count) {}
+    py::array owners[2];
+    Incidence incidence;
+};
+
+}  // namespace
+
+void bind_projection(py::module_& m) {
+    py::class_<BoundIncidence>(m, "Incidence")
+        .def(py::init<py::array, py::array, std::size_t>(), py::arg("starts"), py::arg("queries"),
+             py::arg("count"))
+        .def(
+            "potentials",
+            [](const BoundIncidence& self, const py::array& values, py::array out, int threads) {
+                const auto in = values_of<double>(values, "values");
+                const auto potentials = writable_values_of<double>(out, "out");
+                py::gil_scoped_release release;
+                self.incidence.potentials(in.data(), threads, potentials.data());
+            },
+            py::arg("values"), py::arg("out"), py::arg("threads"))
+        .def(
+            "sums",
+            [](const BoundIncidence& self, const py::array& weights, py::array out) {
+                const auto in = values_of<double>(weights, "weights");
+                const auto sums = writable_values_of<double>(out, "out");
+                py::gil_scoped_release release;
+                self.incidence.sums(in.data(), sums.data());
+            },
+            py::arg("weights"), py::arg("out"))
+        .def(
+            "gram",
+            [](const BoundIncidence& self, const py::array& weights, int threads) {
+                const auto in = values_of<double>(weights, "weights");
+                const auto count = static_cast<py::ssize_t>(self.incidence.count());
+                py::array_t<double> matrix({count, count});
+                double* const out = matrix.mutable_data();
+                py::gil_scoped_release release;
+                self.incidence.gram(in.data(), threads, out);
+                return matrix;
+            },
+            py::arg("weights"), py::arg("threads"))
+        .def("nbytes", [](const BoundIncidence& self) { return self.incidence.bytes(); });
+
+    m.def(
+        "incidence_of_groups",
+        [](const BoundColumns& columns, const py::array& rows, const py::array& attributes,
+           const py::array& values, const py::array& starts, int threads) {
+            const QueryList queries = to_queries(attributes, values, starts);
+            const auto which = values_of<Row>(rows, "rows");
+            Matches matches;
+            {
+                py::gil_scoped_release release;
+                matches = incidence_of_groups(columns.columns, which, queries, threads);
+            }
+            return py::make_tuple(to_array<std::int64_t>(matches.starts),
+                                  to_array<std::uint32_t>(matches.queries));
+        },
+        py::arg("columns"), py::arg("rows"), py::arg("attributes"), py::arg("values"), py::arg("starts"),
+        py::arg("threads"));
+
+    m.def(
+        "tilt",
+        [](const py::array& base, const py::array& potentials, py::array out, int threads) {
+            const auto in = values_of<double>(base, "base");
+            const auto by = values_of<double>(potentials, "potentials");
+            const auto weights = writable_values_of<double>(out, "out");
+            py::gil_scoped_release release;
+            return tilt(in.data(), by.data(), in.size(), threads, weights.data());
+        },
+        py::arg("base"), py::arg("potentials"), py::arg("out"), py::arg("threads"));
+}
+
+}  // namespace privmw

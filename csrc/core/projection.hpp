@@ -1,0 +1,57 @@
+// What a projection onto measured queries stands on: which groups of rows answer yes to which queries.
+#pragma once
+
+#include <mutex>
+#include <span>
+
+#include "core/support.hpp"
+
+namespace privmw {
+
+// Group g answers yes to queries[starts[g]] to queries[starts[g + 1] - 1], ascending, each below `count`.
+class Incidence {
+  public:
+    // Keeps views of the arrays.
+    Incidence(std::span<const std::int64_t> starts, std::span<const std::uint32_t> queries, std::size_t count)
+        : starts_(starts), queries_(queries), count_(count) {}
+
+    std::size_t groups() const { return starts_.size() - 1; }
+    std::size_t count() const { return count_; }
+    std::size_t bytes() const;
+
+    // potentials: OUT, one per group, the sum of the values (IN, one per query) of its queries, in order.
+    void potentials(const double* values, int threads, double* potentials) const;
+
+    // sums: OUT, one per query, the sum of the weights (IN, one per group) of its groups, in order.
+    void sums(const double* weights, double* sums) const;
+
+    // matrix: OUT, count x count, the sum of the weights (IN, one per group) of the groups that answer yes to
+    // both queries, in order; symmetric.
+    void gram(const double* weights, int threads, double* matrix) const;
+
+  private:
+    // By query: its groups, ascending, and where their queries behind it begin.
+    struct Lists {
+        std::vector<std::int64_t> starts;
+        std::vector<std::uint32_t> groups;
+        std::vector<std::int64_t> behind;
+    };
+    const Lists& lists() const;  // built at the first call; safe from several threads
+
+    std::span<const std::int64_t> starts_;
+    std::span<const std::uint32_t> queries_;
+    std::size_t count_;
+    mutable std::mutex lists_mutex_;
+    mutable Lists lists_;
+};
+
+struct Matches {
+    std::vector<std::int64_t> starts;    // one per given row, and the end
+    std::vector<std::uint32_t> queries;  // ascending within a row
+};
+
+// The queries that each of the given rows matches.
+Matches incidence_of_groups(const Columns& columns, std::span<const Row> rows, const QueryList& queries,
+                            int threads);
+
+}  // namespace privmw

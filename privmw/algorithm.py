@@ -1,0 +1,295 @@
+"""An algorithm is a frozen configuration; calibrated to a budget it is a mechanism whose cost is known.
+
+`Algorithm` holds the options that all algorithms share and checks them; each algorithm's own file adds its
+model. `Mechanism` states its cost before it sees data, and makes a release when it is called.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from reprlib import repr as _short
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+
+from privmw.accounting import Budget, Composition, scale_for_epsilon, sigma_for_rho
+from privmw.accounting.rounding import Real, float_up
+from privmw.adaptive import Model, Progress, Question, Unit, adapt, open_curator
+from privmw.plan import Plan, make_plan
+from privmw.random import Rng
+from privmw.release import Release
+from privmw.schedule import Planned, Schedule
+from privmw.support import Support
+from privmw.table import Table
+from privmw.workload import Workload
+
+Select = Literal["permute-and-flip", "exponential", "all"]
+
+LARGEST_SCALE = 2.0**40  # of noise: what the mechanisms draw
+
+
+@dataclass(frozen=True, kw_only=True)
+class Algorithm(ABC):
+    """Options that every algorithm has.
+
+    rounds: how often the model is improved. select: how a round chooses; "all" chooses nothing and measures
+    every marginal once, with the whole budget. measure: what is chosen and measured, single cells or whole
+    marginals. per_round: how many a round chooses. split: alpha, between 0 and 1: the larger, the more of a
+    round's budget goes into choosing. warm_up: the share of the budget for a first shot at every marginal
+    before the rounds. order: the shot takes all marginals of this order instead of those of the workload.
+    """
+
+    rounds: int | None = None
+    select: Select = "permute-and-flip"
+    measure: Unit = "cell"
+    per_round: int = 1
+    split: float = 0.5
+    warm_up: float = 0.0
+    order: int | None = None
+
+    usual_rounds: ClassVar[int] = 50
+    advanced: ClassVar[bool] = False  # whether calibrate uses advanced composition of pure costs
+
+    def __post_init__(self) -> None:
+        """Refuse options that mean nothing."""
+        self._one_of("select", Select)
+        self._one_of("measure", Unit)
+        if self.rounds is not None:
+            if self.select == "all":
+                raise ValueError(f"rounds ({_short(self.rounds)}) must not be given with select='all'")
+            self._positive_integer("rounds")
+        self._positive_integer("per_round")
+        if self.order is not None:
+            self._positive_integer("order")
+        self._between("split", 0, 1)
+        if self.warm_up != 0:
+            self._between("warm_up", 0, 1)
+            if self.select == "all":
+                raise ValueError(f"warm_up ({self.warm_up}) must be 0 with select='all': it is all there is")
+        elif self.order is not None and self.select != "all":
+            raise ValueError(f"order ({self.order}) must come with select='all' or a warm_up above 0")
+
+    @abstractmethod
+    def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:
+        """The model that the loop improves."""
+
+    def calibrate(self, epsilon: Real, delta: Real) -> Mechanism:
+        """The mechanism that spends (epsilon, delta): by zCDP, or pure with Laplace noise for a delta of 0."""
+        if delta == 0 and not isinstance(delta, bool):
+            return Mechanism(self, Budget.pure(epsilon))
+        composition = "advanced" if self.advanced else "zCDP"
+        return Mechanism(self, Budget.approximate(epsilon, delta, composition))
+
+    def configure(self, rho: Real) -> Mechanism:
+        """The mechanism that spends rho of zCDP."""
+        return Mechanism(self, Budget.zcdp(rho))
+
+    @property
+    def schedule(self) -> Schedule:
+        """How often is looked, and how a budget is cut."""
+        if self.select == "all":
+            return Schedule(0, 0, None, self.split, 0)
+        rounds = self.usual_rounds if self.rounds is None else self.rounds
+        return Schedule(rounds, self.per_round, self.select, self.split, self.warm_up)
+
+    def _one_of(self, name: str, kind: object) -> None:
+        if getattr(self, name) not in get_args(kind):
+            allowed = ", ".join(repr(value) for value in get_args(kind))
+            raise ValueError(f"{name} ({_short(getattr(self, name))}) must be one of {allowed}")
+
+    def _positive_integer(self, name: str) -> None:
+        value = getattr(self, name)
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+            raise TypeError(f"{name} ({_short(value)}) must be an integer")
+        if value < 1:
+            raise ValueError(f"{name} ({_short(value)}) must be positive")
+
+    def _between(self, name: str, low: float, high: float) -> None:
+        value = getattr(self, name)
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise TypeError(f"{name} ({_short(value)}) must be a number")
+        if not low < value < high:
+            raise ValueError(f"{name} ({_short(value)}) must be above {low} and below {high}")
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """An algorithm with a budget: what it costs is known, and it may be called on private tables.
+
+    >>> from privmw import MWPub
+    >>> mechanism = MWPub(rounds=10).configure(rho=0.5)
+    >>> mechanism.rho, [(event.step, event.count) for event in mechanism.events]
+    (0.5, [('select', 10), ('measure', 10)])
+    """
+
+    algorithm: Algorithm
+    budget: Budget
+
+    def __post_init__(self) -> None:
+        """Refuse a budget that is too small for what one look would have to draw."""
+        shares = self.algorithm.schedule.shares(self.budget)
+        for share in (shares.shot, shares.measure):
+            if share is not None:
+                _scale(share, 2, shares.gaussian)
+
+    @property
+    def events(self) -> tuple[Planned, ...]:
+        """Every look at the private table, before any size is known: what each costs at most."""
+        return self.algorithm.schedule.events(self.budget)
+
+    @property
+    def rho(self) -> float:
+        """The zCDP cost of a run."""
+        return float_up(Composition.of(self.events).rho)
+
+    def epsilon(self, delta: Real) -> float:
+        """The epsilon of a run at a delta; infinite at a delta of 0 where the noise is Gaussian."""
+        bound = Composition.of(self.events).epsilon_at(float(delta))
+        return math.inf if bound is None else float_up(bound)
+
+    def statement(self) -> str:
+        """What a run will cost and do, in plain words, before any data."""
+        name = type(self.algorithm).__name__
+        budget = f"{self.budget.unit} = {float_up(self.budget.limit):.6g}"
+        if self.budget.delta is not None:
+            budget += f" (epsilon = {float(self.budget.epsilon or 0):.6g} at delta = {self.budget.delta:.6g})"
+        lines = [f"{name}: a run spends at most {budget}; neighbouring tables replace one record."]
+        for event in self.events:
+            cost = event.cost_of_one
+            each = f"rho = {float_up(cost.rho):.6g}"
+            if cost.epsilon is not None:
+                each += f", epsilon = {float_up(cost.epsilon):.6g}"
+            lines.append(f"{event.step}: {event.mechanism}, {event.count} times, each {each}.")
+        return "\n".join(lines)
+
+    def plan(self, support: Support, workload: Workload, n: int | None = None) -> Plan:
+        """What a run will need: bytes, noise and seconds; nothing private is needed, and n only for shares.
+
+        Seconds are estimated from one evaluation of the workload, which this runs.
+        """
+        question = self._question(support, workload)
+        return make_plan(self.algorithm.schedule, self.budget, support, question, n)
+
+    def __call__(
+        self,
+        private: Table,
+        support: Support,
+        workload: Workload,
+        *,
+        rng: Rng = None,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Release:
+        """Make a release. rng: None for a release; a seed for experiments, and the ledger then says so.
+
+        progress is called after each round with a `Round`. Whatever ends a run early, Ctrl-C or an error of
+        `progress`, carries the ledger as its attribute `ledger`: what was spent stays spent.
+        """
+        question = self._question(support, workload)
+        if not isinstance(private, Table):
+            raise TypeError(f"private ({type(private).__name__}) must be a Table")
+        if private.domain != support.domain:
+            raise ValueError("private must be on the domain of the support")
+        if progress is not None and not callable(progress):
+            raise TypeError(f"progress ({_short(progress)}) must be callable")
+        model = self.algorithm.model(support, question, private.n, threads)
+        with open_curator(private, question, self.budget, rng) as curator:
+            try:
+                measurements, history = adapt(curator, model, question, self.algorithm.schedule, progress)
+            except BaseException as error:
+                error.ledger = curator.ledger  # type: ignore[attr-defined]
+                raise
+            return Release(
+                support,
+                workload,
+                model.result(),
+                measured=question.measured,
+                measurements=measurements,
+                ledger=curator.ledger,
+                settings=self.settings(),
+                history=history,
+            )
+
+    def settings(self) -> dict[str, object]:
+        """The algorithm's name and options, as plain values."""
+        options = dataclasses.asdict(self.algorithm)
+        return {"algorithm": type(self.algorithm).__name__, **options}
+
+    def _question(self, support: Support, workload: Workload) -> Question:
+        """What is asked and measured, once everything fits together."""
+        if not isinstance(support, Support):
+            raise TypeError(f"support ({type(support).__name__}) must be a Support")
+        if not isinstance(workload, Workload):
+            raise TypeError(f"workload ({type(workload).__name__}) must be a Workload")
+        if workload.domain != support.domain:
+            raise ValueError(f"workload ({workload!r}) must be on the domain of the support")
+        if workload.cells == 0:
+            raise ValueError(f"workload ({workload!r}) must have at least one cell")
+        algorithm, shares = self.algorithm, self.algorithm.schedule.shares(self.budget)
+        if shares.select is not None:
+            candidates = workload.cells if algorithm.measure == "cell" else len(workload)
+            if algorithm.per_round > candidates:
+                raise ValueError(
+                    f"per_round ({algorithm.per_round}) must be at most the number of "
+                    f"{algorithm.measure}s, {candidates}"
+                )
+        question = _question(workload, algorithm.order, algorithm.measure)
+        if shares.shot is not None:
+            _scale(shares.shot, 2 * len(question.shot), shares.gaussian)
+        return question
+
+
+def _question(workload: Workload, order: int | None, unit: Unit) -> Question:
+    if order is None:
+        return Question(workload, workload, np.arange(len(workload)), unit)
+    if order > len(workload.domain):
+        raise ValueError(f"order ({order}) must be at most the number of attributes, {len(workload.domain)}")
+    asked = list(workload)
+    place = {marginal: j for j, marginal in enumerate(asked)}
+    shot = list(Workload.all(workload.domain, k=order))
+    more = [marginal for marginal in shot if marginal not in place]
+    place.update({marginal: len(asked) + j for j, marginal in enumerate(more)})
+    measured = Workload(workload.domain, asked + more) if more else workload
+    return Question(workload, measured, np.array([place[marginal] for marginal in shot]), unit)
+
+
+def _scale(share: Fraction, sensitivity: int, gaussian: bool) -> float:
+    """The noise that a share buys, refused where it is more than can be drawn."""
+    scale = sigma_for_rho(share, sensitivity) if gaussian else scale_for_epsilon(share, sensitivity)
+    if scale > LARGEST_SCALE:
+        raise ValueError(f"budget must be enough for one round: noise of scale {scale:.3g} drowns any count")
+    return scale
+
+
+def release_by(
+    kind: type[Algorithm], private: Table, support: Support, workload: Workload, options: dict[str, Any]
+) -> Release:
+    """Configure, calibrate and run in one call: what every `release_*` does.
+
+    Without a delta it is 1 / n^2, as in the papers; n is public.
+    """
+    run = {name: options.pop(name) for name in ("rng", "threads", "progress") if name in options}
+    epsilon, delta, rho = (options.pop(name, None) for name in ("epsilon", "delta", "rho"))
+    if (epsilon is None) == (rho is None):
+        raise TypeError("exactly one of epsilon and rho must be given")
+    known = {field.name for field in dataclasses.fields(kind)}
+    for name in options:
+        if name not in known:
+            raise TypeError(f"option ({name!r}) must be one of {', '.join(sorted(known))}")
+    algorithm = kind(**options)
+    if rho is not None:
+        if delta is not None:
+            raise TypeError(f"delta ({delta}) must come with epsilon: rho needs none")
+        return algorithm.configure(rho)(private, support, workload, **run)
+    if not isinstance(private, Table):
+        raise TypeError(f"private ({type(private).__name__}) must be a Table")
+    if delta is None:
+        if private.n < 2:
+            raise ValueError("delta must be given for a private table of one record")
+        delta = float(Fraction(1, private.n**2))
+    return algorithm.calibrate(epsilon, delta)(private, support, workload, **run)

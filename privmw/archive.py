@@ -1,0 +1,173 @@
+"""The archive: named members in one file, whole or refused. It knows neither releases nor arrays' meaning.
+
+A file is a zip of uncompressed members, so that nothing in it can be larger than the file itself. Arrays are
+.npy members without pickle (numpy.load opens them too); manifest.json holds the SHA-256 of every other
+member. The digests catch damage and careless edits; they are no signature.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import secrets
+import struct
+import zipfile
+from collections.abc import Iterable, Iterator
+from reprlib import repr as _short
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+MANIFEST = "manifest.json"
+# What zipfile, numpy and json raise on files that are not what they seem.
+_BROKEN = (
+    zipfile.BadZipFile, struct.error, ValueError, TypeError, KeyError, IndexError, EOFError, OverflowError,
+    NotImplementedError, RuntimeError, RecursionError, SyntaxError,
+)  # fmt: skip
+
+
+def write_archive(
+    path: str | os.PathLike[str],
+    members: Iterable[tuple[str, bytes]],
+    *,
+    form: str,
+    version: int,
+    overwrite: bool,
+) -> None:
+    """Write a file that `read_archive` reads, or nothing: it appears under its name when it is whole.
+
+    The same members give the same bytes. An existing file is kept unless `overwrite`.
+    """
+    path = os.fspath(path)
+    if not isinstance(path, str):
+        raise TypeError(f"path ({_short(path)}) must be a string or a path")
+    if not overwrite and os.path.lexists(path):
+        raise _taken(path)
+    folder, name = os.path.split(os.path.abspath(path))
+    unfinished = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(8)}.unfinished")
+    try:
+        with open(unfinished, "xb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+                manifest: dict[str, Any] = {"format": form, "version": version, "sha256": {}}
+                for member, content in members:  # one at a time: together they may be large
+                    manifest["sha256"][member] = hashlib.sha256(content).hexdigest()
+                    archive.writestr(zipfile.ZipInfo(member), content)  # no date: the same bytes every time
+                archive.writestr(zipfile.ZipInfo(MANIFEST), json.dumps(manifest, indent=2))
+            file.flush()
+            os.fsync(file.fileno())
+        _appear(unfinished, path, overwrite)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(unfinished)
+    _sync(folder)
+
+
+def _appear(unfinished: str, path: str, overwrite: bool) -> None:
+    if not overwrite:
+        try:
+            os.link(unfinished, path)  # unlike os.replace, never over a file that came in between
+            return
+        except FileExistsError:
+            raise _taken(path) from None
+        except OSError:  # a file system without links
+            if os.path.lexists(path):
+                raise _taken(path) from None
+    os.replace(unfinished, path)
+
+
+def _sync(folder: str) -> None:
+    """Make the new name last too, where folders can be synced."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _taken(path: str) -> FileExistsError:
+    return FileExistsError(f"path ({path}) must not exist: say overwrite=True to replace it")
+
+
+def read_archive(path: str | os.PathLike[str], *, form: str, version: int) -> dict[str, bytes]:
+    """The members of a file, each checked against its digest. All that is wrong with one is a ValueError."""
+    with open(path, "rb") as file, explained(path):
+        size = os.fstat(file.fileno()).st_size
+        try:
+            with zipfile.ZipFile(file) as archive:
+                entries = archive.infolist()
+                names = [entry.filename for entry in entries]
+                if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+                    raise ValueError("members must not be compressed")
+                if len(set(names)) < len(names) or sum(entry.file_size for entry in entries) > size:
+                    raise ValueError("members must not overlap or repeat a name")
+                members = {name: archive.read(name) for name in names}
+        except OSError as error:  # an offset outside the file
+            raise ValueError(f"members must lie in the file: {error}") from None
+        manifest = parse_json(members.pop(MANIFEST, b"null"))
+        if not isinstance(manifest, dict) or manifest.get("format") != form:
+            raise ValueError(f"{MANIFEST} must say format {form!r}")
+        if type(manifest.get("version")) is not int or manifest["version"] != version:
+            raise ValueError(f"version ({_short(manifest.get('version'))}) must be {version}")
+        digests = {name: hashlib.sha256(content).hexdigest() for name, content in members.items()}
+        if manifest != {"format": form, "version": version, "sha256": digests}:
+            raise ValueError("members must be the ones written: a SHA-256 differs")
+        return members
+
+
+@contextlib.contextmanager
+def explained(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn whatever a broken file raises into one ValueError that names it."""
+    try:
+        yield
+    except _BROKEN as error:
+        raise ValueError(f"{os.fspath(path)!r} must be a whole, unchanged release file: {error}") from error
+
+
+def write_array(array: npt.NDArray[Any]) -> bytes:
+    """An array as the bytes of a .npy file, little-endian.
+
+    >>> read_array(write_array(np.array([3, 1])), np.int64)
+    array([3, 1])
+    """
+    buffer = io.BytesIO()
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    np.lib.format.write_array(buffer, little, version=(1, 0), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def read_array(content: bytes, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """The read-only 1-D array of a .npy file, which must have this dtype. Nothing is copied or unpickled."""
+    expected = np.dtype(dtype)
+    file = io.BytesIO(content)
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise ValueError("an array must be of .npy version 1.0")
+    shape, _, found = np.lib.format.read_array_header_1_0(file)
+    if found != expected.newbyteorder("<") or len(shape) != 1:
+        raise ValueError(f"an array ({len(shape)}-D, {found}) must be 1-D and {expected}")
+    if len(content) - file.tell() != shape[0] * expected.itemsize:
+        raise ValueError(f"an array of {shape[0]} entries must be as long as it says")
+    return np.frombuffer(content, found, offset=file.tell()).astype(expected, copy=False)
+
+
+def parse_json(content: bytes) -> Any:
+    """JSON values, refusing what readers disagree on: repeated keys, NaN, infinity.
+
+    >>> parse_json(b'{"a": [1, 2.5]}')
+    {'a': [1, 2.5]}
+    """
+    return json.loads(content.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) != len(dict(pairs)):
+        raise ValueError("keys must not be repeated")
+    return dict(pairs)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"number ({name}) must be finite")

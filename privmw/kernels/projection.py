@@ -1,0 +1,113 @@
+"""The door of what a projection onto measured queries stands on: groups of rows, their queries, and tilts."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.arrays import freeze, is_frozen
+from privmw.kernels.checks import (
+    check_apart,
+    check_array,
+    check_count,
+    check_length,
+    check_starts,
+    check_within,
+    check_writable,
+)
+from privmw.kernels.choice import backend, kernels, threads_of
+
+Float64s = npt.NDArray[np.float64]
+MOST_QUERIES = 2**32 - 1
+
+
+class Incidence:
+    """Which groups of rows answer yes to which queries: group g to queries[starts[g]:starts[g + 1]].
+
+    Queries ascend within a group, below `count`. The arrays are copied unless nobody can write to them.
+
+    >>> incidence = Incidence(np.array([0, 2, 2, 3]), np.array([0, 1, 1], np.uint32), 2)
+    >>> incidence.potentials(np.array([1.0, 10.0]))
+    array([11.,  0., 10.])
+    """
+
+    def __init__(self, starts: npt.NDArray[np.int64], queries: npt.NDArray[np.uint32], count: int) -> None:
+        queries = check_array("queries", queries, np.uint32)
+        starts = check_starts(starts, len(queries), "queries")
+        self.count = check_count("count", count, 0, MOST_QUERIES)
+        check_within("queries", queries, self.count)
+        within = np.ones(len(queries) + 1, bool)
+        within[starts] = False
+        if not (queries[1:] > queries[:-1])[within[1:-1]].all():
+            raise ValueError("queries must ascend within each group")
+        self.groups = len(starts) - 1
+        self.starts, self.queries = (
+            array if is_frozen(array) else freeze(array.copy()) for array in (starts, queries)
+        )
+        self._core = kernels.Incidence(self.starts, self.queries, self.count)
+
+    def potentials(
+        self, values: Float64s, out: Float64s | None = None, *, threads: int | None = None
+    ) -> Float64s:
+        """For each group the sum of the values of its queries."""
+        out = _prepare("values", values, self.count, out, self.groups)
+        self._core.potentials(values, out, threads_of(threads))
+        return out
+
+    def sums(self, weights: Float64s, out: Float64s | None = None) -> Float64s:
+        """For each query the sum of the weights of its groups, added in the order of the groups.
+
+        >>> Incidence(np.array([0, 2, 3]), np.array([0, 1, 1], np.uint32), 2).sums(np.array([0.25, 0.5]))
+        array([0.25, 0.75])
+        """
+        out = _prepare("weights", weights, self.groups, out, self.count)
+        self._core.sums(weights, out)
+        return out
+
+    def gram(self, weights: Float64s, *, threads: int | None = None) -> Float64s:
+        """For each pair of queries the sum of the weights of the groups that answer yes to both: symmetric.
+
+        >>> Incidence(np.array([0, 2, 3]), np.array([0, 1, 1], np.uint32), 2).gram(np.array([0.25, 0.5]))
+        array([[0.25, 0.25],
+               [0.25, 0.75]])
+        """
+        check_length("weights", check_array("weights", weights, np.float64), self.groups)
+        matrix: Float64s = self._core.gram(weights, threads_of(threads))
+        return matrix
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held beside `starts` and `queries`."""
+        return int(self._core.nbytes())
+
+    def __repr__(self) -> str:
+        return f"Incidence({self.groups} groups x {self.count} queries, {backend()})"
+
+
+def tilt(
+    base: Float64s, potentials: Float64s, out: Float64s | None = None, *, threads: int | None = None
+) -> tuple[Float64s, float]:
+    """The weights base * exp(potentials - log_total), which total one, and log_total.
+
+    `base` must be finite, none negative and not all zero, `potentials` finite. Whatever their size, nothing
+    overflows: the largest potential of a row with base above zero is taken off first. If a ValueError comes
+    of values, `out` is of no use.
+
+    >>> weights, log_total = tilt(np.array([1.0, 3.0]), np.array([1000.0, 1000.0]))
+    >>> weights, round(log_total, 3)
+    (array([0.25, 0.75]), 1001.386)
+    """
+    check_array("base", base, np.float64)
+    out = _prepare("potentials", potentials, len(base), out, len(base))
+    check_apart("out", out, base=base)
+    return out, float(kernels.tilt(base, potentials, out, threads_of(threads)))
+
+
+def _prepare(name: str, given: Float64s, length: int, out: Float64s | None, out_length: int) -> Float64s:
+    """Checks what is read, and what is written or makes it."""
+    check_length(name, check_array(name, given, np.float64), length)
+    if out is None:
+        return np.empty(out_length, np.float64)
+    check_writable("out", out, np.float64, out_length)
+    check_apart("out", out, **{name: given})
+    return out

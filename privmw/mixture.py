@@ -1,0 +1,172 @@
+"""The nearest mixture: weights on a support whose answers miss given ones by as little as possible.
+
+Bounded from both sides. Above: projections, the cell that misses most brought within the aim (the smallest
+change in relative entropy that does it), again and again. Below: a cell that no row or every row answers, and
+the dual of the linear program over the cells the projections met. This room knows public rows and numbers; if
+the answers are private, so is all it returns: privmw.evaluation says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw import kernels
+from privmw.support import Support
+from privmw.workload import Workload
+
+Float64s = npt.NDArray[np.float64]
+Int64s = npt.NDArray[np.int64]
+
+PROGRESS = 0.95  # of the gap: less than that much is progress
+PATIENCE = 200  # projections without progress before the linear program is asked; then twice as many, ...
+MOST_CELLS = 1500  # of a linear program: seconds, not minutes
+MARGIN = 1e-12  # far more than the floats of a bound below can err
+
+
+class Nearest(NamedTuple):
+    """The least largest error lies from lower to upper; these weights reach upper."""
+
+    lower: float
+    upper: float
+    weights: Float64s
+    rounds: int
+
+
+def nearest_mixture(
+    support: Support, workload: Workload, answers: Float64s, *, tolerance: float, rounds: int
+) -> Nearest:
+    """Close the bracket to the tolerance, or as far as so many projections bring it."""
+    solve = _linear_program()
+    model = _Model(support, workload, answers)
+    lower, met = model.unmovable, np.zeros(workload.cells, np.int64)
+    best, best_weights = np.inf, model.weights.copy()
+    milestone, waited, programs = np.inf, 0, 0
+    for done in range(rounds + 1):
+        cell, error = model.worst()
+        if error < best:
+            best, best_weights[:] = error, model.weights
+        if best <= lower + tolerance or done == rounds:
+            break
+        if best - lower < PROGRESS * milestone:
+            milestone, waited = best - lower, 0
+        met[cell] += 1
+        waited += 1
+        if waited > PATIENCE * (programs + 1):
+            waited, programs = 0, programs + 1
+            bound, weights = solve(support, workload, answers, _most(met))
+            lower = max(lower, bound)
+            other = float(np.abs(support.answers(workload, weights) - answers).max())
+            if other < best:
+                best, best_weights = other, weights
+        model.bring(cell, lower + tolerance / 2)
+    best_weights /= best_weights.sum()
+    upper = float(np.abs(support.answers(workload, best_weights) - answers).max())
+    return Nearest(min(lower, upper), upper, best_weights, done)
+
+
+class _Model:
+    """Weights, their masses' sums in every cell, and how far these are off."""
+
+    def __init__(self, support: Support, workload: Workload, answers: Float64s) -> None:
+        self.support, self.workload, self.answers = support, workload, answers
+        self.marginals = support.marginals(workload)
+        rows = self.marginals.sums(np.ones(support.size, np.int64))
+        self.fixed = (rows == 0) | (rows == support.size)
+        off = np.abs((rows > 0) - answers)[self.fixed]
+        self.unmovable = float(off.max()) if len(off) else 0.0
+        self.weights = support.start()
+        kernels.rescale(self.weights)
+        self._sum()
+        self.errors = np.empty(workload.cells)
+
+    def _sum(self) -> None:
+        masses, self.total = kernels.to_masses(self.weights)
+        self.sums = self.marginals.sums(masses)
+
+    def worst(self) -> tuple[int, float]:
+        """The movable cell that is most wrong, and the largest error of all."""
+        np.divide(self.sums, self.total, out=self.errors)
+        self.errors -= self.answers
+        np.abs(self.errors, out=self.errors)
+        self.errors[self.fixed] = 0
+        cell = int(self.errors.argmax())
+        return cell, max(float(self.errors[cell]), self.unmovable)
+
+    def bring(self, cell: int, distance: float) -> None:
+        """Move a cell to this distance from its answer: its rows by one factor, the rest by another."""
+        now, wanted = int(self.sums[cell]) / self.total, float(self.answers[cell])
+        wanted += distance if now > wanted else -distance
+        # odds(wanted) / odds(now)
+        above, below = wanted * (1 - now), now * (1 - wanted)
+        limit = kernels.LARGEST_FACTOR
+        factor = limit if above >= limit * below else max(above / below, 1 / limit)
+        rows = self.support.matching_rows(*self.workload.query(cell))
+        gained, self.total, rescaled = kernels.multiply(self.weights, rows, factor, self.total)
+        if rescaled:
+            self._sum()
+        else:
+            self.marginals.add_changes(rows, gained, self.sums)
+
+
+def _most(met: Int64s) -> Int64s:
+    cells = np.flatnonzero(met)
+    return np.sort(cells[np.argsort(-met[cells], kind="stable")[:MOST_CELLS]])
+
+
+def _linear_program() -> Any:
+    """The solver of the program over some cells, bound late: scipy is an extra."""
+    try:
+        from scipy.optimize import linprog
+        from scipy.sparse import bmat, csr_array
+    except ImportError:
+        raise ImportError("the nearest mixture needs scipy: pip install 'privmw[fit]'") from None
+
+    def solve(
+        support: Support, workload: Workload, answers: Float64s, cells: Int64s
+    ) -> tuple[float, Float64s]:
+        """A certified bound below, and weights that the program holds best.
+
+        Minimise t over weights D with |q(D) - a| <= t on these cells. Rows alike on them share a variable.
+        """
+        queries = workload.queries(cells)
+        groups, size = kernels.groups_alike(
+            support.columns, queries.attributes, queries.values, queries.starts
+        )
+        first = np.unique(groups, return_index=True)[1]
+        columns = [column[first] for column in support.table.columns]
+        matches = np.ones((len(cells), size), np.int8)
+        for cell, (start, end) in enumerate(zip(queries.starts[:-1], queries.starts[1:], strict=True)):
+            for place in range(start, end):
+                matches[cell] &= columns[queries.attributes[place]] == queries.values[place]
+        asked, slack = csr_array(matches, dtype=np.float64), np.ones((len(cells), 1))
+        wanted = answers[cells]
+        found = linprog(
+            np.append(np.zeros(size), 1.0),
+            A_ub=bmat([[asked, -slack], [-asked, -slack]], format="csr"),
+            b_ub=np.concatenate([wanted, -wanted]),
+            A_eq=np.append(np.ones(size), 0.0)[None],
+            b_eq=[1.0],
+            method="highs",
+        )
+        if found.x is None:
+            return 0.0, support.start()
+        # If |z| <= 1 in L1, the largest error is at least z (q(D) - a), and that is least at a single row.
+        dual = np.split(found.ineqlin.marginals, 2)
+        z = dual[1] - dual[0]
+        z /= max(float(np.abs(z).sum()), 1e-300) * (1 + MARGIN)
+        bound = float((asked.T @ z).min() - wanted @ z) - MARGIN
+        shares = np.maximum(found.x[:-1], 0)
+        return bound, _spread(support, groups, shares)
+
+    return solve
+
+
+def _spread(support: Support, groups: npt.NDArray[np.uint32], shares: Float64s) -> Float64s:
+    """Each group's share, over its rows as the public counts say."""
+    weights = support.start()
+    weights *= (shares / np.bincount(groups, weights, len(shares)))[groups]
+    weights /= weights.sum()
+    return weights

@@ -1,0 +1,51 @@
+"""What has been measured so far: for each cell the answer to aim at, and how sure it is.
+
+A cell measured more than once has the mean of its measurements, each weighted by its inverse variance: the
+estimate of least variance. Released values only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.measurements import Measurement
+from privmw.workload import Workload
+
+Int64s = npt.NDArray[np.int64]
+Vector = npt.NDArray[np.float64]
+
+
+class Targets:
+    """Answers (fractions) and precisions (inverse variances of fractions) of a workload's cells.
+
+    Items are what was measured, cells or whole marginals, in the order of their first measurement.
+    """
+
+    def __init__(self, workload: Workload, n: int) -> None:
+        self.workload, self.n = workload, n
+        self._weighted = np.zeros(workload.cells)
+        self._precision = np.zeros(workload.cells)
+        self.cells: dict[int, None] = {}
+        self.marginals: dict[int, None] = {}
+
+    def add(self, measurement: Measurement) -> None:
+        """Take in one measurement: of a single cell, or of whole marginals."""
+        precision = self.n**2 / measurement.variance
+        self._weighted[measurement.cells] += measurement.noisy_counts / self.n * precision
+        self._precision[measurement.cells] += precision
+        if len(measurement.cells) == 1:
+            self.cells.setdefault(int(measurement.cells[0]))
+        else:
+            for marginal in np.unique(self.workload.marginal_of(measurement.cells)).tolist():
+                self.marginals.setdefault(marginal)
+
+    def answers(self, cells: npt.ArrayLike) -> Vector:
+        """The measured answers of cells, as they are: noise may bring them outside 0 to 1."""
+        answers: Vector = self._weighted[cells] / self._precision[cells]
+        return answers
+
+    def precision(self, cells: npt.ArrayLike) -> Vector:
+        """The inverse variances of measured answers; 0 where nothing was measured."""
+        precision: Vector = self._precision[cells]
+        return precision

@@ -1,0 +1,90 @@
+"""What a run will need, before any private data: bytes, noise and seconds, from public sizes alone.
+
+Seconds come from one evaluation of the workload on this machine, timed here; bytes from array sizes.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from privmw.accounting import Budget, scale_for_epsilon, sigma_for_rho
+from privmw.adaptive import Question
+from privmw.schedule import Schedule
+from privmw.support import Support
+
+# Arrays of one number a cell: counts, sums, answers, scores, targets and their precisions; and one a row:
+# weights, masses, a prior and two passing by.
+ARRAYS_OF_CELLS = 6
+ARRAYS_OF_ROWS = 5
+SECONDS_PER_CELL = 1e-8  # scoring and drawing: memory speed, not worth a measurement
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noise on each measured count of one kind of look: its scale, and that as a fraction of n records."""
+
+    step: str
+    scale: float
+    fraction: float | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will need.
+
+    bytes: held at once, support and workload included. evaluation: seconds of one evaluation, measured.
+    seconds: of the whole run, estimated from it.
+    """
+
+    rounds: int
+    rows: int
+    marginals: int
+    cells: int
+    bytes: int
+    noise: tuple[Noise, ...]
+    evaluation: float
+    seconds: float
+
+    def __str__(self) -> str:
+        noise = "; ".join(
+            f"{look.step}: noise of scale {look.scale:.4g}"
+            + ("" if look.fraction is None else f" ({look.fraction:.2%} of the records)")
+            for look in self.noise
+        )
+        return (
+            f"{self.rounds} rounds over {self.rows:,} rows and {self.cells:,} cells of {self.marginals:,} "
+            f"marginals; {noise}; about {self.bytes / 1e6:,.0f} MB and {self.seconds:.3g} seconds"
+        )
+
+
+def make_plan(
+    schedule: Schedule, budget: Budget, support: Support, question: Question, n: int | None
+) -> Plan:
+    """Put sizes and one timed evaluation together."""
+    shares = schedule.shares(budget)
+    looks = []
+    for step, share, sensitivity in (
+        ("shot", shares.shot, 2 * len(question.shot)),
+        ("measure", shares.measure, 1 if question.unit == "cell" else 2),
+    ):
+        if share is not None:
+            scale = (sigma_for_rho if shares.gaussian else scale_for_epsilon)(share, sensitivity)
+            looks.append(Noise(step, scale, None if n is None else scale / n))
+    support.answers(question.asked)  # once for the plan of the kernels, which a run makes once
+    began = time.perf_counter()
+    support.answers(question.asked)
+    evaluation = time.perf_counter() - began
+    cells = question.measured.cells
+    held = support.nbytes + 8 * (ARRAYS_OF_CELLS * cells + ARRAYS_OF_ROWS * support.size)
+    each = evaluation + SECONDS_PER_CELL * question.asked.cells * max(schedule.per_round, 1)
+    return Plan(
+        schedule.rounds,
+        support.size,
+        len(question.measured),
+        cells,
+        held,
+        tuple(looks),
+        evaluation,
+        each * (schedule.rounds + 1),
+    )

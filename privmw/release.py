@@ -1,0 +1,239 @@
+"""The release: weights on public rows, with the measurements and the ledger behind them. It may be published.
+
+It never receives a private value: what it holds is public rows, noisy counts and what they cost. Answers and
+synthetic records are post-processing, and free. Files are written and read in privmw.release_file.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from reprlib import repr as _short
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw import apportion, kernels
+from privmw.accounting import Ledger
+from privmw.arrays import freeze, is_frozen
+from privmw.history import Round, index, plain
+from privmw.measurements import Measurement
+from privmw.random import sampling_stream
+from privmw.support import Support
+from privmw.table import Table
+from privmw.workload import Workload
+
+__all__ = ["Release", "Round"]
+
+Weights = npt.NDArray[np.float64]
+
+LARGEST_GAP = 1e-9  # of the weights' sum from 1: far above rounding, far below an error
+
+
+class Release:
+    """Weights on the rows of a support, and what they rest on. Immutable.
+
+    workload is the question; measured, if it is not the same, is the workload whose cells the measurements
+    number. The ledger is copied: what is charged later was not spent on this release. settings are plain JSON
+    values; a setting "algorithm" shows in the repr.
+
+    >>> from privmw import Budget, Domain, Neighbors
+    >>> domain = Domain({"age": 3, "sex": 2})
+    >>> support = Support.from_table(Table.from_codes(domain, [[2, 0], [0, 1], [2, 0]]))
+    >>> ledger = Ledger(Budget.zcdp(1), Neighbors.REPLACE_ONE, n=40)
+    >>> release = Release(support, Workload.all(domain, k=1), [0.25, 0.75], ledger=ledger, settings={})
+    >>> release
+    Release(2 rows, rho 0, n 40)
+    >>> release.answers().tolist(), release.answer(["sex"], [0])
+    ([0.25, 0.0, 0.75, 0.75, 0.25], 0.75)
+    >>> release.sample(4, seed=0).column("age").tolist().count(2)
+    3
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_history",
+        "_ledger",
+        "_measured",
+        "_measurements",
+        "_settings",
+        "_support",
+        "_weights",
+        "_workload",
+    )
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        support: Support,
+        workload: Workload,
+        weights: npt.ArrayLike,
+        *,
+        measured: Workload | None = None,
+        measurements: Iterable[Measurement] = (),
+        ledger: Ledger,
+        settings: Mapping[str, Any],
+        history: Iterable[Round] = (),
+    ) -> None:
+        if not isinstance(support, Support):
+            raise TypeError(f"support ({_short(support)}) must be a Support")
+        for name, asked in (("workload", workload), ("measured", workload if measured is None else measured)):
+            if not isinstance(asked, Workload):
+                raise TypeError(f"{name} ({_short(asked)}) must be a Workload")
+            if asked.domain != support.domain:
+                raise ValueError(f"{name} ({asked!r}) must be on the domain of the support")
+        if not isinstance(ledger, Ledger):
+            raise TypeError(f"ledger ({_short(ledger)}) must be a Ledger")
+        if not isinstance(settings, Mapping):
+            raise TypeError(f"settings ({_short(settings)}) must be a mapping")
+        self._support = support
+        self._workload = workload
+        self._measured = workload if measured is None or measured == workload else measured
+        self._weights = _weights(weights, support.size)
+        self._measurements = tuple(measurements)
+        for measurement in self._measurements:
+            if not isinstance(measurement, Measurement):
+                raise TypeError(f"measurement ({_short(measurement)}) must be a Measurement")
+            if len(measurement) and int(measurement.cells.max()) >= self._measured.cells:
+                raise ValueError(f"cells of {measurement!r} must be from 0 to {self._measured.cells - 1}")
+        self._ledger = copy.copy(ledger)
+        self._settings = json.dumps(plain("settings", settings), sort_keys=True)
+        self._history = tuple(history)
+        for entry in self._history:
+            if not isinstance(entry, Round):
+                raise TypeError(f"history ({_short(entry)}) must hold Rounds")
+
+    @property
+    def support(self) -> Support:
+        """The public rows."""
+        return self._support
+
+    @property
+    def workload(self) -> Workload:
+        """The marginals that were asked for."""
+        return self._workload
+
+    @property
+    def measured(self) -> Workload:
+        """The workload whose cells the measurements number."""
+        return self._measured
+
+    @property
+    def weights(self) -> Weights:
+        """The share of each row, read-only, with sum 1."""
+        return self._weights
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """Every noisy count, in the order measured."""
+        return self._measurements
+
+    @property
+    def ledger(self) -> Ledger:
+        """What the release cost."""
+        return self._ledger
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How it was made: a fresh copy of plain JSON values."""
+        settings: dict[str, Any] = json.loads(self._settings)
+        return settings
+
+    @property
+    def history(self) -> tuple[Round, ...]:
+        """What each round did."""
+        return self._history
+
+    @property
+    def n(self) -> int:
+        """The number of private records, public; under ADD_REMOVE_ONE the public figure given for it."""
+        return self._ledger.n
+
+    def answers(self, workload: Workload | None = None) -> Weights:
+        """The fraction of records in each cell of a workload, in its order; by default of the own one."""
+        return self._support.answers(self._workload if workload is None else workload, self._weights)
+
+    def answer(self, names: Sequence[str], values: Sequence[int]) -> float:
+        """The fraction of records that have these values (codes) of these attributes, however many."""
+        return float(self._weights[self._support.matching_rows(names, values)].sum())
+
+    def sample(
+        self,
+        n: int | None = None,
+        seed: int | None = None,
+        method: Literal["proportional", "randomised"] = "proportional",
+    ) -> Table:
+        """Synthetic records in random order, as many as the private table has unless n says otherwise.
+
+        Every row appears floor(n w) or ceil(n w) times. "proportional": the largest remainders are rounded
+        up, the first rows among equals, and only the order is drawn. "randomised": which are rounded up is
+        drawn too, so that each row appears n w times in expectation. The seed is of the sampling stream.
+        """
+        n = index("n", self.n if n is None else n)
+        if not 1 <= n <= apportion.LARGEST_N:
+            raise ValueError(f"n ({n}) must be from 1 to 2^40")
+        if method not in ("proportional", "randomised"):
+            raise ValueError(f"method ({_short(method)}) must be 'proportional' or 'randomised'")
+        rng = sampling_stream(seed)
+        masses, total = self._masses()
+        if method == "proportional":
+            counts = apportion.proportional(masses, total, n)
+        else:
+            counts = apportion.randomised(masses, total, n, rng)
+        rows = np.repeat(np.arange(self._support.size, dtype=np.uint32), counts)
+        rng.shuffle(rows)
+        return self._support.table.take(rows)
+
+    def _masses(self) -> tuple[npt.NDArray[np.int64], int]:
+        weights = self._weights.copy()
+        kernels.rescale(weights)
+        return kernels.to_masses(weights)
+
+    def statement(self) -> str:
+        """What is promised to the people in the private table, in plain words."""
+        return self._ledger.statement()
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write one file that `load_release` reads back to an equal release; whole, or not at all."""
+        from privmw.release_file import save_release  # here: it knows this room
+
+        save_release(self, path, overwrite=overwrite)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Release):
+            return NotImplemented
+        same = ("_workload", "_measured", "_settings", "_history", "_ledger", "_measurements", "_support")
+        if any(getattr(self, name) != getattr(other, name) for name in same):
+            return False
+        return np.array_equal(self._weights, other._weights)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        names = ("measured", "measurements", "ledger", "settings", "history")
+        make = partial(Release, **{name: getattr(self, name) for name in names})
+        return make, (self._support, self._workload, self._weights)
+
+    def __repr__(self) -> str:
+        algorithm = self.settings.get("algorithm")
+        named = f"{algorithm}, " if isinstance(algorithm, str) else ""
+        seeded = "" if self._ledger.for_release else f", {self._ledger.generator}"
+        return f"Release({named}{self._support.size} rows, rho {self._ledger.rho:g}, n {self.n}{seeded})"
+
+
+def _weights(weights: npt.ArrayLike, size: int) -> Weights:
+    array = np.asarray(weights)
+    if array.dtype != np.float64 or isinstance(weights, np.ma.MaskedArray):
+        raise TypeError(f"weights ({type(weights).__name__} of {array.dtype}) must be float64")
+    if array.shape != (size,):
+        raise ValueError(f"weights (shape {array.shape}) must be one for each of the {size} rows")
+    array = array if is_frozen(array) and array.flags.c_contiguous else freeze(array.copy())
+    if not np.isfinite(array).all() or array.min() < 0:
+        raise ValueError("weights must be finite and not negative")
+    with np.errstate(over="ignore"):
+        total = float(array.sum())
+    if not abs(total - 1) <= LARGEST_GAP:
+        raise ValueError(f"weights (sum {total}) must sum to 1")
+    return array

@@ -1,0 +1,153 @@
+"""A release as one file, and back: which members there are, and what they must say to be believed.
+
+domain.json and ledger.json are what Domain.to_json and Ledger.to_json write; release.json holds settings,
+history and the noise of each measurement; everything long is an array. A file that was changed, even by
+someone who mends the digests, still passes every check that a fresh release passes. Nothing here is private.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.accounting import Ledger
+from privmw.archive import explained, parse_json, read_archive, read_array, write_archive, write_array
+from privmw.domain import Domain
+from privmw.history import read_round, write_round
+from privmw.measurements import Measurement
+from privmw.release import Release
+from privmw.support import Support
+from privmw.table import Table
+from privmw.workload import Workload
+
+FORM = "privmw release"
+VERSION = 1
+
+
+def save_release(release: Release, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write a release to one file, whole or not at all; see `Release.save`."""
+    if not isinstance(release, Release):
+        raise TypeError(f"release ({type(release).__name__}) must be a Release")
+    write_archive(path, _members(release), form=FORM, version=VERSION, overwrite=overwrite)
+
+
+def load_release(path: str | os.PathLike[str]) -> Release:
+    """The release that `Release.save` wrote. A file that is damaged, edited or foreign is a ValueError.
+
+    >>> load_release(__file__)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: '...' must be a whole, unchanged release file: File is not a zip file
+    """
+    members = read_archive(path, form=FORM, version=VERSION)
+    with explained(path):
+        release = _read(members)
+        if members:
+            raise ValueError(f"member ({next(iter(members))}) must be one that this version knows")
+        return release
+
+
+def _members(release: Release) -> Iterator[tuple[str, bytes]]:
+    own = release.measured is release.workload
+    described = {
+        "settings": release.settings,
+        "history": [write_round(entry) for entry in release.history],
+        "measurements": [
+            {"size": len(m), "noise": m.noise, "scale": m.scale, "round": m.round}
+            for m in release.measurements
+        ],
+        "measured": "workload" if own else "another workload",
+    }
+    yield "release.json", json.dumps(described, indent=1, allow_nan=False).encode()
+    yield "domain.json", release.support.domain.to_json().encode()
+    yield "ledger.json", release.ledger.to_json().encode()
+    for name, workload in (("workload", release.workload), ("measured", release.measured))[: 2 - own]:
+        yield f"{name}/attributes.npy", write_array(workload.attributes)
+        yield f"{name}/starts.npy", write_array(workload.starts)
+    none = np.empty(0, np.int64)
+    cells = [measurement.cells for measurement in release.measurements]
+    counts = [measurement.noisy_counts for measurement in release.measurements]
+    yield "measurements/cells.npy", write_array(np.concatenate([none, *cells]))
+    yield "measurements/noisy_counts.npy", write_array(np.concatenate([none, *counts]))
+    yield "weights.npy", write_array(release.weights)
+    yield "support/counts.npy", write_array(release.support.counts)
+    for place, column in enumerate(release.support.table.columns):
+        yield f"support/{place}.npy", write_array(column)
+
+
+def _read(members: dict[str, bytes]) -> Release:
+    """The release of checked members, each taken out of the dictionary."""
+    described = parse_json(members.pop("release.json"))
+    names = {"settings", "history", "measurements", "measured"}
+    if not isinstance(described, dict) or set(described) != names:
+        raise ValueError(f"release.json must be an object with the keys {', '.join(sorted(names))}")
+    if described["measured"] not in ("workload", "another workload"):
+        raise ValueError("measured must be 'workload' or 'another workload'")
+    domain = Domain.from_json(members.pop("domain.json").decode())
+    workload = _workload(domain, "workload", members)
+    own = described["measured"] == "workload"
+    return Release(
+        _support(domain, members),
+        workload,
+        read_array(members.pop("weights.npy"), np.float64),
+        measured=workload if own else _workload(domain, "measured", members),
+        measurements=_measurements(described["measurements"], members),
+        ledger=Ledger.from_json(members.pop("ledger.json").decode()),
+        settings=described["settings"],
+        history=[read_round(entry) for entry in described["history"]],
+    )
+
+
+def _support(domain: Domain, members: dict[str, bytes]) -> Support:
+    columns: dict[str, npt.NDArray[Any]] = {}
+    for place, attribute in enumerate(domain.attributes):
+        dtype = np.min_scalar_type(attribute.size - 1)  # as a table keeps it
+        columns[attribute.name] = read_array(members.pop(f"support/{place}.npy"), dtype)
+    table = Table(domain, columns)
+    # Rows ascend if, wherever two neighbours agree on all attributes before, the next one does not fall.
+    agree = np.ones(table.n - 1, bool)
+    for column in table.columns:
+        if (agree & (column[1:] < column[:-1])).any():
+            raise ValueError("rows of the support must ascend")
+        agree &= column[1:] == column[:-1]
+    if agree.any():
+        raise ValueError("rows of the support must be distinct")
+    return Support(table, read_array(members.pop("support/counts.npy"), np.int64))
+
+
+def _workload(domain: Domain, name: str, members: dict[str, bytes]) -> Workload:
+    attributes = read_array(members.pop(f"{name}/attributes.npy"), np.int32)
+    starts = read_array(members.pop(f"{name}/starts.npy"), np.int64)
+    if len(starts) == 0 or starts[0] != 0 or starts[-1] != len(attributes) or (np.diff(starts) < 0).any():
+        raise ValueError(f"starts of the {name} must ascend from 0 to the number of attributes")
+    if len(attributes) and not (attributes.min() >= 0 and attributes.max() < len(domain)):
+        raise ValueError(f"attributes of the {name} must be from 0 to {len(domain) - 1}")
+    names = [domain.names[position] for position in attributes.tolist()]
+    workload = Workload(
+        domain, [tuple(names[start:end]) for start, end in itertools.pairwise(starts.tolist())]
+    )
+    if not np.array_equal(workload.attributes, attributes):
+        raise ValueError(f"attributes of the {name} must ascend within each marginal")
+    return workload
+
+
+def _measurements(described: Any, members: dict[str, bytes]) -> Iterator[Measurement]:
+    cells = read_array(members.pop("measurements/cells.npy"), np.int64)
+    counts = read_array(members.pop("measurements/noisy_counts.npy"), np.int64)
+    start = 0
+    for entry in described:
+        if not isinstance(entry, dict) or set(entry) != {"size", "noise", "scale", "round"}:
+            raise ValueError("measurements must be objects with the keys size, noise, scale and round")
+        size = entry.pop("size")
+        if type(size) is not int or not 0 <= size <= len(cells) - start:
+            raise ValueError("sizes of the measurements must be those of their cells")
+        part = slice(start, start + size)
+        start += size
+        yield Measurement(cells[part], counts[part], **entry)
+    if start != len(cells) or start != len(counts):
+        raise ValueError("sizes of the measurements must be those of their cells")
