@@ -64,6 +64,7 @@ def adapt(
     shares = schedule.shares(curator.ledger.budget)
     measurements: list[Measurement] = []
     history: list[Round] = []
+    answers = model.answers()
 
     def measure(share: Fraction, **what: npt.ArrayLike) -> npt.NDArray[np.int64]:
         cost = {"rho": share} if shares.gaussian else {"epsilon": share}
@@ -80,7 +81,6 @@ def adapt(
         if progress is not None:
             progress(history[-1])
 
-    answers = model.answers()
     if shares.shot is not None:
         noisy = measure(shares.shot, marginals=question.shot)
         learn(0, (), [_measurement(curator, _cells(question.measured, question.shot), noisy, 0)])
@@ -122,7 +122,8 @@ def _cells(workload: Workload, marginals: npt.NDArray[np.int64]) -> npt.NDArray[
     offsets = workload.offsets
     sizes = (offsets[1:] - offsets[:-1])[marginals]
     ends = np.cumsum(sizes)
-    return np.arange(ends[-1]) + np.repeat(offsets[marginals] - (ends - sizes), sizes)
+    cells: npt.NDArray[np.int64] = np.arange(ends[-1]) + np.repeat(offsets[marginals] - (ends - sizes), sizes)
+    return cells
 
 
 def _discrepancy(released: Sequence[Measurement], answers: Vector, n: int) -> float:

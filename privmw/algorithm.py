@@ -79,7 +79,7 @@ class Algorithm(ABC):
         """The model that the loop improves."""
 
     def calibrate(self, epsilon: Real, delta: Real) -> Mechanism:
-        """The mechanism that spends (epsilon, delta): by zCDP, or pure with Laplace noise for a delta of 0."""
+        """The mechanism that spends (epsilon, delta): by zCDP, or pure (Laplace noise) if delta is 0."""
         if delta == 0 and not isinstance(delta, bool):
             return Mechanism(self, Budget.pure(epsilon))
         composition = "advanced" if self.advanced else "zCDP"
@@ -113,7 +113,7 @@ class Algorithm(ABC):
         value = getattr(self, name)
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise TypeError(f"{name} ({_short(value)}) must be a number")
-        if not low < value < high:
+        if not low < float(value) < high:
             raise ValueError(f"{name} ({_short(value)}) must be above {low} and below {high}")
 
 

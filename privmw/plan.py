@@ -22,7 +22,7 @@ SECONDS_PER_CELL = 1e-8  # scoring and drawing: memory speed, not worth a measur
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise on each measured count of one kind of look: its scale, and that as a fraction of n records."""
+    """The noise on each count that one kind of look measures: its scale, and that as a share of n."""
 
     step: str
     scale: float

@@ -30,6 +30,7 @@ from privmw import kernels
 Vector: TypeAlias = npt.NDArray[np.float64]
 
 MOST_EXACT = 1200  # free multipliers: beyond, factoring costs more than conjugate gradients
+MOST_INNER = 500  # conjugate gradients for one step
 _ARMIJO = 1e-4
 _SHORTEST = 2.0**-30
 
@@ -128,7 +129,7 @@ def project(
         smooth = fitted - answers
         gradient = slack.gradient(at, smooth)
         gap, kkt = slack.gap(at, smooth), float(np.abs(gradient).max(initial=0.0))
-        # With l2 the gap alone bounds the distance from the solution; with l1 constraints may be violated too.
+        # With l2 the gap alone bounds the distance from the solution; l1 may violate constraints too.
         done = gap <= tolerance and (not free_sign or kkt <= tolerance)
         if done or steps >= most_steps:
             break
@@ -161,16 +162,16 @@ def project(
             scale /= 2
         if not improved:
             break
-        radius = min(radius * 2, 1e6) if scale >= min(1.0, radius / max(reach, 1e-300)) else max(radius / 2, 1.0)
+        radius = (
+            min(radius * 2, 1e6) if scale >= min(1.0, radius / max(reach, 1e-300)) else max(radius / 2, 1.0)
+        )
         at, potentials, weights, value = trial, trial_potentials, trial_weights, trial_value
         steps += 1
     converged = done and feasible
     return Projection(weights, at, gap, kkt, steps, passes, converged, feasible)
 
 
-def _proves_infeasible(
-    slack: Slack, at: Vector, answers: Vector, potentials: Vector, prior: Vector
-) -> bool:
+def _proves_infeasible(slack: Slack, at: Vector, answers: Vector, potentials: Vector, prior: Vector) -> bool:
     """Whether sum_i l_i (q_i(x) - a_i) + gamma |l| < 0 on every row: then it is so for every distribution.
 
     A distribution within gamma of all answers would make that sum at least 0.
@@ -207,7 +208,7 @@ def _newton_step(
 
 
 def _solve(hessian: Vector, right: Vector) -> Vector:
-    solved: Vector = np.linalg.solve(hessian, right)
+    solved: Vector = np.linalg.solve(hessian, right).astype(np.float64)
     return solved
 
 
@@ -228,7 +229,9 @@ def _conjugate_gradients(
     direction = scaled.copy()
     size = first = _dot(residual, scaled)
     forcing = min(0.1, math.sqrt(first)) ** 2
-    for inner in range(1, 501):
+    passes = 0
+    for _ in range(MOST_INNER):
+        passes += 2
         along = operator.potentials(direction)
         curved = operator.sums(weights * (along - _dot(weights, along))) + ridge * direction
         curved *= free
@@ -245,7 +248,7 @@ def _conjugate_gradients(
         if size <= forcing * first or float((residual * residual / ridge).sum()) <= 0.5 * tolerance:
             break
         direction = scaled + size / before * direction
-    return step, moved, 2 * inner
+    return step, moved, passes
 
 
 def _dot(a: Vector, b: Vector) -> float:

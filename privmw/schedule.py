@@ -107,10 +107,7 @@ class Schedule:
 
         def fits(each: float) -> bool:
             parts = (alpha * Fraction(each), (1 - alpha) * Fraction(each))
-            looks = [
-                Planned("select", "any", Cost(part**2 / 2, part), count=choices)
-                for part in parts
-            ]
+            looks = [Planned("select", "any", Cost(part**2 / 2, part), count=choices) for part in parts]
             return budget.allows(Composition.of(looks))
 
         # Plain composition is allowed too, and larger where rounds are few.

@@ -56,7 +56,8 @@ class Groups:
 
     def sums(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """For each group the sum of its rows' values."""
-        return np.bincount(self.of_row, values, self.count)
+        sums: npt.NDArray[np.float64] = np.bincount(self.of_row, values, self.count).astype(np.float64)
+        return sums
 
     def incidence(self) -> tuple[Int64s, npt.NDArray[np.uint32]]:
         """For each group where its queries start, and the queries, ascending within a group."""

@@ -91,12 +91,16 @@ class MultiplicativeWeights:
         """The weights to release, with sum 1."""
         if self._sum is None or self._updates == 0:
             return self._model.distribution()
-        return self._sum / self._sum.sum()
+        average: Vector = self._sum / self._sum.sum()
+        return average
 
     def _missing(self, cell: int) -> float:
-        """a - q(A) of a measured cell of the workload."""
-        (answer,) = self._targets.answers([cell]).tolist()
-        return min(max(answer, 0.0), 1.0) - self._model.answer(cell)
+        """A - q(A) of a measured cell of the workload."""
+        return self._aim(cell) - self._model.answer(cell)
+
+    def _aim(self, cell: int) -> float:
+        """The measured answer of a cell, clipped to what an answer can be."""
+        return min(max(float(self._targets.answers(np.array([cell]))[0]), 0.0), 1.0)
 
     def _missing_of(self, marginal: int, masses: npt.NDArray[np.int64], total: int) -> Vector:
         first, end = self._targets.workload.offsets[marginal : marginal + 2].tolist()
@@ -167,8 +171,7 @@ class MultiplicativeWeights:
         gained = np.zeros(self._groups.count)
         for cell in cells:
             held = self._groups.held[self._query[cell]]
-            (aim,) = np.clip(self._targets.answers([cell]), 0.0, 1.0).tolist()
-            rate = (aim - float(mass[held].sum() / mass.sum())) / 2
+            rate = (self._aim(cell) - float(mass[held].sum() / mass.sum())) / 2
             mass[held] *= math.exp(rate)
             gained[held] += rate
         return gained

@@ -54,7 +54,6 @@ class ProjectedSupport:
         self._slack, self._gamma, self._prior_weight = slack, gamma, prior_weight
         self._tolerance, self._threads = tolerance, threads
         self._groups = Groups(support.size)
-        self._multipliers: dict[int, float] = {}
         self._values = np.zeros(0)
         self._fitted: npt.NDArray[np.int64] = np.zeros(0, np.int64)  # the cells of the last multipliers
 
@@ -139,10 +138,11 @@ class ProjectedSupport:
 
     def _rows(self, fit: Projection, prior: Vector, whole: bool) -> Vector:
         if whole:
-            return fit.weights.copy()
+            return fit.weights
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.where(prior > 0, fit.weights / prior, 0.0)
-        return self._prior * factor[self._groups.of_row]
+        weights: Vector = self._prior * factor[self._groups.of_row]
+        return weights
 
 
 class Cells:
@@ -187,7 +187,8 @@ class WholeMarginals:
         if scale == 0:
             return np.zeros(self.count)
         masses = np.rint(weights * (2.0**60 / scale)).astype(np.int64)
-        sums = self._marginals.sums(masses, threads=self._threads) * (scale / 2.0**60)
+        sums = self._marginals.sums(masses, threads=self._threads).astype(np.float64)
+        sums *= scale / 2.0**60
         return sums if self._all else sums[self._places]
 
     def gram(self, weights: Vector) -> Vector | None:

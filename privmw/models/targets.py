@@ -40,12 +40,12 @@ class Targets:
             for marginal in np.unique(self.workload.marginal_of(measurement.cells)).tolist():
                 self.marginals.setdefault(marginal)
 
-    def answers(self, cells: npt.ArrayLike) -> Vector:
+    def answers(self, cells: Int64s) -> Vector:
         """The measured answers of cells, as they are: noise may bring them outside 0 to 1."""
         answers: Vector = self._weighted[cells] / self._precision[cells]
         return answers
 
-    def precision(self, cells: npt.ArrayLike) -> Vector:
+    def precision(self, cells: Int64s) -> Vector:
         """The inverse variances of measured answers; 0 where nothing was measured."""
         precision: Vector = self._precision[cells]
         return precision

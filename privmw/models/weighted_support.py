@@ -51,7 +51,7 @@ class WeightedSupport:
 
     def distribution(self) -> Weights:
         """The weights with sum 1, a copy."""
-        copy = self.weights.copy()
+        copy: Weights = self.weights.copy()
         copy /= copy.sum()
         return copy
 
