@@ -14,8 +14,10 @@ The way of the data, file by file:
     schedule.py                how an algorithm cuts its budget, before any data
     adaptive.py                the loop: select, measure, update
     models/, projection.py     what the loop improves: a weighted support, stepped or projected
-    algorithm.py, plan.py      a frozen configuration, calibrated into a mechanism that states its cost
+    question.py, algorithm.py  a frozen configuration, calibrated into a mechanism that states its cost
+    plan.py, shorthand.py      what a run will need; release_* in one call
     mwem.py mwem_pub.py mw_pub.py pep.py             the algorithms: their parts and their privacy
+    auto.py                    the recommended one, chosen from public information
     release.py                 weights on public rows, measurements, ledger; answers, sample, save
     evaluation.py              true errors, for experiments: not private
 """
@@ -23,6 +25,7 @@ The way of the data, file by file:
 from privmw import accounting, kernels, mechanisms
 from privmw.accounting import Budget, BudgetError, Ledger, Neighbors
 from privmw.attribute import Attribute
+from privmw.auto import release_auto
 from privmw.curator import Curator
 from privmw.domain import Domain
 from privmw.evaluation import best_mixture_error, evaluate
@@ -60,6 +63,7 @@ __all__ = [
     "kernels",
     "load_release",
     "mechanisms",
+    "release_auto",
     "release_mw_pub",
     "release_mwem",
     "release_mwem_pub",

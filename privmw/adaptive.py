@@ -8,9 +8,8 @@ from here into the Curator and nowhere else; the model, the history and `progres
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ from privmw.accounting import Budget, DiscreteGaussian, DiscreteLaplace
 from privmw.curator import Curator
 from privmw.history import Round
 from privmw.measurements import Measurement
+from privmw.question import Question
 from privmw.random import Rng
 from privmw.schedule import Schedule
 from privmw.table import Table
@@ -26,7 +26,6 @@ from privmw.workload import Workload
 
 Vector: TypeAlias = npt.NDArray[np.float64]
 Progress: TypeAlias = Callable[[Round], None]
-Unit: TypeAlias = Literal["cell", "marginal"]
 
 
 class Model(Protocol):
@@ -40,16 +39,6 @@ class Model(Protocol):
 
     def result(self) -> Vector:
         """The weights to release."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked, and what is measured: the marginals asked come first, then those of the shot alone."""
-
-    asked: Workload
-    measured: Workload
-    shot: npt.NDArray[np.int64]  # marginals of `measured`
-    unit: Unit
 
 
 def open_curator(private: Table, question: Question, budget: Budget, rng: Rng) -> Curator:

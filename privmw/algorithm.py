@@ -13,14 +13,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from reprlib import repr as _short
-from typing import Any, ClassVar, Literal, get_args
-
-import numpy as np
+from typing import ClassVar, Literal, get_args
 
 from privmw.accounting import Budget, Composition, scale_for_epsilon, sigma_for_rho
 from privmw.accounting.rounding import Real, float_up
-from privmw.adaptive import Model, Progress, Question, Unit, adapt, open_curator
+from privmw.adaptive import Model, Progress, adapt, open_curator
 from privmw.plan import Plan, make_plan
+from privmw.question import Question, Unit, check_run, make_question
 from privmw.random import Rng
 from privmw.release import Release
 from privmw.schedule import Planned, Schedule
@@ -33,7 +32,7 @@ Select = Literal["permute-and-flip", "exponential", "all"]
 LARGEST_SCALE = 2.0**40  # of noise: what the mechanisms draw
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Algorithm(ABC):
     """Options that every algorithm has.
 
@@ -81,13 +80,16 @@ class Algorithm(ABC):
     def calibrate(self, epsilon: Real, delta: Real) -> Mechanism:
         """The mechanism that spends (epsilon, delta): by zCDP, or pure (Laplace noise) if delta is 0."""
         if delta == 0 and not isinstance(delta, bool):
-            return Mechanism(self, Budget.pure(epsilon))
-        composition = "advanced" if self.advanced else "zCDP"
-        return Mechanism(self, Budget.approximate(epsilon, delta, composition))
+            return self.spend(Budget.pure(epsilon))
+        return self.spend(Budget.approximate(epsilon, delta, "advanced" if self.advanced else "zCDP"))
 
     def configure(self, rho: Real) -> Mechanism:
         """The mechanism that spends rho of zCDP."""
-        return Mechanism(self, Budget.zcdp(rho))
+        return self.spend(Budget.zcdp(rho))
+
+    def spend(self, budget: Budget) -> Mechanism:
+        """The mechanism that spends a budget."""
+        return Mechanism(self, budget)
 
     @property
     def schedule(self) -> Schedule:
@@ -96,6 +98,15 @@ class Algorithm(ABC):
             return Schedule(0, 0, None, self.split, 0)
         rounds = self.usual_rounds if self.rounds is None else self.rounds
         return Schedule(rounds, self.per_round, self.select, self.split, self.warm_up)
+
+    def __repr__(self) -> str:
+        """Show the call that makes it: what differs from the defaults."""
+        told = (
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in dataclasses.fields(self)
+            if getattr(self, field.name) != field.default
+        )
+        return f"{type(self).__name__}({', '.join(told)})"
 
     def _one_of(self, name: str, kind: object) -> None:
         if getattr(self, name) not in get_args(kind):
@@ -222,14 +233,7 @@ class Mechanism:
 
     def _question(self, support: Support, workload: Workload) -> Question:
         """What is asked and measured, once everything fits together."""
-        if not isinstance(support, Support):
-            raise TypeError(f"support ({type(support).__name__}) must be a Support")
-        if not isinstance(workload, Workload):
-            raise TypeError(f"workload ({type(workload).__name__}) must be a Workload")
-        if workload.domain != support.domain:
-            raise ValueError(f"workload ({workload!r}) must be on the domain of the support")
-        if workload.cells == 0:
-            raise ValueError(f"workload ({workload!r}) must have at least one cell")
+        check_run(support, workload)
         algorithm, shares = self.algorithm, self.algorithm.schedule.shares(self.budget)
         if shares.select is not None:
             candidates = workload.cells if algorithm.measure == "cell" else len(workload)
@@ -238,24 +242,10 @@ class Mechanism:
                     f"per_round ({algorithm.per_round}) must be at most the number of "
                     f"{algorithm.measure}s, {candidates}"
                 )
-        question = _question(workload, algorithm.order, algorithm.measure)
+        question = make_question(workload, algorithm.order, algorithm.measure)
         if shares.shot is not None:
             _scale(shares.shot, 2 * len(question.shot), shares.gaussian)
         return question
-
-
-def _question(workload: Workload, order: int | None, unit: Unit) -> Question:
-    if order is None:
-        return Question(workload, workload, np.arange(len(workload)), unit)
-    if order > len(workload.domain):
-        raise ValueError(f"order ({order}) must be at most the number of attributes, {len(workload.domain)}")
-    asked = list(workload)
-    place = {marginal: j for j, marginal in enumerate(asked)}
-    shot = list(Workload.all(workload.domain, k=order))
-    more = [marginal for marginal in shot if marginal not in place]
-    place.update({marginal: len(asked) + j for j, marginal in enumerate(more)})
-    measured = Workload(workload.domain, asked + more) if more else workload
-    return Question(workload, measured, np.array([place[marginal] for marginal in shot]), unit)
 
 
 def _scale(share: Fraction, sensitivity: int, gaussian: bool) -> float:
@@ -264,32 +254,3 @@ def _scale(share: Fraction, sensitivity: int, gaussian: bool) -> float:
     if scale > LARGEST_SCALE:
         raise ValueError(f"budget must be enough for one round: noise of scale {scale:.3g} drowns any count")
     return scale
-
-
-def release_by(
-    kind: type[Algorithm], private: Table, support: Support, workload: Workload, options: dict[str, Any]
-) -> Release:
-    """Configure, calibrate and run in one call: what every `release_*` does.
-
-    Without a delta it is 1 / n^2, as in the papers; n is public.
-    """
-    run = {name: options.pop(name) for name in ("rng", "threads", "progress") if name in options}
-    epsilon, delta, rho = (options.pop(name, None) for name in ("epsilon", "delta", "rho"))
-    if (epsilon is None) == (rho is None):
-        raise TypeError("exactly one of epsilon and rho must be given")
-    known = {field.name for field in dataclasses.fields(kind)}
-    for name in options:
-        if name not in known:
-            raise TypeError(f"option ({name!r}) must be one of {', '.join(sorted(known))}")
-    algorithm = kind(**options)
-    if rho is not None:
-        if delta is not None:
-            raise TypeError(f"delta ({delta}) must come with epsilon: rho needs none")
-        return algorithm.configure(rho)(private, support, workload, **run)
-    if not isinstance(private, Table):
-        raise TypeError(f"private ({type(private).__name__}) must be a Table")
-    if delta is None:
-        if private.n < 2:
-            raise ValueError("delta must be given for a private table of one record")
-        delta = float(Fraction(1, private.n**2))
-    return algorithm.calibrate(epsilon, delta)(private, support, workload, **run)

@@ -10,17 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from privmw.adaptive import Model, Question
-from privmw.algorithm import Algorithm, release_by
+from privmw.adaptive import Model
+from privmw.algorithm import Algorithm
 from privmw.models import MultiplicativeWeights
 from privmw.models.multiplicative import Output, Replay
+from privmw.question import Question
 from privmw.release import Release
+from privmw.shorthand import release_by
 from privmw.support import Start, Support
 from privmw.table import Table
 from privmw.workload import Workload
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class MWPub(Algorithm):
     """Multiplicative weights from a public start, under zCDP.
 

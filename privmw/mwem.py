@@ -10,15 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from privmw.algorithm import Select, release_by
+from privmw.algorithm import Select
 from privmw.mw_pub import MWPub
 from privmw.release import Release
+from privmw.shorthand import release_by
 from privmw.support import Start, Support
 from privmw.table import Table
 from privmw.workload import Workload
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class MWEM(MWPub):
     """Multiplicative weights from a uniform start; options as for MWPub.
 

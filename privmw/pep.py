@@ -11,17 +11,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from privmw.adaptive import Model, Question, Unit
-from privmw.algorithm import Algorithm, Select, release_by
+from privmw.adaptive import Model
+from privmw.algorithm import Algorithm, Select
 from privmw.models import ProjectedSupport
 from privmw.models.projected import Kind
+from privmw.question import Question, Unit
 from privmw.release import Release
+from privmw.shorthand import release_by
 from privmw.support import Start, Support
 from privmw.table import Table
 from privmw.workload import Workload
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PEP(Algorithm):
     """Projection onto all measurements, from a public or uniform start, on a public support or a full one.
 

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 
 from privmw.accounting import Budget, scale_for_epsilon, sigma_for_rho
-from privmw.adaptive import Question
+from privmw.question import Question
 from privmw.schedule import Schedule
 from privmw.support import Support
 

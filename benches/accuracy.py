@@ -1,0 +1,170 @@
+"""True errors of every algorithm on real pairs: mean and standard error over seeds, as tables.
+
+    python benches/accuracy.py adult            # the two ADULT sets: every algorithm and T, and the authors'
+    python benches/accuracy.py acs              # the survey's pairs, good and poor
+    python benches/accuracy.py reduced          # MWEM on the full domain against public supports
+    python benches/accuracy.py adult --seeds 10 --epsilons 0.1 1
+
+Needs PRIVMW_DATA. Errors look at private records, so nothing here is private; seeds make runs repeatable.
+`--smoke` runs one seed of few rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pairs
+import real_data
+
+import privmw as pm
+
+ROUNDS = (10, 25, 50, 100)
+# The authors' code, largest error of the last iterate at its best T (ALGORITHMS of the papers' repository).
+AUTHORS = {
+    "ADULT, women undersampled by 0.3": {0.1: 0.0331, 0.25: 0.0277, 0.5: 0.0214, 1.0: 0.0137},
+    "ADULT, unbiased 10 %": {0.1: 0.0132, 0.25: 0.0134, 0.5: 0.0119, 1.0: 0.0082},
+}
+ACS = (
+    "HI-18 from HI-15",
+    "NE-18 from ND-18",
+    "NE-18 from WY-18",
+    "HI-18 from HI-15, 1 %",
+    "HI-18 from NM-18",
+    "NE-18 from NM-18",
+    "NE-18 from HI-18",
+)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A line of the tables: what is run at each number of rounds, None where rounds mean nothing."""
+
+    name: str
+    make: Callable[[int | None], pm.MWPub | pm.PEP | None]
+    rounds: tuple[int | None, ...] = ROUNDS
+    times: int = 0  # of widening
+    full: bool = False
+
+
+PAPER = Method(
+    "MWPub as the authors ran it (exponential, replay='paper', last)",
+    lambda rounds: pm.MWPub(rounds=rounds, select="exponential", replay="paper", output="last"),
+)
+AUTO = Method("release_auto", lambda _: None, (None,))
+METHODS = (
+    PAPER,
+    Method("MWPub (permute-and-flip, average)", lambda rounds: pm.MWPub(rounds=rounds)),
+    Method(
+        "MWPub (exponential, replay='fresh', last)",
+        lambda rounds: pm.MWPub(rounds=rounds, select="exponential", replay="fresh", output="last"),
+    ),
+    Method(
+        "MWPub (whole marginals, replay='fresh', last)",
+        lambda rounds: pm.MWPub(
+            rounds=rounds, select="exponential", measure="marginal", replay="fresh", output="last"
+        ),
+    ),
+    Method("MWEMPub (advanced composition, last)", lambda rounds: pm.MWEMPub(rounds=rounds, output="last")),
+    Method("PEP (cells, l1)", lambda rounds: pm.PEP(rounds=rounds, measure="cell", slack="l1")),
+    Method("PEP (whole marginals, l2)", lambda rounds: pm.PEP(rounds=rounds), (10, 25, 50)),
+    Method("PEP (one shot at the workload)", lambda _: pm.PEP(select="all"), (None,)),
+    Method("PEP (one shot at order 2)", lambda _: pm.PEP(select="all", order=2), (None,)),
+    Method("PEP (one shot, widened support)", lambda _: pm.PEP(select="all"), (None,), times=10),
+    AUTO,
+)
+FEW = (PAPER, METHODS[6], METHODS[7], AUTO)
+REDUCED = (
+    Method("MWEM, full domain, uniform", lambda rounds: pm.MWEM(rounds=rounds, output="last"), full=True),
+    Method("MWEM, public support, uniform", lambda rounds: pm.MWEM(rounds=rounds, output="last")),
+    Method(
+        "MWPub, public support and start",
+        lambda rounds: pm.MWPub(rounds=rounds, select="exponential", output="last"),
+    ),
+)
+
+
+def error(name: str, method: Method, rounds: int | None, epsilon: float, seed: int) -> tuple[float, float]:
+    """The largest error of one run, and its seconds."""
+    pair = pairs.pair(name)
+    pm.kernels.set_threads(1)
+    support = pm.Support.full(pair.private.domain) if method.full else pm.Support.from_table(pair.public)
+    if method.times:
+        support = support.widened(method.times)
+    began = time.perf_counter()
+    if method is AUTO or method.name == AUTO.name:
+        release = pm.release_auto(
+            pair.private, support, pair.workload, epsilon=epsilon, delta=pair.delta, rng=seed
+        )
+    else:
+        algorithm = method.make(rounds)
+        assert algorithm is not None
+        release = algorithm.calibrate(epsilon, pair.delta)(pair.private, support, pair.workload, rng=seed)
+    seconds = time.perf_counter() - began
+    return pm.evaluate(release, pair.private).max_error, seconds
+
+
+def _run(job: tuple[str, str, int, int | None, float, int]) -> tuple[float, float]:
+    """In a worker process: methods travel by their place in a table."""
+    name, table, place, rounds, epsilon, seed = job
+    return error(name, TABLES[table][1][place], rounds, epsilon, seed)
+
+
+TABLES: dict[str, tuple[tuple[str, ...], tuple[Method, ...]]] = {
+    "adult": (tuple(AUTHORS), METHODS),
+    "acs": (ACS, FEW),
+    "reduced": (tuple(name for name in pairs.NAMES if name.startswith("reduced")), REDUCED),
+}
+
+
+def lines(table: str, epsilons: list[float], seeds: int, smoke: bool) -> Iterator[str]:
+    """The rows of a table in Markdown, as they are ready."""
+    names, methods = TABLES[table]
+    with ProcessPoolExecutor(max_workers=1 if smoke else len(os.sched_getaffinity(0))) as workers:
+        for name in names[:1] if smoke else names:
+            start = pairs.pair(name).start_error()
+            yield f"\n{name}: largest error of the public set itself {start:.4f}\n"
+            yield "| method | T | " + " | ".join(f"eps {epsilon:g}" for epsilon in epsilons) + " |"
+            yield "|---|---|" + "---|" * len(epsilons)
+            if name in AUTHORS:
+                theirs = (f"{AUTHORS[name].get(epsilon, float('nan')):.4f}" for epsilon in epsilons)
+                yield "| the authors' code, best T | | " + " | ".join(theirs) + " |"
+            for place, method in enumerate(methods):
+                for rounds in method.rounds[:1] if smoke else method.rounds:
+                    cells = []
+                    for epsilon in epsilons:
+                        jobs = [(name, table, place, rounds, epsilon, seed) for seed in range(seeds)]
+                        found = np.array([worst for worst, _ in workers.map(_run, jobs)])
+                        spread = found.std(ddof=1) / np.sqrt(seeds) if seeds > 1 else float("nan")
+                        cells.append(f"{found.mean():.4f} ± {spread:.4f}")
+                    yield f"| {method.name} | {rounds or ''} | " + " | ".join(cells) + " |"
+
+
+def main() -> None:
+    """Read the command line and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("table", choices=list(TABLES))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--epsilons", type=float, nargs="+", default=None)
+    parser.add_argument("--smoke", action="store_true")
+    given = parser.parse_args()
+    usual = [0.1, 0.25, 0.5, 1.0] if given.table == "adult" else [0.25, 1.0]
+    try:
+        for line in lines(
+            given.table,
+            [1.0] if given.smoke else given.epsilons or usual,
+            1 if given.smoke else given.seeds,
+            given.smoke,
+        ):
+            print(line, flush=True)
+    except real_data.NoDataError as error:
+        raise SystemExit(str(error)) from None
+
+
+if __name__ == "__main__":
+    main()

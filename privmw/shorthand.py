@@ -1,0 +1,59 @@
+"""What every `release_*` does: take a budget and options apart, configure, calibrate and run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+from fractions import Fraction
+from typing import Any
+
+from privmw.accounting import Budget
+from privmw.algorithm import Algorithm
+from privmw.release import Release
+from privmw.support import Support
+from privmw.table import Table
+from privmw.workload import Workload
+
+
+def run_budget(
+    private: Table, options: dict[str, Any], *, advanced: bool = False
+) -> tuple[Budget, dict[str, Any]]:
+    """Take the budget and what a call takes (rng, threads, progress) out of a shorthand's options.
+
+    Without a delta it is 1 / n^2, as in the papers; n is public.
+    """
+    if not isinstance(private, Table):
+        raise TypeError(f"private ({type(private).__name__}) must be a Table")
+    run: dict[str, Any] = {
+        name: options.pop(name) for name in ("rng", "threads", "progress") if name in options
+    }
+    epsilon, delta, rho = (options.pop(name, None) for name in ("epsilon", "delta", "rho"))
+    if (epsilon is None) == (rho is None):
+        raise TypeError("exactly one of epsilon and rho must be given")
+    if rho is not None:
+        if delta is not None:
+            raise TypeError(f"delta ({delta}) must come with epsilon: rho needs none")
+        return Budget.zcdp(rho), run
+    if delta is None:
+        if private.n < 2:
+            raise ValueError("delta must be given for a private table of one record")
+        delta = float(Fraction(1, private.n**2))
+    if delta == 0 and not isinstance(delta, bool):
+        return Budget.pure(epsilon), run
+    return Budget.approximate(epsilon, delta, "advanced" if advanced else "zCDP"), run
+
+
+def check_options(options: dict[str, Any], known: Collection[str]) -> None:
+    """Refuse what is no option."""
+    for name in options:
+        if name not in known:
+            raise TypeError(f"option ({name!r}) must be one of {', '.join(sorted(known))}")
+
+
+def release_by(
+    kind: type[Algorithm], private: Table, support: Support, workload: Workload, options: dict[str, Any]
+) -> Release:
+    """Configure, calibrate and run in one call: what every `release_*` does."""
+    budget, run = run_budget(private, options, advanced=kind.advanced)
+    check_options(options, {field.name for field in dataclasses.fields(kind)})
+    return kind(**options).spend(budget)(private, support, workload, **run)
