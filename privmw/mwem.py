@@ -41,5 +41,7 @@ def release_mwem(
     >>> release_mwem(private, Workload.all(domain, k=2), epsilon=1.0, delta=0, rounds=5).support.size
     6
     """
+    if not isinstance(workload, Workload):
+        raise TypeError(f"workload ({type(workload).__name__}) must be a Workload")
     chosen = Support.full(workload.domain) if support is None else support
     return release_by(MWEM, private, chosen, workload, options)
