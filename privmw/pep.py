@@ -27,7 +27,8 @@ class PEP(Algorithm):
 
     gamma (l1): how far an answer may be missed, as a fraction; None takes each measurement's standard
     deviation. Where no distribution on the support is that near, gamma is doubled until one is, and the
-    history says so. prior_weight (l2): how many records the start is worth.
+    history says so. prior_weight (l2): how many records the start is worth; None lets the measurements
+    choose, at no cost.
 
     >>> PEP(rounds=25, measure="marginal", prior_weight=300).configure(rho=0.01).rho
     0.01
@@ -38,14 +39,15 @@ class PEP(Algorithm):
     start: Start = "public"
     slack: Kind = "l2"
     gamma: float | None = None
-    prior_weight: float = 1000.0
+    prior_weight: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse options that mean nothing."""
         super().__post_init__()
         self._one_of("start", Start)
         self._one_of("slack", Kind)
-        self._between("prior_weight", 0, float("inf"))
+        if self.prior_weight is not None:
+            self._between("prior_weight", 0, float("inf"))
         if self.gamma is not None:
             if self.slack == "l2":
                 raise ValueError(f"gamma ({self.gamma}) must come with slack='l1'")

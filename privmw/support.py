@@ -18,6 +18,7 @@ import numpy.typing as npt
 from privmw import kernels
 from privmw.arrays import freeze, is_frozen
 from privmw.domain import Domain
+from privmw.random import sampling_stream
 from privmw.table import Table
 from privmw.workload import Workload
 
@@ -84,6 +85,40 @@ class Support:
             columns[attribute.name] = freeze(np.tile(values, before))
             before *= attribute.size
         return cls(Table(domain, columns), freeze(np.ones(domain.size, np.int64)))
+
+    def widened(self, times: int = 10, share: float = 0.05, seed: int = 0) -> Support:
+        """The same with rows that are nearly public: in each, one value comes from another record.
+
+        A release can only re-weight rows that there are; this brings combinations that the public table
+        lacks. `times` records are drawn for each row; together they have `share` of the public frequencies.
+
+        >>> domain = Domain({"age": 3, "sex": 2})
+        >>> support = Support.from_table(Table.from_codes(domain, [[2, 0], [0, 1], [2, 0], [1, 0]]))
+        >>> support.widened().size
+        6
+        """
+        if isinstance(times, bool) or not isinstance(times, int | np.integer):
+            raise TypeError(f"times ({_short(times)}) must be an integer")
+        if times < 1:
+            raise ValueError(f"times ({times}) must be positive")
+        if not 0 < share < 1:
+            raise ValueError(f"share ({_short(share)}) must be above 0 and below 1")
+        rng = sampling_stream(seed)
+        rows = np.repeat(np.arange(self.size), times)
+        attribute = rng.integers(0, len(self.domain), len(rows))
+        records = np.cumsum(self._counts)
+        other = np.searchsorted(records, rng.integers(0, records[-1], len(rows)), "right")
+        columns = [
+            np.concatenate([column, np.where(attribute == a, column[other], column[rows])])
+            for a, column in enumerate(self._table.columns)
+        ]
+        first, found = kernels.distinct_rows(columns, self.domain.sizes)
+        # Whole counts that keep the public rows' frequencies among themselves: one for each new record, so
+        # that all of them have their share.
+        public = np.where(first < self.size, self._counts[np.minimum(first, self.size - 1)], 0)
+        each = max(round(len(rows) * (1 - share) / share / float(records[-1])), 1)
+        table = Table(self.domain, zip(self.domain.names, columns, strict=True)).take(first)
+        return Support(table, freeze(each * public + found - (first < self.size)))
 
     @property
     def domain(self) -> Domain:

@@ -24,7 +24,7 @@ MAY_KNOW = {
     "domain": {"attribute"},
     "workload": {"arrays", "combinations", "domain"},
     "table": {"arrays", "domain", "kernels", "workload"},
-    "support": {"arrays", "domain", "kernels", "table", "workload"},
+    "support": {"arrays", "domain", "kernels", "random", "table", "workload"},
     "kernels": {"arrays", "_native"},
     "measurements": {"arrays"},
     "apportion": set(),

@@ -1,8 +1,9 @@
 """Projection: after each round the distribution nearest to the start that fits all measurements so far.
 
 l1 fits every answer to within gamma (PEP); l2 weighs misfit by the noise, as a Gaussian likelihood, against
-kappa KL(D || start): kappa is how many records the start is worth. Cells are fitted over groups of rows
-alike, whole marginals over rows. Released values only.
+kappa KL(D || start): kappa is how many records the start is worth. Where nobody says, kappa is chosen by the
+measurements themselves (privmw/models/prior_weight.py). Cells are fitted over groups of rows alike, whole
+marginals over rows. Released values only.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from privmw import kernels
 from privmw.measurements import Measurement
 from privmw.models.groups import Groups
+from privmw.models.prior_weight import choose_prior_weight
 from privmw.models.targets import Targets
 from privmw.models.weighted_support import WeightedSupport
 from privmw.projection import Projection, Slack, project
@@ -44,7 +46,7 @@ class ProjectedSupport:
         start: Start = "public",
         slack: Kind = "l2",
         gamma: float | None = None,
-        prior_weight: float = 1000.0,
+        prior_weight: float | None = None,
         tolerance: float = 1e-9,
         threads: int | None = None,
     ) -> None:
@@ -53,7 +55,8 @@ class ProjectedSupport:
         self._targets = Targets(measured, n)
         self._slack, self._gamma, self._prior_weight = slack, gamma, prior_weight
         self._tolerance, self._threads = tolerance, threads
-        self._groups = Groups(support.size)
+        self._chosen, self._chosen_at = prior_weight, 0
+        self._groups, self._updates = Groups(support.size), 0
         self._values = np.zeros(0)
         self._fitted: npt.NDArray[np.int64] = np.zeros(0, np.int64)  # the cells of the last multipliers
 
@@ -65,11 +68,25 @@ class ProjectedSupport:
         """Take in a round's measurements, and project; returns the certificate."""
         for measurement in measurements:
             self._targets.add(measurement)
+        self._updates += 1
+        # Choosing costs several fits: at rounds 1, 2, 4, 8 ..., and for the result.
+        return self._project(choose=self._updates >= 2 * self._chosen_at)
+
+    def result(self) -> Vector:
+        """The weights to release, with sum 1."""
+        if 0 < self._chosen_at < self._updates:
+            self._project(choose=True)
+        return self._model.distribution()
+
+    def _project(self, choose: bool) -> Mapping[str, float]:
         whole = bool(self._targets.marginals)
         operator: Cells | WholeMarginals = self._whole() if whole else self._cells()
         prior = self._prior if whole else self._groups.sums(self._prior)
         answers, precision = self._targets.answers(operator.cells), self._targets.precision(operator.cells)
         warm = self._warm(operator.cells)
+        if choose and self._slack == "l2" and self._prior_weight is None:
+            self._chosen, warm = choose_prior_weight(operator, prior, answers, precision, self._threads)
+            self._chosen_at = self._updates
         doubled = 0
         while True:
             slack, gamma = self._allowed(precision, 2.0**doubled)
@@ -90,15 +107,14 @@ class ProjectedSupport:
         details = {"gap": fit.gap, "kkt": fit.kkt, "steps": float(fit.steps), "passes": float(fit.passes)}
         if gamma is not None:
             details["gamma"] = gamma
+        elif self._chosen is not None:
+            details["prior_weight"] = self._chosen
         return details
-
-    def result(self) -> Vector:
-        """The weights to release, with sum 1."""
-        return self._model.distribution()
 
     def _allowed(self, precision: Vector, factor: float) -> tuple[Slack, float | None]:
         if self._slack == "l2":
-            return Slack(w=precision / self._prior_weight), None
+            assert self._chosen is not None
+            return Slack(w=precision / self._chosen), None
         gamma = 1 / np.sqrt(precision) if self._gamma is None else np.full(len(precision), self._gamma)
         gamma *= factor
         return Slack(gamma=gamma), float(gamma.max())
