@@ -58,13 +58,13 @@ MW_OPTIONS = {
     "all, order 2": {"select": "all", "order": 2, "rounds": None, "output": "last"},
 }
 PEP_OPTIONS = {
-    "l2": {},
-    "l2, cells": {"measure": "cell", "rounds": 12},
+    "l2": {"prior_weight": 300.0},
+    "l2, a chosen prior weight": {"rounds": 4},
+    "l2, cells": {"measure": "cell", "rounds": 12, "prior_weight": 1000.0},
     "l2, uniform start": {"start": "uniform", "prior_weight": 50.0},
-    "l2, cells, warm-up": {"measure": "cell", "warm_up": 0.4, "order": 1},
-    "l2, all": {"select": "all", "rounds": None},
+    "l2, cells, warm-up": {"measure": "cell", "warm_up": 0.4, "order": 1, "prior_weight": 300.0},
+    "l2, all": {"select": "all", "rounds": None, "prior_weight": 300.0},
     "l2, all, order 1": {"select": "all", "order": 1, "rounds": None},
     "l1, cells": {"slack": "l1", "measure": "cell", "rounds": 12},
-    "l1, cells, small gamma": {"slack": "l1", "measure": "cell", "gamma": 1e-4, "rounds": 12},
-    "l1, marginals": {"slack": "l1", "gamma": 0.05, "per_round": 2},
+    "l1, marginals": {"slack": "l1", "gamma": 0.05, "per_round": 2, "rounds": 4},
 }

@@ -25,6 +25,8 @@ from privmw.models.groups import Groups
 from privmw.models.targets import Targets
 from privmw.models.weighted_support import WeightedSupport
 
+# The most steps are taken, or none, and the gap stays near 1 where it must be 1e-9.
+UNSOLVED = pytest.mark.xfail(reason="l1 does not finish where gamma is hardly met", raises=AssertionError)
 PLACES = [[list(DOMAIN).index(name) for name in marginal] for marginal in WORKLOAD]
 B = Workload(DOMAIN, [("b",)])
 
@@ -182,7 +184,9 @@ def project_twice(**options):
         yield model.result()
 
 
-@pytest.mark.parametrize("options", [{}, {"slack": "l1"}, {"slack": "l1", "gamma": 0.003}])
+@pytest.mark.parametrize(
+    "options", [{"prior_weight": 1000.0}, {"slack": "l1"}, {"slack": "l1", "gamma": 0.003}]
+)
 def test_a_projection_on_repeated_measurements_is_that_on_their_mean(options):
     split, combined = project_twice(**options)
     # The mean is rounded to a count there: half a record of 2,000.
@@ -268,6 +272,23 @@ def test_every_round_of_pep_ends_with_its_certificate(name, rho):
             assert entry.details["gamma"] >= (options.get("gamma") or 0)
         else:
             assert "gamma" not in entry.details
+
+
+@pytest.mark.parametrize(
+    ("rho", "gamma", "measure"),
+    [
+        (0.001, 1e-4, "cell"),
+        pytest.param(0.1, 1e-4, "cell", marks=UNSOLVED),
+        pytest.param(10.0, None, "marginal", marks=UNSOLVED),
+        pytest.param(0.001, 1e-4, "marginal", marks=UNSOLVED),
+    ],
+)
+def test_a_gamma_that_is_hardly_met_ends_with_its_certificate_too(rho, gamma, measure):
+    def progress(entry):
+        assert max(entry.details["gap"], entry.details["kkt"]) <= 1e-9
+
+    options = {"rounds": 12, "rng": 3, "slack": "l1", "gamma": gamma, "measure": measure}
+    release_pep(private(), support(), WORKLOAD, rho=rho, progress=progress, **options)
 
 
 def contradicting(answers):
