@@ -16,7 +16,7 @@ from reprlib import repr as _short
 from typing import ClassVar, Literal, get_args
 
 from privmw.accounting import Budget, Composition, scale_for_epsilon, sigma_for_rho
-from privmw.accounting.rounding import Real, float_up
+from privmw.accounting.rounding import Real, float_up, positive_integer, probability
 from privmw.adaptive import Model, Progress, adapt, open_curator
 from privmw.plan import Plan, make_plan
 from privmw.question import Question, Unit, check_run, make_question
@@ -66,7 +66,7 @@ class Algorithm(ABC):
         if self.order is not None:
             self._positive_integer("order")
         self._between("split", 0, 1)
-        if self.warm_up != 0:
+        if self._number("warm_up") != 0:
             self._between("warm_up", 0, 1)
             if self.select == "all":
                 raise ValueError(f"warm_up ({self.warm_up}) must be 0 with select='all': it is all there is")
@@ -109,23 +109,26 @@ class Algorithm(ABC):
         return f"{type(self).__name__}({', '.join(told)})"
 
     def _one_of(self, name: str, kind: object) -> None:
-        if getattr(self, name) not in get_args(kind):
-            allowed = ", ".join(repr(value) for value in get_args(kind))
-            raise ValueError(f"{name} ({_short(getattr(self, name))}) must be one of {allowed}")
+        value = getattr(self, name)
+        if not isinstance(value, str) or value not in get_args(kind):
+            allowed = ", ".join(repr(each) for each in get_args(kind))
+            raise ValueError(f"{name} ({_short(value)}) must be one of {allowed}")
 
     def _positive_integer(self, name: str) -> None:
-        value = getattr(self, name)
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-            raise TypeError(f"{name} ({_short(value)}) must be an integer")
-        if value < 1:
-            raise ValueError(f"{name} ({_short(value)}) must be positive")
+        # Plain numbers are kept: a numpy integer would overflow where a budget is cut.
+        object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
 
-    def _between(self, name: str, low: float, high: float) -> None:
+    def _number(self, name: str) -> float:
         value = getattr(self, name)
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise TypeError(f"{name} ({_short(value)}) must be a number")
-        if not low < float(value) < high:
-            raise ValueError(f"{name} ({_short(value)}) must be above {low} and below {high}")
+        object.__setattr__(self, name, float(value))
+        return float(value)
+
+    def _between(self, name: str, low: float, high: float) -> None:
+        given = getattr(self, name)
+        if not low < self._number(name) < high:
+            raise ValueError(f"{name} ({_short(given)}) must be above {low} and below {high}")
 
 
 @dataclass(frozen=True)
@@ -142,11 +145,13 @@ class Mechanism:
     budget: Budget
 
     def __post_init__(self) -> None:
-        """Refuse a budget that is too small for what one look would have to draw."""
+        """Refuse a budget that is too small for what one look would have to draw, or beyond any float."""
         shares = self.algorithm.schedule.shares(self.budget)
         for share in (shares.shot, shares.measure):
             if share is not None:
                 _scale(share, 2, shares.gaussian)
+        if math.isinf(self.rho):
+            raise ValueError(f"budget ({self.budget!r}) must be less: its rho is beyond any float")
 
     @property
     def events(self) -> tuple[Planned, ...]:
@@ -160,7 +165,7 @@ class Mechanism:
 
     def epsilon(self, delta: Real) -> float:
         """The epsilon of a run at a delta; infinite at a delta of 0 where the noise is Gaussian."""
-        bound = Composition.of(self.events).epsilon_at(float(delta))
+        bound = Composition.of(self.events).epsilon_at(probability("delta", delta, zero=True))
         return math.inf if bound is None else float_up(bound)
 
     def statement(self) -> str:
@@ -184,6 +189,8 @@ class Mechanism:
         Seconds are estimated from one evaluation of the workload, which this runs.
         """
         question = self._question(support, workload)
+        if n is not None:
+            n = positive_integer("n", n)
         return make_plan(self.algorithm.schedule, self.budget, support, question, n)
 
     def __call__(
@@ -212,19 +219,19 @@ class Mechanism:
         with open_curator(private, question, self.budget, rng) as curator:
             try:
                 measurements, history = adapt(curator, model, question, self.algorithm.schedule, progress)
+                return Release(
+                    support,
+                    workload,
+                    model.result(),
+                    measured=question.measured,
+                    measurements=measurements,
+                    ledger=curator.ledger,
+                    settings=self.settings(),
+                    history=history,
+                )
             except BaseException as error:
                 error.ledger = curator.ledger  # type: ignore[attr-defined]
                 raise
-            return Release(
-                support,
-                workload,
-                model.result(),
-                measured=question.measured,
-                measurements=measurements,
-                ledger=curator.ledger,
-                settings=self.settings(),
-                history=history,
-            )
 
     def settings(self) -> dict[str, object]:
         """The algorithm's name and options, as plain values."""

@@ -31,16 +31,16 @@ class MWEM(MWPub):
     start: Start = "uniform"
 
 
-def release_mwem(
-    private: Table, workload: Workload, *, support: Support | None = None, **options: Any
-) -> Release:
-    """Release by MWEM: over the full domain, or over another support. Options as for `release_mw_pub`.
+def release_mwem(private: Table, support: Support | None, workload: Workload, **options: Any) -> Release:
+    """Release by MWEM. A support of None is the full domain; options as for `release_mw_pub`.
 
     >>> from privmw import Domain
     >>> domain = Domain({"age": 3, "sex": 2})
     >>> private = Table.from_codes(domain, [[0, 0], [0, 1], [2, 1]] * 100, private=True)
-    >>> release_mwem(private, Workload.all(domain, k=2), epsilon=1.0, delta=0, rounds=5).support.size
+    >>> release_mwem(private, None, Workload.all(domain, k=2), epsilon=1.0, delta=0, rounds=5).support.size
     6
     """
+    if not isinstance(workload, Workload):
+        raise TypeError(f"workload ({type(workload).__name__}) must be a Workload")
     chosen = Support.full(workload.domain) if support is None else support
     return release_by(MWEM, private, chosen, workload, options)

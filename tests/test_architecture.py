@@ -54,6 +54,37 @@ MAY_KNOW = {
         "table",
         "workload",
     },
+    "mechanisms": {"accounting", "kernels", "random"},
+    "curator": {"accounting", "mechanisms", "random", "table", "workload"},
+    "schedule": {"accounting"},
+    "adaptive": {
+        "accounting",
+        "curator",
+        "history",
+        "measurements",
+        "random",
+        "schedule",
+        "table",
+        "workload",
+    },
+    "projection": {"kernels"},
+    "models": {"kernels", "measurements", "projection", "random", "support", "workload"},
+    "plan": {"accounting", "adaptive", "schedule", "support"},
+    "algorithm": {
+        "accounting",
+        "adaptive",
+        "plan",
+        "random",
+        "release",
+        "schedule",
+        "support",
+        "table",
+        "workload",
+    },
+    "mw_pub": {"adaptive", "algorithm", "models", "release", "support", "table", "workload"},
+    "mwem": {"algorithm", "mw_pub", "release", "support", "table", "workload"},
+    "mwem_pub": {"algorithm", "mw_pub", "release", "support", "table", "workload"},
+    "pep": {"adaptive", "algorithm", "models", "release", "support", "table", "workload"},
     "mixture": {"kernels", "support", "workload"},
     "evaluation": {"arrays", "history", "mixture", "release", "support", "table", "workload"},
     "accounting": set(),
@@ -63,7 +94,7 @@ MAY_KNOW = {
 # Rooms that work on released values only, and so never meet the one who holds private counts.
 NEVER_KNOWS = {
     "mechanisms": {"adaptive", "curator", "models", "release", "support", "table", "workload"},
-    "models": {"curator", "mechanisms"},
+    "models": {"adaptive", "curator", "mechanisms", "table"},
     "postprocess": {"curator", "mechanisms"},
     "release": {"curator", "mechanisms"},
     "report": {"curator", "mechanisms"},
@@ -137,9 +168,9 @@ def f():
     assert not calls_counts("x = support.counts")
 
 
-def test_every_room_of_the_rules_that_exists_is_read():
+def test_every_room_has_its_rule_and_every_rule_its_room():
     rooms = {room(path) for path in MODULES}
-    assert set(MAY_KNOW) <= rooms
+    assert set(MAY_KNOW) == rooms - {"__init__"}
     assert len(CORE) >= 8
 
 

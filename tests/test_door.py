@@ -59,6 +59,18 @@ def test_only_the_curator_uses_mechanisms():
     assert importers("privmw.curator") <= {"__init__.py", "adaptive.py"}
 
 
+def test_only_the_loop_opens_the_door_and_only_an_algorithm_runs_the_loop():
+    assert importers("privmw.adaptive.open_curator") == {"algorithm.py"}
+    assert importers("privmw.adaptive.adapt") == {"algorithm.py"}
+    # Algorithms themselves name its types, and hand the table on unread.
+    assert not any(name.startswith("models/") for name in importers("privmw.adaptive"))
+
+
+def test_models_never_take_a_table():
+    inner = {"projection.py", "schedule.py", "plan.py", "history.py", "measurements.py"}
+    assert not importers("privmw.table") & (inner | {name for name in FILES if name.startswith("models/")})
+
+
 def test_only_mechanisms_draw():
     outside = {name for name in importers("privmw.kernels.draw") if not name.startswith("kernels/")}
     assert outside == {f"mechanisms/{name}.py" for name in ("noise", "randomized_response", "selection")}

@@ -66,15 +66,12 @@ class MultiplicativeWeights:
 
     def update(self, measurements: Sequence[Measurement]) -> Mapping[str, float]:
         """Take in a round's measurements."""
+        cells: list[int] = []
+        marginals: list[int] = []
         for measurement in measurements:
-            self._targets.add(measurement)
-        cells = [int(m.cells[0]) for m in measurements if len(m.cells) == 1]
-        marginals = [
-            j
-            for m in measurements
-            if len(m.cells) > 1
-            for j in np.unique(self._targets.workload.marginal_of(m.cells)).tolist()
-        ]
+            single, whole = self._targets.add(measurement)
+            cells += single
+            marginals += whole
         if self._groups is None:
             for cell in cells:
                 rate = self._missing(cell) / 2

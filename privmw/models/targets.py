@@ -29,16 +29,23 @@ class Targets:
         self.cells: dict[int, None] = {}
         self.marginals: dict[int, None] = {}
 
-    def add(self, measurement: Measurement) -> None:
-        """Take in one measurement: of a single cell, or of whole marginals."""
+    def add(self, measurement: Measurement) -> tuple[list[int], list[int]]:
+        """Take in one measurement, of a single cell or of whole marginals; returns which cells or marginals.
+
+        A cell that is its whole marginal counts as the marginal.
+        """
         precision = self.n**2 / measurement.variance
         self._weighted[measurement.cells] += measurement.noisy_counts / self.n * precision
         self._precision[measurement.cells] += precision
+        marginals = np.unique(self.workload.marginal_of(measurement.cells)).tolist()
+        cells: list[int] = []
         if len(measurement.cells) == 1:
-            self.cells.setdefault(int(measurement.cells[0]))
-        else:
-            for marginal in np.unique(self.workload.marginal_of(measurement.cells)).tolist():
-                self.marginals.setdefault(marginal)
+            first, end = self.workload.offsets[marginals[0] : marginals[0] + 2].tolist()
+            if end - first > 1:
+                cells, marginals = measurement.cells.tolist(), []
+        self.cells.update(dict.fromkeys(cells))
+        self.marginals.update(dict.fromkeys(marginals))
+        return cells, marginals
 
     def answers(self, cells: Int64s) -> Vector:
         """The measured answers of cells, as they are: noise may bring them outside 0 to 1."""
