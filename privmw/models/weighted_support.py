@@ -37,9 +37,10 @@ class WeightedSupport:
         np.divide(self._sums, float(self._total), out=self._answers)
         return self._answers
 
-    def answer(self, cell: int) -> float:
-        """The answer of one cell."""
-        return int(self._sums[cell]) / float(self._total)
+    def answers_of(self, cells: npt.NDArray[np.int64]) -> Weights:
+        """The answers of some cells."""
+        answers: Weights = self._sums[cells] / float(self._total)
+        return answers
 
     def masses(self) -> tuple[npt.NDArray[np.int64], int]:
         """Every row's mass, and their total."""
