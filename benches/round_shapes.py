@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pairs
 import real_data
-from shapes import SparseModel, make_table
+from shapes import ACS_NOISE, ACS_SIZES, ACS_UNCOMMON, SparseModel, acs67, make_table
 
 import privmw as pm
 
@@ -53,6 +53,27 @@ def rounds200k(rows: int = 200_000, marginals: int = 500, private: int = 100_000
     return _shape(public, hidden, pm.Workload.sample(public.domain, k=3, size=marginals, seed=1))
 
 
+def acs(rows: int = 150_000, private: int = 100_000) -> RoundShape:
+    """`acs67` and all of its 47,905 three-way marginals, 5,489,906 cells."""
+    public = acs67(rows)
+    hidden = _shifted_acs().columns(rows + private)
+    return _shape(public, _behind(ACS_SIZES, hidden, rows), pm.Workload.all(public.domain, k=3))
+
+
+def acs_real() -> RoundShape:
+    """The same marginals of the survey's records: Hawaii in 2018 is private, all other files are public."""
+    public = real_data.acs("acs67", [file for file in real_data.acs_files() if file != pairs.HI_18])
+    return _shape(public, real_data.acs("acs67", [pairs.HI_18]), pm.Workload.all(public.domain, k=3))
+
+
+def long(rows: int = 5_000_000, private: int = 100_000, marginals: int = 1_000) -> RoundShape:
+    """`acs67` of millions of rows."""
+    public = acs67(rows)
+    # Only chunks of a table are drawn anew: so long a private table in front would be thrown away.
+    hidden = _behind(ACS_SIZES, _shifted_acs().columns(2 * private), private)
+    return _shape(public, hidden, pm.Workload.sample(public.domain, k=3, size=marginals, seed=1))
+
+
 def _shape(public: pm.Table, private: pm.Table, workload: pm.Workload) -> RoundShape:
     hidden = pm.Table(private.domain, zip(private.domain.names, private.columns, strict=True), private=True)
     return RoundShape(pm.Support.from_table(public), hidden, workload)
@@ -73,7 +94,19 @@ def _shifted(
     if len(first) < rows:
         raise ValueError(f"rows ({rows}) must be distinct among {drawn} records")
     end = int(first[rows - 1]) + 1
-    shift = np.random.default_rng([seed, 4]).uniform(-0.4, 0.4, len(sizes))
-    shares = [share * math.exp(by) for share, by in zip(uncommon, shift, strict=True)]
-    hidden = SparseModel(sizes, [min(share, 0.95) for share in shares], 3.0, seed).columns(drawn + private)
-    return public.take(np.arange(end)), make_table(sizes, [column[drawn:] for column in hidden])
+    hidden = SparseModel(sizes, _other_shares(uncommon, seed), 3.0, seed).columns(drawn + private)
+    return public.take(np.arange(end)), _behind(sizes, hidden, drawn)
+
+
+def _shifted_acs() -> SparseModel:
+    shares = _other_shares([share / 1000 for share in ACS_UNCOMMON], 67)
+    return SparseModel(ACS_SIZES, shares, ACS_NOISE, seed=67)
+
+
+def _other_shares(uncommon: list[float], seed: int) -> list[float]:
+    shift = np.random.default_rng([seed, 4]).uniform(-0.4, 0.4, len(uncommon))
+    return [min(share * math.exp(by), 0.95) for share, by in zip(uncommon, shift, strict=True)]
+
+
+def _behind(sizes: list[int], columns: list[np.ndarray], first: int) -> pm.Table:
+    return make_table(sizes, [column[first:] for column in columns])

@@ -117,10 +117,10 @@ def _cells(workload: Workload, marginals: npt.NDArray[np.int64]) -> npt.NDArray[
 
 def _discrepancy(released: Sequence[Measurement], answers: Vector, n: int) -> float:
     """The largest |noisy answer - model answer| among the measured cells that are asked; NaN without any."""
-    largest = [np.nan]
+    largest = []
     for measurement in released:
         asked = measurement.cells < len(answers)
         cells, counts = measurement.cells[asked], measurement.noisy_counts[asked]
         if len(cells):
             largest.append(float(np.abs(counts / n - answers[cells]).max()))
-    return float(np.nanmax(largest)) if len(largest) > 1 else float("nan")
+    return max(largest, default=float("nan"))

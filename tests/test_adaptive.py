@@ -75,7 +75,7 @@ def test_multiplicative_weights_are_those_of_the_slow_truth(name):
 
 @pytest.mark.parametrize("table_of", [lambda: private(), lambda: private(n=150, skew=3.0)])
 def test_the_mechanisms_of_2012_and_2020_agree_with_the_slow_truth(table_of):
-    pure = release_mwem(table_of(), WORKLOAD, epsilon=2.0, delta=0, **FULL)
+    pure = release_mwem(table_of(), None, WORKLOAD, epsilon=2.0, delta=0, **FULL)
     advanced = MWEMPub(rounds=6).calibrate(2.0, 1e-6)(table_of(), support(), WORKLOAD, rng=3)
     for release in (pure, advanced):
         assert all(m.noise == "discrete-laplace" for m in release.measurements)

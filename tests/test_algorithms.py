@@ -256,12 +256,12 @@ def test_shorthands_and_mechanisms_give_the_same_release():
     shorthand = run(rounds=4, epsilon=0.5, delta=1e-7, rng=2, measure="marginal", threads=2)
     mechanism = MWPub(rounds=4, measure="marginal").calibrate(0.5, 1e-7)
     assert mechanism(private(), support(), WORKLOAD, rng=2) == shorthand
-    pure = release_mwem(private(), WORKLOAD, epsilon=1, delta=0, rounds=3, rng=2)
+    pure = release_mwem(private(), None, WORKLOAD, epsilon=1, delta=0, rounds=3, rng=2)
     assert pure == release_mwem(
         private(), WORKLOAD, support=Support.full(DOMAIN), epsilon=1, delta=0, rounds=3, rng=2
     )
     with pytest.raises(TypeError, match=r"workload \(str\) must be a Workload"):
-        release_mwem(private(), "all", epsilon=1)
+        release_mwem(private(), None, "all", epsilon=1)
 
 
 def test_numbers_of_numpy_are_taken_as_plain_ones():
@@ -336,7 +336,7 @@ for name in {names!r}:
         )
         chosen = [entry.chosen for entry in release.history]
         found[f"{{name}}, {{threads}}"] = [release.weights.tobytes().hex(), chosen]
-pure = release_mwem(private(), WORKLOAD, epsilon=1.0, delta=0, rounds=5, rng=1)
+pure = release_mwem(private(), None, WORKLOAD, epsilon=1.0, delta=0, rounds=5, rng=1)
 found["pure"] = [pure.weights.tobytes().hex(), [e.chosen for e in pure.history]]
 for slack, measure in (("l2", "marginal"), ("l2", "cell"), ("l1", "cell")):
     for threads in (1, 2, 5):

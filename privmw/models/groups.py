@@ -38,10 +38,12 @@ class Groups:
         """Add the query that holds these rows, distinct; returns its number."""
         of_held = self.of_row[rows]
         inside = np.bincount(of_held, minlength=self.count)
+        whole = np.flatnonzero((inside > 0) & (inside == self._sizes))
         parents = np.flatnonzero((inside > 0) & (inside < self._sizes))
+        newborn = self.count + np.arange(len(parents))
         if len(parents):
             children = np.full(self.count, -1, np.int64)
-            children[parents] = self.count + np.arange(len(parents))
+            children[parents] = newborn
             born = children[of_held]
             moving = born >= 0
             self.of_row[rows[moving]] = born[moving]
@@ -50,8 +52,7 @@ class Groups:
             for query, held in enumerate(self.held):
                 more = children[held]
                 self.held[query] = np.concatenate([held, more[more >= 0]])
-            of_held = np.where(moving, born, of_held)
-        self.held.append(np.unique(of_held))
+        self.held.append(np.concatenate([whole, newborn]))
         return len(self.held) - 1
 
     def sums(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -74,8 +74,8 @@ class MultiplicativeWeights:
             marginals += whole
         if self._groups is None:
             for cell in cells:
-                rate = self._missing(cell) / 2
-                self._model.multiply(self._model.matching_rows(cell), math.exp(rate))
+                (missing,) = self._missing(np.array([cell])).tolist()
+                self._model.multiply(self._model.matching_rows(cell), math.exp(missing / 2))
             self._move_marginals(marginals)
         else:
             self._repeat(cells, marginals)
@@ -91,18 +91,17 @@ class MultiplicativeWeights:
         average: Vector = self._sum / self._sum.sum()
         return average
 
-    def _missing(self, cell: int) -> float:
-        """A - q(A) of a measured cell of the workload."""
-        return self._aim(cell) - self._model.answer(cell)
+    def _missing(self, cells: npt.NDArray[np.int64]) -> Vector:
+        """A - q(A) of measured cells of the workload."""
+        return self._aim(cells) - self._model.answers_of(cells)
 
-    def _aim(self, cell: int) -> float:
-        """The measured answer of a cell, clipped to what an answer can be."""
-        return min(max(float(self._targets.answers(np.array([cell]))[0]), 0.0), 1.0)
+    def _aim(self, cells: npt.NDArray[np.int64]) -> Vector:
+        """The measured answers of cells, clipped to what an answer can be."""
+        return np.clip(self._targets.answers(cells), 0.0, 1.0)
 
     def _missing_of(self, marginal: int, masses: npt.NDArray[np.int64], total: int) -> Vector:
         first, end = self._targets.workload.offsets[marginal : marginal + 2].tolist()
-        aim = np.clip(self._targets.answers(np.arange(first, end)), 0.0, 1.0)
-        return aim - self._plan(marginal).sums(masses, threads=self._model.threads) / float(total)
+        return self._aim(np.arange(first, end)) - self._plan(marginal).sums(masses, threads=self._model.threads) / float(total)
 
     def _plan(self, marginal: int) -> kernels.Marginals:
         if marginal not in self._marginals:
@@ -130,9 +129,12 @@ class MultiplicativeWeights:
         for cell in cells:
             if cell not in self._query:
                 self._query[cell] = self._groups.add(self._model.matching_rows(cell))
-        missing = {cell: self._missing(cell) for cell in self._targets.cells}
-        masses, total = self._model.masses()
-        missing_of = {j: self._missing_of(j, masses, total) for j in self._targets.marginals}
+        measured = np.fromiter(self._targets.cells, np.int64)
+        missing = dict(zip(measured.tolist(), self._missing(measured).tolist(), strict=True))
+        missing_of = {}
+        if self._targets.marginals:
+            masses, total = self._model.masses()
+            missing_of = {j: self._missing_of(j, masses, total) for j in self._targets.marginals}
         newest = [abs(missing[cell]) for cell in cells]
         newest += [float(np.abs(missing_of[j]).max()) for j in marginals]
         least = min(newest) / 2
@@ -142,14 +144,15 @@ class MultiplicativeWeights:
             rates = np.zeros(len(self._groups.held))
             for cell in [*again, *cells]:
                 rates[self._query[cell]] += missing[cell] / 2
-            potentials = self._by_row(self._potentials(rates))
+            weights = self._model.weights * self._by_row(np.exp(self._potentials(rates)))
             for j in [*again_of, *marginals]:
-                potentials += self._plan(j).potentials(missing_of[j] / 2, threads=self._model.threads)
-            self._model.replace(self._model.weights * np.exp(potentials))
+                moved = self._plan(j).potentials(missing_of[j] / 2, threads=self._model.threads)
+                weights *= np.exp(moved)
+            self._model.replace(weights)
             return
         self._order.shuffle(again)
         self._order.shuffle(again_of)
-        self._model.replace(self._model.weights * np.exp(self._by_row(self._refreshed(again))))
+        self._model.replace(self._model.weights * self._by_row(np.exp(self._refreshed(again))))
         self._move_marginals(again_of)
 
     def _potentials(self, rates: Vector) -> Vector:
@@ -166,9 +169,9 @@ class MultiplicativeWeights:
         assert self._groups is not None
         mass = self._groups.sums(self._model.weights)
         gained = np.zeros(self._groups.count)
-        for cell in cells:
+        for cell, aim in zip(cells, self._aim(np.array(cells, np.int64)).tolist(), strict=True):
             held = self._groups.held[self._query[cell]]
-            rate = (self._aim(cell) - float(mass[held].sum() / mass.sum())) / 2
+            rate = (aim - float(mass[held].sum() / mass.sum())) / 2
             mass[held] *= math.exp(rate)
             gained[held] += rate
         return gained

@@ -17,10 +17,6 @@ from privmw.workload import Workload
 Weights = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.uint32]
 
-# Following the changes of a share of the rows costs about that share of an evaluation, and its cells besides
-# (benches/bench_marginals.py); beyond a third it is no gain.
-LARGEST_CHANGE = 3
-
 
 class WeightedSupport:
     """Weights on a support's rows, and the answers of a workload kept in step with them."""
@@ -41,9 +37,10 @@ class WeightedSupport:
         np.divide(self._sums, float(self._total), out=self._answers)
         return self._answers
 
-    def answer(self, cell: int) -> float:
-        """The answer of one cell."""
-        return int(self._sums[cell]) / float(self._total)
+    def answers_of(self, cells: npt.NDArray[np.int64]) -> Weights:
+        """The answers of some cells."""
+        answers: Weights = self._sums[cells] / float(self._total)
+        return answers
 
     def masses(self) -> tuple[npt.NDArray[np.int64], int]:
         """Every row's mass, and their total."""
@@ -57,11 +54,15 @@ class WeightedSupport:
 
     def matching_rows(self, cell: int) -> Rows:
         """Ascending rows in a cell."""
-        asked = self.workload.queries([cell])
-        return kernels.matching_rows(self.support.columns, asked.attributes.tolist(), asked.values.tolist())
+        names, values = self.workload.query(cell)
+        return self.support.matching_rows(names, values)
 
     def multiply(self, rows: Rows, factor: float) -> None:
-        """Multiply the odds of some rows (ascending) against all others by a factor."""
+        """Multiply the odds of some rows (ascending) against all others by a factor.
+
+        Following the changes of the fewer rows, at most half of them, costs less than an evaluation on every
+        shape of benches/bench_rounds.py: a rounds' cells hold common values, so that their rows are light.
+        """
         size = self.support.size
         if 2 * len(rows) > size:  # the same odds, and fewer rows change
             others = np.ones(size, bool)
@@ -70,7 +71,7 @@ class WeightedSupport:
         gained, self._total, rescaled = kernels.multiply(
             self.weights, rows, factor, self._total, threads=self.threads
         )
-        if rescaled or LARGEST_CHANGE * len(rows) > size:
+        if rescaled:
             self._evaluate()
         else:
             self._marginals.add_changes(rows, gained, self._sums, threads=self.threads)
