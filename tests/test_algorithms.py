@@ -257,9 +257,8 @@ def test_shorthands_and_mechanisms_give_the_same_release():
     mechanism = MWPub(rounds=4, measure="marginal").calibrate(0.5, 1e-7)
     assert mechanism(private(), support(), WORKLOAD, rng=2) == shorthand
     pure = release_mwem(private(), None, WORKLOAD, epsilon=1, delta=0, rounds=3, rng=2)
-    assert pure == release_mwem(
-        private(), WORKLOAD, support=Support.full(DOMAIN), epsilon=1, delta=0, rounds=3, rng=2
-    )
+    full = Support.full(DOMAIN)
+    assert pure == release_mwem(private(), full, WORKLOAD, epsilon=1, delta=0, rounds=3, rng=2)
     with pytest.raises(TypeError, match=r"workload \(str\) must be a Workload"):
         release_mwem(private(), None, "all", epsilon=1)
 
