@@ -52,6 +52,7 @@ class Method:
     full: bool = False
 
 
+ROUNDS_L2, SHOT = "PEP (whole marginals, l2)", "PEP (one shot at the workload)"
 PAPER = Method(
     "MWPub as the authors ran it (exponential, replay='paper', last)",
     lambda rounds: pm.MWPub(rounds=rounds, select="exponential", replay="paper", output="last"),
@@ -59,7 +60,11 @@ PAPER = Method(
 AUTO = Method("release_auto", lambda _: None, (None,))
 METHODS = (
     PAPER,
-    Method("MWPub (permute-and-flip, average)", lambda rounds: pm.MWPub(rounds=rounds)),
+    Method(
+        "MWPub as its text says (permute-and-flip, no replay, average)",
+        lambda rounds: pm.MWPub(rounds=rounds, replay="none", output="average"),
+    ),
+    Method("MWPub", lambda rounds: pm.MWPub(rounds=rounds)),
     Method(
         "MWPub (exponential, replay='fresh', last)",
         lambda rounds: pm.MWPub(rounds=rounds, select="exponential", replay="fresh", output="last"),
@@ -70,18 +75,18 @@ METHODS = (
             rounds=rounds, select="exponential", measure="marginal", replay="fresh", output="last"
         ),
     ),
-    Method("MWEMPub (advanced composition, last)", lambda rounds: pm.MWEMPub(rounds=rounds, output="last")),
+    Method("MWEMPub", lambda rounds: pm.MWEMPub(rounds=rounds)),
     Method("PEP (cells, l1)", lambda rounds: pm.PEP(rounds=rounds, measure="cell", slack="l1")),
-    Method("PEP (whole marginals, l2)", lambda rounds: pm.PEP(rounds=rounds), (10, 25, 50)),
-    Method("PEP (one shot at the workload)", lambda _: pm.PEP(select="all"), (None,)),
+    Method(ROUNDS_L2, lambda rounds: pm.PEP(rounds=rounds), (10, 25, 50)),
+    Method(SHOT, lambda _: pm.PEP(select="all"), (None,)),
     Method("PEP (one shot at order 2)", lambda _: pm.PEP(select="all", order=2), (None,)),
     Method("PEP (one shot, widened support)", lambda _: pm.PEP(select="all"), (None,), times=10),
     AUTO,
 )
-FEW = (PAPER, METHODS[6], METHODS[7], AUTO)
+FEW = (PAPER, *(method for method in METHODS if method.name in (ROUNDS_L2, SHOT)), AUTO)
 REDUCED = (
-    Method("MWEM, full domain, uniform", lambda rounds: pm.MWEM(rounds=rounds, output="last"), full=True),
-    Method("MWEM, public support, uniform", lambda rounds: pm.MWEM(rounds=rounds, output="last")),
+    Method("MWEM, full domain, uniform", lambda rounds: pm.MWEM(rounds=rounds, replay="none"), full=True),
+    Method("MWEM, public support, uniform", lambda rounds: pm.MWEM(rounds=rounds, replay="none")),
     Method(
         "MWPub, public support and start",
         lambda rounds: pm.MWPub(rounds=rounds, select="exponential", output="last"),
@@ -122,7 +127,7 @@ TABLES: dict[str, tuple[tuple[str, ...], tuple[Method, ...]]] = {
 }
 
 
-def lines(table: str, epsilons: list[float], seeds: int, smoke: bool) -> Iterator[str]:
+def lines(table: str, only: str, epsilons: list[float], seeds: int, smoke: bool) -> Iterator[str]:
     """The rows of a table in Markdown, as they are ready."""
     names, methods = TABLES[table]
     with ProcessPoolExecutor(max_workers=1 if smoke else len(os.sched_getaffinity(0))) as workers:
@@ -135,6 +140,8 @@ def lines(table: str, epsilons: list[float], seeds: int, smoke: bool) -> Iterato
                 theirs = (f"{AUTHORS[name].get(epsilon, float('nan')):.4f}" for epsilon in epsilons)
                 yield "| the authors' code, best T | | " + " | ".join(theirs) + " |"
             for place, method in enumerate(methods):
+                if only not in method.name:
+                    continue
                 for rounds in method.rounds[:1] if smoke else method.rounds:
                     cells = []
                     for epsilon in epsilons:
@@ -151,12 +158,14 @@ def main() -> None:
     parser.add_argument("table", choices=list(TABLES))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epsilons", type=float, nargs="+", default=None)
+    parser.add_argument("--only", default="", help="methods with this in their name")
     parser.add_argument("--smoke", action="store_true")
     given = parser.parse_args()
     usual = [0.1, 0.25, 0.5, 1.0] if given.table == "adult" else [0.25, 1.0]
     try:
         for line in lines(
             given.table,
+            given.only,
             [1.0] if given.smoke else given.epsilons or usual,
             1 if given.smoke else given.seeds,
             given.smoke,

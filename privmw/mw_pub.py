@@ -27,16 +27,16 @@ class MWPub(Algorithm):
     """Multiplicative weights from a public start, under zCDP.
 
     replay: whether a round repeats earlier measurements, on the answers from before it ("paper") or on
-    current ones ("fresh"). output: the average of all rounds' weights (the paper), or the last ones. start:
-    the public frequencies, or uniform on the public rows.
+    current ones ("fresh"). output: the last weights, or the average of all rounds' (the paper's text; far
+    from the start it lags behind, see benches/README.md). start: the public frequencies, or uniform.
 
     >>> mechanism = MWPub(rounds=100, measure="marginal").calibrate(epsilon=1.0, delta=1e-9)
     >>> mechanism.epsilon(1e-9) <= 1.0
     True
     """
 
-    replay: Replay = "none"
-    output: Output = "average"
+    replay: Replay = "paper"
+    output: Output = "last"
     start: Start = "public"
 
     def __post_init__(self) -> None:
