@@ -85,11 +85,11 @@ METHODS = (
 )
 FEW = (PAPER, *(method for method in METHODS if method.name in (ROUNDS_L2, SHOT)), AUTO)
 REDUCED = (
-    Method("MWEM, full domain, uniform", lambda rounds: pm.MWEM(rounds=rounds, replay="none"), full=True),
-    Method("MWEM, public support, uniform", lambda rounds: pm.MWEM(rounds=rounds, replay="none")),
+    Method("MWEM, full domain, uniform", lambda rounds: pm.MWEM(rounds=rounds), full=True),
+    Method("MWEM, public support, uniform", lambda rounds: pm.MWEM(rounds=rounds)),
     Method(
         "MWPub, public support and start",
-        lambda rounds: pm.MWPub(rounds=rounds, select="exponential", output="last"),
+        lambda rounds: pm.MWPub(rounds=rounds, select="exponential"),
     ),
 )
 
