@@ -256,9 +256,9 @@ def test_shorthands_and_mechanisms_give_the_same_release():
     shorthand = run(rounds=4, epsilon=0.5, delta=1e-7, rng=2, measure="marginal", threads=2)
     mechanism = MWPub(rounds=4, measure="marginal").calibrate(0.5, 1e-7)
     assert mechanism(private(), support(), WORKLOAD, rng=2) == shorthand
-    options = {"epsilon": 1, "delta": 0, "rounds": 3, "rng": 2}
-    pure = release_mwem(private(), None, WORKLOAD, **options)
-    assert pure == release_mwem(private(), Support.full(DOMAIN), WORKLOAD, **options)
+    pure = release_mwem(private(), None, WORKLOAD, epsilon=1, delta=0, rounds=3, rng=2)
+    full = Support.full(DOMAIN)
+    assert pure == release_mwem(private(), full, WORKLOAD, epsilon=1, delta=0, rounds=3, rng=2)
     with pytest.raises(TypeError, match=r"workload \(str\) must be a Workload"):
         release_mwem(private(), None, "all", epsilon=1)
 
