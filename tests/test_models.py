@@ -95,7 +95,7 @@ def test_answers_followed_by_changes_are_those_of_a_full_evaluation(kind, thread
         complements += 2 * len(rows) > support.size
         masses, total = kernels.to_masses(model.weights)
         assert model.answers().tobytes() == (fresh.sums(masses) / float(total)).tobytes()
-        assert model.answer(cell) == model.answers()[cell]
+        assert model.answers_of(np.array([cell])).tolist() == [model.answers()[cell]]
         expected = before.copy()
         expected[rows] *= factor
         np.testing.assert_allclose(model.distribution(), expected / expected.sum(), rtol=1e-12)
