@@ -102,7 +102,10 @@ class AuthorsMWPub(Authors):
     def round(self) -> None:
         model_answers = self.answers(self.weights)
         newest = self.select(model_answers, self.exponent)
-        self.measured[newest] = self.matching(newest), self.measure(newest)
+        self.update(newest, self.measure(newest), model_answers)
+
+    def update(self, newest: int, noisy_answer: float, model_answers: np.ndarray) -> None:
+        self.measured[newest] = self.matching(newest), noisy_answer
         errors = {cell: abs(answer - model_answers[cell]) for cell, (_, answer) in self.measured.items()}
         again = []
         if self.replay == "paper":
@@ -147,7 +150,10 @@ class AuthorsPEP(Authors):
 
     def round(self) -> None:
         cell = self.select(self.answers(self.weights))
-        self.add(cell, self.measure(cell))
+        self.learn(cell, self.measure(cell))
+
+    def learn(self, cell: int, noisy_answer: float) -> None:
+        self.add(cell, noisy_answer)
         for _ in range(min(25, 2 * len(self.cells))):
             self.step()
 
@@ -159,15 +165,39 @@ class AuthorsPEP(Authors):
         self.multipliers.append(0.0)
 
     def step(self) -> None:
-        model_answers = self.answers(self.weights)[self.cells]
-        worst = int(np.abs(model_answers - self.noisy_answers).argmax())
+        worst, odds = self.worst(self.answers(self.weights)[self.cells])
+        self.weights[self.rows[worst]] *= odds
+        self.weights /= self.weights.sum()
+
+    def worst(self, model_answers: np.ndarray) -> tuple[int, float]:
+        """Of the first measurements the one answered worst, its multiplier moved; and the odds it gains."""
+        worst = int(np.abs(model_answers - self.noisy_answers[: len(model_answers)]).argmax())
         # lambda_i <- lambda_i + log(a (1 - p) / ((1 - a) p)): then q_i(A) = a.
         a = min(max(self.noisy_answers[worst], EDGE), 1 - EDGE)
         p = min(max(float(model_answers[worst]), EDGE), 1 - EDGE)
         odds = a * (1 - p) / ((1 - a) * p)
         self.multipliers[worst] += math.log(odds)
-        self.weights[self.rows[worst]] *= odds
-        self.weights /= self.weights.sum()
+        return worst, odds
+
+    def catch_up(self, cells: Sequence[int], noisy_answers: Sequence[float]) -> None:
+        """The state after rounds with these measurements: the same steps, but quickly.
+
+        They look at the measured cells only, over groups of rows that are alike on all of them.
+        """
+        self.weights = self.prior.copy()
+        for cell, answer in zip(cells, noisy_answers, strict=True):
+            self.add(cell, answer)
+        alike = np.packbits(np.array(self.rows), axis=0)
+        _, first, group = np.unique(alike, axis=1, return_index=True, return_inverse=True)
+        held = [np.flatnonzero(rows[first]) for rows in self.rows]
+        prior = np.bincount(group, self.prior)
+        mass = prior.copy()
+        for t in range(1, len(cells) + 1):
+            for _ in range(min(25, 2 * t)):
+                worst, odds = self.worst(np.array([mass[held[i]].sum() for i in range(t)]))
+                mass[held[worst]] *= odds
+                mass /= mass.sum()
+        self.weights *= (mass / prior)[group]
 
     def release(self, rounds: int, epsilon0: float, seed: int) -> np.ndarray:
         """The weights after the last round."""
