@@ -1,9 +1,10 @@
 """A round of PEP with 100 measurements against the authors' 25 coordinate steps; time and gap together.
 
 Both are brought to the state after 99 rounds with the same measurements, which does not count, and are then
-timed for one round more: answers, a selection among all cells, a measurement, and the projection onto all. The
-selection is made for its time only: whatever it chooses, both go on with the same 100th measurement. privmw is
-driven by hand (curator and model), as the mechanism would drive it. gamma is 0: answers are fitted exactly.
+timed for one round more: answers, a selection among all cells, a measurement, and the projection onto all.
+The selection is made for its time only: whatever it chooses, both go on with the same 100th measurement.
+privmw is driven by hand (curator and model), as the mechanism would drive it. gamma is 0: answers are
+fitted exactly.
 """
 
 from __future__ import annotations
@@ -105,9 +106,7 @@ def pep_case(smoke: bool, report: Figures) -> Case:
         (gap, misfit), (their_gap, their_misfit) = (
             gap_of(weights, theirs.authors) for weights in (release, theirs.authors.weights)
         )
-        np.testing.assert_allclose(
-            ours.model.answers(), theirs.authors.answers(release), rtol=0, atol=1e-9
-        )
+        np.testing.assert_allclose(ours.model.answers(), theirs.authors.answers(release), rtol=0, atol=1e-9)
         assert gap < max(1e-8, their_gap)
         reached = f"{gap:.2g} vs {their_gap:.2g} (largest misfit {misfit:.2g} vs {their_misfit:.2g})"
         title = f"rounds200k, PEP with {len(given)} measurements"

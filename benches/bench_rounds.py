@@ -1,10 +1,10 @@
 """Rounds of MW-Pub, and their set-up, against the authors' way in numpy.
 
-A round of privmw is one of a whole release through the public mechanism: select, measure, update, answers and
-its entries in ledger and history. `progress` says when each ends, so that set-up and first round do not count.
-A round of numpy evaluates its prebuilt index, selects in long doubles, measures and updates. Both spend the
-same budget on the same number of rounds, with the exponential mechanism and the last weights. (The lines of
-pytest-benchmark itself time the whole release.)
+A round of privmw is one of a whole release through the public mechanism: select, measure, update, answers
+and its entries in ledger and history. `progress` says when each ends, so that set-up and first round do not
+count. A round of numpy evaluates its prebuilt index, selects in long doubles, measures and updates. Both
+spend the same budget on the same number of rounds, with the exponential mechanism and the last weights.
+(The lines of pytest-benchmark itself time the whole release.)
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ class Model(Protocol):
     def answers(self) -> Vector:
         """The answers to what is asked; the array may be refilled by the next call."""
 
-    def update(self, measurements: Sequence[Measurement]) -> Mapping[str, float]:
-        """Take in a round's measurements; say how that went."""
+    def update(self, measurements: Sequence[Measurement], *, last: bool) -> Mapping[str, float]:
+        """Take in a round's measurements, the last ones or not; say how that went."""
 
     def result(self) -> Vector:
         """The weights to release."""
@@ -62,7 +62,7 @@ def adapt(
     def learn(number: int, chosen: tuple[int, ...], released: list[Measurement]) -> None:
         nonlocal answers
         before = _discrepancy(released, answers, curator.n)
-        details = model.update(released)
+        details = model.update(released, last=number == schedule.rounds)
         answers = model.answers()
         after = _discrepancy(released, answers, curator.n)
         measurements.extend(released)

@@ -22,6 +22,8 @@ from privmw.support import Start, Support
 from privmw.table import Table
 from privmw.workload import Workload
 
+LEAST_WEIGHT = 1e-3  # records; lighter, the start is no prior any more
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PEP(Algorithm):
@@ -49,11 +51,11 @@ class PEP(Algorithm):
         self._one_of("start", Start)
         self._one_of("slack", Kind)
         if self.prior_weight is not None:
-            self._between("prior_weight", 0, float("inf"))
+            self._between("prior_weight", LEAST_WEIGHT, 1 / LEAST_WEIGHT)
         if self.gamma is not None:
             if self.slack == "l2":
                 raise ValueError(f"gamma ({self.gamma}) must come with slack='l1'")
-            if self.gamma != 0:
+            if self._number("gamma") != 0:
                 self._between("gamma", 0, 1)
 
     def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:

@@ -64,7 +64,7 @@ class MultiplicativeWeights:
         """The model's answers to the workload."""
         return self._model.answers()
 
-    def update(self, measurements: Sequence[Measurement]) -> Mapping[str, float]:
+    def update(self, measurements: Sequence[Measurement], *, last: bool = False) -> Mapping[str, float]:
         """Take in a round's measurements."""
         cells: list[int] = []
         marginals: list[int] = []

@@ -64,18 +64,16 @@ class ProjectedSupport:
         """The model's answers to the workload."""
         return self._model.answers()
 
-    def update(self, measurements: Sequence[Measurement]) -> Mapping[str, float]:
+    def update(self, measurements: Sequence[Measurement], *, last: bool = False) -> Mapping[str, float]:
         """Take in a round's measurements, and project; returns the certificate."""
         for measurement in measurements:
             self._targets.add(measurement)
         self._updates += 1
-        # Choosing costs several fits: at rounds 1, 2, 4, 8 ..., and for the result.
-        return self._project(choose=self._updates >= 2 * self._chosen_at)
+        # Choosing costs several fits: at rounds 1, 2, 4, 8 ..., and at the last.
+        return self._project(choose=last or self._updates >= 2 * self._chosen_at)
 
     def result(self) -> Vector:
         """The weights to release, with sum 1."""
-        if 0 < self._chosen_at < self._updates:
-            self._project(choose=True)
         return self._model.distribution()
 
     def _project(self, choose: bool) -> Mapping[str, float]:
@@ -89,7 +87,7 @@ class ProjectedSupport:
             self._chosen_at = self._updates
         doubled = 0
         while True:
-            slack, gamma = self._allowed(precision, 2.0**doubled)
+            slack, gamma = self._allowed(precision, doubled)
             fit = project(
                 operator,
                 prior,
@@ -102,21 +100,26 @@ class ProjectedSupport:
             if fit.feasible or doubled == MOST_DOUBLINGS:
                 break
             doubled, warm = doubled + 1, None
-        self._fitted, self._values = operator.cells, fit.multipliers
+        # Multipliers that went astray are no start for the next round.
+        self._fitted = operator.cells if fit.converged else operator.cells[:0]
+        self._values = fit.multipliers if fit.converged else fit.multipliers[:0]
         self._model.replace(self._rows(fit, prior, whole))
         details = {"gap": fit.gap, "kkt": fit.kkt, "steps": float(fit.steps), "passes": float(fit.passes)}
+        details["converged"] = float(fit.converged)
         if gamma is not None:
             details["gamma"] = gamma
         elif self._chosen is not None:
             details["prior_weight"] = self._chosen
         return details
 
-    def _allowed(self, precision: Vector, factor: float) -> tuple[Slack, float | None]:
+    def _allowed(self, precision: Vector, doubled: int) -> tuple[Slack, float | None]:
         if self._slack == "l2":
             assert self._chosen is not None
             return Slack(w=precision / self._chosen), None
-        gamma = 1 / np.sqrt(precision) if self._gamma is None else np.full(len(precision), self._gamma)
-        gamma *= factor
+        noise = 1 / np.sqrt(precision)
+        gamma = noise if self._gamma is None else np.full(len(precision), float(self._gamma))
+        if doubled:  # from the noise on, as a gamma of 0 could be doubled for ever
+            gamma = np.maximum(gamma, noise / 2) * 2.0**doubled
         return Slack(gamma=gamma), float(gamma.max())
 
     def _warm(self, cells: npt.NDArray[np.int64]) -> Vector | None:
