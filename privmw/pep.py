@@ -22,7 +22,7 @@ from privmw.support import Start, Support
 from privmw.table import Table
 from privmw.workload import Workload
 
-LEAST_WEIGHT = 1e-3  # records; lighter, the start is no prior any more
+LIGHTEST, HEAVIEST = 1e-3, 1e12  # records: beyond, the start is no prior, or there is no fit
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -51,7 +51,7 @@ class PEP(Algorithm):
         self._one_of("start", Start)
         self._one_of("slack", Kind)
         if self.prior_weight is not None:
-            self._between("prior_weight", LEAST_WEIGHT, 1 / LEAST_WEIGHT)
+            self._between("prior_weight", LIGHTEST, HEAVIEST)
         if self.gamma is not None:
             if self.slack == "l2":
                 raise ValueError(f"gamma ({self.gamma}) must come with slack='l1'")
