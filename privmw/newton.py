@@ -1,0 +1,148 @@
+"""One Newton step of a projection (privmw/projection.py): exact for few multipliers, by conjugate gradients
+for many.
+
+With a distribution D, Q its rows x queries and C = diag(D) - D D^T, the covariance of the queries is Q^T C Q.
+A step d solves  (Q^T C Q + ridge) d = ridge * wanted  on the free multipliers; the others take what is wanted.
+This room knows numbers only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Vector: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+MOST_EXACT = 1200  # free multipliers: beyond, factoring costs more than conjugate gradients
+MOST_INNER = 500  # conjugate gradients for one step
+
+
+class Operator(Protocol):
+    """The 0/1 matrix of rows x queries, never written out."""
+
+    @property
+    def count(self) -> int:
+        """How many queries there are."""
+
+    def potentials(self, values: Vector) -> Vector:
+        """For each row the sum of the values of the queries that hold it."""
+
+    def sums(self, weights: Vector) -> Vector:
+        """For each query the sum of the weights, of either sign, of the rows that it holds."""
+
+    def gram(self, weights: Vector) -> Vector | None:
+        """For each pair of queries the weight of the rows that both hold; None where that is too large."""
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """What a step adds to the multipliers and to the rows' potentials, and the passes that it took."""
+
+    multipliers: Vector
+    potentials: Vector
+    passes: int = 0
+
+
+def newton_step(
+    operator: Operator,
+    weights: Vector,
+    fitted: Vector,
+    wanted: Vector,
+    ridge: Vector,
+    free: Mask,
+    accuracy: float,
+    enough: float,
+) -> Step:
+    """The step from the distribution `weights`, which answers `fitted`.
+
+    By conjugate gradients: to a relative `accuracy`, or until the rest is worth at most `enough` of a gap.
+    """
+    right = ridge * wanted
+    if free.all():
+        step = Step(np.zeros(len(wanted)), np.zeros(len(weights)))
+    else:
+        given = np.where(free, 0.0, wanted)
+        step = Step(given, operator.potentials(given), 2)
+        right -= covariances(operator, weights, step.potentials)
+        right *= free
+    count = int(np.count_nonzero(free))
+    gram = operator.gram(weights) if 0 < count <= MOST_EXACT else None
+    if gram is not None:
+        _add_exact(operator, gram, fitted, right, ridge, free, step)
+    elif count:
+        diagonal = np.maximum(fitted * (1 - fitted), 0.0)
+        scaling = free / (diagonal + ridge)
+        _add_conjugate(operator, weights, scaling, right, ridge, free, step, accuracy, enough)
+    return step
+
+
+def covariances(operator: Operator, weights: Vector, potentials: Vector) -> Vector:
+    """Of each query with a function of the rows."""
+    centred = potentials - dot(weights, potentials)
+    centred *= weights
+    return operator.sums(centred)
+
+
+def _add_exact(
+    operator: Operator, gram: Vector, fitted: Vector, right: Vector, ridge: Vector, free: Mask, step: Step
+) -> None:
+    where = slice(None) if free.all() else np.flatnonzero(free)
+    hessian = gram if free.all() else gram[np.ix_(where, where)]
+    held = fitted[where]
+    hessian -= held[:, None] * held
+    hessian[np.diag_indices(len(held))] += ridge[where]
+    found = np.zeros(len(fitted))
+    found[where] = np.linalg.solve(hessian, right[where])
+    step.multipliers += found
+    step.potentials += operator.potentials(found)
+    step.passes += 2
+
+
+def _add_conjugate(
+    operator: Operator,
+    weights: Vector,
+    scaling: Vector,
+    residual: Vector,
+    ridge: Vector,
+    free: Mask,
+    step: Step,
+    accuracy: float,
+    enough: float,
+) -> None:
+    """Works in place: a million cells make every new array a visit to the operating system."""
+    inverse_ridge = free / ridge
+    scaled = scaling * residual
+    direction = scaled.copy()
+    product = np.empty_like(scaled)
+    size = first = dot(residual, scaled)
+    for _ in range(MOST_INNER):
+        if size <= 0:
+            break
+        along = operator.potentials(direction)
+        curved = covariances(operator, weights, along)
+        curved += np.multiply(ridge, direction, out=product)
+        curved *= free
+        step.passes += 2
+        bend = dot(direction, curved)
+        if bend <= 0:  # rounding: the direction is flat
+            break
+        length = size / bend
+        step.multipliers += np.multiply(direction, length, out=product)
+        residual -= np.multiply(curved, length, out=product)
+        along *= length
+        step.potentials += along
+        np.multiply(scaling, residual, out=scaled)
+        before, size = size, dot(residual, scaled)
+        if size <= accuracy**2 * first or np.einsum("i,i,i->", residual, residual, inverse_ridge) <= enough:
+            break
+        direction *= size / before
+        direction += scaled
+
+
+def dot(a: Vector, b: Vector) -> float:
+    """Not by BLAS, whose threads cost more than such products, and whose sums depend on their number."""
+    return float(np.einsum("i,i->", a, b))
