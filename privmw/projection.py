@@ -174,9 +174,7 @@ class _Search:
         fitted, ridge = at.missed + self.answers, goal.curve + goal.pull
         accuracy = min(0.1, math.sqrt(max(short, 1e-10)))
         wanted = best - at.multipliers
-        step = newton_step(
-            self.operator, at.weights, fitted, wanted, ridge, free, accuracy, 0.5 * tolerance
-        )
+        step = newton_step(self.operator, at.weights, fitted, wanted, ridge, free, accuracy, 0.5 * tolerance)
         self.passes += step.passes
         return step
 

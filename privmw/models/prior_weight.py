@@ -20,8 +20,8 @@ from privmw.random import sampling_stream
 
 Vector = npt.NDArray[np.float64]
 
-HEAVIEST, LIGHTEST, STEP = 100_000.0, 10.0, math.sqrt(10.0)
-PRECISION = 0.01  # of a fit on the way, in units of the squared noise that errors are counted in
+HEAVIEST, LIGHTEST, STEP = 100_000.0, 90.0, math.sqrt(10.0)
+PRECISION = 0.1  # of a fit on the way, in units of the squared noise that errors are counted in
 
 
 def choose_prior_weight(
@@ -29,14 +29,14 @@ def choose_prior_weight(
 ) -> tuple[float, Vector]:
     """The weight of least estimated error, and the multipliers of its fit.
 
-    Goes from heavy to light, where each fit starts from the one before, and stops once the estimate has
-    risen. Of weights whose estimates differ by less than chance would, it takes the heaviest.
+    Goes from heavy to light, where each fit starts from the one before and costs more than it, and stops at
+    the first whose estimate is not lower by more than chance would make it.
     """
     signs = sampling_stream(0).integers(0, 2, operator.count) * 2.0 - 1.0
     scale = np.sqrt(precision)
     moved = answers + signs / scale
+    best, before = (math.inf, HEAVIEST, np.zeros(operator.count)), (math.inf, prior[:0])
     multipliers: Vector | None = None
-    tried: list[tuple[float, float, Vector, Vector]] = []
     weight = HEAVIEST
     while weight >= LIGHTEST:
         slack, tolerance = Slack(w=precision / weight), PRECISION / weight
@@ -50,16 +50,13 @@ def choose_prior_weight(
         freedom = float((signs * scale * (operator.sums(probe.weights) - fitted)).sum())
         missed = (fitted - answers) * scale
         error = float(np.einsum("i,i->", missed, missed)) + 2 * freedom
-        tried.append((error, weight, fit.multipliers, fitted))
-        best = min(tried, key=lambda entry: entry[0])
-        if error > best[0] + 2 * _chance(fitted, best[3], scale) and len(tried) > 2:
+        if error < best[0]:
+            best = (error, weight, fit.multipliers)
+        if len(before[1]) and error > before[0] - _chance(fitted, before[1], scale):
             break
+        before = (error, fitted)
         multipliers = fit.multipliers * STEP  # a lighter prior: the same misfit pulls harder
         weight /= STEP
-    best = min(tried, key=lambda entry: entry[0])
-    for error, weight, values, fitted in tried:
-        if error <= best[0] + _chance(fitted, best[3], scale):
-            return weight, values
     return best[1], best[2]
 
 
