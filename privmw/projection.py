@@ -94,34 +94,35 @@ class _Place:
     log_total: float
     missed: Vector
 
-    @property
-    def divergence(self) -> float:
-        """KL from the prior."""
-        return dot(self.potentials, self.weights) - self.log_total
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Goal:
     """The slack, and a pull to an anchor: pull_i (l_i - anchor_i)^2 / 2 more for multipliers l."""
 
-    gamma: Vector | float
+    gamma: Vector | None
     curve: Vector | float
     anchor: Vector
     pull: Vector
 
     def best(self, missed: Vector) -> Vector:
-        """The multipliers that these misses ask for: they minimise l missed + slack(l) + pull."""
+        """The multipliers that these misses ask for: they minimise `paid`."""
         wanted = self.anchor * self.pull - missed
-        if isinstance(self.gamma, np.ndarray):
+        if self.gamma is not None:
             wanted = np.sign(wanted) * np.maximum(np.abs(wanted) - self.gamma, 0.0)
         return wanted / (self.curve + self.pull)
 
     def paid(self, multipliers: Vector, missed: Vector) -> float:
-        """What `best` minimises; less KL it is the primal's negative value, where `best` is attained."""
+        """l missed + slack(l) + pull. KL less this, at its best l, is the goal's primal value."""
         away = multipliers - self.anchor
-        each = multipliers * missed + self.gamma * np.abs(multipliers)
+        each = multipliers * missed
         each += self.curve * multipliers * multipliers / 2 + self.pull * away * away / 2
+        if self.gamma is not None:
+            each += self.gamma * np.abs(multipliers)
         return float(each.sum())
+
+    def short(self, at: _Place) -> float:
+        """The goal's duality gap at a place."""
+        return self.paid(at.multipliers, at.missed) - self.paid(self.best(at.missed), at.missed)
 
     def moved(self, best: Vector) -> float:
         """What the pull to the anchor is worth."""
@@ -130,70 +131,103 @@ class _Goal:
 
 
 class _Search:
-    """A projection under way: the problem, and the passes over rows that it took."""
+    """A projection under way: the problem, the goal at hand, and the passes over rows that it took."""
 
     def __init__(
-        self, operator: Operator, prior: Vector, answers: Vector, slack: Slack, threads: int | None
+        self,
+        operator: Operator,
+        prior: Vector,
+        answers: Vector,
+        slack: Slack,
+        tolerance: float,
+        threads: int | None,
     ) -> None:
         self.operator, self.prior, self.answers, self.slack = operator, prior, answers, slack
-        self.threads, self.passes = threads, 0
+        self.tolerance, self.threads, self.passes = tolerance, threads, 0
+        self.kinked = slack.gamma is not None and bool(slack.gamma.any())
+        self.looseness, self.since = 1.0, 0  # of the anchor; steps at it
 
-    def place(self, multipliers: Vector, potentials: Vector | None = None) -> _Place:
-        if potentials is None:
-            potentials = self.operator.potentials(multipliers)
-            self.passes += 1
+    def place(self, multipliers: Vector, potentials: Vector, most: float = math.inf) -> _Place | None:
+        """None, and no pass over the queries, where the logarithm of the total is above `most`."""
         weights, log_total = kernels.tilt(self.prior, potentials, threads=self.threads)
-        self.passes += 1
+        if log_total > most:
+            return None
         missed = self.operator.sums(weights)
         missed -= self.answers
+        self.passes += 1
         return _Place(multipliers, potentials, weights, log_total, missed)
 
-    def goal(self, at: _Place, looseness: float) -> _Goal:
-        gamma, w = self.slack.gamma, self.slack.w
-        fitted = at.missed + self.answers
-        pull = (np.maximum(fitted * (1 - fitted), 0.0) + _FLOOR) / looseness
-        return _Goal(0.0 if gamma is None else gamma, 0.0 if w is None else 1 / w, at.multipliers, pull)
-
     def certificate(self, at: _Place) -> tuple[float, float]:
+        """Duality gap and KKT residual."""
         kkt = float(np.abs(self.slack.gradient(at.multipliers, at.missed)).max(initial=0.0))
         return self.slack.gap(at.multipliers, at.missed), kkt
 
-    def proves_infeasible(self, at: _Place, tolerance: float) -> bool:
-        """Whether sum_i l_i (q_i(x) - a_i) + gamma |l| < 0 on every row: then it is so for every distribution.
+    def proves_infeasible(self, at: _Place) -> bool:
+        """Whether sum_i l_i (q_i(x) - a_i) + gamma |l| < 0 on every row: then it is so for all distributions.
 
-        A distribution within gamma of all answers, by the tolerance, would make it at least -tolerance |l|.
+        One within gamma of all answers, but for the tolerance, would make it at least -tolerance |l|.
         """
         if self.slack.gamma is None:
             return False
         largest = float(at.potentials.max(initial=-math.inf, where=self.prior > 0))
         largest += self.slack.value(at.multipliers) - dot(at.multipliers, self.answers)
-        return largest < -tolerance * float(np.abs(at.multipliers).sum())
+        return largest < -self.tolerance * float(np.abs(at.multipliers).sum())
 
-    def step(self, at: _Place, goal: _Goal, best: Vector, short: float, tolerance: float) -> Step:
-        free = best != 0 if self.slack.gamma is not None else np.ones(len(best), bool)
-        fitted, ridge = at.missed + self.answers, goal.curve + goal.pull
-        accuracy = min(0.1, math.sqrt(max(short, 1e-10)))
+    def next_goal(self, at: _Place, goal: _Goal | None, kkt: float) -> _Goal:
+        """Anchored here once the goal at hand is reached, or taken too long; without kinks at every step."""
+        if not self.kinked:
+            # l2 is curved by itself. gamma 0 is as flat as queries are redundant: a little, gone at the end.
+            self.looseness = math.inf if self.slack.w is not None else 1 / (1e-10 + min(1e-3, kkt))
+        elif goal is not None:
+            enough = max(1e-2 * goal.moved(goal.best(at.missed)), 1e-16)
+            if self.since < _MOST_AT_ANCHOR and (self.since == 0 or goal.short(at) > enough):
+                return goal
+            self.looseness *= 10.0 if self.since <= 4 else 0.5 if self.since > 10 else 1.0
+        self.since = 0
+        fitted = at.missed + self.answers
+        pull = (np.maximum(fitted * (1 - fitted), 0.0) + _FLOOR) / self.looseness
+        curve = 0.0 if self.slack.w is None else 1 / self.slack.w
+        return _Goal(self.slack.gamma if self.kinked else None, curve, at.multipliers, pull)
+
+    def step(self, at: _Place, goal: _Goal) -> Step:
+        """Newton's: reaches the goal if answers were linear in multipliers."""
+        best = goal.best(at.missed)
+        free = best != 0 if self.kinked else np.ones(len(best), bool)
+        accuracy = min(0.03 if self.kinked else 0.1, math.sqrt(max(goal.short(at), 1e-10)))
+        enough = 0.0 if self.slack.w is None else 0.5 * self.tolerance
+        ridge, fitted = goal.curve + goal.pull, at.missed + self.answers
         wanted = best - at.multipliers
-        step = newton_step(self.operator, at.weights, fitted, wanted, ridge, free, accuracy, 0.5 * tolerance)
+        step = newton_step(self.operator, at.weights, fitted, wanted, ridge, free, accuracy, enough)
         self.passes += step.passes
         return step
 
-    def advance(self, at: _Place, goal: _Goal, best: Vector, step: Step, short: float) -> _Place | None:
-        """As far along a step as lowers the goal's primal value; None where nothing does."""
-        value = at.divergence - goal.paid(best, at.missed)
-        scale, rise = 1.0, dot(at.weights, step.potentials)
+    def advance(self, at: _Place, goal: _Goal, step: Step) -> _Place | None:
+        """As far along a step as lowers the dual, or with kinks the goal's primal; None: nothing does."""
+        value, scale = self._merit(at, goal), 1.0
+        rise = dot(at.weights, step.potentials)
+        if self.kinked:
+            promised = -1e-6 * goal.short(at)
+        else:
+            promised = 1e-4 * dot(at.missed + goal.curve * at.multipliers, step.multipliers)
         while scale > _SHORTEST:
-            potentials = at.potentials + scale * step.potentials
-            # Before any pass over the queries: a step that tears weight from most rows is too long.
-            total = kernels.tilt(self.prior, potentials, threads=self.threads)[1]
-            if total - at.log_total - scale * rise <= _FAR:
-                trial = self.place(at.multipliers + scale * step.multipliers, potentials)
-                trial_value = trial.divergence - goal.paid(goal.best(trial.missed), trial.missed)
-                # Near the solution the decrease is lost in rounding: a step that is no worse is taken.
-                if trial_value <= value - 1e-6 * scale * short + 1e-14 * (abs(value) + 1):
-                    return trial
+            trial = self.place(
+                at.multipliers + scale * step.multipliers,
+                at.potentials + scale * step.potentials,
+                at.log_total + scale * rise + _FAR,
+            )
+            # Near the solution the decrease is lost in rounding: a step that is no worse is taken.
+            rounding = 1e-15 * (abs(value) + abs(at.log_total) + 1)
+            if trial is not None and self._merit(trial, goal) <= value + scale * promised + rounding:
+                self.since += 1
+                return trial
             scale /= 2
         return None
+
+    def _merit(self, at: _Place, goal: _Goal) -> float:
+        if not self.kinked:
+            return at.log_total - dot(at.multipliers, self.answers) + self.slack.value(at.multipliers)
+        divergence = dot(at.potentials, at.weights) - at.log_total
+        return divergence - goal.paid(goal.best(at.missed), at.missed)
 
 
 def project(
@@ -210,34 +244,25 @@ def project(
 ) -> Projection:
     """Project a prior (weights with sum 1) onto measured answers; starts from earlier multipliers if given.
 
-    Finishes when the gap, and with l1 the KKT residual too, is at most the tolerance.
+    Finishes when the gap, and with l1 the KKT residual too, is at most the tolerance; or after so many steps
+    or passes over rows, or where rounding ends all progress, with the gap reached.
     """
-    search = _Search(operator, prior, answers, slack, threads)
+    search = _Search(operator, prior, answers, slack, tolerance, threads)
     start = np.zeros(operator.count) if multipliers is None else multipliers.copy()
-    at = search.place(start, None if start.any() else np.zeros(len(prior)))
-    looseness = math.inf if slack.gamma is None else 1.0
-    goal, since, steps, feasible, stuck = search.goal(at, looseness), 0, 0, True, False
+    at = search.place(start, operator.potentials(start))
+    assert at is not None
+    goal: _Goal | None = None
+    steps, feasible = 0, True
     while True:
         gap, kkt = search.certificate(at)
         # With l2 the gap alone bounds the distance from the solution; l1 may violate constraints too.
         done = gap <= tolerance and (slack.gamma is None or kkt <= tolerance)
-        if done or steps >= most_steps or search.passes >= most_passes:
+        feasible = done or not search.proves_infeasible(at)
+        if done or not feasible or steps >= most_steps or search.passes >= most_passes:
             break
-        if search.proves_infeasible(at, tolerance):
-            feasible = False
+        goal = search.next_goal(at, goal, kkt)
+        reached = search.advance(at, goal, search.step(at, goal))
+        if reached is None:
             break
-        best = goal.best(at.missed)
-        short = goal.paid(at.multipliers, at.missed) - goal.paid(best, at.missed)
-        if stuck or (since and short <= max(1e-2 * goal.moved(best), 1e-16)) or since >= _MOST_AT_ANCHOR:
-            looseness *= 10.0 if since <= 4 and not stuck else 0.5 if since > 10 else 1.0
-            goal, since = search.goal(at, looseness), 0
-            best = goal.best(at.missed)
-            short = goal.paid(at.multipliers, at.missed) - goal.paid(best, at.missed)
-        step = search.step(at, goal, best, short, tolerance)
-        reached = search.advance(at, goal, best, step, short)
-        if reached is None and stuck:
-            break
-        stuck = reached is None
-        at = at if reached is None else reached
-        steps, since = steps + 1, since + 1
-    return Projection(at.weights, at.multipliers, gap, kkt, steps, search.passes, done and feasible, feasible)
+        at, steps = reached, steps + 1
+    return Projection(at.weights, at.multipliers, gap, kkt, steps, search.passes, done, feasible)
