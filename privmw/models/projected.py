@@ -97,7 +97,8 @@ class ProjectedSupport:
                 tolerance=self._tolerance,
                 threads=self._threads,
             )
-            if fit.feasible or doubled == MOST_DOUBLINGS:
+            # No distribution is within gamma, or hardly one, so that none could be certified: more room.
+            if fit.converged or slack.gamma is None or doubled == MOST_DOUBLINGS:
                 break
             doubled, warm = doubled + 1, None
         # Multipliers that went astray are no start for the next round.
