@@ -141,7 +141,11 @@ class ProjectedSupport:
         return Cells(cells, kernels.Incidence(starts, queries, len(cells)))
 
     def _whole(self) -> WholeMarginals:
-        """Every marginal of which something was measured; cells without measurement stay out of the fit."""
+        """Every marginal of which something was measured.
+
+        Cells without measurement stay out of the fit, and so do cells without a row: no weights change their
+        answer of 0, and on real data they are most of all cells.
+        """
         workload = self._targets.workload
         single = np.fromiter(self._targets.cells, np.int64)
         among = np.unique(
@@ -150,10 +154,11 @@ class ProjectedSupport:
         chosen = workload.select(among)
         sizes = np.diff(chosen.offsets)
         cells = np.arange(chosen.cells) + np.repeat(workload.offsets[among] - chosen.offsets[:-1], sizes)
-        places = np.flatnonzero(self._targets.precision(cells) > 0)
         marginals = kernels.Marginals(
             self._model.support.columns, chosen.attributes, chosen.starts, threads=self._threads
         )
+        held = marginals.sums(np.ones(self._model.support.size, np.int64), threads=self._threads) > 0
+        places = np.flatnonzero((self._targets.precision(cells) > 0) & held)
         return WholeMarginals(cells[places], places, marginals, self._threads)
 
     def _rows(self, fit: Projection, prior: Vector, whole: bool) -> Vector:
@@ -191,15 +196,13 @@ class WholeMarginals:
     ) -> None:
         self.cells, self._places, self._marginals, self._threads = cells, places, marginals, threads
         self.count = len(cells)
-        self._all = self.count == marginals.cells
+        self._spread = np.zeros(marginals.cells)
+        self._sums = np.empty(marginals.cells, np.int64)
 
     def potentials(self, values: Vector) -> Vector:
         """For each row the sum of its cells' values."""
-        if not self._all:
-            spread = np.zeros(self._marginals.cells)
-            spread[self._places] = values
-            values = spread
-        return self._marginals.potentials(values, threads=self._threads)
+        self._spread[self._places] = values
+        return self._marginals.potentials(self._spread, threads=self._threads)
 
     def sums(self, weights: Vector) -> Vector:
         """For each cell the sum of its rows' weights: exact in fixed point, on a scale of their own."""
@@ -207,9 +210,10 @@ class WholeMarginals:
         if scale == 0:
             return np.zeros(self.count)
         masses = np.rint(weights * (2.0**60 / scale)).astype(np.int64)
-        sums = self._marginals.sums(masses, threads=self._threads).astype(np.float64)
-        sums *= scale / 2.0**60
-        return sums if self._all else sums[self._places]
+        sums = self._marginals.sums(masses, self._sums, threads=self._threads)[self._places]
+        fitted: Vector = sums.astype(np.float64)
+        fitted *= scale / 2.0**60
+        return fitted
 
     def gram(self, weights: Vector) -> Vector | None:
         """Too many cells for a matrix."""
