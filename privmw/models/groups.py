@@ -27,8 +27,8 @@ class Groups:
     def __init__(self, rows: int) -> None:
         self.of_row: Int64s = np.zeros(rows, np.int64)
         self._sizes: Int64s = np.array([rows], np.int64)
-        # For each query the groups that it held whole, those that it cut, and the parts that it cut off. A part
-        # is held by what held its group before: so this says everything, in much less room than `held`.
+        # For each query the groups that it held whole, those that it cut, and the parts it cut off. A part is
+        # held by what held its group before: so this says everything, in much less room than `held`.
         self._splits: list[tuple[Int64s, Int64s, Int64s]] = []
         self._held: list[Int64s] = []
 
