@@ -3,8 +3,8 @@
 Both are brought to the state after 99 rounds with the same measurements, which does not count, and are then
 timed for one round more: answers, a selection among all cells, a measurement, and the projection onto all.
 The selection is made for its time only: whatever it chooses, both go on with the same 100th measurement.
-privmw is driven by hand (curator and model), as the mechanism would drive it. gamma is 0: answers are
-fitted exactly.
+privmw is driven by hand (curator and model), as the mechanism would drive it. gamma is 0, so the measured
+answers are those of a distribution on the support: some distribution then fits all of them.
 """
 
 from __future__ import annotations
@@ -20,19 +20,27 @@ from authors import AuthorsPEP, epsilon0
 from race import Case, Figures, Line, Ratio, Spent, each_line
 
 import privmw as pm
-from privmw.adaptive import Question
 from privmw.measurements import Measurement
+from privmw.question import Question
 
 OURS, AUTHORS = "privmw", "numpy (the authors' way)"
+N = 2**40  # records of the measurements: their answers are then exact to 1e-12
 
 
 def measurements(shape: round_shapes.RoundShape, count: int) -> list[Measurement]:
-    """Distinct cells as PEP itself chooses them, five at a time."""
-    algorithm = pm.PEP(rounds=count // 5 + 2, per_round=5, measure="cell", slack="l1", gamma=0.0)
+    """Distinct cells as MW-Pub chooses them, five at a time, and the answers of its last weights."""
+    algorithm = pm.MWPub(rounds=count // 2, per_round=5, select="exponential", replay="paper", output="last")
     run = algorithm.calibrate(1.0, 1 / shape.private.n**2)
     release = run(shape.private, shape.support, shape.workload, rng=0, threads=1)
-    first = {int(measured.cells[0]): measured for measured in reversed(release.measurements)}
-    return list(reversed(first.values()))[:count]
+    chosen = dict.fromkeys(cell for entry in release.history for cell in entry.chosen)
+    answers = release.answers()
+    given = [_exactly(cell, float(answers[cell])) for cell in chosen][:count]
+    assert len(given) == count
+    return given
+
+
+def _exactly(cell: int, answer: float) -> Measurement:
+    return Measurement(np.array([cell]), np.array([round(answer * N)]), "discrete-gaussian", 1.0, 1)
 
 
 class OurRound:
@@ -46,7 +54,7 @@ class OurRound:
 
     def run(self) -> Spent:
         algorithm = pm.PEP(measure="cell", slack="l1", gamma=0.0)
-        self.model = algorithm.model(self.shape.support, self.question, self.shape.private.n, 1)
+        self.model = algorithm.model(self.shape.support, self.question, N, 1)
         self.model.update(self.given[:-1])
         answers = self.model.answers()
         wall, cpu = time.perf_counter(), time.process_time()
@@ -63,7 +71,7 @@ class TheirRound:
         authors = AuthorsPEP(shape.support.rows, shape.support.counts, shape.workload, counts, n)
         authors.begin(epsilon0(1.0, 1 / n**2, 100), 0)
         self.cells = [int(measured.cells[0]) for measured in given]
-        self.answers = [min(max(int(m.noisy_counts[0]) / n, 0.0), 1.0) for m in given]
+        self.answers = [int(measured.noisy_counts[0]) / N for measured in given]
         authors.catch_up(self.cells[:-1], self.answers[:-1])
         self.before = authors
 

@@ -24,6 +24,7 @@ from race import Case, Line, Ratio, Spent, each_line
 from round_shapes import RoundShape
 
 import privmw as pm
+from privmw.algorithm import Mechanism
 from privmw.models import MultiplicativeWeights
 
 Replay = Literal["none", "paper"]
@@ -31,7 +32,7 @@ OURS, AUTHORS = "privmw", "numpy (the authors' way)"
 SETUP, INDEX, EVALUATION = "numpy (index and counts)", "numpy (index alone)", "numpy (one evaluation)"
 
 
-def mechanism(shape: RoundShape, rounds: int, replay: Replay) -> pm.Mechanism:
+def mechanism(shape: RoundShape, rounds: int, replay: Replay) -> Mechanism:
     algorithm = pm.MWPub(rounds=rounds, replay=replay, output="last", select="exponential")
     return algorithm.calibrate(1.0, 1 / shape.private.n**2)
 

@@ -22,17 +22,38 @@ class Groups:
     ([1, 2, 0, 0], [[1, 2], [2]])
     """
 
-    __slots__ = ("_sizes", "held", "of_row")
+    __slots__ = ("_held", "_sizes", "_splits", "of_row")
 
     def __init__(self, rows: int) -> None:
         self.of_row: Int64s = np.zeros(rows, np.int64)
         self._sizes: Int64s = np.array([rows], np.int64)
-        self.held: list[Int64s] = []  # for each query its groups, ascending
+        # For each query the groups that it held whole, those that it cut, and the parts it cut off. A part is
+        # held by what held its group before: so this says everything, in much less room than `held`.
+        self._splits: list[tuple[Int64s, Int64s, Int64s]] = []
+        self._held: list[Int64s] = []
 
     @property
     def count(self) -> int:
         """How many groups there are."""
         return len(self._sizes)
+
+    @property
+    def queries(self) -> int:
+        """How many queries were added."""
+        return len(self._splits)
+
+    @property
+    def held(self) -> list[Int64s]:
+        """For each query its groups, ascending; made when asked for."""
+        for whole, parents, parts in self._splits[len(self._held) :]:
+            if len(parents):
+                part_of = np.full(int(parts[0]), -1, np.int64)
+                part_of[parents] = parts
+                for query, held in enumerate(self._held):
+                    more = part_of[held]
+                    self._held[query] = np.concatenate([held, more[more >= 0]])
+            self._held.append(np.concatenate([whole, parts]))
+        return self._held
 
     def add(self, rows: Rows) -> int:
         """Add the query that holds these rows, distinct; returns its number."""
@@ -40,20 +61,30 @@ class Groups:
         inside = np.bincount(of_held, minlength=self.count)
         whole = np.flatnonzero((inside > 0) & (inside == self._sizes))
         parents = np.flatnonzero((inside > 0) & (inside < self._sizes))
-        newborn = self.count + np.arange(len(parents))
+        parts = self.count + np.arange(len(parents))
+        self._splits.append((whole, parents, parts))
         if len(parents):
-            children = np.full(self.count, -1, np.int64)
-            children[parents] = newborn
-            born = children[of_held]
-            moving = born >= 0
-            self.of_row[rows[moving]] = born[moving]
+            new = np.arange(self.count)
+            new[parents] = parts
+            self.of_row[rows] = new[of_held]
             self._sizes[parents] -= inside[parents]
             self._sizes = np.concatenate([self._sizes, inside[parents]])
-            for query, held in enumerate(self.held):
-                more = children[held]
-                self.held[query] = np.concatenate([held, more[more >= 0]])
-        self.held.append(np.concatenate([whole, newborn]))
-        return len(self.held) - 1
+        return len(self._splits) - 1
+
+    def potentials(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """For each group the sum of its queries' values.
+
+        >>> groups = Groups(4)
+        >>> groups.add(np.array([0, 1], np.uint32)), groups.add(np.array([1], np.uint32))
+        (0, 1)
+        >>> groups.potentials(np.array([0.5, 2.0]))
+        array([0. , 0.5, 2.5])
+        """
+        potentials = np.zeros(self.count)
+        for (whole, parents, parts), value in zip(self._splits, values.tolist(), strict=True):
+            potentials[whole] += value
+            potentials[parts] = potentials[parents] + value
+        return potentials
 
     def sums(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """For each group the sum of its rows' values."""

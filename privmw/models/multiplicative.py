@@ -143,10 +143,10 @@ class MultiplicativeWeights:
         again = [cell for cell in missing if abs(missing[cell]) >= least]
         again_of = [j for j in missing_of if float(np.abs(missing_of[j]).max()) >= least]
         if self._replay == "paper":
-            rates = np.zeros(len(self._groups.held))
+            rates = np.zeros(self._groups.queries)
             for cell in [*again, *cells]:
                 rates[self._query[cell]] += missing[cell] / 2
-            weights = self._model.weights * self._by_row(np.exp(self._potentials(rates)))
+            weights = self._model.weights * self._by_row(np.exp(self._groups.potentials(rates)))
             for j in [*again_of, *marginals]:
                 moved = self._plan(j).potentials(missing_of[j] / 2, threads=self._model.threads)
                 weights *= np.exp(moved)
@@ -157,22 +157,14 @@ class MultiplicativeWeights:
         self._model.replace(self._model.weights * self._by_row(np.exp(self._refreshed(again))))
         self._move_marginals(again_of)
 
-    def _potentials(self, rates: Vector) -> Vector:
-        """For each group the sum of its queries' rates."""
-        assert self._groups is not None
-        potentials = np.zeros(self._groups.count)
-        for held, rate in zip(self._groups.held, rates.tolist(), strict=True):
-            if rate:
-                potentials[held] += rate
-        return potentials
-
     def _refreshed(self, cells: Sequence[int]) -> Vector:
         """What each group's logarithm gains by updates on these cells in turn, each on current answers."""
         assert self._groups is not None
         mass = self._groups.sums(self._model.weights)
         gained = np.zeros(self._groups.count)
+        of_query = self._groups.held
         for cell, aim in zip(cells, self._aim(np.array(cells, np.int64)).tolist(), strict=True):
-            held = self._groups.held[self._query[cell]]
+            held = of_query[self._query[cell]]
             rate = (aim - float(mass[held].sum() / mass.sum())) / 2
             mass[held] *= math.exp(rate)
             gained[held] += rate
