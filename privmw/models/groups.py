@@ -93,10 +93,13 @@ class Groups:
 
     def incidence(self) -> tuple[Int64s, npt.NDArray[np.uint32]]:
         """For each group where its queries start, and the queries, ascending within a group."""
-        sizes = [len(held) for held in self.held]
-        group = np.concatenate([*self.held, np.zeros(0, np.int64)])
-        query = np.repeat(np.arange(len(sizes), dtype=np.uint32), sizes)
-        order = np.argsort(group, kind="stable")
         starts = np.zeros(self.count + 1, np.int64)
-        np.cumsum(np.bincount(group, minlength=self.count), out=starts[1:])
-        return starts, query[order]
+        for held in self.held:
+            starts[held + 1] += 1
+        np.cumsum(starts, out=starts)
+        # Query after query takes the next place of each of its groups: ascending without a sort.
+        places, queries = starts[:-1].copy(), np.empty(starts[-1], np.uint32)
+        for query, held in enumerate(self.held):
+            queries[places[held]] = query
+            places[held] += 1
+        return starts, queries

@@ -113,6 +113,15 @@ class MultiplicativeWeights:
             )
         return self._marginals[marginal]
 
+    def _cells_of_rows(self, marginal: int) -> npt.NDArray[np.int64]:
+        """For each row its cell within a marginal. The kernels' potentials would round: no two backends alike."""
+        workload, table = self._targets.workload, self._model.support.table
+        cells = np.zeros(table.n, np.int64)
+        for attribute in workload.attributes[slice(*workload.starts[marginal : marginal + 2])].tolist():
+            cells *= table.domain.sizes[attribute]
+            cells += table.columns[attribute]
+        return cells
+
     def _move_marginals(self, marginals: Sequence[int]) -> None:
         """Update on whole marginals, one after another."""
         if not marginals:
@@ -122,7 +131,7 @@ class MultiplicativeWeights:
             kernels.rescale(weights, threads=self._model.threads)
             masses, total = kernels.to_masses(weights, threads=self._model.threads)
             rates = self._missing_of(marginal, masses, total) / 2
-            weights *= np.exp(self._plan(marginal).potentials(rates, threads=self._model.threads))
+            weights *= np.exp(rates)[self._cells_of_rows(marginal)]
         self._model.replace(weights)
 
     def _repeat(self, cells: Sequence[int], marginals: Sequence[int]) -> None:
@@ -148,8 +157,7 @@ class MultiplicativeWeights:
                 rates[self._query[cell]] += missing[cell] / 2
             weights = self._model.weights * self._by_row(np.exp(self._groups.potentials(rates)))
             for j in [*again_of, *marginals]:
-                moved = self._plan(j).potentials(missing_of[j] / 2, threads=self._model.threads)
-                weights *= np.exp(moved)
+                weights *= np.exp(missing_of[j] / 2)[self._cells_of_rows(j)]
             self._model.replace(weights)
             return
         self._order.shuffle(again)
