@@ -114,7 +114,7 @@ class MultiplicativeWeights:
         return self._marginals[marginal]
 
     def _cells_of_rows(self, marginal: int) -> npt.NDArray[np.int64]:
-        """For each row its cell within a marginal. The kernels' potentials would round: no two backends alike."""
+        """For each row its cell within a marginal: exact, where the kernels' potentials would round."""
         workload, table = self._targets.workload, self._model.support.table
         cells = np.zeros(table.n, np.int64)
         for attribute in workload.attributes[slice(*workload.starts[marginal : marginal + 2])].tolist():

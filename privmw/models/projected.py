@@ -33,7 +33,8 @@ MOST_DOUBLINGS = 40  # of gamma: from any noise to all of [0, 1]
 class ProjectedSupport:
     """A weighted support that is projected anew after each round.
 
-    workload: what is asked, the first marginals of `measured`, which is what measurements number.
+    workload: what is asked, the first marginals of `measured`, which is what measurements number. A gap of
+    the tolerance bounds answers to within its root only: it is small so that every backend answers alike.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class ProjectedSupport:
         slack: Kind = "l2",
         gamma: float | None = None,
         prior_weight: float | None = None,
-        tolerance: float = 1e-9,
+        tolerance: float = 1e-13,
         threads: int | None = None,
     ) -> None:
         self._model = WeightedSupport(support, workload, start, threads=threads)
