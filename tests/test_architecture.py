@@ -67,7 +67,9 @@ MAY_KNOW = {
         "table",
         "workload",
     },
-    "projection": {"kernels"},
+    "newton": set(),
+    "slack": {"newton"},
+    "projection": {"kernels", "newton", "slack"},
     "models": {"kernels", "measurements", "projection", "random", "support", "workload"},
     "plan": {"accounting", "adaptive", "schedule", "support"},
     "algorithm": {

@@ -101,7 +101,9 @@ class MultiplicativeWeights:
 
     def _missing_of(self, marginal: int, masses: npt.NDArray[np.int64], total: int) -> Vector:
         first, end = self._targets.workload.offsets[marginal : marginal + 2].tolist()
-        return self._aim(np.arange(first, end)) - self._plan(marginal).sums(masses, threads=self._model.threads) / float(total)
+        return self._aim(np.arange(first, end)) - self._plan(marginal).sums(
+            masses, threads=self._model.threads
+        ) / float(total)
 
     def _plan(self, marginal: int) -> kernels.Marginals:
         if marginal not in self._marginals:
