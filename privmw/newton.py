@@ -1,8 +1,8 @@
 """One Newton step of a projection (privmw/projection.py): exact for few multipliers, by conjugate gradients
 for many.
 
-With a distribution D, Q its rows x queries and C = diag(D) - D D^T, the covariance of the queries is Q^T C Q.
-A step d solves  (Q^T C Q + ridge) d = ridge * wanted  on the free multipliers; the others take what is wanted.
+With a distribution D, Q its rows x queries and C = diag(D) - D D^T, their covariance is Q^T C Q. A step
+d solves  (Q^T C Q + ridge) d = ridge * wanted  on the free multipliers; the others take what is wanted.
 This room knows numbers only.
 """
 
@@ -75,7 +75,9 @@ def newton_step(
         _add_exact(operator, gram, fitted, right, ridge, free, step)
     elif count:
         diagonal = np.maximum(fitted * (1 - fitted), 0.0)
-        scaling = free / (diagonal + ridge)
+        # Between the diagonal, which suits one marginal, and the ridge, which suits many redundant ones: the
+        # geometric mean took a third off the passes of either.
+        scaling = free / np.sqrt((diagonal + ridge) * ridge)
         _add_conjugate(operator, weights, scaling, right, ridge, free, step, accuracy, enough)
     return step
 
@@ -90,8 +92,8 @@ def covariances(operator: Operator, weights: Vector, potentials: Vector) -> Vect
 def _add_exact(
     operator: Operator, gram: Vector, fitted: Vector, right: Vector, ridge: Vector, free: Mask, step: Step
 ) -> None:
-    where = slice(None) if free.all() else np.flatnonzero(free)
-    hessian = gram if free.all() else gram[np.ix_(where, where)]
+    where = np.flatnonzero(free)
+    hessian = gram if len(where) == len(free) else gram[np.ix_(where, where)]
     held = fitted[where]
     hessian -= held[:, None] * held
     hessian[np.diag_indices(len(held))] += ridge[where]

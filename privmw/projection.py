@@ -26,6 +26,7 @@ import numpy as np
 
 from privmw import kernels
 from privmw.newton import Operator, Step, Vector, dot, newton_step
+from privmw.slack import Goal, Place, Slack
 
 __all__ = ["Operator", "Projection", "Slack", "project"]
 
@@ -33,37 +34,6 @@ _FAR = 4.0  # how much a step may raise the logarithm of the total over its tang
 _SHORTEST = 2.0**-30
 _MOST_AT_ANCHOR = 30  # steps
 _FLOOR = 1e-6  # an answer's variance that scales its pull is at least this
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Slack:
-    """How measured answers may be missed: within gamma (l1), or at a price of w / 2 a square (l2)."""
-
-    gamma: Vector | None = None
-    w: Vector | None = None
-
-    def value(self, multipliers: Vector) -> float:
-        """What the dual pays for these multipliers."""
-        if self.gamma is not None:
-            return dot(self.gamma, np.abs(multipliers))
-        assert self.w is not None
-        return float((multipliers * multipliers / self.w).sum()) / 2
-
-    def gradient(self, multipliers: Vector, missed: Vector) -> Vector:
-        """The dual's gradient; for l1 its smallest subgradient, 0 where a multiplier of 0 should stay."""
-        if self.w is not None:
-            return missed + multipliers / self.w
-        assert self.gamma is not None
-        at_rest = np.sign(missed) * np.maximum(np.abs(missed) - self.gamma, 0)
-        return np.where(multipliers != 0, missed + self.gamma * np.sign(multipliers), at_rest)
-
-    def gap(self, multipliers: Vector, missed: Vector) -> float:
-        """KL (and the l2 penalty) of the distribution at hand, less what the dual proves to be needed."""
-        if self.w is not None:
-            rest = missed + multipliers / self.w
-            return float(np.einsum("i,i,i->", self.w, rest, rest)) / 2
-        assert self.gamma is not None
-        return float(np.abs(multipliers * missed + self.gamma * np.abs(multipliers)).sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,52 +54,6 @@ class Projection:
     feasible: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Place:
-    """Multipliers, their distribution, and by how much its answers differ from the measured ones."""
-
-    multipliers: Vector
-    potentials: Vector
-    weights: Vector
-    log_total: float
-    missed: Vector
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Goal:
-    """The slack, and a pull to an anchor: pull_i (l_i - anchor_i)^2 / 2 more for multipliers l."""
-
-    gamma: Vector | None
-    curve: Vector | float
-    anchor: Vector
-    pull: Vector
-
-    def best(self, missed: Vector) -> Vector:
-        """The multipliers that these misses ask for: they minimise `paid`."""
-        wanted = self.anchor * self.pull - missed
-        if self.gamma is not None:
-            wanted = np.sign(wanted) * np.maximum(np.abs(wanted) - self.gamma, 0.0)
-        return wanted / (self.curve + self.pull)
-
-    def paid(self, multipliers: Vector, missed: Vector) -> float:
-        """l missed + slack(l) + pull. KL less this, at its best l, is the goal's primal value."""
-        away = multipliers - self.anchor
-        each = multipliers * missed
-        each += self.curve * multipliers * multipliers / 2 + self.pull * away * away / 2
-        if self.gamma is not None:
-            each += self.gamma * np.abs(multipliers)
-        return float(each.sum())
-
-    def short(self, at: _Place) -> float:
-        """The goal's duality gap at a place."""
-        return self.paid(at.multipliers, at.missed) - self.paid(self.best(at.missed), at.missed)
-
-    def moved(self, best: Vector) -> float:
-        """What the pull to the anchor is worth."""
-        away = best - self.anchor
-        return float(np.einsum("i,i,i->", self.pull, away, away)) / 2
-
-
 class _Search:
     """A projection under way: the problem, the goal at hand, and the passes over rows that it took."""
 
@@ -147,7 +71,7 @@ class _Search:
         self.kinked = slack.gamma is not None and bool(slack.gamma.any())
         self.looseness, self.since = 1.0, 0  # of the anchor; steps at it
 
-    def place(self, multipliers: Vector, potentials: Vector, most: float = math.inf) -> _Place | None:
+    def place(self, multipliers: Vector, potentials: Vector, most: float = math.inf) -> Place | None:
         """None, and no pass over the queries, where the logarithm of the total is above `most`."""
         weights, log_total = kernels.tilt(self.prior, potentials, threads=self.threads)
         if log_total > most:
@@ -155,14 +79,14 @@ class _Search:
         missed = self.operator.sums(weights)
         missed -= self.answers
         self.passes += 1
-        return _Place(multipliers, potentials, weights, log_total, missed)
+        return Place(multipliers, potentials, weights, log_total, missed)
 
-    def certificate(self, at: _Place) -> tuple[float, float]:
+    def certificate(self, at: Place) -> tuple[float, float]:
         """Duality gap and KKT residual."""
         kkt = float(np.abs(self.slack.gradient(at.multipliers, at.missed)).max(initial=0.0))
         return self.slack.gap(at.multipliers, at.missed), kkt
 
-    def proves_infeasible(self, at: _Place) -> bool:
+    def proves_infeasible(self, at: Place) -> bool:
         """Whether sum_i l_i (q_i(x) - a_i) + gamma |l| < 0 on every row: then it is so for all distributions.
 
         One within gamma of all answers, but for the tolerance, would make it at least -tolerance |l|.
@@ -173,7 +97,7 @@ class _Search:
         largest += self.slack.value(at.multipliers) - dot(at.multipliers, self.answers)
         return largest < -self.tolerance * float(np.abs(at.multipliers).sum())
 
-    def next_goal(self, at: _Place, goal: _Goal | None, kkt: float) -> _Goal:
+    def next_goal(self, at: Place, goal: Goal | None, kkt: float) -> Goal:
         """Anchored here once the goal at hand is reached, or taken too long; without kinks at every step."""
         if not self.kinked:
             # l2 is curved by itself. gamma 0 is as flat as queries are redundant: a little, gone at the end.
@@ -187,9 +111,9 @@ class _Search:
         fitted = at.missed + self.answers
         pull = (np.maximum(fitted * (1 - fitted), 0.0) + _FLOOR) / self.looseness
         curve = 0.0 if self.slack.w is None else 1 / self.slack.w
-        return _Goal(self.slack.gamma if self.kinked else None, curve, at.multipliers, pull)
+        return Goal(self.slack.gamma if self.kinked else None, curve, at.multipliers, pull)
 
-    def step(self, at: _Place, goal: _Goal) -> Step:
+    def step(self, at: Place, goal: Goal) -> Step:
         """Newton's: reaches the goal if answers were linear in multipliers."""
         best = goal.best(at.missed)
         free = best != 0 if self.kinked else np.ones(len(best), bool)
@@ -201,7 +125,7 @@ class _Search:
         self.passes += step.passes
         return step
 
-    def advance(self, at: _Place, goal: _Goal, step: Step) -> _Place | None:
+    def advance(self, at: Place, goal: Goal, step: Step) -> Place | None:
         """As far along a step as lowers the dual, or with kinks the goal's primal; None: nothing does."""
         value, scale = self._merit(at, goal), 1.0
         rise = dot(at.weights, step.potentials)
@@ -223,7 +147,7 @@ class _Search:
             scale /= 2
         return None
 
-    def _merit(self, at: _Place, goal: _Goal) -> float:
+    def _merit(self, at: Place, goal: Goal) -> float:
         if not self.kinked:
             return at.log_total - dot(at.multipliers, self.answers) + self.slack.value(at.multipliers)
         divergence = dot(at.potentials, at.weights) - at.log_total
@@ -251,7 +175,7 @@ def project(
     start = np.zeros(operator.count) if multipliers is None else multipliers.copy()
     at = search.place(start, operator.potentials(start))
     assert at is not None
-    goal: _Goal | None = None
+    goal: Goal | None = None
     steps, feasible = 0, True
     while True:
         gap, kkt = search.certificate(at)

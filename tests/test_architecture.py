@@ -69,7 +69,9 @@ MAY_KNOW = {
         "table",
         "workload",
     },
-    "projection": {"kernels"},
+    "newton": set(),
+    "slack": {"newton"},
+    "projection": {"kernels", "newton", "slack"},
     "models": {"kernels", "measurements", "projection", "random", "support", "workload"},
     "plan": {"accounting", "question", "schedule", "support"},
     "algorithm": {

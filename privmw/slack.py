@@ -1,0 +1,89 @@
+"""What a projection's multipliers pay (privmw/projection.py): for missed answers, and for leaving an anchor.
+
+This room knows numbers only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from privmw.newton import Vector, dot
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slack:
+    """How measured answers may be missed: within gamma (l1), or at a price of w / 2 a square (l2)."""
+
+    gamma: Vector | None = None
+    w: Vector | None = None
+
+    def value(self, multipliers: Vector) -> float:
+        """What the dual pays for these multipliers."""
+        if self.gamma is not None:
+            return dot(self.gamma, np.abs(multipliers))
+        assert self.w is not None
+        return float((multipliers * multipliers / self.w).sum()) / 2
+
+    def gradient(self, multipliers: Vector, missed: Vector) -> Vector:
+        """The dual's gradient; for l1 its smallest subgradient, 0 where a multiplier of 0 should stay."""
+        if self.w is not None:
+            return missed + multipliers / self.w
+        assert self.gamma is not None
+        at_rest = np.sign(missed) * np.maximum(np.abs(missed) - self.gamma, 0)
+        return np.where(multipliers != 0, missed + self.gamma * np.sign(multipliers), at_rest)
+
+    def gap(self, multipliers: Vector, missed: Vector) -> float:
+        """KL (and the l2 penalty) of the distribution at hand, less what the dual proves to be needed."""
+        if self.w is not None:
+            rest = missed + multipliers / self.w
+            return float(np.einsum("i,i,i->", self.w, rest, rest)) / 2
+        assert self.gamma is not None
+        return float(np.abs(multipliers * missed + self.gamma * np.abs(multipliers)).sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """Multipliers, their distribution, and by how much its answers differ from the measured ones."""
+
+    multipliers: Vector
+    potentials: Vector
+    weights: Vector
+    log_total: float
+    missed: Vector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Goal:
+    """The slack, and a pull to an anchor: pull_i (l_i - anchor_i)^2 / 2 more for multipliers l."""
+
+    gamma: Vector | None
+    curve: Vector | float
+    anchor: Vector
+    pull: Vector
+
+    def best(self, missed: Vector) -> Vector:
+        """The multipliers that these misses ask for: they minimise `paid`."""
+        wanted = self.anchor * self.pull - missed
+        if self.gamma is not None:
+            wanted = np.sign(wanted) * np.maximum(np.abs(wanted) - self.gamma, 0.0)
+        return wanted / (self.curve + self.pull)
+
+    def paid(self, multipliers: Vector, missed: Vector) -> float:
+        """Sum of l_i missed_i, slack and pull. KL less this, at its best l, is the goal's primal value."""
+        away = multipliers - self.anchor
+        each = multipliers * missed
+        each += self.curve * multipliers * multipliers / 2 + self.pull * away * away / 2
+        if self.gamma is not None:
+            each += self.gamma * np.abs(multipliers)
+        return float(each.sum())
+
+    def short(self, at: Place) -> float:
+        """The goal's duality gap at a place."""
+        return self.paid(at.multipliers, at.missed) - self.paid(self.best(at.missed), at.missed)
+
+    def moved(self, best: Vector) -> float:
+        """What the pull to the anchor is worth."""
+        away = best - self.anchor
+        return float(np.einsum("i,i,i->", self.pull, away, away)) / 2
