@@ -31,8 +31,8 @@ class PEP(Algorithm):
 
     gamma (l1): how far an answer may be missed, as a fraction; None takes each measurement's standard
     deviation. Where no distribution on the support is that near, or hardly one, gamma is doubled until one
-    is, and the history says so. prior_weight (l2): how many records the start is worth; None lets the measurements
-    choose, at no cost.
+    is, and the history says so. prior_weight (l2): how many records the start is worth; None lets the
+    measurements choose, at no cost.
 
     >>> PEP(rounds=25, measure="marginal", prior_weight=300).configure(rho=0.01).rho
     0.01

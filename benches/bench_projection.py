@@ -1,0 +1,125 @@
+"""PEP's dual solve against `scipy.optimize`'s L-BFGS-B on the same dual, both until the gap is 1e-9.
+
+The dual, the groups of rows alike and the cells are the same; scipy's lines evaluate it with scipy.sparse and
+numpy, and stop at the first point whose gap is small enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import round_shapes
+from race import Case, Line, Ratio, each_line
+
+import privmw as pm
+from privmw import kernels
+from privmw.models.groups import Groups
+from privmw.models.projected import Cells, WholeMarginals
+from privmw.projection import Projection, Slack, project
+
+sparse = pytest.importorskip("scipy.sparse")
+optimize = pytest.importorskip("scipy.optimize")
+
+OURS, SCIPY = "privmw", "scipy L-BFGS-B"
+TOLERANCE, KAPPA = 1e-9, 1000.0
+
+
+class FoundError(Exception):
+    """The gap is small enough."""
+
+
+def lbfgs(matrix: sparse.csr_matrix, prior: np.ndarray, answers: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """The weights that L-BFGS-B stops at."""
+    transposed, logs = matrix.T.tocsr(), np.log(prior)
+    kept = [prior]
+
+    def dual(at: np.ndarray) -> tuple[float, np.ndarray]:
+        heights = logs + matrix @ at
+        top = heights.max()
+        weights = np.exp(heights - top)
+        total = weights.sum()
+        weights /= total
+        gradient = transposed @ weights - answers + at / w
+        kept[0] = weights
+        if (w * gradient * gradient).sum() / 2 <= TOLERANCE:
+            raise FoundError
+        return top + np.log(total) - at @ answers + (at * at / w).sum() / 2, gradient
+
+    limits = {"maxiter": 20_000, "maxfun": 100_000, "ftol": 0.0, "gtol": 0.0, "maxcor": 20}
+    try:
+        optimize.minimize(dual, np.zeros(len(answers)), jac=True, method="L-BFGS-B", options=limits)
+    except FoundError:
+        return kept[0]
+    raise AssertionError("L-BFGS-B gave up before the gap was reached")
+
+
+def case(shape: round_shapes.RoundShape, cells: int, marginals: int) -> Case:
+    support, workload, n = shape.support, shape.workload, shape.private.n
+    counts, rng = shape.private.counts(workload), np.random.default_rng(0)
+    prior = support.start()
+    if cells:
+        asked = np.argsort(-np.abs(counts / n - support.answers(workload)))[:cells].astype(np.int64)
+        groups = Groups(support.size)
+        for cell in asked.tolist():
+            groups.add(support.matching_rows(*workload.query(cell)))
+        starts, queries = groups.incidence()
+        operator: Cells | WholeMarginals = Cells(asked, kernels.Incidence(starts, queries, cells))
+        prior = groups.sums(prior)
+        matrix = sparse.csr_matrix((np.ones(len(queries)), queries, starts), shape=(groups.count, cells))
+        sigma = 1 / (n * 0.01)
+    else:
+        chosen = workload.select(rng.choice(len(workload), marginals, replace=False))
+        counts = shape.private.counts(chosen)
+        plan = kernels.Marginals(support.columns, chosen.attributes, chosen.starts)
+        asked = np.flatnonzero(plan.sums(np.ones(support.size, np.int64)))
+        operator = WholeMarginals(asked, asked, plan, 1)
+        columns = np.stack([cell_of(support, chosen, j) for j in range(len(chosen))], axis=1)
+        places = np.searchsorted(asked, columns)
+        starts = np.arange(support.size + 1) * marginals
+        matrix = sparse.csr_matrix(
+            (np.ones(places.size), places.ravel(), starts), shape=(support.size, len(asked))
+        )
+        sigma = 1 / (n * 0.01)
+    answers = counts[asked] / n + sigma * rng.standard_normal(len(asked))
+    w = np.full(len(asked), 1 / (KAPPA * sigma**2))
+
+    def ours() -> Projection:
+        return project(operator, prior, answers, Slack(w=w), tolerance=TOLERANCE, threads=1)
+
+    def check() -> None:
+        fit = ours()
+        assert fit.converged
+        theirs = lbfgs(matrix, prior, answers, w)
+        # A gap bounds the relative entropy from the solution, and that the distance: for both.
+        assert np.abs(fit.weights - theirs).sum() <= 2 * np.sqrt(2 * TOLERANCE)
+        rest = matrix.T @ fit.weights - answers + fit.multipliers / w
+        np.testing.assert_allclose(fit.gap, (w * rest * rest).sum() / 2, rtol=1e-3, atol=1e-13)
+
+    lines = {OURS: Line(ours), SCIPY: Line(lambda: lbfgs(matrix, prior, answers, w))}
+    return Case(lines, [Ratio(OURS, SCIPY, 10)], check, note=f"{matrix.shape[0]} rows or groups")
+
+
+def cell_of(support: pm.Support, workload: pm.Workload, marginal: int) -> np.ndarray:
+    """For each row its cell among all cells of the workload."""
+    cells = np.zeros(support.size, np.int64)
+    for name in workload.marginal(marginal):
+        place = support.domain.index(name)
+        cells = cells * support.domain.sizes[place] + support.table.columns[place]
+    return cells + workload.offsets[marginal]
+
+
+CASES: dict[str, Callable[[bool], Case]] = {
+    "adult, 100 cells": lambda smoke: case(round_shapes.adult(), 20 if smoke else 100, 0),
+    "adult, 1,000 cells": lambda smoke: case(round_shapes.adult(), 40 if smoke else 1_000, 0),
+    "adult, 25 whole marginals": lambda smoke: case(round_shapes.adult(), 0, 3 if smoke else 25),
+    "adult, 286 whole marginals": lambda smoke: case(round_shapes.adult(), 0, 5 if smoke else 286),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "line"), each_line({name: (make, (OURS, SCIPY)) for name, make in CASES.items()})
+)
+def test_projections(name: str, line: str, bench: Callable[..., None]) -> None:
+    bench(name, line, CASES[name], fewest=1)
