@@ -25,13 +25,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmw import kernels
-from privmw.newton import Operator, Step, Vector, dot, newton_step
+from privmw.newton import Operator, Step, Vector, covariances, dot, newton_step
 from privmw.slack import Goal, Place, Slack
 
 __all__ = ["Operator", "Projection", "Slack", "project"]
 
 _FAR = 4.0  # how much a step may raise the logarithm of the total over its tangent
 _SHORTEST = 2.0**-30
+_MOST_CARE = 1e-9
 _MOST_AT_ANCHOR = 30  # steps
 _FLOOR = 1e-6  # an answer's variance that scales its pull is at least this
 
@@ -70,6 +71,7 @@ class _Search:
         self.tolerance, self.threads, self.passes = tolerance, threads, 0
         self.kinked = slack.gamma is not None and bool(slack.gamma.any())
         self.looseness, self.since = 1.0, 0  # of the anchor; steps at it
+        self.care = 1.0  # with which steps are solved: less where steps prove to be bad
 
     def place(self, multipliers: Vector, potentials: Vector, most: float = math.inf) -> Place | None:
         """None, and no pass over the queries, where the logarithm of the total is above `most`."""
@@ -117,7 +119,7 @@ class _Search:
         """Newton's: reaches the goal if answers were linear in multipliers."""
         best = goal.best(at.missed)
         free = best != 0 if self.kinked else np.ones(len(best), bool)
-        accuracy = min(0.03 if self.kinked else 0.1, math.sqrt(max(goal.short(at), 1e-10)))
+        accuracy = self.care * min(0.03 if self.kinked else 0.1, math.sqrt(max(goal.short(at), 1e-10)))
         enough = 0.0 if self.slack.w is None else 0.5 * self.tolerance
         ridge, fitted = goal.curve + goal.pull, at.missed + self.answers
         wanted = best - at.multipliers
@@ -130,9 +132,12 @@ class _Search:
         value, scale = self._merit(at, goal), 1.0
         rise = dot(at.weights, step.potentials)
         if self.kinked:
-            promised = -1e-6 * goal.short(at)
+            # The primal sees the distribution only: redundant multipliers move on while it rests.
+            away = at.multipliers - goal.best(at.missed)
+            slope = min(0.0, dot(away, covariances(self.operator, at.weights, step.potentials)))
+            self.passes += 1
         else:
-            promised = 1e-4 * dot(at.missed + goal.curve * at.multipliers, step.multipliers)
+            slope = dot(at.missed + goal.curve * at.multipliers, step.multipliers)
         while scale > _SHORTEST:
             trial = self.place(
                 at.multipliers + scale * step.multipliers,
@@ -141,8 +146,9 @@ class _Search:
             )
             # Near the solution the decrease is lost in rounding: a step that is no worse is taken.
             rounding = 1e-15 * (abs(value) + abs(at.log_total) + 1)
-            if trial is not None and self._merit(trial, goal) <= value + scale * promised + rounding:
+            if trial is not None and self._merit(trial, goal) <= value + 1e-4 * scale * slope + rounding:
                 self.since += 1
+                self.care = min(1.0, 10 * self.care) if scale > 0.2 else max(_MOST_CARE, self.care / 10)
                 return trial
             scale /= 2
         return None
@@ -186,7 +192,10 @@ def project(
             break
         goal = search.next_goal(at, goal, kkt)
         reached = search.advance(at, goal, search.step(at, goal))
-        if reached is None:
+        if reached is not None:
+            at, steps = reached, steps + 1
+        elif search.care > _MOST_CARE:
+            search.care = max(_MOST_CARE, search.care / 1000)
+        else:
             break
-        at, steps = reached, steps + 1
     return Projection(at.weights, at.multipliers, gap, kkt, steps, search.passes, done, feasible)
