@@ -27,14 +27,16 @@ from privmw.workload import Workload
 Kind = Literal["l1", "l2"]
 Vector = npt.NDArray[np.float64]
 
+# What a fit aims at, and what it must reach. A gap bounds answers to within its root only: the aim is far
+# below the certificate, so that every backend answers alike to 1e-9; rounding may end a fit before it.
+AIM, CERTIFIED = 1e-13, 1e-9
 MOST_DOUBLINGS = 40  # of gamma: from any noise to all of [0, 1]
 
 
 class ProjectedSupport:
     """A weighted support that is projected anew after each round.
 
-    workload: what is asked, the first marginals of `measured`, which is what measurements number. A gap of
-    the tolerance bounds answers to within its root only: it is small so that every backend answers alike.
+    workload: what is asked, the first marginals of `measured`, which is what measurements number.
     """
 
     def __init__(
@@ -48,14 +50,13 @@ class ProjectedSupport:
         slack: Kind = "l2",
         gamma: float | None = None,
         prior_weight: float | None = None,
-        tolerance: float = 1e-13,
         threads: int | None = None,
     ) -> None:
         self._model = WeightedSupport(support, workload, start, threads=threads)
         self._prior = support.start(start)
         self._targets = Targets(measured, n)
         self._slack, self._gamma, self._prior_weight = slack, gamma, prior_weight
-        self._tolerance, self._threads = tolerance, threads
+        self._threads = threads
         self._chosen, self._chosen_at = prior_weight, 0
         self._groups, self._updates = Groups(support.size), 0
         self._values = np.zeros(0)
@@ -95,19 +96,20 @@ class ProjectedSupport:
                 answers if slack.w is not None else np.clip(answers, 0.0, 1.0),
                 slack,
                 multipliers=warm,
-                tolerance=self._tolerance,
+                tolerance=AIM,
                 threads=self._threads,
             )
             # No distribution is within gamma, or hardly one, so that none could be certified: more room.
-            if fit.converged or slack.gamma is None or doubled == MOST_DOUBLINGS:
+            certified = fit.gap <= CERTIFIED and (slack.gamma is None or fit.kkt <= CERTIFIED)
+            if certified or slack.gamma is None or doubled == MOST_DOUBLINGS:
                 break
             doubled, warm = doubled + 1, None
         # Multipliers that went astray are no start for the next round.
-        self._fitted = operator.cells if fit.converged else operator.cells[:0]
-        self._values = fit.multipliers if fit.converged else fit.multipliers[:0]
+        self._fitted = operator.cells if certified else operator.cells[:0]
+        self._values = fit.multipliers if certified else fit.multipliers[:0]
         self._model.replace(self._rows(fit, prior, whole))
         details = {"gap": fit.gap, "kkt": fit.kkt, "steps": float(fit.steps), "passes": float(fit.passes)}
-        details["converged"] = float(fit.converged)
+        details["converged"] = float(certified)
         if gamma is not None:
             details["gamma"] = gamma
         elif self._chosen is not None:
