@@ -17,7 +17,7 @@ import numpy.typing as npt
 Vector: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
-MOST_EXACT = 1200  # free multipliers: beyond, factoring costs more than conjugate gradients
+MOST_EXACT = 400  # free multipliers: beyond, factoring costs more than conjugate gradients
 MOST_INNER = 500  # conjugate gradients for one step
 
 
