@@ -120,10 +120,11 @@ class _Search:
         best = goal.best(at.missed)
         free = best != 0 if self.kinked else np.ones(len(best), bool)
         accuracy = self.care * min(0.03 if self.kinked else 0.1, math.sqrt(max(goal.short(at), 1e-10)))
-        enough = 0.0 if self.slack.w is None else 0.5 * self.tolerance
+        lasting = self.slack.w is not None
+        enough = 0.5 * self.tolerance if lasting else 0.0
         ridge, fitted = goal.curve + goal.pull, at.missed + self.answers
         wanted = best - at.multipliers
-        step = newton_step(self.operator, at.weights, fitted, wanted, ridge, free, accuracy, enough)
+        step = newton_step(self.operator, at.weights, fitted, wanted, ridge, free, accuracy, enough, lasting)
         self.passes += step.passes
         return step
 
@@ -148,7 +149,8 @@ class _Search:
             rounding = 1e-15 * (abs(value) + abs(at.log_total) + 1)
             if trial is not None and self._merit(trial, goal) <= value + 1e-4 * scale * slope + rounding:
                 self.since += 1
-                self.care = min(1.0, 10 * self.care) if scale > 0.2 else max(_MOST_CARE, self.care / 10)
+                good = scale > 0.2 or not self.kinked
+                self.care = min(1.0, 10 * self.care) if good else max(_MOST_CARE, self.care / 10)
                 return trial
             scale /= 2
         return None
