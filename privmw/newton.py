@@ -60,8 +60,8 @@ def newton_step(
 ) -> Step:
     """The step from the distribution `weights`, which answers `fitted`.
 
-    lasting: whether the ridge is the slack's own. Conjugate gradients go on to a relative `accuracy`, or until
-    the rest is worth at most `enough` of a gap.
+    lasting: whether the ridge is the slack's own. Conjugate gradients go on to a relative `accuracy`, or
+    until the rest is worth at most `enough` of a gap.
     """
     right = ridge * wanted
     if free.all():
