@@ -56,10 +56,12 @@ def newton_step(
     free: Mask,
     accuracy: float,
     enough: float,
+    lasting: bool,
 ) -> Step:
     """The step from the distribution `weights`, which answers `fitted`.
 
-    By conjugate gradients: to a relative `accuracy`, or until the rest is worth at most `enough` of a gap.
+    lasting: whether the ridge is the slack's own. Conjugate gradients go on to a relative `accuracy`, or
+    until the rest is worth at most `enough` of a gap.
     """
     right = ridge * wanted
     if free.all():
@@ -74,10 +76,7 @@ def newton_step(
     if gram is not None:
         _add_exact(operator, gram, fitted, right, ridge, free, step)
     elif count:
-        diagonal = np.maximum(fitted * (1 - fitted), 0.0)
-        # Between the diagonal, which suits one marginal, and the ridge, which suits many redundant ones: the
-        # geometric mean took a third off the passes of either.
-        scaling = free / np.sqrt((diagonal + ridge) * ridge)
+        scaling = free / _scale(np.maximum(fitted * (1 - fitted), 0.0), ridge, lasting)
         _add_conjugate(operator, weights, scaling, right, ridge, free, step, accuracy, enough)
     return step
 
@@ -87,6 +86,16 @@ def covariances(operator: Operator, weights: Vector, potentials: Vector) -> Vect
     centred = potentials - dot(weights, potentials)
     centred *= weights
     return operator.sums(centred)
+
+
+def _scale(diagonal: Vector, ridge: Vector, lasting: bool) -> Vector:
+    """What conjugate gradients measure multipliers in.
+
+    The diagonal suits one marginal; a ridge that lasts suits many redundant ones, whose common directions it
+    leaves alike: the geometric mean of both took a third off the passes of either.
+    """
+    whole = diagonal + ridge
+    return np.sqrt(whole * ridge) if lasting else whole
 
 
 def _add_exact(

@@ -70,7 +70,7 @@ class _Search:
         self.operator, self.prior, self.answers, self.slack = operator, prior, answers, slack
         self.tolerance, self.threads, self.passes = tolerance, threads, 0
         self.kinked = slack.gamma is not None and bool(slack.gamma.any())
-        self.looseness, self.since = 1.0, 0  # of the anchor; steps at it
+        self.looseness, self.since, self.kkt = 1.0, 0, math.inf  # of the anchor; steps at it; the last
         self.care = 1.0  # with which steps are solved: less where steps prove to be bad
 
     def place(self, multipliers: Vector, potentials: Vector, most: float = math.inf) -> Place | None:
@@ -102,8 +102,11 @@ class _Search:
     def next_goal(self, at: Place, goal: Goal | None, kkt: float) -> Goal:
         """Anchored here once the goal at hand is reached, or taken too long; without kinks at every step."""
         if not self.kinked:
-            # l2 is curved by itself. gamma 0 is as flat as queries are redundant: a little, gone at the end.
-            self.looseness = math.inf if self.slack.w is not None else 1 / (1e-10 + min(1e-3, kkt))
+            # l2 is curved by itself. gamma 0 is as flat as queries are redundant: a little, gone at the end,
+            # or where it holds up multipliers on their way to a proof that there is no solution.
+            slow, self.kkt = kkt > 0.9 * self.kkt, kkt
+            least = math.inf if self.slack.w is not None else 1 / (1e-10 + min(1e-3, kkt))
+            self.looseness = max(least, min(10 * self.looseness, 1e10) if slow else 0.0)
         elif goal is not None:
             enough = max(1e-2 * goal.moved(goal.best(at.missed)), 1e-16)
             if self.since < _MOST_AT_ANCHOR and (self.since == 0 or goal.short(at) > enough):
@@ -120,10 +123,11 @@ class _Search:
         best = goal.best(at.missed)
         free = best != 0 if self.kinked else np.ones(len(best), bool)
         accuracy = self.care * min(0.03 if self.kinked else 0.1, math.sqrt(max(goal.short(at), 1e-10)))
-        enough = 0.0 if self.slack.w is None else 0.5 * self.tolerance
+        lasting = self.slack.w is not None
+        enough = 0.5 * self.tolerance if lasting else 0.0
         ridge, fitted = goal.curve + goal.pull, at.missed + self.answers
         wanted = best - at.multipliers
-        step = newton_step(self.operator, at.weights, fitted, wanted, ridge, free, accuracy, enough)
+        step = newton_step(self.operator, at.weights, fitted, wanted, ridge, free, accuracy, enough, lasting)
         self.passes += step.passes
         return step
 
@@ -148,7 +152,8 @@ class _Search:
             rounding = 1e-15 * (abs(value) + abs(at.log_total) + 1)
             if trial is not None and self._merit(trial, goal) <= value + 1e-4 * scale * slope + rounding:
                 self.since += 1
-                self.care = min(1.0, 10 * self.care) if scale > 0.2 else max(_MOST_CARE, self.care / 10)
+                good = scale > 0.2 or not self.kinked
+                self.care = min(1.0, 10 * self.care) if good else max(_MOST_CARE, self.care / 10)
                 return trial
             scale /= 2
         return None
