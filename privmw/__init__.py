@@ -13,7 +13,8 @@ The way of the data, file by file:
     curator.py                 the door: private counts in; chosen queries and noisy counts out, paid for
     schedule.py                how an algorithm cuts its budget, before any data
     adaptive.py                the loop: select, measure, update
-    models/, projection.py     what the loop improves: a weighted support, stepped or projected
+    models/                    what the loop improves: a weighted support, stepped or projected
+    projection.py newton.py slack.py                 the solver of projections, with its certificate
     question.py, algorithm.py  a frozen configuration, calibrated into a mechanism that states its cost
     plan.py, shorthand.py      what a run will need; release_* in one call
     mwem.py mwem_pub.py mw_pub.py pep.py             the algorithms: their parts and their privacy
