@@ -138,7 +138,7 @@ class ProjectedSupport:
 
     def _cells(self) -> Cells:
         cells = np.fromiter(self._targets.cells, np.int64)
-        for cell in cells[len(self._groups.held) :].tolist():
+        for cell in cells[self._groups.queries :].tolist():
             self._groups.add(self._model.matching_rows(cell))
         starts, queries = self._groups.incidence()
         return Cells(cells, kernels.Incidence(starts, queries, len(cells)))
