@@ -28,6 +28,7 @@ from privmw.kernels.checks import (
 )
 from privmw.kernels.choice import BACKENDS, backend, set_threads, threads, threads_of
 from privmw.kernels.choice import kernels as _kernels
+from privmw.kernels.least_squares import Solution, Tallies, Wanted
 from privmw.kernels.projection import Incidence, tilt
 
 __all__ = [
@@ -35,6 +36,9 @@ __all__ = [
     "Columns",
     "Incidence",
     "Marginals",
+    "Solution",
+    "Tallies",
+    "Wanted",
     "backend",
     "distinct_rows",
     "groups_alike",
