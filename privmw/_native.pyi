@@ -43,9 +43,10 @@ class Tallies(metaclass=_BoundType):
         sizes: Sequence[int],
         attributes: npt.NDArray[np.int32],
         starts: _Int64s,
-        codes: _Codes | None,
+        columns: Columns | None,
         groups: npt.NDArray[np.int32],
         marked: npt.NDArray[np.uint8],
+        threads: int,
     ) -> None: ...
     def sums(self, weights: npt.NDArray[np.float64], out: npt.NDArray[np.float64]) -> None: ...
     def potentials(self, values: npt.NDArray[np.float64], out: npt.NDArray[np.float64]) -> None: ...
@@ -68,6 +69,7 @@ class Tallies(metaclass=_BoundType):
         self,
         order: _Rows,
         precisions: npt.NDArray[np.float64],
+        bends: npt.NDArray[np.float64],
         weights: npt.NDArray[np.float64],
         pulls: npt.NDArray[np.float64],
     ) -> float: ...

@@ -239,6 +239,31 @@ def test_over_a_support_only_its_rows_get_weights(shape, seed):
         assert max(certificate.kkt, certificate.violation) < 1e-8
 
 
+@pytest.mark.parametrize("shape", ["without identity", "margins alone"])
+@pytest.mark.parametrize("method", [nnls, reweight])
+def test_coordinate_descent_and_proximal_steps_answer_alike(shape, method, monkeypatch):
+    measured = drawn(*SHAPES[shape], 4)
+    for support in (None, some_support(measured, 4, 0.8)):
+        stepped = method(measured, support)
+        monkeypatch.setattr("privmw.postprocess.solve.MOST_QUERIES", 0)
+        monkeypatch.setattr("privmw.postprocess.descent.MOST_PASSES", 1_000)
+        descended = method(measured, support)
+        monkeypatch.undo()
+        assert descended.certificate.kkt < 1e-7
+        np.testing.assert_allclose(descended.answers(), stepped.answers(), atol=0.5)
+        again, found = (fit.certificate.stages[0].objective for fit in (descended, stepped))
+        assert found - 1e-9 <= again <= found * (1 + 1e-5)
+
+
+def test_where_weights_are_not_unique_they_stay_near_the_public_ones():
+    domain = domain_of([2, 2])
+    rows = [[0, 0]] * 6 + [[0, 1]] * 2 + [[1, 0]]
+    support = pm.Support.from_table(pm.Table.from_codes(domain, rows))
+    fit = nnls(NoisyMarginals(domain, [NoisyMarginal((), [90.0], "laplace", 1.0)]), support)
+    np.testing.assert_allclose(fit.weights, [60, 20, 10])
+    assert not fit.certificate.unique
+
+
 def test_a_support_that_cannot_match_says_by_how_much():
     domain = domain_of([2, 2])
     support = pm.Support.from_table(pm.Table.from_codes(domain, [[0, 0], [0, 1]]))
@@ -327,7 +352,7 @@ def test_a_fit_answers_any_marginal():
     assert "nnls" in repr(fit)
 
 
-@pytest.mark.parametrize("module", ["least_squares", "max_fit", "sequential", "reweight"])
+@pytest.mark.parametrize("module", ["least_squares", "max_fit", "sequential", "reweight", "fit"])
 def test_the_examples_in_the_docstrings_run(module):
     found = importlib.import_module(f"privmw.postprocess.{module}")
     assert doctest.testmod(found).failed == 0

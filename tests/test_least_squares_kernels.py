@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from kernel_cases import TRIED, load
+from kernel_cases import TRIED, dtype_of, load
 from privmw import kernels
 from privmw.kernels import least_squares
 
@@ -51,7 +51,10 @@ class Instance:
         codes = np.stack(np.unravel_index(np.arange(rows), self.sizes), axis=1)
         if over == "rows":
             codes = codes[self.rng.random(rows) < 0.7]
-        self.codes = np.ascontiguousarray(codes.astype(np.uint16)) if over == "rows" else None
+        self.columns = None
+        if over == "rows":
+            pairs = zip(codes.T, self.sizes, strict=True)
+            self.columns = [column.astype(dtype_of(size)) for column, size in pairs]
         self.rows = len(codes)
         self.dense, offsets = dense_of(codes, self.sizes, self.marginals)
         self.groups, self.marked = np.empty(0, np.int32), np.empty(0, np.uint8)
@@ -69,7 +72,8 @@ class Instance:
     def tallies(self, backend):
         flat = np.array([a for marginal in self.marginals for a in marginal], np.int32)
         starts = np.cumsum([0, *map(len, self.marginals)], dtype=np.int64)
-        return backend.Tallies(self.sizes, flat, starts, self.codes, self.groups, self.marked)
+        columns = self.columns and backend.Columns(self.columns, self.sizes, 1)
+        return backend.Tallies(self.sizes, flat, starts, columns, self.groups, self.marked, 1)
 
     def problem(self, held=0):
         near = self.rng.exponential(30, self.rows) * (self.rng.random(self.rows) < 0.3)
@@ -179,11 +183,11 @@ def test_descent_keeps_its_pulls_and_never_ascends(name, over, grouped, backend)
     tallies = instance.tallies(backend)
     _, answers, spread = instance.problem()
     precisions, weights = 1 / spread, np.zeros(instance.rows)
-    pulls = -answers * precisions
+    bends, pulls = precisions @ instance.dense, -answers * precisions
     before = np.inf
-    for _ in range(20):
+    for _ in range(10):
         order = instance.rng.permutation(instance.rows).astype(np.uint32)
-        tallies.descend(order, precisions, weights, pulls)
+        tallies.descend(order, precisions, bends, weights, pulls)
         far = instance.dense @ weights - answers
         np.testing.assert_allclose(pulls, far * precisions, rtol=1e-9, atol=1e-9)
         assert (weights >= 0).all()
@@ -204,9 +208,8 @@ def tallies_of(**changed):
         ({"attributes": np.array([2], np.int32)}, ValueError, "attributes must be from 0 to 1"),
         ({"attributes": np.array([1, 0], np.int32), "starts": np.array([0, 2])}, ValueError, "must ascend"),
         ({"sizes": [2**20, 2**20]}, ValueError, "below 2.32 rows"),
-        ({"codes": np.zeros((2, 3), np.uint8)}, TypeError, "codes must be"),
-        ({"codes": np.full((2, 2), 2, np.uint8)}, ValueError, "below their attributes' sizes"),
-        ({"codes": np.zeros((0, 2), np.uint8)}, ValueError, "at least one row"),
+        ({"columns": kernels.Columns([np.zeros(2, np.uint8)], [2])}, TypeError, "Columns of these sizes"),
+        ({"columns": np.zeros((2, 2), np.uint8)}, TypeError, "Columns of these sizes"),
         ({"groups": np.array([0], np.int32)}, ValueError, "groups"),
         ({"groups": np.array([-2, 0], np.int32)}, ValueError, "groups"),
         ({"groups": np.array([1, 1], np.int32)}, ValueError, "groups"),
@@ -236,7 +239,9 @@ def test_arrays_of_other_lengths_are_refused():
     with pytest.raises(ValueError, match="start"):
         tallies.newton(rows, queries, np.zeros(3), tolerance=1e-9)
     with pytest.raises(ValueError, match="order must be from 0 to 5"):
-        tallies.descend(np.array([6], np.uint32), np.ones(2), np.zeros(6), np.zeros(2))
+        tallies.descend(np.array([6], np.uint32), np.ones(2), np.ones(6), np.zeros(6), np.zeros(2))
+    with pytest.raises(ValueError, match="bends"):
+        tallies.descend(np.array([5], np.uint32), np.ones(2), np.ones(5), np.zeros(6), np.zeros(2))
     with pytest.raises(ValueError, match="share memory"):
         tallies.sums(*shared())
 

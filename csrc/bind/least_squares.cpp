@@ -6,26 +6,26 @@ namespace privmw {
 
 namespace {
 
-// Arrays that Python owns, and the core's view of them.
+// Arrays and columns that Python owns, and the core's view of them.
 struct BoundTallies {
-    std::vector<py::array> owners;
+    std::vector<py::object> owners;
     std::unique_ptr<Tallies> tallies;
 };
 
 BoundTallies make_tallies(const std::vector<std::uint32_t>& sizes, const py::array& attributes,
-                          const py::array& starts, const py::object& codes, py::array groups,
-                          py::array marked) {
+                          const py::array& starts, const py::object& columns, py::array groups,
+                          py::array marked, int threads) {
     const auto places = values_of<std::int32_t>(attributes, "attributes");
     const auto begins = values_of<std::int64_t>(starts, "starts");
-    Margins marginals{sizes, {places.begin(), places.end()}, {begins.begin(), begins.end()}};
+    Margins margins{sizes, {places.begin(), places.end()}, {begins.begin(), begins.end()}};
     const auto grouped = values_of<std::int32_t>(groups, "groups");
     const auto flags = values_of<std::uint8_t>(marked, "marked");
-    if (codes.is_none())
-        return {{groups, marked}, tallies_of_histogram(std::move(marginals), grouped, flags)};
-    const auto rows = codes.cast<py::array>();
-    return {{groups, marked, rows},
-            tallies_of_rows(std::move(marginals), rows.data(), static_cast<int>(rows.itemsize()),
-                            static_cast<std::size_t>(rows.shape(0)), grouped, flags)};
+    BoundTallies bound{{groups, marked, columns}, nullptr};
+    const auto* const rows = columns.is_none() ? nullptr : &columns.cast<const BoundColumns&>().columns;
+    py::gil_scoped_release release;
+    bound.tallies = rows ? tallies_of_rows(std::move(margins), *rows, grouped, flags, threads)
+                         : tallies_of_histogram(std::move(margins), grouped, flags);
+    return bound;
 }
 
 Values one_or_each(const py::array& array, const char* name) {
@@ -57,8 +57,8 @@ py::tuple newton(const BoundTallies& self, const py::array& centre, const py::ar
 void bind_least_squares(py::module_& m) {
     using py::arg;
     py::class_<BoundTallies>(m, "Tallies")
-        .def(py::init(&make_tallies), arg("sizes"), arg("attributes"), arg("starts"), arg("codes").none(true),
-             arg("groups"), arg("marked"))
+        .def(py::init(&make_tallies), arg("sizes"), arg("attributes"), arg("starts"),
+             arg("columns").none(true), arg("groups"), arg("marked"), arg("threads"))
         .def(
             "sums",
             [](const BoundTallies& self, const py::array& weights, py::array out) {
@@ -83,15 +83,16 @@ void bind_least_squares(py::module_& m) {
         .def(
             "descend",
             [](const BoundTallies& self, const py::array& order, const py::array& precisions,
-               py::array weights, py::array pulls) {
+               const py::array& bends, py::array weights, py::array pulls) {
                 const auto rows = values_of<Row>(order, "order");
                 const auto given = values_of<double>(precisions, "precisions");
+                const auto bent = values_of<double>(bends, "bends");
                 const auto now = writable_values_of<double>(weights, "weights");
                 const auto drawn = writable_values_of<double>(pulls, "pulls");
                 py::gil_scoped_release release;
-                return self.tallies->descend(rows, given.data(), now.data(), drawn.data());
+                return self.tallies->descend(rows, given.data(), bent.data(), now.data(), drawn.data());
             },
-            arg("order"), arg("precisions"), arg("weights"), arg("pulls"))
+            arg("order"), arg("precisions"), arg("bends"), arg("weights"), arg("pulls"))
         .def("nbytes", [](const BoundTallies& self) { return self.tallies->bytes(); });
 }
 

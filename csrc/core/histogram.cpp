@@ -26,7 +26,7 @@ struct Axis {
 
 class Histogram : public Tallies {
   public:
-    Histogram(Margins marginals, std::size_t rows, std::span<const std::int32_t> groups,
+    Histogram(Margins margins, std::size_t rows, std::span<const std::int32_t> groups,
               std::span<const std::uint8_t> marked);
     bool has_gram() const override;
     std::size_t bytes() const override;
@@ -58,12 +58,12 @@ class Histogram : public Tallies {
     mutable Unions unions_;
 };
 
-Histogram::Histogram(Margins marginals, std::size_t rows, std::span<const std::int32_t> groups,
+Histogram::Histogram(Margins margins, std::size_t rows, std::span<const std::int32_t> groups,
                      std::span<const std::uint8_t> marked)
-    : Tallies(std::move(marginals), rows, groups, marked) {
+    : Tallies(std::move(margins), rows, groups, marked) {
     make_axes();
-    for (std::size_t j = 0; j < this->marginals().size(); ++j) {
-        const auto of = this->marginals()[j];
+    for (std::size_t j = 0; j < this->margins().size(); ++j) {
+        const auto of = this->margins()[j];
         if (of.empty()) {
             totals_.push_back(j);
             continue;
@@ -77,7 +77,7 @@ Histogram::Histogram(Margins marginals, std::size_t rows, std::span<const std::i
 }
 
 void Histogram::make_axes() {
-    const auto& sizes = marginals().sizes;
+    const auto& sizes = margins().sizes;
     std::size_t end = sizes.size();
     while (end > 0) {
         Axis axis;
@@ -92,19 +92,18 @@ void Histogram::make_axes() {
 }
 
 // The cell of a marginal that codes from attribute `first` to `end` add, where those are numbered in C order.
-std::vector<std::uint32_t> parts(const Margins& marginals, std::size_t j, std::size_t first,
-                                 std::size_t end) {
+std::vector<std::uint32_t> parts(const Margins& margins, std::size_t j, std::size_t first, std::size_t end) {
     std::vector<std::uint32_t> found{0};
-    const auto of = marginals[j];
-    std::size_t stride = marginals.cells(j), i = 0;
-    while (i < of.size() && static_cast<std::size_t>(of[i]) < first) stride /= marginals.sizes[of[i++]];
+    const auto of = margins[j];
+    std::size_t stride = margins.cells(j), i = 0;
+    while (i < of.size() && static_cast<std::size_t>(of[i]) < first) stride /= margins.sizes[of[i++]];
     for (std::size_t a = first; a < end; ++a) {
         const bool has = i < of.size() && static_cast<std::size_t>(of[i]) == a;
-        if (has) stride /= marginals.sizes[of[i++]];
+        if (has) stride /= margins.sizes[of[i++]];
         std::vector<std::uint32_t> longer;
-        longer.reserve(found.size() * marginals.sizes[a]);
+        longer.reserve(found.size() * margins.sizes[a]);
         for (std::uint32_t part : found)
-            for (std::uint32_t v = 0; v < marginals.sizes[a]; ++v)
+            for (std::uint32_t v = 0; v < margins.sizes[a]; ++v)
                 longer.push_back(part + (has ? static_cast<std::uint32_t>(v * stride) : 0));
         found = std::move(longer);
     }
@@ -116,8 +115,8 @@ void Histogram::fill(Axis& axis) const {
     axis.bases.resize(axis.prefixes * many);
     for (std::size_t m = 0; m < many; ++m) {
         const std::size_t j = axis.marginals[m];
-        const auto before = parts(marginals(), j, 0, axis.first);
-        const auto inside = parts(marginals(), j, axis.first, axis.end);
+        const auto before = parts(margins(), j, 0, axis.first);
+        const auto inside = parts(margins(), j, axis.first, axis.end);
         for (std::size_t p = 0; p < axis.prefixes; ++p)
             axis.bases[p * many + m] = static_cast<std::uint32_t>(offsets()[j]) + before[p];
         axis.steps.insert(axis.steps.end(), inside.begin(), inside.end());
@@ -183,12 +182,12 @@ void Histogram::cell_potentials(const double* values, double* potentials) const 
 bool Histogram::has_gram() const {
     if (count() > most_unknowns) return false;
     std::size_t pairs = 0;
-    for (std::size_t a = 0; a < marginals().size(); ++a)
+    for (std::size_t a = 0; a < margins().size(); ++a)
         for (std::size_t b = 0; b <= a; ++b) {
             std::vector<std::int32_t> both;
-            std::ranges::set_union(marginals()[a], marginals()[b], std::back_inserter(both));
+            std::ranges::set_union(margins()[a], margins()[b], std::back_inserter(both));
             std::size_t cells = 1;
-            for (std::int32_t attribute : both) cells *= marginals().sizes[attribute];
+            for (std::int32_t attribute : both) cells *= margins().sizes[attribute];
             pairs += cells;
         }
     return pairs <= most_pairs;
@@ -198,13 +197,13 @@ const Histogram::Unions& Histogram::unions() const {
     std::lock_guard lock(unions_mutex_);
     if (unions_.tallies) return unions_;
     Unions built;
-    Margins list{marginals().sizes, {}, {0}};
+    Margins list{margins().sizes, {}, {0}};
     std::map<std::vector<std::int32_t>, std::size_t> number;
     std::vector<std::size_t> which;
-    for (std::size_t a = 0; a < marginals().size(); ++a)
+    for (std::size_t a = 0; a < margins().size(); ++a)
         for (std::size_t b = 0; b <= a; ++b) {
             std::vector<std::int32_t> both;
-            std::ranges::set_union(marginals()[a], marginals()[b], std::back_inserter(both));
+            std::ranges::set_union(margins()[a], margins()[b], std::back_inserter(both));
             const auto [at, fresh] = number.try_emplace(both, number.size());
             which.push_back(at->second);
             if (fresh) {
@@ -213,9 +212,9 @@ const Histogram::Unions& Histogram::unions() const {
             }
             // Within the union's own attributes, numbered 0, 1, ..., both marginals are marginals again.
             Margins inside{{}, {}, {0}};
-            for (std::int32_t attribute : both) inside.sizes.push_back(marginals().sizes[attribute]);
+            for (std::int32_t attribute : both) inside.sizes.push_back(margins().sizes[attribute]);
             for (std::size_t j : {a, b}) {
-                for (std::int32_t attribute : marginals()[j])
+                for (std::int32_t attribute : margins()[j])
                     inside.attributes.push_back(
                         static_cast<std::int32_t>(std::ranges::lower_bound(both, attribute) - both.begin()));
                 inside.starts.push_back(static_cast<std::int64_t>(inside.attributes.size()));
@@ -249,7 +248,7 @@ void Histogram::cell_gram(const double* weights, double* matrix) const {
 }
 
 void Histogram::codes_of(std::size_t row, std::uint32_t* codes) const {
-    const auto& sizes = marginals().sizes;
+    const auto& sizes = margins().sizes;
     for (std::size_t a = sizes.size(); a-- > 0;) {
         codes[a] = static_cast<std::uint32_t>(row % sizes[a]);
         row /= sizes[a];
@@ -266,11 +265,11 @@ std::size_t Histogram::bytes() const {
 
 }  // namespace
 
-std::unique_ptr<Tallies> tallies_of_histogram(Margins marginals, std::span<const std::int32_t> groups,
+std::unique_ptr<Tallies> tallies_of_histogram(Margins margins, std::span<const std::int32_t> groups,
                                               std::span<const std::uint8_t> marked) {
     std::size_t rows = 1;
-    for (std::uint32_t size : marginals.sizes) rows *= size;
-    return std::make_unique<Histogram>(std::move(marginals), rows, groups, marked);
+    for (std::uint32_t size : margins.sizes) rows *= size;
+    return std::make_unique<Histogram>(std::move(margins), rows, groups, marked);
 }
 
 }  // namespace privmw

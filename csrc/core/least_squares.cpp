@@ -12,6 +12,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double singular = 1e-10;  // of a query's whole curvature, added: held queries may imply one another
+constexpr int most_idle = 20;       // steps without gain
 constexpr double enough = 0.1;      // of the first slope may be left where a step ends
 
 double clip(double value, double lower, double upper) {
@@ -154,18 +155,22 @@ double Newton::length(double first) const {
 
 Solution Newton::run(const Stop& stop) {
     refresh();
-    double worst = 0;
+    double worst = 0, best = infinity;
+    int idle = 0;
     bool fresh = true;
     for (int step = 0;;) {
         evaluate();
         worst = std::max(worst, left_);
+        idle = left_ < best ? 0 : idle + 1;
+        best = std::min(best, left_);
         const bool done = left_ <= stop.tolerance;
         if (done && !fresh) {  // rounding gathers in what steps were added to
             refresh();
             fresh = true;
             continue;
         }
-        if (done || step == stop.steps || (stop.limit < infinity && value() > stop.limit))
+        if (done || step == stop.steps || idle == most_idle ||
+            (stop.limit < infinity && value() > stop.limit))
             return {left_, value(), step};
         find_direction(std::max(left_ / worst, stop.tolerance / left_));
         tallies_.potentials(direction_.data(), along_.data());

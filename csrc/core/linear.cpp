@@ -48,11 +48,11 @@ LinearSystem::LinearSystem(const Tallies& tallies)
       order_(count_) {
     std::iota(order_.begin(), order_.end(), 0);
     // The marginal of most cells first, the others as they come.
-    const auto& marginals = tallies.marginals();
+    const auto& margins = tallies.margins();
     std::size_t most = 0;
-    for (std::size_t j = 1; j < marginals.size(); ++j)
-        if (marginals.cells(j) > marginals.cells(most)) most = j;
-    if (marginals.size())
+    for (std::size_t j = 1; j < margins.size(); ++j)
+        if (margins.cells(j) > margins.cells(most)) most = j;
+    if (margins.size())
         std::rotate(order_.begin(), order_.begin() + tallies.offsets()[most],
                     order_.begin() + tallies.offsets()[most + 1]);
     if (gram_) matrix_.resize(count_ * count_);

@@ -5,12 +5,11 @@
 
 namespace privmw {
 
-Tallies::Tallies(Margins marginals, std::size_t rows, std::span<const std::int32_t> groups,
+Tallies::Tallies(Margins margins, std::size_t rows, std::span<const std::int32_t> groups,
                  std::span<const std::uint8_t> marked)
-    : marginals_(std::move(marginals)), rows_(rows), groups_(groups), marked_(marked) {
+    : margins_(std::move(margins)), rows_(rows), groups_(groups), marked_(marked) {
     offsets_.assign(1, 0);
-    for (std::size_t j = 0; j < marginals_.size(); ++j)
-        offsets_.push_back(offsets_.back() + marginals_.cells(j));
+    for (std::size_t j = 0; j < margins_.size(); ++j) offsets_.push_back(offsets_.back() + margins_.cells(j));
     for (std::int32_t group : groups_)
         groups_count_ = std::max(groups_count_, static_cast<std::size_t>(group + 1));
     count_ = cells() + groups_count_ + !marked_.empty();
@@ -66,29 +65,34 @@ void Tallies::gram(const double* weights, double* matrix) const {
     for (std::size_t q = 0; q < count_; ++q) at(count_ - 1, q) = at(q, count_ - 1) = sums[q];
 }
 
-double Tallies::descend(std::span<const Row> order, const double* precisions, double* weights,
-                        double* pulls) const {
-    const std::size_t marginals = marginals_.size(), cells = this->cells();
-    std::vector<std::uint32_t> codes(marginals_.sizes.size()), own(marginals);
-    std::vector<std::uint32_t> queries(2 * marginals + 1);
+double Tallies::descend(std::span<const Row> order, const double* precisions, const double* bends,
+                        double* weights, double* pulls) const {
+    prepare_codes();
+    const std::size_t cells = this->cells();
+    const double* const sums_precisions = precisions + cells;
+    double* const sums_pulls = pulls + cells;
+    std::vector<std::uint32_t> codes(margins_.sizes.size()), own(margins_.size());
     double largest = 0;
     for (Row row : order) {
         codes_of(row, codes.data());
-        cells_of(codes.data(), own.data());
-        std::size_t count = 0;
-        for (std::uint32_t q : own) {
-            queries[count++] = q;
-            if (groups_count_ && groups_[q] >= 0)
-                queries[count++] = static_cast<std::uint32_t>(cells + groups_[q]);
+        double pull = marked_.empty() || !marked_[row] ? 0 : pulls[count_ - 1];
+        for (std::size_t j = 0; j < own.size(); ++j) {
+            std::size_t cell = 0;
+            for (std::int32_t a : margins_[j]) cell = cell * margins_.sizes[a] + codes[a];
+            own[j] = static_cast<std::uint32_t>(offsets_[j] + cell);
+            pull += pulls[own[j]];
+            if (groups_count_ && groups_[own[j]] >= 0) pull += sums_pulls[groups_[own[j]]];
         }
-        if (!marked_.empty() && marked_[row]) queries[count++] = static_cast<std::uint32_t>(count_ - 1);
-        double pull = 0, bend = 0;
-        for (std::size_t i = 0; i < count; ++i) pull += pulls[queries[i]], bend += precisions[queries[i]];
         const double now = weights[row];
-        if (!(bend > 0) || (now == 0 && pull >= 0)) continue;
-        const double moved = std::max(now - pull / bend, 0.0), move = moved - now;
+        if (!(bends[row] > 0) || (now == 0 && pull >= 0)) continue;
+        const double moved = std::max(now - pull / bends[row], 0.0), move = moved - now;
         weights[row] = moved;
-        for (std::size_t i = 0; i < count; ++i) pulls[queries[i]] += precisions[queries[i]] * move;
+        for (std::uint32_t q : own) {
+            pulls[q] += precisions[q] * move;
+            if (groups_count_ && groups_[q] >= 0)
+                sums_pulls[groups_[q]] += sums_precisions[groups_[q]] * move;
+        }
+        if (!marked_.empty() && marked_[row]) pulls[count_ - 1] += precisions[count_ - 1] * move;
         largest = std::max(largest, std::abs(move));
     }
     return largest;

@@ -1,11 +1,12 @@
-// Sums of float weights by the cells of marginals, over a full histogram or over rows of codes, their adjoint
-// and their gram matrix. A query is a cell, then a group of cells of one marginal, then the marked rows.
+// Sums of float weights by the cells of marginals, over a full histogram or over a table's rows, their
+// adjoint and their gram matrix. A query is a cell, then a group of cells of one marginal, then the marked
+// rows.
 #pragma once
 
 #include <memory>
 #include <span>
 
-#include "core/types.hpp"
+#include "core/columns.hpp"
 
 namespace privmw {
 
@@ -31,13 +32,13 @@ class Tallies {
   public:
     // groups: IN, one per cell, the group it counts in too or -1; marked: IN, one per row, or empty. Keeps
     // views of both.
-    Tallies(Margins marginals, std::size_t rows, std::span<const std::int32_t> groups,
+    Tallies(Margins margins, std::size_t rows, std::span<const std::int32_t> groups,
             std::span<const std::uint8_t> marked);
     virtual ~Tallies() = default;
 
     std::size_t rows() const { return rows_; }
     std::size_t count() const { return count_; }  // of queries
-    const Margins& marginals() const { return marginals_; }
+    const Margins& margins() const { return margins_; }
     std::span<const std::size_t> offsets() const { return offsets_; }  // the first cell of each, and the end
 
     // sums: OUT, one per query, of the weights (IN, one per row) of its rows.
@@ -52,10 +53,10 @@ class Tallies {
     // matrix: OUT, count x count, the weight of the rows that both queries count; symmetric.
     void gram(const double* weights, double* matrix) const;
 
-    // One pass of coordinate descent: each row in turn takes the weight, not negative, that is best for it.
-    // precisions: IN, pulls: IN and OUT, one per query: the precision, and that times (sum - answer).
-    // Returns the largest move.
-    double descend(std::span<const Row> order, const double* precisions, double* weights,
+    // One pass of coordinate descent: each row of `order` in turn takes the weight, not negative, that is
+    // best for it. precisions: IN, pulls: IN and OUT, one per query: the precision, and that times
+    // (sum - answer); bends: IN, one per row, the precisions of its queries. Returns the largest move.
+    double descend(std::span<const Row> order, const double* precisions, const double* bends, double* weights,
                    double* pulls) const;
 
     virtual std::size_t bytes() const = 0;
@@ -65,32 +66,27 @@ class Tallies {
     virtual void cell_potentials(const double* values, double* potentials) const = 0;
     // The upper left of a matrix whose rows are `count` long: cells x cells, both triangles.
     virtual void cell_gram(const double* weights, double* matrix) const = 0;
+
+    // codes: OUT, one per attribute.
     virtual void codes_of(std::size_t row, std::uint32_t* codes) const = 0;
+    virtual void prepare_codes() const {}  // before the first
 
     std::size_t cells() const { return offsets_.back(); }
-    // cells: OUT, one per marginal, the cell that the codes lie in.
-    void cells_of(const std::uint32_t* codes, std::uint32_t* cells) const {
-        for (std::size_t j = 0; j < marginals_.size(); ++j) {
-            std::size_t cell = 0;
-            for (std::int32_t a : marginals_[j]) cell = cell * marginals_.sizes[a] + codes[a];
-            cells[j] = static_cast<std::uint32_t>(offsets_[j] + cell);
-        }
-    }
 
   private:
-    Margins marginals_;
+    Margins margins_;
     std::vector<std::size_t> offsets_;
     std::size_t rows_, count_, groups_count_ = 0;
     std::span<const std::int32_t> groups_;
     std::span<const std::uint8_t> marked_;
 };
 
-std::unique_ptr<Tallies> tallies_of_histogram(Margins marginals, std::span<const std::int32_t> groups,
+std::unique_ptr<Tallies> tallies_of_histogram(Margins margins, std::span<const std::int32_t> groups,
                                               std::span<const std::uint8_t> marked);
 
-// codes: IN, rows x attributes, of `width` bytes each; a view is kept.
-std::unique_ptr<Tallies> tallies_of_rows(Margins marginals, const void* codes, int width, std::size_t rows,
+// Keeps a reference to `columns`.
+std::unique_ptr<Tallies> tallies_of_rows(Margins margins, const Columns& columns,
                                          std::span<const std::int32_t> groups,
-                                         std::span<const std::uint8_t> marked);
+                                         std::span<const std::uint8_t> marked, int threads);
 
 }  // namespace privmw

@@ -20,11 +20,11 @@ from privmw.kernels.checks import (
     check_within,
     check_writable,
 )
-from privmw.kernels.choice import backend, kernels
+from privmw.kernels.choice import backend, kernels, threads_of
+from privmw.kernels.columns import Columns
 
 Float64s = npt.NDArray[np.float64]
 Int32s = npt.NDArray[np.int32]
-Codes = npt.NDArray[np.unsignedinteger[Any]]
 
 MOST_ROWS = 2**32 - 1
 MOST_QUERIES = 2**31 - 1
@@ -54,12 +54,12 @@ class Solution(NamedTuple):
 
 
 class Tallies:
-    """Sums of weights by the cells of marginals, over a full histogram or over rows of codes.
+    """Sums of weights by the cells of marginals, over a full histogram or over a table's rows.
 
     Marginal j has the attributes (ascending) attributes[starts[j]:starts[j + 1]], none or many; cells come in
-    C order. Without codes (rows x attributes) the rows are those of the full histogram, in C order. Queries
-    are the cells, then groups of cells of one marginal (groups: one a cell, -1 for none), then the marked
-    rows (one a row, 0 or 1), where there are any. Arrays are copied unless nobody can write to them.
+    C order. Without columns the rows are those of the full histogram, in C order. Queries are the cells, then
+    groups of cells of one marginal (groups: one a cell, -1 for none), then the marked rows (one a row, 0 or
+    1), where there are any. Arrays are copied unless nobody can write to them.
 
     >>> tallies = Tallies([2, 3], np.array([0], np.int32), np.array([0, 0, 1]))
     >>> tallies.sums(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
@@ -72,9 +72,10 @@ class Tallies:
         attributes: Int32s,
         starts: npt.NDArray[np.int64],
         *,
-        codes: Codes | None = None,
+        columns: Columns | None = None,
         groups: Int32s | None = None,
         marked: npt.NDArray[np.uint8] | None = None,
+        threads: int | None = None,
     ) -> None:
         sizes = [check_count("size", size, 1, MOST_ROWS) for size in sizes]
         attributes = check_array("attributes", attributes, np.int32)
@@ -87,7 +88,11 @@ class Tallies:
             if any(a >= b for a, b in itertools.pairwise(places)):
                 raise ValueError("attributes must ascend within each marginal")
             self.offsets.append(self.offsets[-1] + math.prod(sizes[a] for a in places))
-        self.rows = math.prod(sizes) if codes is None else _check_codes(codes, sizes)
+        self.rows = math.prod(sizes)
+        if columns is not None:
+            if not isinstance(columns, Columns) or columns.sizes != tuple(sizes):
+                raise TypeError(f"columns ({columns!r}) must be Columns of these sizes")
+            self.rows = columns.rows
         self.cells = self.offsets[-1]
         if self.rows > MOST_ROWS or self.cells > MOST_QUERIES:
             raise ValueError("tallies must have below 2^32 rows and below 2^31 cells")
@@ -99,9 +104,12 @@ class Tallies:
             check_length("marked", marked, self.rows)
             check_within("marked", marked, 2)
         self.marginals = (tuple(sizes), attributes, starts)
-        self._codes = codes if codes is None else _own(codes)
+        self.columns = columns
         self.count = self.cells + int(groups.max(initial=-1)) + 1 + bool(len(marked))
-        self._core = kernels.Tallies(sizes, attributes, starts, self._codes, _own(groups), _own(marked))
+        core = None if columns is None else columns._core
+        self._core = kernels.Tallies(
+            sizes, attributes, starts, core, _own(groups), _own(marked), threads_of(threads)
+        )
 
     def _check_groups(self, groups: Int32s) -> None:
         check_length("groups", groups, self.cells)
@@ -174,32 +182,29 @@ class Tallies:
         self,
         order: npt.NDArray[np.uint32],
         precisions: Float64s,
+        bends: Float64s,
         weights: Float64s,
         pulls: Float64s,
     ) -> float:
         """One pass of coordinate descent: each row of `order` takes the best weight that is not negative.
 
         Minimises sum(precisions * (sums - answers)^2) in place: `pulls` are precisions * (sums - answers) and
-        stay so. Returns the largest move.
+        stay so; `bends` are potentials(precisions). Returns the largest move.
 
         >>> tallies = Tallies([2], np.array([0], np.int32), np.array([0, 1]))
+        >>> order, one = np.array([0, 1], np.uint32), np.ones(2)
         >>> weights, pulls = np.zeros(2), np.array([-3.0, 1.0])
-        >>> tallies.descend(np.array([0, 1], np.uint32), np.ones(2), weights, pulls), weights, pulls
+        >>> tallies.descend(order, one, one, weights, pulls), weights, pulls
         (3.0, array([3., 0.]), array([0., 1.]))
         """
         check_within("order", check_array("order", order, np.uint32), self.rows)
         check_length("precisions", check_array("precisions", precisions, np.float64), self.count)
+        check_length("bends", check_array("bends", bends, np.float64), self.rows)
         check_writable("weights", weights, np.float64, self.rows)
         check_writable("pulls", pulls, np.float64, self.count)
-        check_apart("weights", weights, order=order, precisions=precisions, pulls=pulls)
-        check_apart("pulls", pulls, order=order, precisions=precisions)
-        return float(self._core.descend(order, precisions, weights, pulls))
-
-    def columns(self) -> list[npt.NDArray[np.int64]]:
-        """The codes of the rows, attribute by attribute."""
-        if self._codes is not None:
-            return list(self._codes.T.astype(np.int64))
-        return list(np.unravel_index(np.arange(self.rows), self.marginals[0]))
+        check_apart("weights", weights, order=order, precisions=precisions, bends=bends, pulls=pulls)
+        check_apart("pulls", pulls, order=order, precisions=precisions, bends=bends)
+        return float(self._core.descend(order, precisions, bends, weights, pulls))
 
     @property
     def nbytes(self) -> int:
@@ -212,14 +217,3 @@ class Tallies:
 
 def _own(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array if is_frozen(array) else freeze(array.copy())
-
-
-def _check_codes(codes: Codes, sizes: Sequence[int]) -> int:
-    """Contiguous, rows x attributes, each below its size."""
-    kinds = (np.uint8, np.uint16, np.uint32)
-    plain = type(codes) is np.ndarray and codes.dtype in kinds and codes.ndim == 2
-    if not plain or not codes.flags.c_contiguous or codes.shape[1] != len(sizes):
-        raise TypeError(f"codes must be a contiguous array of rows x {len(sizes)} uint8, uint16 or uint32")
-    if len(codes) == 0 or (codes.max(axis=0) >= np.array(sizes)).any():
-        raise ValueError("codes must have at least one row, and be below their attributes' sizes")
-    return len(codes)

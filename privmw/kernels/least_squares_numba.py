@@ -42,18 +42,18 @@ def _descend(
     queries: Int64s,
     order: npt.NDArray[np.uint32],
     precisions: Float64s,
+    bends: Float64s,
     weights: Float64s,
     pulls: Float64s,
 ) -> float:
     largest = 0.0
     for row in order:
-        pull, bend = 0.0, 0.0
+        pull = 0.0
         for query in queries[row]:
             if query < len(pulls):
                 pull += pulls[query]
-                bend += precisions[query]
-        if bend > 0:
-            move = max(weights[row] - pull / bend, 0.0) - weights[row]
+        if bends[row] > 0:
+            move = max(weights[row] - pull / bends[row], 0.0) - weights[row]
             weights[row] += move
             for query in queries[row]:
                 if query < len(pulls):
@@ -80,7 +80,12 @@ class Tallies(least_squares_numpy.Tallies):
         return matrix
 
     def descend(
-        self, order: npt.NDArray[np.uint32], precisions: Float64s, weights: Float64s, pulls: Float64s
+        self,
+        order: npt.NDArray[np.uint32],
+        precisions: Float64s,
+        bends: Float64s,
+        weights: Float64s,
+        pulls: Float64s,
     ) -> float:
         """One pass of coordinate descent over some rows, in the order given; returns the largest move."""
-        return float(_descend(self.queries, order, precisions, weights, pulls))
+        return float(_descend(self.queries, order, precisions, bends, weights, pulls))

@@ -1,4 +1,4 @@
-"""Tallies in numpy alone, for small sizes: the twin of csrc/core/tallies.hpp and csrc/core/descent.hpp.
+"""Tallies in numpy alone, for small sizes: the twin of csrc/core/tallies.hpp.
 
 A table of rows x queries says which queries count each row; `count`, the query that is none, ends it.
 """
@@ -27,16 +27,17 @@ class Tallies:
         sizes: Sequence[int],
         attributes: npt.NDArray[np.int32],
         starts: Int64s,
-        codes: npt.NDArray[Any] | None,
+        columns: Any,
         groups: npt.NDArray[np.int32],
         marked: npt.NDArray[np.uint8],
+        threads: int,
     ) -> None:
-        rows = int(np.prod(sizes, dtype=np.int64)) if codes is None else len(codes)
+        rows = int(np.prod(sizes, dtype=np.int64)) if columns is None else len(columns.columns[0])
         marginals, first = [], 0
         for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
             cell, cells = np.zeros(rows, np.int64), 1
             for a in attributes[begin:end].tolist():
-                cell = cell * sizes[a] + (_column(sizes, a, rows) if codes is None else codes[:, a])
+                cell = cell * sizes[a] + (_column(sizes, a, rows) if columns is None else columns.columns[a])
                 cells *= sizes[a]
             marginals.append(first + cell)
             first += cells
@@ -77,16 +78,20 @@ class Tallies:
         return newton(self, *problem)
 
     def descend(
-        self, order: npt.NDArray[np.uint32], precisions: Float64s, weights: Float64s, pulls: Float64s
+        self,
+        order: npt.NDArray[np.uint32],
+        precisions: Float64s,
+        bends: Float64s,
+        weights: Float64s,
+        pulls: Float64s,
     ) -> float:
         """One pass of coordinate descent over some rows, in the order given; returns the largest move."""
         precision, pull, largest = np.append(precisions, 0.0), np.append(pulls, 0.0), 0.0
         for row in order.tolist():
             queries = self.queries[row]
-            bend = precision[queries].sum()
-            if bend > 0:
+            if bends[row] > 0:
                 now = weights[row]
-                weights[row] = max(now - pull[queries].sum() / bend, 0.0)
+                weights[row] = max(now - pull[queries].sum() / bends[row], 0.0)
                 move = weights[row] - now
                 pull[queries] += precision[queries] * move
                 largest = max(largest, abs(move))

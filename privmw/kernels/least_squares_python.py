@@ -19,6 +19,7 @@ Vector: TypeAlias = npt.NDArray[np.float64]
 MOST_EXACT = 500  # unknowns: beyond, conjugate gradients
 MOST_INNER = 400  # conjugate gradients for one step
 SINGULAR = 1e-10  # of a query's whole curvature, added: held queries may imply one another
+MOST_IDLE = 20  # steps without gain
 ENOUGH = 0.1  # of the first slope may be left where a step ends
 
 
@@ -70,7 +71,8 @@ def newton(
     """Weights, multipliers, the largest |y - A x|, the dual value and the steps taken.
 
     Bounds and variances are one number or one for each. An infinite spread asks nothing, one of zero holds.
-    Ends at the tolerance, after so many steps, or when the value exceeds the limit: no weights are better.
+    Ends at the tolerance, after so many steps or many without gain, or when the value exceeds the limit: no
+    weights within bounds cost less.
     """
     rows, count = len(centre), operator.count
     spread = np.broadcast_to(spread, count)
@@ -80,7 +82,7 @@ def newton(
     whole = _sums(operator, np.broadcast_to(variance, rows).astype(np.float64))
     whole = np.where(asked, SINGULAR * np.maximum(whole, whole.max(initial=0.0) * 1e-6), 1.0)
     potentials = _potentials(operator, multipliers, rows)
-    fresh, step, worst = True, 0, 0.0
+    fresh, step, idle, worst, best = True, 0, 0, 0.0, np.inf
     while True:
         free = centre - variance * potentials
         weights = np.clip(free, lower, upper)
@@ -91,10 +93,11 @@ def newton(
         left = float(np.abs(missing).max(initial=0.0))
         value = _value(centre, variance, weights, potentials, answers, ridge, fitted, multipliers)
         worst = max(worst, left)
+        best, idle = (left, 0) if left < best else (best, idle + 1)
         if left <= tolerance and not fresh:  # rounding gathers in what steps were added to
             potentials, fresh = _potentials(operator, multipliers, rows), True
             continue
-        if left <= tolerance or step == steps or value > limit:
+        if left <= tolerance or step == steps or idle == MOST_IDLE or value > limit:
             return weights, multipliers, left, value, step
         curved = np.where((wanted > least) & (wanted < most), ridge, 0.0) + whole
         if count <= MOST_EXACT:

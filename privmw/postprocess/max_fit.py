@@ -99,7 +99,7 @@ def _attained(problem: Problem, bound: float) -> bool:
     measured = np.count_nonzero(problem.fitted) + np.count_nonzero(
         np.broadcast_to(problem.precisions, problem.tallies.rows)
     )
-    limit = (measured + 1) * (bound + 1e-6) ** 2 if problem.whole else np.inf
+    limit = (measured + 1) * (bound + 1e-6) ** 2
     found = solve(problem, "trivial bound", _within(problem, bound), limit=limit).stage
     return max(found.kkt, found.violation) <= CLOSE
 
@@ -146,7 +146,10 @@ def _matrix(problem: Problem) -> Any:
 
     tallies = problem.tallies
     sizes, attributes, starts = tallies.marginals
-    columns = tallies.columns()
+    if tallies.columns is None:
+        columns = np.unravel_index(np.arange(tallies.rows), sizes)
+    else:
+        columns = tuple(column.astype(np.int64) for column in tallies.columns.columns)
     rows, cells = np.arange(tallies.rows), []
     for (begin, end), first in zip(itertools.pairwise(starts.tolist()), tallies.offsets, strict=False):
         cell = np.zeros(tallies.rows, np.int64)

@@ -7,6 +7,7 @@ never write a matrix out. This room knows released answers and public rows only.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -16,8 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from privmw.arrays import freeze
-from privmw.kernels import Tallies
+from privmw.kernels import Columns, Tallies
 from privmw.postprocess.answers import NoisyMarginals
 from privmw.support import Support
 
@@ -35,6 +35,7 @@ class Problem:
     precisions: Vector  # one a row, of its answer; or one for all
     answers: Vector  # one a query
     variances: Vector  # one a query; infinite: not asked, 0: held
+    start: Vector  # one a row: what is likely before any fit
     scale: float  # of the answers, at least 1
 
     @property
@@ -88,6 +89,7 @@ def make_problem(measured: NoisyMarginals, support: Support | None, total: float
         precisions,
         np.concatenate([np.empty(0), *answers]),
         np.concatenate([np.empty(0), *variances]),
+        _start(measured, support, rows, total),
         max(1.0, float(np.abs(measured.answers).max())),
     )
 
@@ -97,8 +99,8 @@ def regroup(problem: Problem, support: Support | None, **changed: Any) -> Proble
     groups, marked = changed.pop("groups", None), changed.pop("marked", None)
     if groups is not None or marked is not None:
         sizes, attributes, starts = problem.tallies.marginals
-        codes = None if support is None else _codes(support)
-        changed["tallies"] = Tallies(sizes, attributes, starts, codes=codes, groups=groups, marked=marked)
+        columns = None if support is None else support.columns
+        changed["tallies"] = Tallies(sizes, attributes, starts, columns=columns, groups=groups, marked=marked)
     return replace(problem, **changed)
 
 
@@ -114,6 +116,19 @@ def _rows(measured: NoisyMarginals, support: Support | None) -> int:
     return support.size
 
 
+def _start(measured: NoisyMarginals, support: Support | None, rows: int, total: float | None) -> Vector:
+    """The public frequencies, or uniform ones, times the total; near them a fit stays where it is not unique.
+
+    The total is that of the marginal which tells it best.
+    """
+    if total is None:
+        known = [(np.inf, 0.0)]
+        for first, end in itertools.pairwise(measured.offsets):
+            known.append((measured.variances[first:end].sum(), measured.answers[first:end].sum()))
+        total = max(float(min(known)[1]), 0.0)
+    return np.full(rows, total / rows) if support is None else total * support.start()
+
+
 def _total(total: object) -> float:
     if isinstance(total, bool) or not isinstance(total, int | float | np.integer | np.floating):
         raise TypeError(f"total ({_short(total)}) must be a number")
@@ -127,7 +142,7 @@ def _tallies(
 ) -> Tallies:
     if support is None and math.prod(sizes) <= 2**16:
         return _small(sizes, marginals)
-    return _make(sizes, marginals, None if support is None else _codes(support))
+    return _make(sizes, marginals, None if support is None else support.columns)
 
 
 @lru_cache(maxsize=16)
@@ -136,10 +151,6 @@ def _small(sizes: tuple[int, ...], marginals: tuple[tuple[int, ...], ...]) -> Ta
     return _make(sizes, marginals, None)
 
 
-def _make(sizes: tuple[int, ...], marginals: tuple[tuple[int, ...], ...], codes: Any) -> Tallies:
+def _make(sizes: tuple[int, ...], marginals: tuple[tuple[int, ...], ...], columns: Columns | None) -> Tallies:
     attributes = np.array([place for places in marginals for place in places], np.int32)
-    return Tallies(sizes, attributes, np.cumsum([0, *map(len, marginals)], dtype=np.int64), codes=codes)
-
-
-def _codes(support: Support) -> npt.NDArray[Any]:
-    return freeze(support.rows)
+    return Tallies(sizes, attributes, np.cumsum([0, *map(len, marginals)], dtype=np.int64), columns=columns)
