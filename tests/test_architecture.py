@@ -26,6 +26,8 @@ MAY_KNOW = {
     "table": {"arrays", "domain", "kernels", "workload"},
     "support": {"arrays", "domain", "kernels", "random", "table", "workload"},
     "kernels": {"arrays", "_native"},
+    "census": set(),
+    "population": {"arrays", "census", "domain", "table"},
     "measurements": {"arrays"},
     "apportion": set(),
     "history": set(),
