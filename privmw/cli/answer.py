@@ -1,4 +1,4 @@
-"""`privmw answer`: how many records have these values, according to a release. Free: nothing private is seen."""
+"""`privmw answer`: how many records have these values, by a release. Free: nothing private is seen."""
 
 from __future__ import annotations
 

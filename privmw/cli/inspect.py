@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 
 from privmw.cli.console import Console
-from privmw.cli.inputs import METHODS, choose, read_question
+from privmw.cli.inputs import choose, read_question
 from privmw.cli.options import add_budget, add_question, positive
 from privmw.domain import Domain
 from privmw.support import Support
