@@ -41,7 +41,9 @@ def noises(release: Release) -> list[Noise]:
     for measurement in release.measurements:
         found.setdefault((measurement.noise, measurement.scale), []).append(measurement)
     made = [
-        Noise(kind, sum(map(len, group)), math.sqrt(group[0].variance), math.sqrt(group[0].variance) / release.n)
+        Noise(
+            kind, sum(map(len, group)), math.sqrt(group[0].variance), math.sqrt(group[0].variance) / release.n
+        )
         for (kind, _), group in found.items()
     ]
     return sorted(made, key=lambda noise: -noise.counts)

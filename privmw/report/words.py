@@ -53,7 +53,7 @@ def percent(fraction: float, *, up: bool = False) -> str:
     """
     if not math.isfinite(fraction):
         return "unknown"
-    value = 100 * fraction
+    value = 100 * float(fraction)
     if 0 < abs(value) < LEAST_PERCENT:
         return f"{'below ' if value > 0 else 'above −'}0.000001 %"
     # Twelve digits first: what binary floats add beyond them is no error to be rounded up.
@@ -108,7 +108,9 @@ def algorithm(settings: Mapping[str, Any]) -> str:
     """What the algorithm of a release does, in a few words."""
     name = settings.get("algorithm")
     known = ALGORITHMS.get(name) if isinstance(name, str) else None
-    return known or (f"an algorithm named {plain(name)}" if isinstance(name, str) else "no algorithm is named")
+    return known or (
+        f"an algorithm named {plain(name)}" if isinstance(name, str) else "no algorithm is named"
+    )
 
 
 def settings_in_words(settings: Mapping[str, Any]) -> list[tuple[str, str, str]]:
