@@ -17,7 +17,7 @@ import struct
 import zipfile
 from collections.abc import Iterable, Iterator
 from reprlib import repr as _short
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -38,9 +38,20 @@ def write_archive(
     version: int,
     overwrite: bool,
 ) -> None:
-    """Write a file that `read_archive` reads, or nothing: it appears under its name when it is whole.
+    """Write a file that `read_archive` reads, or nothing. The same members give the same bytes."""
+    with whole_file(path, overwrite=overwrite) as file, zipfile.ZipFile(file, "w") as archive:
+        manifest: dict[str, Any] = {"format": form, "version": version, "sha256": {}}
+        for member, content in members:  # one at a time: together they may be large
+            manifest["sha256"][member] = hashlib.sha256(content).hexdigest()
+            archive.writestr(zipfile.ZipInfo(member), content)  # no date: the same bytes every time
+        archive.writestr(zipfile.ZipInfo(MANIFEST), json.dumps(manifest, indent=2))
 
-    The same members give the same bytes. An existing file is kept unless `overwrite`.
+
+@contextlib.contextmanager
+def whole_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[BinaryIO]:
+    """A new file to write to: it appears under its name when it is whole, or not at all.
+
+    An existing file is kept unless `overwrite`.
     """
     path = os.fspath(path)
     if not isinstance(path, str):
@@ -51,12 +62,7 @@ def write_archive(
     unfinished = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(8)}.unfinished")
     try:
         with open(unfinished, "xb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                manifest: dict[str, Any] = {"format": form, "version": version, "sha256": {}}
-                for member, content in members:  # one at a time: together they may be large
-                    manifest["sha256"][member] = hashlib.sha256(content).hexdigest()
-                    archive.writestr(zipfile.ZipInfo(member), content)  # no date: the same bytes every time
-                archive.writestr(zipfile.ZipInfo(MANIFEST), json.dumps(manifest, indent=2))
+            yield file
             file.flush()
             os.fsync(file.fileno())
         _appear(unfinished, path, overwrite)
