@@ -8,12 +8,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from privmw.cli.options import words
 from privmw.cli.refusal import RefusalError
-from privmw.whole_file import new_file
+from privmw.whole_file import whole_file
 
 NOT_RECORDED = ("command", "config", "json", "quiet")
 
@@ -44,26 +45,26 @@ def record_config(options: argparse.Namespace) -> Iterator[None]:
     if options.config is None or os.path.lexists(options.config):
         yield
         return
-    with new_file(options.config) as unfinished:
+    with whole_file(options.config) as file:
         kept = {
             name: value
             for name, value in vars(options).items()
             if name not in NOT_RECORDED and value is not None and not callable(value)
         }
-        with open(unfinished, "w", encoding="utf-8") as file:
-            file.write("# privmw release --config THIS repeats the run, and spends its budget again.\n")
-            file.writelines(f"{name} = {_toml(value)}\n" for name, value in kept.items())
+        lines = [f"{name} = {_toml(value)}\n" for name, value in kept.items()]
+        file.write("".join(["# privmw release --config THIS: once more, on a new budget\n", *lines]).encode())
         yield
 
 
 def _read(path: str) -> dict[str, Any]:
-    try:
+    if sys.version_info >= (3, 11):
         import tomllib
-    except ModuleNotFoundError:  # Python 3.10
+    else:
         import tomli as tomllib
     with open(path, "rb") as file:
         try:
-            return tomllib.load(file)
+            options: dict[str, Any] = tomllib.load(file)
+            return options
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise RefusalError(f"{path} must be a TOML file: {error}") from None
 

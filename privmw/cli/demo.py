@@ -22,7 +22,6 @@ from privmw.population import draw_values, population_domain
 FOLDER = "privmw-demo"
 PUBLIC_SEED, PRIVATE_SEED = 2015, 2018
 SHIFT = 1.0  # of the private population from the public one
-SAMPLED = 4096  # marginals, where all would take minutes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, console: Console) -> None:
     """Generate two populations, then release, evaluate and ask."""
     began = time.perf_counter()
-    asked = "--domain domain.json --marginals 3" + (f" --sample {SAMPLED}" if options.attributes > 14 else "")
+    asked = "--domain domain.json --marginals 3"
     with new_folder(options.output) as folder, _inside(folder):
         with console.step("making up two populations"):
             write_populations(options.attributes, options.n)

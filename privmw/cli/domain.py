@@ -10,7 +10,7 @@ from privmw.cli.console import Console
 from privmw.cli.options import names, positive
 from privmw.cli.refusal import RefusalError
 from privmw.propose import propose
-from privmw.whole_file import new_file
+from privmw.whole_file import whole_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
         facts = {"domain": json.loads(text), "notes": list(proposal.notes)}
         console.result(facts, text.rstrip("\n"))
         return
-    with new_file(options.output) as unfinished, open(unfinished, "w", encoding="utf-8") as file:
-        file.write(text)
+    with whole_file(options.output) as file:
+        file.write(text.encode())
     facts = {"output": options.output, "attributes": len(proposal.domain), "notes": list(proposal.notes)}
     console.result(facts, f"{options.output}: {len(proposal.domain)} attributes. Read it, edit it, keep it.")

@@ -13,11 +13,12 @@ from typing import Any
 from privmw.cli.console import Console
 from privmw.cli.folder import new_folder
 from privmw.cli.release import RELEASE_FILE
-from privmw.evaluation import Evaluation, evaluate
+from privmw.evaluation import evaluate
 from privmw.release import Release
 from privmw.release_file import load_release
 from privmw.report import write_report
 from privmw.scan import read_table, scan_table
+from privmw.true_errors import Evaluation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
