@@ -1,8 +1,9 @@
 """The report: what a release promises, holds and shows, as one HTML file that needs nothing else.
 
-words, promise, facts -> svg -> pictures -> the page (page.html.j2, style.css), which is put together here. It
-receives a release and, if somebody evaluated it, true errors; it never sees a table, and it draws nothing at
-random: the same release gives the same bytes. matplotlib and jinja2 are loaded when a report is made.
+words, promise, facts -> svg -> answer_pictures, run_pictures -> the page (page.html.j2, style.css), put
+together here. It receives a release and, if somebody evaluated it, true errors; it never sees a table, and
+nothing is drawn at random: the same release gives the same bytes. matplotlib and jinja2 are loaded when a
+report is made.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from privmw.accounting.statement import show
 from privmw.domain import Domain
 from privmw.release import Release
-from privmw.report import facts, pictures, words
+from privmw.report import answer_pictures, facts, run_pictures, words
 from privmw.report.promise import promise
 from privmw.true_errors import Cell, Evaluation
 from privmw.whole_file import whole_file
@@ -63,7 +64,8 @@ def render(release: Release, *, evaluation: Evaluation | None = None) -> str:
     >>> domain = Domain({"age": 3, "sex": ["F", "M"]})
     >>> private = Table.from_codes(domain, [[0, 0], [0, 1], [2, 1]] * 100, private=True)
     >>> release = release_mwem(private, None, Workload.all(domain, k=2), epsilon=1.0, delta=0, rounds=3)
-    >>> "NOT PRIVATE" in render(release), "NOT PRIVATE" in render(release, evaluation=evaluate(release, private))
+    >>> marked = render(release, evaluation=evaluate(release, private))
+    >>> "NOT PRIVATE" in render(release), "NOT PRIVATE" in marked
     (False, True)
     """
     if not isinstance(release, Release):
@@ -80,13 +82,8 @@ def render(release: Release, *, evaluation: Evaluation | None = None) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {
-        "percent": words.percent,
-        "quantity": words.quantity,
-        "plain": words.plain,
-        "show": show,
-    }
-    environment.globals |= {"plural": words.plural, "cell_name": words.cell_name}
+    environment.filters |= {"percent": words.percent, "quantity": words.quantity, "plain": words.plain}
+    environment.globals |= {"plural": words.plural, "cell_name": words.cell_name, "show": show}
     template = environment.from_string((here / "page.html.j2").read_text("utf-8"))
     made = template.render(
         style=(here / "style.css").read_text("utf-8"),
@@ -96,7 +93,7 @@ def render(release: Release, *, evaluation: Evaluation | None = None) -> str:
         promise=promise(release.ledger),
         evaluation=evaluation,
         **_content(release),
-        truth=None if evaluation is None else pictures.truth(evaluation),
+        truth=None if evaluation is None else answer_pictures.against_true(evaluation),
     )
     return str(made)
 
@@ -126,13 +123,13 @@ def _content(release: Release) -> dict[str, Any]:
         "weights": moved,
         "attributes": len(attributes),
         "pictures": {
-            "rounds": pictures.rounds(release),
-            "fit": None if fit is None else pictures.scatter(fit),
-            "residuals": None if fit is None else pictures.residuals(fit),
-            "budget": pictures.budget(spent),
-            "weights": pictures.weights(moved),
+            "rounds": run_pictures.rounds(release),
+            "fit": None if fit is None else answer_pictures.against_noisy(fit),
+            "gaps": None if fit is None else answer_pictures.gaps(fit),
+            "budget": run_pictures.budget(spent),
+            "weights": run_pictures.weights(moved),
             "attributes": [
-                pictures.attribute(found, domain, place, before)
+                run_pictures.attribute(found, domain, place, before)
                 for place, found in enumerate(attributes[:MOST_ATTRIBUTES])
             ],
         },

@@ -53,7 +53,8 @@ def noises(release: Release) -> list[Noise]:
 class Fit:
     """The released answers beside the noisy ones, for each measured cell once; z is their gap in deviations.
 
-    within, expected: the share of cells with |z| at most 1, 2, 3; what noise alone would give.
+    within, expected: the share of cells with |z| at most 1, 2, 3; what noise alone would give. laplace: the
+    share of the noisy counts whose noise is Laplace's; that of the others is Gaussian.
     """
 
     cells: Int64s
@@ -63,6 +64,7 @@ class Fit:
     z: Float64s
     within: tuple[float, float, float]
     expected: tuple[float, float, float]
+    laplace: float
 
     @property
     def farthest(self) -> int:
@@ -97,6 +99,7 @@ def fit(release: Release) -> Fit | None:
         z,
         (within[0], within[1], within[2]),
         (expected[0], expected[1], expected[2]),
+        share,
     )
 
 
@@ -150,14 +153,16 @@ def one_way(release: Release) -> list[Attribute]:
     found = []
     for attribute, column in zip(support.domain.attributes, support.table.columns, strict=True):
         codes, places = np.unique(column, return_inverse=True)
-        sums = [np.bincount(places, given, len(codes)) for given in (start, release.weights)]
-        found.append(Attribute(attribute.name, attribute.size, codes.astype(np.int64), sums[0], sums[1]))
+        before, after = (
+            np.bincount(places, given, len(codes)).astype(np.float64) for given in (start, release.weights)
+        )
+        found.append(Attribute(attribute.name, attribute.size, codes.astype(np.int64), before, after))
     return sorted(found, key=lambda attribute: -attribute.moved)
 
 
 @dataclass(frozen=True)
 class Looks:
-    """Equal looks at the private table: what they were for, how often, what they cost and which part of all."""
+    """Equal looks at the private table: what for, how often, what they cost and which part of it all."""
 
     purpose: str
     kind: str
@@ -169,7 +174,7 @@ class Looks:
 
 @dataclass(frozen=True, eq=False)
 class Spending:
-    """What was spent, in rho or epsilon: kinds of looks, and the running sums of each purpose over all looks."""
+    """What was spent, in rho or epsilon: by kinds of looks, and the running sum of each purpose."""
 
     unit: str
     limit: float
@@ -179,7 +184,7 @@ class Spending:
 
 
 def spending(release: Release) -> Spending:
-    """The ledger's events by purpose. Advanced composition does not add up: it is shown in rho, which does."""
+    """The ledger's events by purpose. Advanced composition does not add up: shown in rho, which does."""
     ledger = release.ledger
     unit = "epsilon" if ledger.budget.notion == "pure" else "rho"
 

@@ -18,13 +18,15 @@ SLACK = 1 + 1e-12  # the library's exp errs by less
 
 @dataclass(frozen=True)
 class Promise:
-    """The privacy of a release, as text. guess: the most likely a right guess can be, in a hundred.
+    """The privacy of a release, as text. chance: delta as one in so many.
 
-    alarms: how many of a hundred false alarms are allowed; hits: the right ones that this buys at most.
+    guess: how often in a hundred a guess can be right at most. alarms: how many of a hundred false alarms are
+    allowed; hits: the right ones that this buys at most. twice: the epsilon for two records together.
     """
 
     epsilon: str
     delta: str
+    chance: str
     bounded: bool
     pure: bool
     n: str
@@ -36,8 +38,6 @@ class Promise:
     alarms: str
     hits: str
     twice: str
-    notion: str
-    cost: str
 
 
 def promise(ledger: Ledger) -> Promise:
@@ -58,7 +58,8 @@ def promise(ledger: Ledger) -> Promise:
     twice = ledger.epsilon(delta, group=2)
     return Promise(
         epsilon=show(epsilon) if bounded else "unbounded",
-        delta=show(delta),
+        delta=show(delta).replace("e-0", "e-"),
+        chance=f"1 in {_floor(1 / delta):,}" if delta > 1e-15 else show(delta),
         bounded=bounded,
         pure=delta == 0,
         n=f"{'' if replaced else 'about '}{ledger.n:,}",
@@ -78,11 +79,15 @@ def promise(ledger: Ledger) -> Promise:
             min(odds * FALSE_ALARMS + delta, 1 - (1 - FALSE_ALARMS - delta) / odds if delta < 0.9 else 1)
         ),
         twice=show(twice) if math.isfinite(twice) else "unbounded",
-        notion=ledger.budget.unit,
-        cost=show(ledger.rho if ledger.budget.unit == "rho" else epsilon),
     )
 
 
 def _hundredths(probability: float) -> str:
     """In a hundred, rounded up to a tenth."""
     return f"{min(math.ceil(1000 * min(probability, 1) - 1e-9) / 10, 100):g}"
+
+
+def _floor(value: float) -> int:
+    """Rounded down to three digits, so that a chance of one in so many is rounded up."""
+    unit = int(10 ** max(math.floor(math.log10(value)) - 2, 0))
+    return int(value * (1 + 1e-12)) // unit * unit

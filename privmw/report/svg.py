@@ -19,8 +19,8 @@ from xml.etree import ElementTree
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WIDTH = 4.4  # inches: the letters then are readable at the width of a phone
-INK, MUTED, GRID = "#1a1a1a", "#595959", "#d9d9d9"
+WIDTH, NARROW = 4.0, 3.4  # inches: the letters then are readable at the width of a phone
+INK, MUTED, GRID, BAND = "#1a1a1a", "#595959", "#d9d9d9", "#d5dde3"
 BLUE, ORANGE = "#0072b2", "#c24e00"  # told apart by the colour-blind, and in grey
 
 _STYLE: dict[str, Any] = {
@@ -82,6 +82,7 @@ def draw(
     paint: Callable[[Any, Any], None],
     *,
     height: float,
+    width: float = WIDTH,
     title: str,
     alt: str,
     caption: str,
@@ -91,9 +92,15 @@ def draw(
     with _quietly(name):
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        figure = Figure(figsize=(width, height), layout="constrained")
         paint(figure, figure.subplots())
         return Picture(name, title, alt, caption, _inline(figure, name, title, alt), true)
+
+
+def legend(figure: Any, axes: Any) -> None:
+    """What the marks mean, above the axes."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper left", ncols=2, columnspacing=1.2, handletextpad=0.5)
 
 
 def _inline(figure: Figure, name: str, title: str, alt: str) -> str:

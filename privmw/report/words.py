@@ -24,8 +24,8 @@ ALGORITHMS = {
     "concerns heavier or lighter",
     "MWEM": "multiplicative weights over every possible row (MWEM): each noisy count makes the rows it "
     "concerns heavier or lighter",
-    "MWEMPub": "multiplicative weights from a public start (MWEM+PUB): each noisy count makes the public rows "
-    "it concerns heavier or lighter",
+    "MWEMPub": "multiplicative weights from a public start (MWEM+PUB): each noisy count makes the public "
+    "rows it concerns heavier or lighter",
 }
 SETTINGS = {
     "algorithm": "how the rows were weighed",
