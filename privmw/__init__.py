@@ -39,6 +39,7 @@ from privmw.release import Release
 from privmw.release_file import load_release
 from privmw.support import Support
 from privmw.table import Table
+from privmw.version import __version__
 from privmw.workload import Workload
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "Support",
     "Table",
     "Workload",
+    "__version__",
     "accounting",
     "best_mixture_error",
     "evaluate",
@@ -70,4 +72,3 @@ __all__ = [
     "release_mwem_pub",
     "release_pep",
 ]
-__version__ = "0.1.0"
