@@ -29,7 +29,7 @@ MAY_KNOW = {
     "lookup": {"attribute"},
     "encode": {"attribute", "lookup"},
     "files": {"extras"},
-    "scan": {"domain", "encode", "extras", "files", "records", "table", "workload"},
+    "scan": {"domain", "encode", "extras", "files", "lookup", "records", "table", "workload"},
     "frames": {"domain", "encode", "extras", "files", "table"},
     "support": {"arrays", "domain", "kernels", "random", "records", "table", "workload"},
     "kernels": {"arrays", "_native"},
