@@ -56,14 +56,17 @@ def _arrow_columns(frame: Any, names: tuple[str, ...]) -> list[list[Any]]:
         raise ValueError("frame: every column must have a name of its own") from None
     except TypeError:
         raise TypeError(f"frame ({type(frame).__name__}) must be a pandas, polars or pyarrow frame") from None
+    check_names("frame", taken.collect_schema().names(), names)
     if isinstance(taken, narwhals.LazyFrame):
-        taken = taken.collect()
-    check_names("frame", list(taken.columns), names)
+        try:
+            taken = taken.select(*names).collect()
+        except Exception:  # whatever it says, it can quote values
+            raise ValueError("frame (lazy) must be one that can be collected") from None
     columns = []
     for name in names:
         try:
             column = taken.get_column(name).to_arrow()
-        except (pa.ArrowException, TypeError, ValueError):
+        except Exception:
             raise TypeError(f"column {_short(name)} must hold values of one kind") from None
         columns.append(column.chunks if isinstance(column, pa.ChunkedArray) else [column])
     return columns

@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from reprlib import repr as _short
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +18,10 @@ import numpy.typing as npt
 from privmw import files
 from privmw.domain import Domain
 from privmw.extras import need
+from privmw.lookup import Codes
 from privmw.records import Records
 from privmw.table import Table
 from privmw.workload import Workload
-
-if TYPE_CHECKING:
-    from privmw.encode import Codes
 
 BATCH = 2**18  # rows of a table, about
 
@@ -87,7 +84,14 @@ class Scan(Records):
 
     def counts(self, workload: Workload) -> npt.NDArray[np.int64]:
         """The exact counts of a workload's cells, in workload order; those of a private table are private."""
-        return sum(batch.counts(workload) for batch in self.batches())  # type: ignore[return-value]
+        if not isinstance(workload, Workload):
+            raise TypeError(f"workload ({_short(workload)}) must be a Workload")
+        total = np.zeros(workload.cells, np.int64)
+        for batch in self.batches():
+            part = batch.counts(workload)
+            total += part
+            part.fill(0)  # private, and freed memory returns in someone's np.empty
+        return total
 
     def _check_unchanged(self) -> None:
         if files.stamp(self._path) != self._stamp:
