@@ -156,7 +156,7 @@ def bin_edges(values: Values, counts: Counts, bins: int, scale: Scale) -> list[A
     >>> bin_edges(np.arange(95), np.full(95, 7), 10, Numbers(whole=True))
     [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
     >>> bin_edges(np.array([0, 114, 2400, 7700]), np.array([90, 30, 30, 30]), 3, Numbers(whole=True))
-    [0, 1, 2000, 8000]
+    [0, 1, 5000, 8000]
     """
     spikes = _spikes(values, counts, bins)
     least, most = scale.exact(values[0]), scale.exact(values[-1])
