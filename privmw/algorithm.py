@@ -21,10 +21,10 @@ from privmw.adaptive import Model, Progress, adapt, open_curator
 from privmw.plan import Plan, make_plan
 from privmw.question import Question, Unit, check_run, make_question
 from privmw.random import Rng
+from privmw.records import Records
 from privmw.release import Release
 from privmw.schedule import Planned, Schedule
 from privmw.support import Support
-from privmw.table import Table
 from privmw.workload import Workload
 
 Select = Literal["permute-and-flip", "exponential", "all"]
@@ -195,7 +195,7 @@ class Mechanism:
 
     def __call__(
         self,
-        private: Table,
+        private: Records,
         support: Support,
         workload: Workload,
         *,
@@ -209,7 +209,7 @@ class Mechanism:
         `progress`, carries the ledger as its attribute `ledger`: what was spent stays spent.
         """
         question = self._question(support, workload)
-        if not isinstance(private, Table):
+        if not isinstance(private, Records):
             raise TypeError(f"private ({type(private).__name__}) must be a Table")
         if private.domain != support.domain:
             raise ValueError("private must be on the domain of the support")

@@ -26,10 +26,10 @@ from typing import Any
 from privmw.accounting import Budget, sigma_for_rho
 from privmw.pep import PEP
 from privmw.question import check_run
+from privmw.records import Records
 from privmw.release import Release
 from privmw.shorthand import check_options, run_budget
 from privmw.support import Support
-from privmw.table import Table
 from privmw.workload import Workload
 
 MOST_NOISE, ROUND_NOISE = 0.02, 0.015
@@ -40,7 +40,7 @@ LARGEST_WIDENED, MOST_TIMES = 40_000, 10
 def choose_algorithm(n: int, workload: Workload, budget: Budget) -> PEP:
     """What `release_auto` would run for n records, a workload and a zCDP budget: public numbers alone.
 
-    >>> from privmw import Domain
+    >>> from privmw import Domain, Table
     >>> workload = Workload.all(Domain({name: 4 for name in "abcdefgh"}), k=3)
     >>> choose_algorithm(50_000, workload, Budget.zcdp(0.01))
     PEP(select='all')
@@ -65,12 +65,12 @@ def choose_algorithm(n: int, workload: Workload, budget: Budget) -> PEP:
     return PEP(rounds=min(max(rounds, FEWEST), MOST))
 
 
-def release_auto(private: Table, support: Support, workload: Workload, **options: Any) -> Release:
+def release_auto(private: Records, support: Support, workload: Workload, **options: Any) -> Release:
     """Release by the recommended method. Takes epsilon and delta (or rho), rng, threads and progress.
 
     The release's settings say what was chosen. Its support may have more rows than the one given.
 
-    >>> from privmw import Domain
+    >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
     >>> private = Table.from_codes(domain, [[0, 0], [0, 1], [2, 1]] * 100, private=True)
     >>> support = Support.from_table(Table.from_codes(domain, [[0, 0], [0, 1], [2, 1], [1, 0]]))

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from privmw.arrays import freeze
 from privmw.history import index, number
 from privmw.mixture import nearest_mixture
+from privmw.records import Records
 from privmw.release import Release
 from privmw.support import Support
 from privmw.table import Table
@@ -72,7 +73,7 @@ class Evaluation:
         )
 
 
-def evaluate(released: Release | Table, private: Table, workload: Workload | None = None) -> Evaluation:
+def evaluate(released: Release | Table, private: Records, workload: Workload | None = None) -> Evaluation:
     """The true errors of a release, or of a table of synthetic records. NOT PRIVATE: for experiments only.
 
     The workload is the release's own unless another is given; a table has none of its own.
@@ -129,7 +130,7 @@ class Bracket:
 
 
 def best_mixture_error(
-    private: Table, support: Support, workload: Workload, *, tolerance: float = 1e-4, rounds: int = 5000
+    private: Records, support: Support, workload: Workload, *, tolerance: float = 1e-4, rounds: int = 5000
 ) -> Bracket:
     """The least largest error that weights on the support can have. NOT PRIVATE: for experiments only.
 
@@ -156,8 +157,8 @@ def best_mixture_error(
     return Bracket(found.lower, found.upper, freeze(found.weights), found.rounds)
 
 
-def _truth(private: Table, workload: Workload) -> Float64s:
-    if not isinstance(private, Table):
+def _truth(private: Records, workload: Workload) -> Float64s:
+    if not isinstance(private, Records):
         raise TypeError(f"private ({type(private).__name__}) must be a Table")
     if not isinstance(workload, Workload):
         raise TypeError(f"workload ({_short(workload)}) must be a Workload")

@@ -16,10 +16,10 @@ from privmw.algorithm import Algorithm, Select
 from privmw.models import ProjectedSupport
 from privmw.models.projected import Kind
 from privmw.question import Question, Unit
+from privmw.records import Records
 from privmw.release import Release
 from privmw.shorthand import release_by
 from privmw.support import Start, Support
-from privmw.table import Table
 from privmw.workload import Workload
 
 LIGHTEST, HEAVIEST = 1e-3, 1e12  # records: beyond, the start is no prior, or there is no fit
@@ -73,10 +73,10 @@ class PEP(Algorithm):
         )
 
 
-def release_pep(private: Table, support: Support, workload: Workload, **options: Any) -> Release:
+def release_pep(private: Records, support: Support, workload: Workload, **options: Any) -> Release:
     """Release by PEP. Takes epsilon and delta (or rho), rng, threads, progress and PEP's options.
 
-    >>> from privmw import Domain
+    >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
     >>> private = Table.from_codes(domain, [[0, 0], [0, 1], [2, 1]] * 100, private=True)
     >>> support = Support.from_table(Table.from_codes(domain, [[0, 0], [0, 1], [2, 1], [1, 0]]))

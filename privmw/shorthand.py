@@ -9,20 +9,20 @@ from typing import Any
 
 from privmw.accounting import Budget
 from privmw.algorithm import Algorithm
+from privmw.records import Records
 from privmw.release import Release
 from privmw.support import Support
-from privmw.table import Table
 from privmw.workload import Workload
 
 
 def run_budget(
-    private: Table, options: dict[str, Any], *, advanced: bool = False
+    private: Records, options: dict[str, Any], *, advanced: bool = False
 ) -> tuple[Budget, dict[str, Any]]:
     """Take the budget and what a call takes (rng, threads, progress) out of a shorthand's options.
 
     Without a delta it is 1 / n^2, as in the papers; n is public.
     """
-    if not isinstance(private, Table):
+    if not isinstance(private, Records):
         raise TypeError(f"private ({type(private).__name__}) must be a Table")
     run: dict[str, Any] = {
         name: options.pop(name) for name in ("rng", "threads", "progress") if name in options
@@ -51,7 +51,7 @@ def check_options(options: dict[str, Any], known: Collection[str]) -> None:
 
 
 def release_by(
-    kind: type[Algorithm], private: Table, support: Support, workload: Workload, options: dict[str, Any]
+    kind: type[Algorithm], private: Records, support: Support, workload: Workload, options: dict[str, Any]
 ) -> Release:
     """Configure, calibrate and run in one call: what every `release_*` does."""
     budget, run = run_budget(private, options, advanced=kind.advanced)

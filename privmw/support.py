@@ -19,6 +19,7 @@ from privmw import kernels
 from privmw.arrays import freeze, is_frozen
 from privmw.domain import Domain
 from privmw.random import sampling_stream
+from privmw.records import Records
 from privmw.table import Table
 from privmw.workload import Workload
 
@@ -26,6 +27,7 @@ Weights = npt.NDArray[np.float64]
 Start = Literal["public", "uniform"]
 
 LARGEST_FULL = 2**28  # rows of Support.full, before memory is even looked at
+PENDING = 2**20  # rows of batches gathered before they are merged, or as many as are held already
 
 
 class Support:
@@ -54,11 +56,33 @@ class Support:
         self._marginals: tuple[Workload, kernels.Marginals] | None = None
 
     @classmethod
-    def from_table(cls, public: Table) -> Support:
-        """The distinct rows of a public table. A private table is refused."""
+    def from_table(cls, public: Records) -> Support:
+        """The distinct rows of a public table, in memory or in a file. A private table is refused."""
         _check_public("public", public)
-        first, counts = kernels.distinct_rows(public.columns, public.domain.sizes)
-        return cls(public.take(first), freeze(counts))
+        held: Support | None = None
+        pending: list[Table] = []
+        for batch in public.batches():
+            pending.append(batch)
+            if sum(table.n for table in pending) >= max(PENDING, held.size if held else 0):
+                held, pending = cls._merged(held, pending), []
+        return cls._merged(held, pending) if pending or held is None else held
+
+    @classmethod
+    def _merged(cls, held: Support | None, tables: list[Table]) -> Support:
+        """The support of what is held and of further tables, which are let go."""
+        table = tables.pop() if len(tables) == 1 else _joined(tables)
+        first, counts = kernels.distinct_rows(table.columns, table.domain.sizes)
+        found = cls(table.take(first), freeze(counts))
+        del table
+        if held is None:
+            return found
+        both = _joined([held.table, found.table])
+        first, times = kernels.distinct_rows(both.columns, both.domain.sizes)
+        # Either part is distinct and sorted, so its rows come in its own order.
+        total = np.zeros(len(first), np.int64)
+        total[first < held.size] = held.counts
+        total[(first >= held.size) | (times == 2)] += found.counts
+        return cls(both.take(first), freeze(total))
 
     @classmethod
     def full(cls, domain: Domain) -> Support:
@@ -242,8 +266,17 @@ def _weights(weights: npt.ArrayLike, size: int) -> Weights:
     return checked
 
 
+def _joined(tables: list[Table]) -> Table:
+    """The rows of public tables, one after the other."""
+    columns = ([table.columns[a] for table in tables] for a in range(len(tables[0].domain)))
+    joined = [freeze(np.concatenate(parts)) for parts in columns]
+    domain = tables[0].domain
+    tables.clear()
+    return Table(domain, zip(domain.names, joined, strict=True))
+
+
 def _check_public(name: str, table: object) -> None:
-    if not isinstance(table, Table):
+    if not isinstance(table, Table if name == "table" else Records):
         raise TypeError(f"{name} ({_short(table)}) must be a Table")
     if table.private:
         raise ValueError(f"{name} (a private table) must be public: a support shows its rows")
