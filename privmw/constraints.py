@@ -107,10 +107,14 @@ class Constraints:
                 kept &= cells[tuple(table.columns[position] for position in positions)]
         return kept
 
-    def broken(self, table: Table) -> tuple[int, ...]:
-        """How many rows of a public table break each rule, in the order of `to_json`."""
+    def complaint(self, table: Table) -> str:
+        """Which rules the rows of a public table break most often: what a person looks at first."""
         self._check(table)
-        return tuple(int((~rule.kept(table)).sum()) for rule in self._rules)
+        broken = [(int((~rule.kept(table)).sum()), rule) for rule in self._rules]
+        worst = sorted(broken, key=lambda pair: -pair[0])[:3]
+        return "; ".join(
+            f"{_short(rule.written(self._domain))} takes {rows} of {table.n} rows" for rows, rule in worst
+        )
 
     def _check(self, table: Table) -> None:
         if not isinstance(table, Table):

@@ -19,8 +19,8 @@ import numpy as np
 from privmw.attribute import Label
 from privmw.domain import Domain
 from privmw.edges import Dates, Numbers, bin_edges
-from privmw.public_file import open_public
-from privmw.tally import REMEMBERED, Tally, kind_of
+from privmw.public_source import PublicSource
+from privmw.tally import REMEMBERED, Tally
 
 
 @dataclass(frozen=True)
@@ -53,19 +53,20 @@ def propose(
             raise ValueError(f"{name} ({value}) must be from 1 to {most}")
     if other is not None and not isinstance(other, str):
         raise TypeError(f"other ({_short(other)}) must be a string")
-    public = open_public(source)
+    public = PublicSource(source)
     asked = _asked(public.names, columns)
-    tallies = {name: Tally(kind) for name in asked if (kind := kind_of(public.types[name]))}
-    for batch in public.batches(list(tallies)):
+    tallies = {name: Tally() for name in asked}
+    for batch in public.batches(asked):
         for name, array in batch.items():
             tallies[name].add(array)
+    if tallies[asked[0]].rows == 0:
+        raise ValueError("public data must have at least one row")
     declared: dict[str, object] = {}
     notes: list[str] = []
-    for name in asked:
+    for name, tally in tallies.items():
         try:
-            if name not in tallies:
-                raise _LeftOut(f"{_plain(public.types[name])} values cannot be coded")
-            declared[name], note = _declare(tallies[name], bins, most_labels, other, columns is not None)
+            tally.word = public.missing_word(name) or "missing"
+            declared[name], note = _declare(tally, bins, most_labels, other, columns is not None)
             notes += [f"column {_short(name)}: {note}"] if note else []
         except _LeftOut as reason:
             if columns is not None:

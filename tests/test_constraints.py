@@ -167,7 +167,7 @@ def test_private_tables_are_never_checked():
     with pytest.raises(ValueError, match="must be public"):
         Constraints(DOMAIN, RULES).mask(private)
     with pytest.raises(ValueError, match="must be public"):
-        Constraints(DOMAIN, RULES).broken(private)
+        Constraints(DOMAIN, RULES).complaint(private)
 
 
 SMALL = Domain({"age": 3, "sex": ["F", "M"], "pregnant": ["no", "yes"]})
@@ -197,7 +197,7 @@ def test_new_rows_of_a_widened_support_keep_the_rules():
 
 def test_a_support_without_rows_says_how_many_each_rule_took():
     table = Table.from_codes(SMALL, [[0, 1, 1], [2, 1, 1]])
-    with pytest.raises(ValueError, match=r"constraints must leave a row of the support: .* breaks 2 of 2 rows"):
+    with pytest.raises(ValueError, match=r"constraints must leave a row of the support: .* takes 2 of 2 rows"):
         Support.from_table(table, NO_FATHERS)
 
 
