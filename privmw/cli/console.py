@@ -50,21 +50,21 @@ class Console:
 
     @contextlib.contextmanager
     def step(self, doing: str) -> Iterator[None]:
-        """Say what is being done, and how long it took."""
-        began = time.perf_counter()
-        if self.json or self.quiet or not sys.stderr.isatty():
+        """Show what is being done, and how long it took, to whoever watches."""
+        if not self._watched():
             yield
-        else:
-            import rich.console
+            return
+        import rich.console
 
-            with rich.console.Console(stderr=True).status(f"{_plain(doing)} ..."):
-                yield
+        began = time.perf_counter()
+        with rich.console.Console(stderr=True).status(f"{_plain(doing)} ..."):
+            yield
         self.note(f"{doing}: {time.perf_counter() - began:.1f} s")
 
     @contextlib.contextmanager
     def rounds(self, doing: str, rounds: int) -> Iterator[Show | None]:
         """A bar with rounds done, time left and what was last released; without rounds, a plain step."""
-        if rounds == 0 or self.json or self.quiet or not sys.stderr.isatty():
+        if rounds == 0 or not self._watched():
             with self.step(doing):
                 yield None
             return
@@ -86,6 +86,9 @@ class Console:
                 progress.update(task, completed=entry.round, said=said)
 
             yield show
+
+    def _watched(self) -> bool:
+        return not (self.json or self.quiet) and sys.stderr.isatty()
 
 
 def _plain(text: str) -> str:
