@@ -6,7 +6,8 @@ The way of the data, file by file:
     records.py, table.py       records as codes on the domain; every bad value is refused here
     files.py, scan.py          parquet and csv files, read whole or batch by batch
     frames.py                  pandas, polars and pyarrow frames
-    encode.py, extras.py       Arrow columns become codes; packages that privmw can do without
+    encode.py, lookup.py       Arrow columns become codes
+    extras.py                  packages that privmw can do without
     workload.py                which marginals are asked, and where their cells lie
     support.py                 the distinct public rows, with counts and answers
     kernels/                   the loops: arrays in, arrays out (native C++, numba or numpy)

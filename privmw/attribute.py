@@ -162,7 +162,8 @@ class Attribute:
         if text in self.texts:
             return self.texts[text]
         value: object = text or None
-        if not isinstance((self.labels or (0,))[0], str) and re.fullmatch(NUMBER, text):
+        first: object = (self.edges or self.labels or (0,))[0]
+        if isinstance(first, int | float) and re.fullmatch(NUMBER, text):
             value = _parsed_number(text)
         with suppress(TypeError):
             return self.code(value)

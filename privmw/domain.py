@@ -6,7 +6,6 @@ how values become codes.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import math
@@ -156,6 +155,8 @@ class Domain:
             raise TypeError(f"attribute name ({_short(name)}) must be a string")
         position = self._positions.get(name)
         if position is None:
+            import difflib  # here: only this message needs it
+
             near = difflib.get_close_matches(name[:100], self._names, n=1)
             hint = f"; did you mean {_short(near[0])}?" if near else ""
             raise ValueError(f"attribute {_short(name)} is not in the domain{hint}")

@@ -5,6 +5,7 @@ Messages about a private frame say the column and the rule; what other libraries
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from reprlib import repr as _short
 from typing import Any
 
@@ -33,8 +34,7 @@ def from_frame(frame: Any, domain: Domain, *, private: bool = False) -> Table:
     need("pyarrow", "take frames", "io")
     from privmw.encode import Encoder
 
-    taken = take_frame(frame)
-    check_names("frame", list(taken.columns), domain.names)
+    taken = take_frame(frame, domain.names)
     columns = []
     for attribute in domain.attributes:
         encoder = Encoder(attribute, private=private)
@@ -48,8 +48,8 @@ def from_frame(frame: Any, domain: Domain, *, private: bool = False) -> Table:
     return Table(domain, columns, private=private)
 
 
-def take_frame(frame: Any) -> Any:
-    """A frame as narwhals takes it, all of it in memory."""
+def take_frame(frame: Any, names: Sequence[str] | None = None) -> Any:
+    """A frame as narwhals takes it, in memory; of a lazy one only the columns named, if any are."""
     narwhals = need("narwhals", "take frames", "io")
     try:
         taken = narwhals.from_native(frame)
@@ -57,7 +57,13 @@ def take_frame(frame: Any) -> Any:
         raise ValueError("frame: every column must have a name of its own") from None
     except TypeError:
         raise TypeError(f"frame ({type(frame).__name__}) must be a pandas, polars or pyarrow frame") from None
-    return taken.collect() if isinstance(taken, narwhals.LazyFrame) else taken
+    check_names("frame", taken.collect_schema().names(), names or ())
+    if isinstance(taken, narwhals.LazyFrame):
+        try:
+            taken = (taken.select(*names) if names else taken).collect()
+        except Exception:  # whatever it says, it can quote values
+            raise ValueError("frame (lazy) must be one that can be collected") from None
+    return taken
 
 
 def arrow_chunks(taken: Any, name: str) -> list[Any]:
@@ -65,6 +71,6 @@ def arrow_chunks(taken: Any, name: str) -> list[Any]:
     pa = need("pyarrow", "take frames", "io")
     try:
         column = taken.get_column(name).to_arrow()
-    except (pa.ArrowException, TypeError, ValueError):
+    except Exception:
         raise TypeError(f"column {_short(name)} must hold values of one kind") from None
     return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]

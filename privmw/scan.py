@@ -24,7 +24,7 @@ from privmw.table import Table
 from privmw.workload import Workload
 
 if TYPE_CHECKING:
-    from privmw.encode import Codes
+    from privmw.lookup import Codes
 
 BATCH = 2**18  # rows of a table, about
 
@@ -87,7 +87,14 @@ class Scan(Records):
 
     def counts(self, workload: Workload) -> npt.NDArray[np.int64]:
         """The exact counts of a workload's cells, in workload order; those of a private table are private."""
-        return sum(batch.counts(workload) for batch in self.batches())  # type: ignore[return-value]
+        if not isinstance(workload, Workload):
+            raise TypeError(f"workload ({_short(workload)}) must be a Workload")
+        total = np.zeros(workload.cells, np.int64)
+        for batch in self.batches():
+            part = batch.counts(workload)
+            total += part
+            part.fill(0)  # private, and freed memory returns in someone's np.empty
+        return total
 
     def _check_unchanged(self) -> None:
         if files.stamp(self._path) != self._stamp:
