@@ -66,7 +66,7 @@ class Numbers:
 
     def grids(self, least: Fraction, most: Fraction) -> Iterator[list[Fraction]]:
         """Steps of 1, 2 or 5 times a power of ten."""
-        for power in range(place := math.ceil(math.log10(most - least)), place - 4, -1):
+        for power in range(place := _places(most - least), place - 4, -1):
             for digit in (10, 5, 2):
                 step = digit * Fraction(10) ** (power - 1)
                 first, last = math.floor(least / step), math.ceil(most / step)
@@ -82,7 +82,7 @@ class Numbers:
         low, high = max(low, -_LARGEST), min(high, _LARGEST)
         if low < 0 <= high or (closed and low == 0):
             return Fraction(0)
-        place = math.ceil(math.log10(max(abs(low), abs(high)))) + 1
+        place = _places(max(abs(low), abs(high))) + 1
         for power in range(place, max(place - 20, 0 if self.whole else -400), -1):
             for digit in (10, 5, 2):
                 step = digit * Fraction(10) ** (power - 1)
@@ -94,6 +94,10 @@ class Numbers:
                     if low < shown or (closed and low == shown):
                         return shown
         return math.floor(high) * Fraction(1) if self.whole else high
+
+
+def _places(size: Fraction) -> int:
+    return math.ceil(math.log10(min(size, _LARGEST)))
 
 
 class Dates:

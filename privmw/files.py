@@ -6,11 +6,9 @@ passed on for public files only.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from reprlib import repr as _short
 from typing import Any
 
@@ -36,10 +34,10 @@ def files_of(path: str) -> list[str]:
     """The file itself, or the parquet files of a folder by name."""
     if not os.path.isdir(path):
         return [path]
-    found = sorted(str(file) for file in Path(path).glob("*.parquet") if not file.name.startswith("."))
-    if not found:
+    names = [name for name in os.listdir(path) if name.endswith(".parquet") and not name.startswith(".")]
+    if not names:
         raise ValueError(f"{path} (a folder) must hold parquet files")
-    return found
+    return [os.path.join(path, name) for name in sorted(names)]
 
 
 def stamp(path: str) -> tuple[tuple[str, int, int], ...]:
@@ -77,6 +75,8 @@ def check_names(where: str, columns: Sequence[object], names: Iterable[str]) -> 
     """Refuse a column that is missing, or there twice; others may be there."""
     for name in names:
         if name not in columns:
+            import difflib  # here: only this message needs it
+
             near = difflib.get_close_matches(
                 name[:100], [column for column in columns if isinstance(column, str)], n=1
             )

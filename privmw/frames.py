@@ -49,7 +49,7 @@ def from_frame(frame: Any, domain: Domain, *, private: bool = False) -> Table:
 
 
 def take_frame(frame: Any, names: Sequence[str] | None = None) -> Any:
-    """A frame as narwhals takes it, in memory; with names it must have these columns, once each."""
+    """A frame as narwhals takes it, in memory; of a lazy one only the columns named, if any are."""
     narwhals = need("narwhals", "take frames", "io")
     try:
         taken = narwhals.from_native(frame)
@@ -57,11 +57,10 @@ def take_frame(frame: Any, names: Sequence[str] | None = None) -> Any:
         raise ValueError("frame: every column must have a name of its own") from None
     except TypeError:
         raise TypeError(f"frame ({type(frame).__name__}) must be a pandas, polars or pyarrow frame") from None
-    if names is not None:
-        check_names("frame", taken.collect_schema().names(), names)
+    check_names("frame", taken.collect_schema().names(), names or ())
     if isinstance(taken, narwhals.LazyFrame):
         try:
-            taken = (taken if names is None else taken.select(*names)).collect()
+            taken = (taken.select(*names) if names else taken).collect()
         except Exception:  # whatever it says, it can quote values
             raise ValueError("frame (lazy) must be one that can be collected") from None
     return taken
@@ -72,6 +71,6 @@ def arrow_chunks(taken: Any, name: str) -> list[Any]:
     pa = need("pyarrow", "take frames", "io")
     try:
         column = taken.get_column(name).to_arrow()
-    except Exception:  # whatever it says, it can quote values
+    except Exception:
         raise TypeError(f"column {_short(name)} must hold values of one kind") from None
     return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]

@@ -7,16 +7,14 @@ counted is the tally's business, where bins begin that of the edges.
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
 
-from privmw.attribute import Label
 from privmw.domain import Domain
 from privmw.edges import Dates, Numbers, bin_edges
 from privmw.public_source import PublicSource
@@ -41,10 +39,17 @@ def propose(
 ) -> Proposal:
     """The domain that `Domain.from_public` returns, with notes: which columns were left out, and why.
 
-    >>> import pyarrow
-    >>> public = pyarrow.table({"sex": ["F", "M", "F"], "photo": [b"1", b"2", b"3"]})
-    >>> propose(public).notes
-    ("column 'photo' left out: binary values cannot be coded",)
+    >>> import pandas
+    >>> public = pandas.DataFrame({"sex": ["M", "F", "M"], "age": [31.5, 4.2, None], "rooms": [2, 0, 1]})
+    >>> proposal = propose(public.assign(face=b""))
+    >>> print(proposal.domain.to_json(), end="")
+    {
+      "sex": ["F", "M"],
+      "age": {"edges": [4, 20, 32], "missing": "missing"},
+      "rooms": 3
+    }
+    >>> proposal.notes
+    ("column 'face' left out: binary values cannot be coded",)
     """
     for name, value, most in (("bins", bins, 2**15), ("most_labels", most_labels, REMEMBERED // 2)):
         if isinstance(value, bool) or not isinstance(value, int):
@@ -56,17 +61,20 @@ def propose(
     public = PublicSource(source)
     asked = _asked(public.names, columns)
     tallies = {name: Tally() for name in asked}
-    for batch in public.batches(asked):
+    for name, arrow_type in public.types.items():
+        if name in tallies:
+            tallies[name].expect(arrow_type)
+    for batch in public.batches([name for name in asked if not tallies[name].strange]):
         for name, array in batch.items():
             tallies[name].add(array)
-    if tallies[asked[0]].rows == 0:
+    if not any(tally.rows or tally.strange for tally in tallies.values()):
         raise ValueError("public data must have at least one row")
     declared: dict[str, object] = {}
     notes: list[str] = []
     for name, tally in tallies.items():
         try:
-            tally.word = public.missing_word(name) or "missing"
-            declared[name], note = _declare(tally, bins, most_labels, other, columns is not None)
+            extras = _Extras(other, (public.missing_word(name) or "missing") if tally.missing else None)
+            declared[name], note = _declare(tally, bins, most_labels, extras, columns is not None)
             notes += [f"column {_short(name)}: {note}"] if note else []
         except _LeftOut as reason:
             if columns is not None:
@@ -102,73 +110,78 @@ def _asked(names: list[Any], columns: Iterable[str] | None) -> list[str]:
     return asked
 
 
+@dataclass(frozen=True)
+class _Extras:
+    """The labels of other and of missing values, where they are declared."""
+
+    other: str | None
+    missing: str | None
+
+    def of_labels(self, labels: list[Any]) -> object:
+        """A declaration of labels; a label that is the one of others is theirs, unless it is the only one."""
+        rest = [label for label in labels if label != self.other] or labels
+        extras = self.beside(set(rest))
+        if not extras:
+            return len(rest) if rest == list(range(len(rest))) else rest
+        return {"labels": rest, **extras}
+
+    def beside(self, labels: set[Any]) -> dict[str, str]:
+        """What a declaration says beside its labels: names that no label has."""
+        extras: dict[str, str] = {}
+        for key, label in (("other", self.other), ("missing", self.missing)):
+            if label is not None:
+                extras[key] = _unused(label, labels | set(extras.values()))
+        return extras
+
+
 def _declare(
-    tally: Tally, bins: int, most_labels: int, other: str | None, wanted: bool
+    tally: Tally, bins: int, most_labels: int, extras: _Extras, wanted: bool
 ) -> tuple[object, str | None]:
     """What the domain says of a column, and what a person should know of that."""
+    if tally.strange:
+        raise _LeftOut(f"{tally.strange} values cannot be coded")
     if len(tally) == 0:
-        raise _LeftOut("all its values are missing or infinite")
-    whole = tally.kind == "whole" or (tally.kind == "number" and bool((np.floor(tally.values) == tally.values).all()))
+        raise _LeftOut("all its values are missing" + (" or infinite" if tally.infinite else ""))
+    whole = tally.kind in ("whole", "number") and bool((np.floor(tally.values) == tally.values).all())
     if (tally.kind == "text" or whole) and len(tally) > most_labels and tally.identifier and not wanted:
-        raise _LeftOut("nearly every record has a value of its own, or a running number")
-    infinite = f"{tally.infinite} infinite values have no bin" if tally.infinite else None
+        raise _LeftOut(tally.identifier)
     if tally.kind == "boolean":
-        return _labelled(["false", "true"], tally, other), None
+        return extras.of_labels(["false", "true"]), None
     if tally.kind == "text":
-        return _text(tally, most_labels, other)
+        return _text(tally, most_labels, extras)
+    outside = f"{tally.infinite} of its values are infinite and have no bin" if tally.infinite else None
     exact = whole and bool((np.abs(tally.values) <= 2**53).all())
     if exact and tally.complete and len(tally) <= most_labels:
-        return _labelled([int(value) for value in tally.values], tally, other), infinite
-    scale = Dates() if tally.kind == "date" else Numbers(exact)
-    edges = [str(e) if tally.kind == "date" else e for e in bin_edges(tally.values, tally.counts, bins, scale)]
-    return {"edges": edges, **_extras(set(), tally, other)}, infinite
+        return extras.of_labels([int(value) for value in tally.values]), outside
+    dates = tally.kind == "date"
+    edges = bin_edges(tally.values, tally.counts, bins, Dates() if dates else Numbers(exact))
+    return {"edges": list(map(str, edges)) if dates else edges, **extras.beside(set())}, outside
 
 
-def _text(tally: Tally, most_labels: int, other: str | None) -> tuple[object, str | None]:
+def _text(tally: Tally, most_labels: int, extras: _Extras) -> tuple[object, str | None]:
     if tally.order is not None and len(tally.order) <= most_labels:
-        return _labelled(list(tally.order), tally, other), None
+        return extras.of_labels(list(tally.order)), None
     if tally.complete and len(tally) <= most_labels:
-        order = {label: place for place, label in enumerate(tally.order or ())}
-        labels = sorted(tally.texts, key=lambda label: (order.get(label, 0), *_by_number(label)))
-        return _labelled(labels, tally, other), None
+        return extras.of_labels(sorted(tally.texts, key=_by_number)), None
     ranked = sorted(tally.texts, key=lambda label: (-tally.texts[label], label))
     labels = sorted(ranked[:most_labels], key=_by_number)
-    rest = other or _unused("other", set(labels))
+    rest = extras.other or _unused("other", set(labels))
     many = f"{len(tally)}" if tally.complete else f"more than {REMEMBERED}"
-    note = f"the commonest {most_labels} of its {many} texts are labels, the others {_short(rest)}"
+    note = f"the commonest {most_labels} of its {many} texts are labels, the rest is {_short(rest)}"
     if sum(map(_is_number, ranked)) > 0.9 * len(ranked):
-        note += "; it holds numbers as text, which would have bins if they were numbers"
-    return _labelled(labels, tally, rest), note
+        note += "; its numbers are text: stored as numbers they would get bins"
+    return replace(extras, other=rest).of_labels(labels), note
 
 
-def _labelled(labels: list[Any], tally: Tally, other: str | None) -> object:
-    rest = [label for label in labels if label != other] or labels
-    extras = _extras(set(rest), tally, other)
-    if not extras:
-        return len(rest) if rest == list(range(len(rest))) else rest
-    return {"labels": rest, **extras}
-
-
-def _extras(labels: set[Label], tally: Tally, other: str | None) -> dict[str, str]:
-    extras = {} if other is None else {"other": _unused(other, labels)}
-    if tally.missing:
-        extras["missing"] = _unused("missing", labels | set(extras.values()))
-    return extras
-
-
-def _unused(label: str, taken: set[Label]) -> str:
+def _unused(label: str, taken: set[Any]) -> str:
     tries = (f"{label} {number}" if number > 1 else label for number in range(1, len(taken) + 2))
     return next(name for name in tries if name not in taken)
 
 
 def _is_number(text: str) -> bool:
-    return re.fullmatch("-?[0-9]+([.][0-9]+)?", text) is not None
+    return re.fullmatch("-?[0-9]{1,300}([.][0-9]+)?", text) is not None
 
 
 def _by_number(text: str) -> tuple[float, str]:
     """Texts that are numbers come first, in their order."""
     return (float(text) if _is_number(text) else math.inf), text
-
-
-def _plain(arrow_type: Any) -> str:
-    return re.split("[<(\\[]", str(arrow_type))[0]

@@ -36,19 +36,28 @@ class PublicSource:
 
     def __init__(self, source: Any) -> None:
         self._path: str | None = None
+        self.types: dict[str, Any] = {}  # of parquet: known before anything is read
         if isinstance(source, str | os.PathLike):
             self._path = files.checked_path(source)
-            self.names = list(files.schema_of(files.files_of(self._path)[0], private=False).names)
+            schema = files.schema_of(files.files_of(self._path)[0], private=False)
+            self.names = list(schema.names)
+            if not files.is_csv(self._path):
+                self.types = dict(zip(schema.names, schema.types, strict=True))
         else:
             self._taken = take_frame(source)
             self.names = list(self._taken.columns)
 
     def batches(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Arrow arrays by name; a frame's column comes by itself, and one of several kinds as null type."""
+        """Arrow arrays by name; a frame's column comes by itself, and of several kinds as an empty union."""
         if self._path is None:
             for name in names:
-                for chunk in arrow_chunks(self._taken, name):
-                    yield {name: chunk}
+                try:
+                    yield from ({name: chunk} for chunk in arrow_chunks(self._taken, name))
+                except TypeError:
+                    pa = need("pyarrow", "take frames", "io")
+                    yield {
+                        name: pa.UnionArray.from_sparse(pa.array([], pa.int8()), [pa.array([], pa.int8())])
+                    }
             return
         csv = files.is_csv(self._path)
         for file in files.files_of(self._path):
@@ -108,9 +117,9 @@ class _Texts:
                 return form
         for form in ("whole", "number", "date"):
             word = pa.array(sorted(self._strange[form]), pa.string())
-            if form in self._known and len(word) == 1:
-                if pc.match_substring_regex(word, f"^({_WORD})$")[0].as_py():
-                    return form
+            odd = pc.match_substring_regex(word, f"^({_WORD})$").to_pylist()
+            if form in self._known and odd == [True]:
+                return form
         return None
 
     @property

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from reprlib import repr as _short
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +19,12 @@ import numpy.typing as npt
 from privmw import files
 from privmw.domain import Domain
 from privmw.extras import need
-from privmw.lookup import Codes
 from privmw.records import Records
 from privmw.table import Table
 from privmw.workload import Workload
+
+if TYPE_CHECKING:
+    from privmw.lookup import Codes
 
 BATCH = 2**18  # rows of a table, about
 
