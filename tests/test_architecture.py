@@ -146,7 +146,17 @@ MAY_KNOW = {
     },
     "mixture": {"kernels", "support", "workload"},
     "true_errors": set(),
-    "evaluation": {"arrays", "history", "mixture", "records", "release", "support", "table", "true_errors", "workload"},
+    "evaluation": {
+        "arrays",
+        "history",
+        "mixture",
+        "records",
+        "release",
+        "support",
+        "table",
+        "true_errors",
+        "workload",
+    },
     "report": {
         "accounting",
         "domain",

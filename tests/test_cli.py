@@ -122,16 +122,14 @@ def test_a_config_is_not_recorded_for_a_run_that_failed(here, capsys):
 def test_answers_on_the_command_line_are_the_releases(released, capsys):
     domain = pm.Domain.read("domain.json")
     release = pm.load_release("out/release.npz")
-    name = domain.names[1]
-    label = domain[name].label(0)
-    assert (
-        main(["answer", "out", "--query", f"age=37,{name}={label}", "--query", "age=[30, 40)", "--json"]) == 0
-    )
-    first, second = json.loads(capsys.readouterr().out)["answers"]
+    name, label = domain.names[1], domain[domain.names[1]].label(0)
     code = domain["age"].code(37)
+    in_words = f"age={domain['age'].label(code)}"
+    assert main(["answer", "out", "--query", f"age=37,{name}={label}", "--query", in_words, "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)["answers"]
     assert first["fraction"] == release.answer(["age", name], [code, 0])
     assert first["count"] == first["fraction"] * N
-    assert second["query"] == "age=[30, 40)"
+    assert second["fraction"] == release.answer(["age"], [code])
 
 
 def test_an_evaluation_says_that_it_is_not_private_and_leaves_the_release_alone(released, capsys):
@@ -146,9 +144,8 @@ def test_an_evaluation_says_that_it_is_not_private_and_leaves_the_release_alone(
     private = pm.read_table("private.parquet", release.support.domain, private=True)
     assert told["release"]["max_error"] == pm.evaluate(release, private).max_error
     truth = private.counts(release.workload) / N
-    assert (
-        told["public_start"]["max_error"] == np.abs(release.support.answers(release.workload) - truth).max()
-    )
+    start = np.abs(release.support.answers(release.workload) - truth).max()
+    assert told["public_start"]["max_error"] == pytest.approx(start, abs=1e-12)
     assert "NOT PRIVATE" in (folder / "report.html").read_text("utf-8")
     assert "NOT PRIVATE" not in (released / "out" / "report.html").read_text("utf-8")
 
@@ -189,7 +186,8 @@ def test_a_proposed_domain_reads_the_file_it_came_from(here, capsys):
 def test_constraints_leave_no_weight_on_rows_that_break_them(here, capsys):
     domain = pm.Domain.read("domain.json")
     name, label = domain.names[1], domain[domain.names[1]].label(0)
-    (here / "rules.json").write_text(json.dumps({"invalid": [{"age": [37], name: [label]}]}))
+    age = domain["age"].label(domain["age"].code(37))
+    (here / "rules.json").write_text(json.dumps({"invalid": [{"age": [age], name: [label]}]}))
     assert main(release_line(constraints="rules.json", seed=0)) == 0
     assert main(["answer", "out", "--query", f"age=37,{name}={label}", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["answers"][0]["fraction"] == 0

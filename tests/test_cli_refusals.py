@@ -51,9 +51,9 @@ def repeated(table, value, others):
 
 
 BAD_PRIVATE = {
-    "missing file": (lambda p: p.unlink(), "No such file"),
+    "missing file": (lambda p: p.unlink(), "must exist"),
     "not parquet": (lambda p: p.write_text(f"age,sex\n{SECRET},F\n"), "must be a"),
-    "empty file": (lambda p: p.write_bytes(b""), "must be a"),
+    "empty file": (lambda p: p.write_bytes(b""), "must not be empty"),
     "truncated": (lambda p: p.write_bytes(p.read_bytes()[:-100]), "must be a"),
     "no rows": (lambda p: change(p, lambda t: t.slice(0, 0)), "at least one row"),
     "missing column": (lambda p: change(p, lambda t: t.drop_columns(["age"])), "'age'"),
@@ -171,7 +171,8 @@ def test_a_line_that_is_no_command_is_refused(arguments, here, capsys):
     ("config", "said"),
     [
         ("epsilon = ", "TOML"),
-        ("colour = 'red'", "--colour"),
+        ("colour = 'red'", "colour is no option"),
+        ("epsilom = 1", "did you mean epsilon?"),
         ("epsilon = true", "epsilon"),
         ("epsilon = {}", "epsilon"),
         ("epsilon = 'much'", "much"),

@@ -75,7 +75,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         module.add_arguments(command)
         add_voice(command)
     if arguments and arguments[0] == "release":
-        arguments = ["release", *with_config(arguments[1:])]
+        known = commands.choices["release"]._option_string_actions
+        arguments = ["release", *with_config(arguments[1:], known)]
     return parser.parse_args(arguments)
 
 

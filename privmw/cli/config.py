@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from privmw.cli.options import words
@@ -19,8 +20,11 @@ from privmw.whole_file import whole_file
 NOT_RECORDED = ("command", "config", "json", "quiet")
 
 
-def with_config(arguments: Sequence[str]) -> list[str]:
-    """The arguments of a command behind those of the file that its --config names, if that file exists."""
+def with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
+    """The arguments of a command behind those of the file that its --config names, if that file exists.
+
+    known: every option there is, such as --epsilon.
+    """
     before = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     before.add_argument("--config")
     try:
@@ -31,11 +35,16 @@ def with_config(arguments: Sequence[str]) -> list[str]:
         return list(arguments)
     recorded = []
     for name, value in _read(path).items():
+        option = f"--{name.replace('_', '-')}"
+        if option not in known or name in NOT_RECORDED:
+            near = difflib.get_close_matches(option, known, n=1)
+            hint = f"did you mean {near[0][2:].replace('-', '_')}?" if near else None
+            raise RefusalError(f"{path}: {name} is no option of a release", hint)
         if isinstance(value, list):
             value = words(value)
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise RefusalError(f"{path}: {name} must be text, a number or a list of these")
-        recorded.append(f"--{name.replace('_', '-')}={value}")
+        recorded.append(f"{option}={value}")
     return [*recorded, *arguments]
 
 
