@@ -52,7 +52,7 @@ def write_report(
     ...     os.listdir(folder)
     ['report.html']
     """
-    page = render(release, evaluation=evaluation).encode("utf-8", "replace")
+    page = render(release, evaluation=evaluation).encode()
     with whole_file(path, overwrite=overwrite) as file:
         file.write(page)
 
@@ -111,7 +111,6 @@ def _content(release: Release) -> dict[str, Any]:
         "settings": words.settings_in_words(release.settings),
         "orders": np.unique(np.diff(release.workload.starts)).tolist(),
         "full": full,
-        "records": int(support.counts.sum()),
         "statement": release.statement().splitlines(),
         "noises": noises[:MOST_NOISES],
         "more_noises": len(noises) - MOST_NOISES,

@@ -16,6 +16,7 @@ from privmw.domain import Domain
 
 LEAST_PERCENT = 1e-6  # below it, a percentage is said to be below
 MOST_SETTINGS = 40
+NO_BREAK = "\u00a0"
 
 ALGORITHMS = {
     "PEP": "projection (PEP): of all ways to weigh the public rows, the one nearest to the start that fits "
@@ -39,7 +40,7 @@ SETTINGS = {
     "start": "the weights at first: public frequencies, or all rows alike",
     "slack": "how misfit to the noisy counts was allowed",
     "gamma": "how far a noisy count might be missed",
-    "prior_weight": "how many records the public start was worth; empty if the noisy counts decided",
+    "prior_weight": "how many records the start was worth; with none, the noisy counts decided",
     "replay": "whether a round repeated earlier measurements",
     "output": "whether the last weights were released, or the average of all rounds",
 }
@@ -95,13 +96,14 @@ def plain(text: object, most: int = 60) -> str:
 
 
 def cell_name(domain: Domain, names: Sequence[str], values: Sequence[int], most: int = 40) -> str:
-    """What a cell counts.
+    """What a cell counts; a line breaks between attributes rather than within one.
 
-    >>> cell_name(Domain({"age": 3, "sex": ["F", "M"]}), ("age", "sex"), (2, 1))
+    >>> cell_name(Domain({"age": 3, "sex": ["F", "M"]}), ("age", "sex"), (2, 1)).replace(NO_BREAK, " ")
     'age = 2, sex = M'
     """
     pairs = zip(names, values, strict=True)
-    return ", ".join(f"{plain(name, most)} = {plain(domain[name].label(v), most)}" for name, v in pairs)
+    equals = f"{NO_BREAK}={NO_BREAK}"
+    return ", ".join(f"{plain(name, most)}{equals}{plain(domain[name].label(v), most)}" for name, v in pairs)
 
 
 def algorithm(settings: Mapping[str, Any]) -> str:
