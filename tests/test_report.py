@@ -13,6 +13,7 @@ import pytest
 
 import privmw as pm
 from privmw import report
+from privmw.measurements import Measurement
 from privmw.report import facts, words
 from privmw.report.promise import promise
 from report_cases import HOSTILE, by_hand, evaluated, hostile, ledger, runs, unusual
@@ -168,6 +169,14 @@ def test_the_fit_is_the_gap_between_released_and_noisy():
     assert found.laplace == pytest.approx(1 / 3)
 
 
+def test_a_release_that_missed_its_measurements_says_so():
+    assert not facts.fit(by_hand()).reached
+    assert "did not reach what was measured, because" in Page(rendered("by hand")).text
+    near = by_hand(measurements=[Measurement([3, 9], [499, 372], "discrete-gaussian", 4.0, 1)])
+    assert facts.fit(near).reached
+    assert "did not reach what was measured, because" not in page_of(near).text
+
+
 def test_the_weights_and_attributes_are_compared_with_the_public_frequencies():
     found = facts.weights(by_hand())
     assert found.before == pytest.approx([0.2, 0.2, 0.4, 0.2])
@@ -203,15 +212,15 @@ def test_the_page_shows_these_numbers():
     page = Page(rendered("by hand"))
     deviation = facts.noises(by_hand())[1].deviation
     for shown in (
-        "discrete gaussian 2 4 0.4 %",
+        "discrete Gaussian noise 2 4 0.4 %",
         "1 standard deviation of the noise 33.3 % 70.7 %",
         "2 standard deviations of the noise 66.7 % 95 %",
         f"is {words.quantity(30 / deviation)} standard deviations, at age = 3, sex = M: 3 % of the records "
         "by the noisy count, 0 % released. The largest gap in records is 3 % of them.",
         "Effective number of rows: 3.58 before, 2.47 after; 1 row without weight.",
         "47.5 % of the weight moved",
-        "measuring discrete-gaussian 1 0.0625 0.0625 33.3 %",
-        "choosing exponential-mechanism 1 0.125 0.125 66.7 %",
+        "measuring discrete Gaussian noise 1 0.0625 0.0625 33.3 %",
+        "choosing exponential mechanism 1 0.125 0.125 66.7 %",
         "60,000 values; 47.5 % of the records moved",
         "distinct public rows, weighed 4",
         "marginals asked for 2",

@@ -84,6 +84,7 @@ def render(release: Release, *, evaluation: Evaluation | None = None) -> str:
     )
     environment.filters |= {"percent": words.percent, "quantity": words.quantity, "plain": words.plain}
     environment.globals |= {"plural": words.plural, "cell_name": words.cell_name, "show": show}
+    environment.globals["mechanism"] = words.mechanism
     template = environment.from_string((here / "page.html.j2").read_text("utf-8"))
     made = template.render(
         style=(here / "style.css").read_text("utf-8"),

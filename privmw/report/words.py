@@ -28,6 +28,7 @@ ALGORITHMS = {
     "MWEMPub": "multiplicative weights from a public start (MWEM+PUB): each noisy count makes the public "
     "rows it concerns heavier or lighter",
 }
+MECHANISMS = {"discrete-gaussian": "discrete Gaussian noise", "discrete-laplace": "discrete Laplace noise"}
 SETTINGS = {
     "algorithm": "how the rows were weighed",
     "rounds": "how often the weights were improved",
@@ -88,10 +89,12 @@ def plural(count: int, noun: str) -> str:
 def plain(text: object, most: int = 60) -> str:
     """A name or label from a data file: on one line, printable, cut where it is too long.
 
-    >>> plain("tab" + chr(9) + "here"), plain("abcdef", most=4)
-    ('tab�here', 'abc…')
+    >>> plain("tab" + chr(9) + "here"), plain("abcdef", most=4), plain("")
+    ('tab�here', 'abc…', '(empty)')
     """
     shown = "".join(letter if letter.isprintable() else "�" for letter in str(text)[: 4 * most])
+    if not shown.strip():
+        return "(empty)"
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
@@ -104,6 +107,15 @@ def cell_name(domain: Domain, names: Sequence[str], values: Sequence[int], most:
     pairs = zip(names, values, strict=True)
     equals = f"{NO_BREAK}={NO_BREAK}"
     return ", ".join(f"{plain(name, most)}{equals}{plain(domain[name].label(v), most)}" for name, v in pairs)
+
+
+def mechanism(kind: str) -> str:
+    """The name of a mechanism.
+
+    >>> mechanism("discrete-gaussian"), mechanism("exponential-mechanism"), mechanism("permute-and-flip")
+    ('discrete Gaussian noise', 'exponential mechanism', 'permute-and-flip')
+    """
+    return MECHANISMS.get(kind, kind.replace("-mechanism", " mechanism"))
 
 
 def algorithm(settings: Mapping[str, Any]) -> str:
