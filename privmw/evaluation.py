@@ -22,8 +22,9 @@ from privmw.table import Table
 from privmw.true_errors import Cell, Evaluation
 from privmw.workload import Workload
 
-Float64s = npt.NDArray[np.float64]
+__all__ = ["Bracket", "Evaluation", "best_mixture_error", "evaluate"]
 
+Float64s = npt.NDArray[np.float64]
 
 MOST_LARGEST, MOST_TYPICAL = 20, 200  # cells that an evaluation shows
 

@@ -52,7 +52,7 @@ def write_report(
     ...     os.listdir(folder)
     ['report.html']
     """
-    page = render(release, evaluation=evaluation).encode("utf-8", "replace")
+    page = render(release, evaluation=evaluation).encode()
     with whole_file(path, overwrite=overwrite) as file:
         file.write(page)
 
@@ -84,6 +84,7 @@ def render(release: Release, *, evaluation: Evaluation | None = None) -> str:
     )
     environment.filters |= {"percent": words.percent, "quantity": words.quantity, "plain": words.plain}
     environment.globals |= {"plural": words.plural, "cell_name": words.cell_name, "show": show}
+    environment.globals["mechanism"] = words.mechanism
     template = environment.from_string((here / "page.html.j2").read_text("utf-8"))
     made = template.render(
         style=(here / "style.css").read_text("utf-8"),
@@ -111,7 +112,6 @@ def _content(release: Release) -> dict[str, Any]:
         "settings": words.settings_in_words(release.settings),
         "orders": np.unique(np.diff(release.workload.starts)).tolist(),
         "full": full,
-        "records": int(support.counts.sum()),
         "statement": release.statement().splitlines(),
         "noises": noises[:MOST_NOISES],
         "more_noises": len(noises) - MOST_NOISES,

@@ -72,6 +72,11 @@ class Fit:
         return int(np.abs(self.z).argmax())
 
     @property
+    def reached(self) -> bool:
+        """Whether about as many cells as noise explains lie within two deviations."""
+        return self.within[1] >= 0.9 * self.expected[1]
+
+    @property
     def largest_gap(self) -> float:
         """The largest gap, as a fraction of the records."""
         return float(np.abs(self.fitted - self.noisy).max())

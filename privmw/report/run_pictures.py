@@ -115,7 +115,7 @@ def weights(found: facts.Weights) -> Picture:
     heights = np.histogram(np.clip(ratios, -WIDEST, WIDEST), edges)[0] / len(found.after)
 
     def paint(figure: Any, axes: Any) -> None:
-        ticks = {-8.0: "1/256", -4.0: "1/16", 0.0: "1", 4.0: "16", 8.0: "256"}
+        ticks = {-8.0: "≤ 1/256", -4.0: "1/16", 0.0: "1", 4.0: "16", 8.0: "≥ 256"}
         axes.bar((edges[1:] + edges[:-1]) / 2, 100 * heights, width=0.44, color=BLUE)
         if found.empty:
             share = 100 * found.empty / len(found.after)
@@ -171,7 +171,7 @@ def attribute(found: facts.Attribute, domain: Domain, place: int, start: str) ->
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xlim(left=0)
         axes.set_xlabel("% of records")
-        axes.tick_params(axis="y", length=0)
+        axes.tick_params(axis="y", length=0, pad=8)
         legend(figure, axes)
 
     name = plain(found.name, 40)

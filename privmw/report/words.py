@@ -16,6 +16,7 @@ from privmw.domain import Domain
 
 LEAST_PERCENT = 1e-6  # below it, a percentage is said to be below
 MOST_SETTINGS = 40
+NO_BREAK = "\u00a0"
 
 ALGORITHMS = {
     "PEP": "projection (PEP): of all ways to weigh the public rows, the one nearest to the start that fits "
@@ -27,6 +28,7 @@ ALGORITHMS = {
     "MWEMPub": "multiplicative weights from a public start (MWEM+PUB): each noisy count makes the public "
     "rows it concerns heavier or lighter",
 }
+MECHANISMS = {"discrete-gaussian": "discrete Gaussian noise", "discrete-laplace": "discrete Laplace noise"}
 SETTINGS = {
     "algorithm": "how the rows were weighed",
     "rounds": "how often the weights were improved",
@@ -39,7 +41,7 @@ SETTINGS = {
     "start": "the weights at first: public frequencies, or all rows alike",
     "slack": "how misfit to the noisy counts was allowed",
     "gamma": "how far a noisy count might be missed",
-    "prior_weight": "how many records the public start was worth; empty if the noisy counts decided",
+    "prior_weight": "how many records the start was worth; with none, the noisy counts decided",
     "replay": "whether a round repeated earlier measurements",
     "output": "whether the last weights were released, or the average of all rounds",
 }
@@ -87,21 +89,33 @@ def plural(count: int, noun: str) -> str:
 def plain(text: object, most: int = 60) -> str:
     """A name or label from a data file: on one line, printable, cut where it is too long.
 
-    >>> plain("tab" + chr(9) + "here"), plain("abcdef", most=4)
-    ('tab�here', 'abc…')
+    >>> plain("tab" + chr(9) + "here"), plain("abcdef", most=4), plain("")
+    ('tab�here', 'abc…', '(empty)')
     """
     shown = "".join(letter if letter.isprintable() else "�" for letter in str(text)[: 4 * most])
+    if not shown.strip():
+        return "(empty)"
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
 def cell_name(domain: Domain, names: Sequence[str], values: Sequence[int], most: int = 40) -> str:
-    """What a cell counts.
+    """What a cell counts; a line breaks between attributes rather than within one.
 
-    >>> cell_name(Domain({"age": 3, "sex": ["F", "M"]}), ("age", "sex"), (2, 1))
+    >>> cell_name(Domain({"age": 3, "sex": ["F", "M"]}), ("age", "sex"), (2, 1)).replace(NO_BREAK, " ")
     'age = 2, sex = M'
     """
     pairs = zip(names, values, strict=True)
-    return ", ".join(f"{plain(name, most)} = {plain(domain[name].label(v), most)}" for name, v in pairs)
+    equals = f"{NO_BREAK}={NO_BREAK}"
+    return ", ".join(f"{plain(name, most)}{equals}{plain(domain[name].label(v), most)}" for name, v in pairs)
+
+
+def mechanism(kind: str) -> str:
+    """The name of a mechanism.
+
+    >>> mechanism("discrete-gaussian"), mechanism("exponential-mechanism"), mechanism("permute-and-flip")
+    ('discrete Gaussian noise', 'exponential mechanism', 'permute-and-flip')
+    """
+    return MECHANISMS.get(kind, kind.replace("-mechanism", " mechanism"))
 
 
 def algorithm(settings: Mapping[str, Any]) -> str:
