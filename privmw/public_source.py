@@ -39,10 +39,9 @@ class PublicSource:
         self.types: dict[str, Any] = {}  # of parquet: known before anything is read
         if isinstance(source, str | os.PathLike):
             self._path = files.checked_path(source)
-            schema = files.schema_of(files.files_of(self._path)[0], private=False)
-            self.names = list(schema.names)
+            self.names, types = files.columns_of(files.files_of(self._path)[0], private=False)
             if not files.is_csv(self._path):
-                self.types = dict(zip(schema.names, schema.types, strict=True))
+                self.types = dict(zip(self.names, types, strict=True))
         else:
             self._taken = take_frame(source)
             self.names = list(self._taken.columns)

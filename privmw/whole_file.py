@@ -29,7 +29,11 @@ def whole_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iter
     folder, name = os.path.split(os.path.abspath(path))
     unfinished = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(8)}.unfinished")
     try:
-        with open(unfinished, "xb") as file:
+        file = open(unfinished, "xb")  # noqa: SIM115
+    except OSError as error:  # it names a file that nobody asked for
+        raise type(error)(error.errno, error.strerror, path) from None
+    try:
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
