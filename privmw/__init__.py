@@ -3,7 +3,11 @@
 The way of the data, file by file:
 
     domain.py, attribute.py    what values there are, known beforehand
-    table.py                   records as codes on the domain; every bad value is refused here
+    records.py, table.py       records as codes on the domain; every bad value is refused here
+    files.py, scan.py          parquet and csv files, read whole or batch by batch
+    frames.py                  pandas, polars and pyarrow frames
+    encode.py, lookup.py       Arrow columns become codes
+    extras.py                  packages that privmw can do without
     workload.py                which marginals are asked, and where their cells lie
     support.py                 the distinct public rows, with counts and answers
     kernels/                   the loops: arrays in, arrays out (native C++, numba or numpy)
@@ -37,8 +41,10 @@ from privmw.pep import PEP, release_pep
 from privmw.random import ChaCha20
 from privmw.release import Release
 from privmw.release_file import load_release
+from privmw.scan import Scan, read_table, scan_table
 from privmw.support import Support
 from privmw.table import Table
+from privmw.version import __version__
 from privmw.workload import Workload
 
 __all__ = [
@@ -55,19 +61,22 @@ __all__ = [
     "MWPub",
     "Neighbors",
     "Release",
+    "Scan",
     "Support",
     "Table",
     "Workload",
+    "__version__",
     "accounting",
     "best_mixture_error",
     "evaluate",
     "kernels",
     "load_release",
     "mechanisms",
+    "read_table",
     "release_auto",
     "release_mw_pub",
     "release_mwem",
     "release_mwem_pub",
     "release_pep",
+    "scan_table",
 ]
-__version__ = "0.1.0"

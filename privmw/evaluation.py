@@ -15,6 +15,7 @@ import numpy.typing as npt
 from privmw.arrays import freeze
 from privmw.history import index, number
 from privmw.mixture import nearest_mixture
+from privmw.records import Records
 from privmw.release import Release
 from privmw.support import Support
 from privmw.table import Table
@@ -28,7 +29,7 @@ Float64s = npt.NDArray[np.float64]
 MOST_LARGEST, MOST_TYPICAL = 20, 200  # cells that an evaluation shows
 
 
-def evaluate(released: Release | Table, private: Table, workload: Workload | None = None) -> Evaluation:
+def evaluate(released: Release | Table, private: Records, workload: Workload | None = None) -> Evaluation:
     """The true errors of a release, or of a table of synthetic records. NOT PRIVATE: for experiments only.
 
     The workload is the release's own unless another is given; a table has none of its own.
@@ -94,7 +95,7 @@ class Bracket:
 
 
 def best_mixture_error(
-    private: Table, support: Support, workload: Workload, *, tolerance: float = 1e-4, rounds: int = 5000
+    private: Records, support: Support, workload: Workload, *, tolerance: float = 1e-4, rounds: int = 5000
 ) -> Bracket:
     """The least largest error that weights on the support can have. NOT PRIVATE: for experiments only.
 
@@ -121,8 +122,8 @@ def best_mixture_error(
     return Bracket(found.lower, found.upper, freeze(found.weights), found.rounds)
 
 
-def _truth(private: Table, workload: Workload) -> Float64s:
-    if not isinstance(private, Table):
+def _truth(private: Records, workload: Workload) -> Float64s:
+    if not isinstance(private, Records):
         raise TypeError(f"private ({type(private).__name__}) must be a Table")
     if not isinstance(workload, Workload):
         raise TypeError(f"workload ({_short(workload)}) must be a Workload")

@@ -6,7 +6,7 @@ but no message, repr or pickle shows a value, a row or a count of it. Nothing he
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from reprlib import repr as _short
 from typing import Any
 
@@ -15,12 +15,13 @@ import numpy.typing as npt
 
 from privmw.arrays import freeze, is_frozen
 from privmw.domain import Domain
+from privmw.records import Records
 from privmw.workload import Workload
 
 Column = npt.NDArray[np.unsignedinteger[Any]]
 
 
-class Table:
+class Table(Records):
     """Codes on a domain, immutable: `columns` maps each attribute's name to a 1-D array of integer codes.
 
     A column is kept as uint8, uint16 or uint32, the smallest that fits its attribute's size. It is adopted
@@ -84,6 +85,17 @@ class Table:
         if array.shape[1] != len(domain):
             raise ValueError(f"codes ({array.shape[1]} columns) must have {len(domain)}, one an attribute")
         return cls(domain, zip(domain.names, array.T, strict=True), private=private)
+
+    @classmethod
+    def from_frame(cls, frame: Any, domain: Domain, *, private: bool = False) -> Table:
+        """The table of a pandas, polars or pyarrow frame, or of any other that narwhals takes.
+
+        Each attribute of the domain is read from the column of its name; other columns are ignored. A value
+        becomes its code by `Attribute.code`. Codes are copied: a frame can still be written to.
+        """
+        from privmw.frames import from_frame  # here: it knows tables
+
+        return from_frame(frame, domain, private=private)
 
     @property
     def domain(self) -> Domain:
@@ -149,8 +161,9 @@ class Table:
         columns = tuple(freeze(column[where]) for column in self._columns)
         return object.__new__(Table)._fill(self._domain, columns, self._private)
 
-    def __len__(self) -> int:
-        return self.n
+    def batches(self) -> Iterator[Table]:
+        """The table itself: all of it is in memory."""
+        yield self
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Table):
