@@ -50,7 +50,11 @@ class Encoder:
 
     def codes(self, column: Any) -> Codes:
         """The codes of an Arrow array, in the least dtype that fits; to be used only after `check`."""
-        found = self._codes(column)
+        try:
+            found = self._codes(column)
+        except pa.ArrowException:  # such as a time zone that is not known here
+            name, kind = _short(self.attribute.name), _kind(column.type)
+            raise ValueError(f"column {name} of kind {kind} must be one that Arrow can read") from None
         if found.dtype.kind == "i" and len(found) and int(found.min()) < 0:
             self._refuse(column, np.flatnonzero(found < 0))
         self.rows += len(column)

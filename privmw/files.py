@@ -57,7 +57,9 @@ def schema_of(file: str, *, private: bool) -> Any:
     if os.path.getsize(file) == 0:
         raise ValueError(f"{file} (0 bytes) must not be empty")
     with _refusing(file, private):
-        return _csv(file).schema if is_csv(file) else _parquet(file).schema_arrow
+        schema = _csv(file).schema if is_csv(file) else _parquet(file).schema_arrow
+        _ = schema.names  # decoded here, so that names which are not UTF-8 are refused here
+        return schema
 
 
 def batches(file: str, names: Sequence[str], *, private: bool) -> Iterator[Any]:
@@ -68,7 +70,8 @@ def batches(file: str, names: Sequence[str], *, private: bool) -> Iterator[Any]:
             yield from _csv(file, names)
         else:
             parquet = _parquet(file, names)
-            yield from parquet.iter_batches(batch_size=ROWS, columns=list(names))
+            for group in range(parquet.num_row_groups):  # one at a time: together they stay in memory
+                yield from parquet.iter_batches(ROWS, row_groups=[group], columns=list(names))
 
 
 def check_names(where: str, columns: Sequence[object], names: Iterable[str]) -> None:

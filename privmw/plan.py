@@ -87,7 +87,9 @@ def make_plan(
     cells = question.measured.cells
     held = support.nbytes + 8 * (ARRAYS_OF_CELLS * cells + ARRAYS_OF_ROWS * support.size)
     scoring = SECONDS_PER_CELL * question.asked.cells * schedule.per_round
-    shot = evaluation * effort.shot if shares.shot is not None else 0.0
+    shot = 0.0
+    if shares.shot is not None:
+        shot = evaluation * effort.shot * len(question.shot) / len(question.asked)
     return Plan(
         schedule.rounds,
         support.size,

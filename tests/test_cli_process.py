@@ -125,7 +125,7 @@ def small_disk(tmp_path):
 
 def test_a_full_disk_leaves_nothing(here, small_disk):
     said = refused_on_full_disk(start(release_line(output="disk/out"), here), small_disk, [])
-    assert "No space left on device" in said
+    assert "No space left on device; rho 0.0" in said
     assert "free some space" in said
 
 

@@ -246,6 +246,12 @@ def test_nanoseconds_of_a_timestamp_do_not_matter():
     assert Encoder(Attribute.declare("a", DATES)).codes(column).tolist() == [0, 1]
 
 
+def test_a_time_zone_that_nobody_knows_is_refused():
+    column = pa.array([0], pa.timestamp("s", "Mars/Olympus"))
+    with pytest.raises(ValueError, match="column 'a' of kind date must be one that Arrow can read"):
+        Encoder(Attribute.declare("a", DATES)).codes(column)
+
+
 def test_infinity_is_outside_every_bin():
     column = pa.array([math.inf, -math.inf, 5.0])
     assert Encoder(Attribute.declare("a", {"edges": [0, 10], "other": "else"})).codes(column).tolist() == [

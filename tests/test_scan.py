@@ -99,6 +99,14 @@ def test_columns_of_a_file_may_come_in_any_order_and_number(tmp_path, files):
         assert pm.read_table(tmp_path / name, SMALL).codes().tolist() == [[3, 0]]
 
 
+def test_lines_may_end_in_either_way_and_columns_have_dots(tmp_path):
+    (tmp_path / "t.csv").write_bytes(b"b,a\r\nx,3\r\ny,4")
+    assert pm.read_table(tmp_path / "t.csv", SMALL).codes().tolist() == [[3, 0], [4, 1]]
+    pq.write_table(pa.table({"a.b": [1], "a": [2], "c": [{"a": 3}]}), tmp_path / "t.parquet")
+    domain = pm.Domain({"a": 3, "a.b": 3})
+    assert pm.read_table(tmp_path / "t.parquet", domain).codes().tolist() == [[2, 1]]
+
+
 def test_a_scan_counts_what_the_table_counts(tmp_path, monkeypatch):
     monkeypatch.setattr(privmw.files, "ROWS", 64)
     monkeypatch.setattr(privmw.scan, "BATCH", 200)

@@ -31,17 +31,23 @@ class Ending(NamedTuple):
 
 
 def explain(error: BaseException) -> Ending:
-    """What to say of an error.
+    """What to say of an error; one that ended a run carries the ledger of what was spent.
 
     >>> explain(RefusalError("epsilon (0) must be positive", "try --epsilon 1"))
     Ending(code=2, message='epsilon (0) must be positive', hint='try --epsilon 1')
     >>> explain(ValueError("age 37")).message
     'unexpected ValueError; its message is withheld, as it may tell of the data'
     """
+    ending = _ending(error)
+    ledger = getattr(error, "ledger", None)
+    if ledger is None or not ledger.rho:
+        return ending
+    return ending._replace(message=f"{ending.message}; rho {ledger.rho:.6g} was spent and stays spent")
+
+
+def _ending(error: BaseException) -> Ending:
     if isinstance(error, KeyboardInterrupt):
-        ledger = getattr(error, "ledger", None)
-        spent = f"; rho {ledger.rho:.6g} was spent and stays spent" if ledger is not None else ""
-        return Ending(INTERRUPTED, f"interrupted, nothing was written{spent}")
+        return Ending(INTERRUPTED, "interrupted, nothing was written")
     if isinstance(error, RefusalError):
         return Ending(REFUSED, str(error), error.hint)
     if isinstance(error, MemoryError):

@@ -65,8 +65,12 @@ def run(options: argparse.Namespace, console: Console) -> None:
             release = mechanism(
                 private, support, asked.workload, rng=options.seed, threads=options.threads, progress=show
             )
-        with console.step("writing"):
-            write_release(release, folder, options)
+        try:
+            with console.step("writing"):
+                write_release(release, folder, options)
+        except BaseException as error:
+            error.ledger = release.ledger  # type: ignore[attr-defined]
+            raise
         facts = {"output": options.output, "files": sorted(file.name for file in folder.iterdir())}
     facts.update(privacy(release))
     listed = "\n".join(f"  {options.output.rstrip('/')}/{name}" for name in facts["files"])
