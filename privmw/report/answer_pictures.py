@@ -41,7 +41,7 @@ def against_noisy(fit: facts.Fit) -> Picture:
         axes.fill_between(100 * line, 100 * (line - 2 * deviation), 100 * (line + 2 * deviation), **band)
         axes.plot(100 * line, 100 * line, color=INK, lw=0.8)
         dot = {"marker": "o", "ls": "", "mfc": BLUE, "mec": "white", "mew": 0.3, "markersize": 3.2}
-        axes.plot(100 * noisy, 100 * fitted, **dot, label="a cell")
+        axes.plot(100 * noisy, 100 * fitted, **dot, label="a cell", clip_on=False)
         axes.set_xlabel("noisy count, % of records")
         axes.set_ylabel("released answer, % of records")
         legend(figure, axes)

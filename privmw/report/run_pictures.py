@@ -77,7 +77,7 @@ def budget(spent: facts.Spending) -> Picture | None:
         for name, height in zip(names, heights, strict=True):
             colour, hatch = styles[name]
             area = {"facecolor": colour, "hatch": hatch, "edgecolor": INK, "lw": 0.4, "label": name}
-            axes.fill_between(steps, base, base + height, step="post" if count <= MARKED else None, **area)
+            axes.fill_between(steps, base, base + height, step="pre" if count <= MARKED else None, **area)
             base = base + height
         axes.axhline(100, color=INK, lw=1, ls="--")
         axes.set_xlim(0, count)
