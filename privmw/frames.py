@@ -53,7 +53,7 @@ def _arrow_columns(frame: Any, names: tuple[str, ...]) -> list[list[Any]]:
     pa = need("pyarrow", "take frames", "io")
     try:
         taken = narwhals.from_native(frame)
-    except narwhals.exceptions.DuplicateError:
+    except ValueError:
         raise ValueError("frame: every column must have a name of its own") from None
     except TypeError:
         raise TypeError(f"frame ({type(frame).__name__}) must be a pandas, polars or pyarrow frame") from None
