@@ -27,7 +27,7 @@ Edge = int | float | datetime.date
 LARGEST_SIZE = 2**32 - 1  # a code is at most a uint32
 # A number written as text: one grammar for Python and for Arrow.
 NUMBER = (
-    "[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?"
+    "[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?"
     "|[nN][aA][nN]|[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?"
 )
 DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
