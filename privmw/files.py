@@ -51,14 +51,19 @@ def is_csv(path: str) -> bool:
     return not os.path.isdir(path) and not path.lower().endswith(".parquet")
 
 
-def batches(file: str, names: Sequence[str], *, private: bool) -> Iterator[Any]:
-    """The columns of these names as record batches; those of csv are all text."""
+def columns_of(file: str, *, private: bool) -> tuple[list[str], list[Any]]:
+    """The names and types of a file's columns; the types of csv are guesses that nobody should trust."""
     need("pyarrow", "read files", "io")
     if os.path.getsize(file) == 0:
         raise ValueError(f"{file} (0 bytes) must not be empty")
     with _refusing(file, private):
-        columns = _csv(file).schema.names if is_csv(file) else _parquet(file).schema_arrow.names
-    check_names(file, columns, names)
+        schema = _csv(file).schema if is_csv(file) else _parquet(file).schema_arrow
+        return list(schema.names), list(schema.types)
+
+
+def batches(file: str, names: Sequence[str], *, private: bool) -> Iterator[Any]:
+    """The columns of these names as record batches; those of csv are all text."""
+    check_names(file, columns_of(file, private=private)[0], names)
     with _refusing(file, private):
         if is_csv(file):
             yield from _csv(file, names)

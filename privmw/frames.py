@@ -5,6 +5,7 @@ Messages about a private frame say the column and the rule; what other libraries
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from reprlib import repr as _short
 from typing import Any
 
@@ -34,10 +35,11 @@ def from_frame(frame: Any, domain: Domain, *, private: bool = False) -> Table:
     need("pyarrow", "take frames", "io")
     from privmw.encode import Encoder
 
+    taken = take_frame(frame, domain.names)
     columns = []
-    for attribute, chunks in zip(domain.attributes, _arrow_columns(frame, domain.names), strict=True):
+    for attribute in domain.attributes:
         encoder = Encoder(attribute, private=private)
-        parts = [encoder.codes(chunk) for chunk in chunks]
+        parts = [encoder.codes(chunk) for chunk in arrow_chunks(taken, attribute.name)]
         encoder.check()
         if encoder.rows == 0:
             raise ValueError("a table must have at least one row")
@@ -47,27 +49,29 @@ def from_frame(frame: Any, domain: Domain, *, private: bool = False) -> Table:
     return Table(domain, columns, private=private)
 
 
-def _arrow_columns(frame: Any, names: tuple[str, ...]) -> list[list[Any]]:
-    """The chunks of each column as Arrow arrays."""
+def take_frame(frame: Any, names: Sequence[str] | None = None) -> Any:
+    """A frame as narwhals takes it, in memory; of a lazy one only the columns named, if any are."""
     narwhals = need("narwhals", "take frames", "io")
-    pa = need("pyarrow", "take frames", "io")
     try:
         taken = narwhals.from_native(frame)
     except ValueError:
         raise ValueError("frame: every column must have a name of its own") from None
     except TypeError:
         raise TypeError(f"frame ({type(frame).__name__}) must be a pandas, polars or pyarrow frame") from None
-    check_names("frame", taken.collect_schema().names(), names)
+    check_names("frame", taken.collect_schema().names(), names or ())
     if isinstance(taken, narwhals.LazyFrame):
         try:
-            taken = taken.select(*names).collect()
+            taken = (taken.select(*names) if names else taken).collect()
         except Exception:  # whatever it says, it can quote values
             raise ValueError("frame (lazy) must be one that can be collected") from None
-    columns = []
-    for name in names:
-        try:
-            column = taken.get_column(name).to_arrow()
-        except Exception:
-            raise TypeError(f"column {_short(name)} must hold values of one kind") from None
-        columns.append(column.chunks if isinstance(column, pa.ChunkedArray) else [column])
-    return columns
+    return taken
+
+
+def arrow_chunks(taken: Any, name: str) -> list[Any]:
+    """One column of a frame that was taken, as Arrow arrays."""
+    pa = need("pyarrow", "take frames", "io")
+    try:
+        column = taken.get_column(name).to_arrow()
+    except Exception:
+        raise TypeError(f"column {_short(name)} must hold values of one kind") from None
+    return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]

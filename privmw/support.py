@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from privmw import kernels
 from privmw.arrays import freeze, is_frozen
+from privmw.constraints import Constraints
 from privmw.domain import Domain
 from privmw.random import sampling_stream
 from privmw.records import Records
@@ -41,10 +42,12 @@ class Support:
     ([[0, 1], [2, 0]], [1, 2], [0.3333333333333333, 0.6666666666666666])
     """
 
-    __slots__ = ("__weakref__", "_columns", "_counts", "_marginals", "_table")
+    __slots__ = ("__weakref__", "_columns", "_constraints", "_counts", "_marginals", "_table")
 
-    def __init__(self, table: Table, counts: npt.NDArray[np.int64]) -> None:
-        """Takes rows that are distinct and sorted already: use from_table or full."""
+    def __init__(
+        self, table: Table, counts: npt.NDArray[np.int64], constraints: Constraints | None = None
+    ) -> None:
+        """Takes rows that are distinct and sorted and keep the rules already: use from_table or full."""
         _check_public("table", table)
         if type(counts) is not np.ndarray or counts.dtype != np.int64:
             raise TypeError(f"counts ({type(counts).__name__}) must be an array of int64")
@@ -52,12 +55,16 @@ class Support:
             raise ValueError(f"counts must be positive, one for each of the {table.n} rows")
         self._table = table
         self._counts = counts if is_frozen(counts) else freeze(counts.copy())
+        self._constraints = constraints
         self._columns: kernels.Columns | None = None
         self._marginals: tuple[Workload, kernels.Marginals] | None = None
 
     @classmethod
-    def from_table(cls, public: Records) -> Support:
-        """The distinct rows of a public table, in memory or in a file. A private table is refused."""
+    def from_table(cls, public: Records, constraints: Constraints | None = None) -> Support:
+        """The distinct rows of a public table, in memory or in a file, that keep the constraints.
+
+        A private table is refused.
+        """
         _check_public("public", public)
         held: Support | None = None
         pending: list[Table] = []
@@ -65,7 +72,21 @@ class Support:
             pending.append(batch)
             if sum(table.n for table in pending) >= max(PENDING, held.size if held else 0):
                 held, pending = cls._merged(held, pending), []
-        return cls._merged(held, pending) if pending or held is None else held
+        every = cls._merged(held, pending) if pending or held is None else held
+        return every._keeping(constraints)
+
+    def _keeping(self, constraints: Constraints | None) -> Support:
+        """The rows that keep the rules, which are remembered."""
+        if constraints is None:
+            return self
+        if not isinstance(constraints, Constraints):
+            raise TypeError(f"constraints ({_short(constraints)}) must be Constraints")
+        kept = constraints.mask(self._table)
+        if not kept.any():
+            raise ValueError(
+                f"constraints must leave a row of the support: {constraints.complaint(self._table)}"
+            )
+        return Support(self._table.take(kept), freeze(self._counts[kept]), constraints)
 
     @classmethod
     def _merged(cls, held: Support | None, tables: list[Table]) -> Support:
@@ -85,8 +106,8 @@ class Support:
         return cls(both.take(first), freeze(total))
 
     @classmethod
-    def full(cls, domain: Domain) -> Support:
-        """Every row of a small domain, each counted once.
+    def full(cls, domain: Domain, constraints: Constraints | None = None) -> Support:
+        """Every row of a small domain that keeps the constraints, each counted once.
 
         >>> Support.full(Domain({"age": 2, "sex": 2})).rows.tolist()
         [[0, 0], [0, 1], [1, 0], [1, 1]]
@@ -108,13 +129,15 @@ class Support:
             values = np.repeat(np.arange(attribute.size, dtype=dtype), after)
             columns[attribute.name] = freeze(np.tile(values, before))
             before *= attribute.size
-        return cls(Table(domain, columns), freeze(np.ones(domain.size, np.int64)))
+        every = cls(Table(domain, columns), freeze(np.ones(domain.size, np.int64)))
+        return every._keeping(constraints)
 
     def widened(self, times: int = 10, share: float = 0.05, seed: int = 0) -> Support:
         """The same with rows that are nearly public: in each, one value comes from another record.
 
         A release can only re-weight rows that there are; this brings combinations that the public table
         lacks. `times` records are drawn for each row; together they have `share` of the public frequencies.
+        Those that break the constraints of the support are left out.
 
         >>> domain = Domain({"age": 3, "sex": 2})
         >>> support = Support.from_table(Table.from_codes(domain, [[2, 0], [0, 1], [2, 0], [1, 0]]))
@@ -136,13 +159,16 @@ class Support:
             np.concatenate([column, np.where(attribute == a, column[other], column[rows])])
             for a, column in enumerate(self._table.columns)
         ]
-        first, found = kernels.distinct_rows(columns, self.domain.sizes)
+        table = Table(self.domain, zip(self.domain.names, columns, strict=True))
+        if self._constraints is not None:
+            table = table.take(self._constraints.mask(table))  # every public row stays
+        first, found = kernels.distinct_rows(table.columns, self.domain.sizes)
         # Whole counts that keep the public rows' frequencies among themselves: one for each new record, so
         # that all of them have their share.
         public = np.where(first < self.size, self._counts[np.minimum(first, self.size - 1)], 0)
-        each = max(round(len(rows) * (1 - share) / share / float(records[-1])), 1)
-        table = Table(self.domain, zip(self.domain.names, columns, strict=True)).take(first)
-        return Support(table, freeze(each * public + found - (first < self.size)))
+        each = max(round((table.n - self.size) * (1 - share) / share / float(records[-1])), 1)
+        counts = freeze(each * public + found - (first < self.size))
+        return Support(table.take(first), counts, self._constraints)
 
     @property
     def domain(self) -> Domain:
@@ -168,6 +194,11 @@ class Support:
     def counts(self) -> npt.NDArray[np.int64]:
         """How many public records each row stands for."""
         return self._counts
+
+    @property
+    def constraints(self) -> Constraints | None:
+        """The rules that every row keeps, those of `widened` too; a saved release does not hold them."""
+        return self._constraints
 
     def start(self, kind: Start = "public") -> Weights:
         """Fresh weights to start from, with sum 1: the public frequencies, or uniform."""
@@ -235,7 +266,7 @@ class Support:
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Support, (self._table, self._counts)
+        return Support, (self._table, self._counts, self._constraints)
 
     def __repr__(self) -> str:
         records = int(self._counts.sum())

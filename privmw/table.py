@@ -6,9 +6,10 @@ but no message, repr or pickle shows a value, a row or a count of it. Nothing he
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from reprlib import repr as _short
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -96,6 +97,47 @@ class Table(Records):
         from privmw.frames import from_frame  # here: it knows tables
 
         return from_frame(frame, domain, private=private)
+
+    def to_frame(
+        self,
+        kind: Literal["pyarrow", "pandas", "polars"] = "pyarrow",
+        *,
+        bins: Literal["label", "midpoint", "draw"] = "label",
+        public: Any = None,
+        seed: int | None = None,
+    ) -> Any:
+        """A frame of public or synthetic records with their values restored; a private table is refused.
+
+        Codes without labels and integer labels become integers, other labels a categorical (polars: Enum) in
+        the domain's order, missing values null. `bins` says what becomes of a bin: its "label" such as
+        '[0, 10)', its "midpoint", or a value that is drawn ("draw") among the original values of the records
+        in `public`, a frame or the path of a file, that lie in the same bin: uniformly, repeatably by `seed`,
+        and the midpoint where there are none.
+
+        `Table.from_frame` gets the same table back, but for records that are "other" in a column of numbers,
+        where the word has no place: they become null. In csv they keep their word.
+        """
+        from privmw.output import to_frame  # here: it knows tables
+
+        return to_frame(self, kind, bins=bins, public=public, seed=seed)
+
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        bins: Literal["label", "midpoint", "draw"] = "label",
+        public: Any = None,
+        seed: int | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        """Write public or synthetic records to a .parquet or .csv file, whole or not at all.
+
+        The columns are those of `to_frame`, and `read_table` reads the file. An existing one is kept unless
+        `overwrite`; a private table is refused.
+        """
+        from privmw.output import write  # here: it knows tables
+
+        write(self, path, bins=bins, public=public, seed=seed, overwrite=overwrite)
 
     @property
     def domain(self) -> Domain:
