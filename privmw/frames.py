@@ -54,7 +54,7 @@ def take_frame(frame: Any, names: Sequence[str] | None = None) -> Any:
     narwhals = need("narwhals", "take frames", "io")
     try:
         taken = narwhals.from_native(frame)
-    except narwhals.exceptions.DuplicateError:
+    except ValueError:
         raise ValueError("frame: every column must have a name of its own") from None
     except TypeError:
         raise TypeError(f"frame ({type(frame).__name__}) must be a pandas, polars or pyarrow frame") from None

@@ -3,6 +3,7 @@
 import copy
 import doctest
 import gzip
+import json
 import os
 import pickle
 import re
@@ -374,3 +375,18 @@ except ModuleNotFoundError as error:
     path = small(tmp_path / "t.parquet")
     done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)
     assert done.stdout == "pyarrow must be installed to read files: pip install 'privmw[io]'\n"
+
+
+@pytest.mark.skipif("PRIVMW_DATA" not in os.environ, reason="PRIVMW_DATA is not set")
+def test_the_survey_is_read_from_its_own_codes():
+    folder = Path(os.environ["PRIVMW_DATA"], "acs_pums")
+    described = json.loads((folder / "domain.json").read_text())
+    names = [name for name in described["profiles"]["acs67"] if name != "AGEP10"]
+    labels = {name: described["attributes"][name]["codes"] for name in names}
+    domain = pm.Domain({"AGEP": {"edges": [*range(0, 100, 10), 120]}, **labels})
+    table = pm.read_table(folder / "acs2018_hi.parquet", domain)
+    rows = pq.read_table(folder / "acs2018_hi.parquet")
+    assert np.array_equal(table.column("AGEP"), np.minimum(rows["AGEP"].to_numpy() // 10, 9))
+    for name in names:
+        assert np.array_equal(np.array(labels[name])[table.column(name)], rows[name].to_numpy())
+    assert pm.Support.from_table(pm.scan_table(folder, domain)).counts.sum() > 90_000
