@@ -4,6 +4,7 @@ Python blocks share their names within a page; shell blocks that call privmw run
 folder, and a `cd` holds for what follows. Other blocks are for reading.
 """
 
+import argparse
 import contextlib
 import importlib.util
 import os
@@ -73,6 +74,23 @@ def test_every_public_name_is_in_the_reference():
     rooms = {"accounting", "kernels", "mechanisms"}
     public = {name for room in rooms for name in getattr(privmw, room).__all__} | set(privmw.__all__)
     assert public - rooms - {"BACKENDS", "__version__"} <= told
+
+
+def test_every_option_of_the_command_line_is_on_its_page():
+    for name in APP:
+        pytest.importorskip(name, reason="the command line needs privmw[app]")
+    from privmw.cli import COMMANDS
+
+    page = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    for command, (module, _) in COMMANDS.items():
+        parser = argparse.ArgumentParser()
+        module.add_arguments(parser)
+        assert f"## privmw {command}\n" in page
+        for option in {text for action in parser._actions for text in action.option_strings} - {
+            "-h",
+            "--help",
+        }:
+            assert re.search(rf"{option}\b", page), f"{command} {option}"
 
 
 def test_files_that_the_pages_name_exist():
