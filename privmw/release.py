@@ -171,8 +171,8 @@ class Release:
 
         Every row appears floor(n w) or ceil(n w) times. "randomised": which are rounded up is drawn, so that
         each row appears n w times in expectation. "proportional": the largest remainders are rounded up, the
-        first rows among equals, and only the order is drawn; where most rows are worth less than a record this
-        loses whole groups of light rows, and its marginals are off two to four times as far. The seed is of
+        first rows among equals, and only the order is drawn; where most rows are worth less than one record
+        whole groups of light rows are lost, and marginals are off two to four times as far. The seed is of
         the sampling stream.
         """
         n = index("n", self.n if n is None else n)
