@@ -3,8 +3,8 @@
     python survey_file.py make FILE ROWS       writes the file, 67 columns, and its domain beside it
     python survey_file.py WAY FILE             prints seconds, memory and what was found as JSON
 
-The columns are codes, texts, integer labels and numbers in bins, in turn; one number in eight columns has
-missing values.
+A way is scan (batch by batch), read (all in memory), or plain: pandas and numpy.unique. The columns are
+codes, texts, integer labels and numbers in bins, in turn; some of the numbers are missing.
 """
 
 from __future__ import annotations
@@ -79,32 +79,27 @@ def plain(file: Path, domain: pm.Domain) -> tuple[np.ndarray, np.ndarray]:
     return numpy_distinct(codes)
 
 
-def support(way: str, file: Path, domain: pm.Domain) -> tuple[np.ndarray, np.ndarray]:
-    if way == "plain":
-        return plain(file, domain)
-    found = pm.Support.from_table((pm.scan_table if way == "scan" else pm.read_table)(file, domain))
-    return found.rows, found.counts
-
-
 def main(way: str, file: Path) -> None:
     domain = pm.Domain.read(file.with_suffix(".json"))
     settle()
     reset_peak()
-    begin, cpu = time.perf_counter(), time.process_time()
+    wall, cpu = time.perf_counter(), time.process_time()
     if way == "plain":
         rows, counts = plain(file, domain)
-        seconds = time.perf_counter() - begin
     else:
-        public = (pm.scan_table if way == "scan" else pm.read_table)(file, domain)
-        opened = time.perf_counter() - begin
+        public: pm.Table | pm.Scan = {"scan": pm.scan_table, "read": pm.read_table}[way](file, domain)
         found = pm.Support.from_table(public)
-        seconds = time.perf_counter() - begin
-    figures = {"seconds": seconds, "cpu": time.process_time() - cpu, "peak": memory("VmHWM")}
-    if way != "plain":
-        figures["opened"] = opened
-        rows, counts = found.rows, found.counts
-    told = hashlib.sha256(rows.tobytes() + counts.astype(np.int64).tobytes()).hexdigest()
-    print(json.dumps({**figures, "rows": int(counts.sum()), "distinct": len(rows), "told": told}))
+        rows, counts = found.table, found.counts
+    figures = {
+        "seconds": time.perf_counter() - wall,
+        "cpu": time.process_time() - cpu,
+        "peak": memory("VmHWM"),
+        "rows": int(counts.sum()),
+        "distinct": len(counts),
+    }
+    codes = rows.codes() if isinstance(rows, pm.Table) else rows
+    told = hashlib.sha256(codes.tobytes() + counts.astype(np.int64).tobytes()).hexdigest()
+    print(json.dumps({**figures, "told": told}))
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ from privmw.release_file import load_release
 from privmw.scan import Scan, read_table, scan_table
 from privmw.support import Support
 from privmw.table import Table
+from privmw.version import __version__
 from privmw.workload import Workload
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "Support",
     "Table",
     "Workload",
+    "__version__",
     "accounting",
     "best_mixture_error",
     "evaluate",
@@ -78,4 +80,3 @@ __all__ = [
     "release_pep",
     "scan_table",
 ]
-__version__ = "0.1.0"

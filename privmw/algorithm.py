@@ -18,7 +18,7 @@ from typing import ClassVar, Literal, get_args
 from privmw.accounting import Budget, Composition, scale_for_epsilon, sigma_for_rho
 from privmw.accounting.rounding import Real, float_up, positive_integer, probability
 from privmw.adaptive import Model, Progress, adapt, open_curator
-from privmw.plan import Plan, make_plan
+from privmw.plan import Effort, Plan, make_plan
 from privmw.question import Question, Unit, check_run, make_question
 from privmw.random import Rng
 from privmw.records import Records
@@ -52,6 +52,7 @@ class Algorithm(ABC):
     order: int | None = None
 
     usual_rounds: ClassVar[int] = 50
+    effort: ClassVar[Effort] = Effort(shot=2, round=2)
     advanced: ClassVar[bool] = False  # whether calibrate uses advanced composition of pure costs
 
     def __post_init__(self) -> None:
@@ -191,7 +192,7 @@ class Mechanism:
         question = self._question(support, workload)
         if n is not None:
             n = positive_integer("n", n)
-        return make_plan(self.algorithm.schedule, self.budget, support, question, n)
+        return make_plan(self.algorithm.schedule, self.budget, support, question, n, self.algorithm.effort)
 
     def __call__(
         self,

@@ -27,10 +27,11 @@ Edge = int | float | datetime.date
 LARGEST_SIZE = 2**32 - 1  # a code is at most a uint32
 # A number written as text: one grammar for Python and for Arrow.
 NUMBER = (
-    "[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?"
+    "[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?"
     "|[nN][aA][nN]|[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?"
 )
 DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_UNORDERED = (numbers.Real, datetime.date)  # kinds with a value that differs from itself: NaN, pandas' NaT
 
 
 @dataclass(frozen=True, repr=False)
@@ -124,7 +125,7 @@ class Attribute:
             value = value.item()  # a numpy scalar
         if isinstance(value, Decimal):
             value = int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
-        if value is None or (isinstance(value, numbers.Real | datetime.date) and value != value):
+        if value is None or (isinstance(value, _UNORDERED) and value != value):
             if self.missing is None:
                 raise ValueError(
                     f"attribute {_short(self.name)}: value is missing, but none is declared missing"

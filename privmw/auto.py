@@ -24,6 +24,7 @@ from fractions import Fraction
 from typing import Any
 
 from privmw.accounting import Budget, sigma_for_rho
+from privmw.algorithm import Mechanism
 from privmw.pep import PEP
 from privmw.question import check_run
 from privmw.records import Records
@@ -80,9 +81,15 @@ def release_auto(private: Records, support: Support, workload: Workload, **optio
     """
     budget, run = run_budget(private, options)
     check_options(options, ())
+    mechanism, wide = recommend(private.n, support, workload, budget)
+    return mechanism(private, wide, workload, **run)
+
+
+def recommend(n: int, support: Support, workload: Workload, budget: Budget) -> tuple[Mechanism, Support]:
+    """What `release_auto` runs, and the support it runs on: public numbers and rows decide."""
     check_run(support, workload)
     if budget.notion != "zCDP":
         raise ValueError("delta (0) must be above 0: the recommended methods use Gaussian noise")
     times = min(LARGEST_WIDENED // support.size - 1, MOST_TIMES)
     wide = support.widened(times) if times >= 1 else support
-    return choose_algorithm(private.n, workload, budget).spend(budget)(private, wide, workload, **run)
+    return choose_algorithm(n, workload, budget).spend(budget), wide

@@ -50,7 +50,11 @@ class Encoder:
 
     def codes(self, column: Any) -> Codes:
         """The codes of an Arrow array, in the least dtype that fits; to be used only after `check`."""
-        found = self._codes(column)
+        try:
+            found = self._codes(column)
+        except pa.ArrowException:  # such as a time zone that is not known here
+            name, kind = _short(self.attribute.name), _kind(column.type)
+            raise ValueError(f"column {name} of kind {kind} must be one that Arrow can read") from None
         if found.dtype.kind == "i" and len(found) and int(found.min()) < 0:
             self._refuse(column, np.flatnonzero(found < 0))
         self.rows += len(column)
@@ -114,6 +118,10 @@ class Encoder:
             return self._with_missing(column, lookup.integers(whole.to_numpy()))
         if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
             return self._with_missing(column, lookup.days(_days(column)))
+        if pa.types.is_decimal(kind):
+            if kind.precision <= 15 and 0 <= kind.scale <= 22:
+                return lookup.numbers(_short_decimals(column))
+            column = column.cast(pa.decimal256(kind.precision, kind.scale))
         if pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
             entries = column.dictionary_encode()
             return self._entries(self._one_by_one(entries.dictionary), entries.indices)
@@ -194,6 +202,21 @@ def _days(column: Any) -> npt.NDArray[np.integer[Any]]:
         return days
     ticks: npt.NDArray[np.int64] = column.cast(pa.int64()).fill_null(0).to_numpy()
     return ticks // TICKS_OF_A_DAY["ms" if pa.types.is_date64(kind) else kind.unit]
+
+
+def _short_decimals(column: Any) -> npt.NDArray[np.float64]:
+    """The nearest doubles: up to 15 digits and a power of ten up to 10^22 are exact, so one division rounds.
+
+    Decimals of 15 digits are further apart than doubles: one that is not whole does not become so.
+    """
+    kind = column.type
+    if len(column) == 0:
+        return np.empty(0)
+    words = np.frombuffer(column.buffers()[1], np.int32 if kind.bit_width == 32 else np.int64)
+    step = max(kind.bit_width // 64, 1)  # the lowest word holds it all
+    numbers: npt.NDArray[np.float64] = words[column.offset * step :: step][: len(column)] / 10.0**kind.scale
+    numbers[column.is_null().to_numpy(zero_copy_only=False)] = np.nan
+    return numbers
 
 
 def _kind(kind: Any) -> str:

@@ -69,7 +69,8 @@ def batches(file: str, names: Sequence[str], *, private: bool) -> Iterator[Any]:
             yield from _csv(file, names)
         else:
             parquet = _parquet(file, names)
-            yield from parquet.iter_batches(batch_size=ROWS, columns=list(names))
+            for group in range(parquet.num_row_groups):  # one at a time: together they stay in memory
+                yield from parquet.iter_batches(ROWS, row_groups=[group], columns=list(names))
 
 
 def check_names(where: str, columns: Sequence[object], names: Iterable[str]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from privmw.arrays import freeze
 from privmw.domain import Domain
 from privmw.extras import need
 from privmw.files import check_names
@@ -42,9 +43,9 @@ def from_frame(frame: Any, domain: Domain, *, private: bool = False) -> Table:
         encoder.check()
         if encoder.rows == 0:
             raise ValueError("a table must have at least one row")
-        # Not frozen, so the table copies what was not copied yet: numpy and pandas share their memory with
-        # Arrow and polars, and can write to it later.
-        columns.append((attribute.name, np.concatenate(parts) if len(parts) > 1 else parts[0]))
+        # A view of Arrow's memory does not count as frozen, and is copied by the table: numpy and pandas
+        # share theirs with Arrow and polars, and can write to it later.
+        columns.append((attribute.name, freeze(np.concatenate(parts) if len(parts) > 1 else parts[0])))
     return Table(domain, columns, private=private)
 
 
@@ -53,7 +54,7 @@ def take_frame(frame: Any, names: Sequence[str] | None = None) -> Any:
     narwhals = need("narwhals", "take frames", "io")
     try:
         taken = narwhals.from_native(frame)
-    except narwhals.exceptions.DuplicateError:
+    except ValueError:
         raise ValueError("frame: every column must have a name of its own") from None
     except TypeError:
         raise TypeError(f"frame ({type(frame).__name__}) must be a pandas, polars or pyarrow frame") from None

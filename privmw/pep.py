@@ -9,12 +9,13 @@ contradicts itself. privmw.projection solves both and says how exactly.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from privmw.adaptive import Model
 from privmw.algorithm import Algorithm, Select
 from privmw.models import ProjectedSupport
 from privmw.models.projected import Kind
+from privmw.plan import Effort
 from privmw.question import Question, Unit
 from privmw.records import Records
 from privmw.release import Release
@@ -44,6 +45,9 @@ class PEP(Algorithm):
     slack: Kind = "l2"
     gamma: float | None = None
     prior_weight: float | None = None
+
+    # A projection takes some tens of passes, and a chosen prior weight several projections.
+    effort: ClassVar[Effort] = Effort(shot=500, round=12)
 
     def __post_init__(self) -> None:
         """Refuse options that mean nothing."""

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw import files
+from privmw.arrays import freeze
 from privmw.domain import Domain
 from privmw.extras import need
 from privmw.records import Records
@@ -111,18 +112,34 @@ class Scan(Records):
 
 
 def scan_table(path: str | os.PathLike[str], domain: Domain, *, private: bool = False) -> Scan:
-    """Open a table that is too large for memory: counted, or made into a support, batch by batch.
+    r"""Open a table that is too large for memory: counted, or made into a support, batch by batch.
 
-    Takes what `read_table` takes. The file is read once now, to check every value.
+    Takes what `read_table` takes. The file is read once now, to check every value, and again whenever it is
+    counted.
+
+    >>> import pathlib, tempfile
+    >>> domain = Domain({"age": {"edges": [0, 18, 120]}, "sex": ["F", "M"]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "people.csv")
+    ...     _ = path.write_text("name,sex,age\nAnna,F,31\nBo,M,4\n")
+    ...     scan_table(path, domain).counts(Workload(domain, [("sex",)]))
+    array([1, 1])
     """
     return Scan(path, domain, private=private)
 
 
 def read_table(path: str | os.PathLike[str], domain: Domain, *, private: bool = False) -> Table:
-    """The table in a .parquet, .csv or .csv.gz file, or in the parquet files of a folder.
+    r"""The table in a .parquet, .csv or .csv.gz file, or in the parquet files of a folder.
 
     Each attribute of the domain is read from the column of its name; other columns are ignored. A value
     becomes its code by `Attribute.code`; in csv, where everything is text, by `Attribute.parse`.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "people.csv")
+    ...     _ = path.write_text("name,sex,age\nAnna,F,31\nBo,M,4\n")
+    ...     read_table(path, Domain({"age": {"edges": [0, 18, 120]}, "sex": ["F", "M"]})).codes().tolist()
+    [[1, 0], [0, 1]]
     """
     path = files.checked_path(path)
     _check_options(domain, private)
@@ -131,12 +148,10 @@ def read_table(path: str | os.PathLike[str], domain: Domain, *, private: bool = 
 
 def _table(domain: Domain, held: list[list[Codes]], private: bool) -> Table:
     """One table of several batches, which are let go column by column."""
-    columns = []
-    for position, name in enumerate(domain.names):
-        parts = [codes[position] for codes in held]
-        for codes in held:
-            codes[position] = codes[position][:0]
-        columns.append((name, parts[0] if len(parts) == 1 else np.concatenate(parts)))
+    columns = {}
+    for name in domain.names:
+        parts = [codes.pop(0) for codes in held]
+        columns[name] = freeze(parts[0] if len(parts) == 1 else np.concatenate(parts))
     return Table(domain, columns, private=private)
 
 

@@ -1,7 +1,4 @@
-"""Files that appear whole or not at all: written under another name beside, synced, and moved into place.
-
-This room knows nothing of what is written.
-"""
+"""A file that appears whole or not at all, and never over another one unless told so."""
 
 from __future__ import annotations
 
@@ -14,10 +11,15 @@ from typing import BinaryIO
 
 
 @contextlib.contextmanager
-def whole_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[BinaryIO]:
-    """A file to write to, which has its name once the block is done; if that fails, nothing is left of it.
+def whole_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[BinaryIO]:
+    """A new file to write to: it appears under its name when it is whole, or not at all.
 
     An existing file is kept unless `overwrite`.
+
+    >>> with whole_file(__file__) as file:  # doctest: +ELLIPSIS
+    ...     file.write(b"never")
+    Traceback (most recent call last):
+    FileExistsError: path (...) must not exist: say overwrite=True to replace it
     """
     path = os.fspath(path)
     if not isinstance(path, str):

@@ -58,7 +58,7 @@ def test_only_the_curator_and_evaluation_count_a_table():
 
 
 def test_nothing_that_releases_can_reach_evaluation():
-    assert importers("privmw.evaluation") <= {"__init__.py"}
+    assert importers("privmw.evaluation") <= {"__init__.py", "cli/evaluate.py"}  # a command of its own
 
 
 def test_only_the_curator_uses_mechanisms():

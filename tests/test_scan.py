@@ -3,6 +3,7 @@
 import copy
 import doctest
 import gzip
+import json
 import os
 import pickle
 import re
@@ -97,6 +98,14 @@ def test_columns_of_a_file_may_come_in_any_order_and_number(tmp_path, files):
     (tmp_path / "twice.csv").write_text("c,c,b,a\n1,2,x,3\n")
     for name in ("twice.parquet", "twice.csv"):
         assert pm.read_table(tmp_path / name, SMALL).codes().tolist() == [[3, 0]]
+
+
+def test_lines_may_end_in_either_way_and_columns_have_dots(tmp_path):
+    (tmp_path / "t.csv").write_bytes(b"b,a\r\nx,3\r\ny,4")
+    assert pm.read_table(tmp_path / "t.csv", SMALL).codes().tolist() == [[3, 0], [4, 1]]
+    pq.write_table(pa.table({"a.b": [1], "a": [2], "c": [{"a": 3}]}), tmp_path / "t.parquet")
+    domain = pm.Domain({"a": 3, "a.b": 3})
+    assert pm.read_table(tmp_path / "t.parquet", domain).codes().tolist() == [[2, 1]]
 
 
 def test_a_scan_counts_what_the_table_counts(tmp_path, monkeypatch):
@@ -366,3 +375,18 @@ except ModuleNotFoundError as error:
     path = small(tmp_path / "t.parquet")
     done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)
     assert done.stdout == "pyarrow must be installed to read files: pip install 'privmw[io]'\n"
+
+
+@pytest.mark.skipif("PRIVMW_DATA" not in os.environ, reason="PRIVMW_DATA is not set")
+def test_the_survey_is_read_from_its_own_codes():
+    folder = Path(os.environ["PRIVMW_DATA"], "acs_pums")
+    described = json.loads((folder / "domain.json").read_text())
+    names = [name for name in described["profiles"]["acs67"] if name != "AGEP10"]
+    labels = {name: described["attributes"][name]["codes"] for name in names}
+    domain = pm.Domain({"AGEP": {"edges": [*range(0, 100, 10), 120]}, **labels})
+    table = pm.read_table(folder / "acs2018_hi.parquet", domain)
+    rows = pq.read_table(folder / "acs2018_hi.parquet")
+    assert np.array_equal(table.column("AGEP"), np.minimum(rows["AGEP"].to_numpy() // 10, 9))
+    for name in names:
+        assert np.array_equal(np.array(labels[name])[table.column(name)], rows[name].to_numpy())
+    assert pm.Support.from_table(pm.scan_table(folder, domain)).counts.sum() > 90_000
