@@ -7,6 +7,9 @@ The way of the data, file by file:
     files.py, scan.py          parquet and csv files, read whole or batch by batch
     frames.py                  pandas, polars and pyarrow frames
     encode.py, lookup.py       Arrow columns become codes
+    output.py decode.py pool.py                      and codes frames and files again, whole_file.py whole
+    propose.py, edges.py       a domain proposed from public data, as public_source.py and tally.py tell it
+    constraints.py, rule.py    combinations that no record can have
     extras.py                  packages that privmw can do without
     workload.py                which marginals are asked, and where their cells lie
     support.py                 the distinct public rows, with counts and answers
@@ -31,6 +34,7 @@ from privmw import accounting, kernels, mechanisms
 from privmw.accounting import Budget, BudgetError, Ledger, Neighbors
 from privmw.attribute import Attribute
 from privmw.auto import release_auto
+from privmw.constraints import Constraints
 from privmw.curator import Curator
 from privmw.domain import Domain
 from privmw.evaluation import best_mixture_error, evaluate
@@ -54,6 +58,7 @@ __all__ = [
     "Budget",
     "BudgetError",
     "ChaCha20",
+    "Constraints",
     "Curator",
     "Domain",
     "Ledger",

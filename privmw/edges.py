@@ -194,11 +194,11 @@ def _spikes(values: Values, counts: Counts, bins: int) -> list[int]:
     """Where the values are that need a bin of their own."""
     if len(values) <= bins:
         return []
-    ends = {0, len(values) - 1, int(np.searchsorted(values, 0))}
     fair = counts.sum() / bins
-    heavy = np.flatnonzero(counts >= fair).tolist()
-    zero = {place for place in ends if place in (0, len(values) - 1) or values[place] == 0}
-    return [place for place in heavy if counts[place] >= 2 * fair or place in zero]
+    special = values == 0
+    special[[0, -1]] = True
+    spikes: list[int] = np.flatnonzero(counts >= np.where(special, fair, 2 * fair)).tolist()
+    return spikes
 
 
 def _cuts(values: Values, counts: Counts, bins: int, spikes: list[int], scale: Scale) -> set[Any]:

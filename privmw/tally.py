@@ -70,10 +70,15 @@ class Tally:
         self.rows += len(array)
         if self.strange or not self.expect(array.type):
             return
+        if self._forgot and self.texts:  # names of records: the further ones tell nothing more
+            self.missing += array.null_count
+            return
         counted = pc.value_counts(array)
         values, counts = counted.field(0), counted.field(1)
         if pa.types.is_dictionary(array.type):
-            self.order = tuple(array.dictionary.to_pylist()) if array.type.ordered else None
+            if array.type.ordered:
+                listed = array.dictionary.drop_null().to_pylist()
+                self.order = tuple(dict.fromkeys([*(self.order or ()), *listed]))
             values = values.dictionary_decode()
         present = pc.is_valid(values)
         self.missing += int(counts.filter(pc.invert(present)).to_numpy().sum())
@@ -113,8 +118,8 @@ class Tally:
         """Keep half: of texts the commonest, of numbers every so many records one, and the ends."""
         self._forgot, self.complete = self.identifier, False
         if self.texts:
-            kept = sorted(self.texts.items(), key=lambda item: (-item[1], item[0]))[: REMEMBERED // 2]
-            self.texts = dict(kept)
+            kept = sorted(self.texts, key=self.texts.__getitem__, reverse=True)[: REMEMBERED // 2]
+            self.texts = {text: self.texts[text] for text in kept}
             return
         upto = np.cumsum(self.counts)
         parts = ((upto - self.counts / 2) * (REMEMBERED // 2 - 2) / upto[-1]).astype(np.int64)

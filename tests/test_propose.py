@@ -325,6 +325,7 @@ def test_a_value_that_very_many_have_gets_a_bin_of_its_own():
     counts = np.where(values == 0, 3000, np.where(values == 40, 3000, 1))
     edges = bin_edges(values, counts, 10, Numbers(whole=True))
     assert {0, 1, 40, 41} <= set(edges)
+    assert bin_edges(np.array([-2, -1]), np.array([1, 2]), 1, Numbers(whole=True)) == [-2, -1]
 
 
 @real
