@@ -44,9 +44,7 @@ FRAMES = {
     "pandas, categories": PANDAS.astype({"sex": "category", "rooms": "category", "born": "category"}),
     "pandas, objects": PANDAS.astype(object),
     "pandas, arrow": PANDAS.convert_dtypes(dtype_backend="pyarrow"),
-    "pandas, in time zones": PANDAS.assign(
-        born=pd.to_datetime(PANDAS.born).dt.tz_localize("America/New_York")
-    ),
+    "pandas, in time zones": PANDAS.assign(born=pd.to_datetime(PANDAS.born).dt.tz_localize("Etc/GMT-9")),
     "polars": pl.DataFrame(COLUMNS),
     "polars, lazy": pl.LazyFrame(COLUMNS),
     "polars, categories": pl.DataFrame(COLUMNS).with_columns(
