@@ -4,13 +4,8 @@ The way of the data, file by file:
 
     domain.py, attribute.py    what values there are, known beforehand
     records.py, table.py       records as codes on the domain; every bad value is refused here
-    files.py, scan.py          parquet and csv files, read whole or batch by batch
-    frames.py                  pandas, polars and pyarrow frames
-    encode.py, lookup.py       Arrow columns become codes
-    output.py decode.py pool.py                      and codes frames and files again, whole_file.py whole
-    propose.py, edges.py       a domain proposed from public data, as public_source.py and tally.py tell it
-    constraints.py, rule.py    combinations that no record can have
-    extras.py                  packages that privmw can do without
+    io/                        files and frames become codes, and codes files and frames again
+    propose/, constraints/     a domain proposed from public data; combinations that no record can have
     workload.py                which marginals are asked, and where their cells lie
     support.py                 the distinct public rows, with counts and answers
     kernels/                   the loops: arrays in, arrays out (native C++, numba or numpy)
@@ -27,7 +22,10 @@ The way of the data, file by file:
     mwem.py mwem_pub.py mw_pub.py pep.py             the algorithms: their parts and their privacy
     auto.py                    the recommended one, chosen from public information
     release.py                 weights on public rows, measurements, ledger; answers, sample, save
+    release_file.py, cells.py  a release as one file; its answers and noisy counts as rows of a file
     evaluation.py              true errors, for experiments: not private
+    report/, cli/              a release as a page to read; everything from the command line
+    population/                made-up people to try it on
 """
 
 from privmw import accounting, kernels, mechanisms
@@ -38,6 +36,7 @@ from privmw.constraints import Constraints
 from privmw.curator import Curator
 from privmw.domain import Domain
 from privmw.evaluation import best_mixture_error, evaluate
+from privmw.io.scan import Scan, read_table, scan_table
 from privmw.mw_pub import MWPub, release_mw_pub
 from privmw.mwem import MWEM, release_mwem
 from privmw.mwem_pub import MWEMPub, release_mwem_pub
@@ -45,7 +44,6 @@ from privmw.pep import PEP, release_pep
 from privmw.random import ChaCha20
 from privmw.release import Release
 from privmw.release_file import load_release
-from privmw.scan import Scan, read_table, scan_table
 from privmw.support import Support
 from privmw.table import Table
 from privmw.version import __version__

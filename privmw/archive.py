@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privmw.whole_file import whole_file
+from privmw.io.whole_file import whole_file
 
 MANIFEST = "manifest.json"
 # What zipfile, numpy and json raise on files that are not what they seem.

@@ -94,7 +94,7 @@ class Table(Records):
         Each attribute of the domain is read from the column of its name; other columns are ignored. A value
         becomes its code by `Attribute.code`. Codes are copied: a frame can still be written to.
         """
-        from privmw.frames import from_frame  # here: it knows tables
+        from privmw.io.frames import from_frame  # here: it knows tables
 
         return from_frame(frame, domain, private=private)
 
@@ -117,7 +117,7 @@ class Table(Records):
         `Table.from_frame` gets the same table back, but for records that are "other" in a column of numbers,
         where the word has no place: they become null. In csv they keep their word.
         """
-        from privmw.output import to_frame  # here: it knows tables
+        from privmw.io.output import to_frame  # here: it knows tables
 
         return to_frame(self, kind, bins=bins, public=public, seed=seed)
 
@@ -135,7 +135,7 @@ class Table(Records):
         The columns are those of `to_frame`, and `read_table` reads the file. An existing one is kept unless
         `overwrite`; a private table is refused.
         """
-        from privmw.output import write  # here: it knows tables
+        from privmw.io.output import write  # here: it knows tables
 
         write(self, path, bins=bins, public=public, seed=seed, overwrite=overwrite)
 

@@ -48,10 +48,10 @@ def test_only_the_curator_and_evaluation_count_a_table():
     # Support.counts is a property, and public: it is read, not called with a workload. Evaluation
     # measures true errors for experiments, and everything it returns says that it is not private. A scan
     # is a table: its counts are the sum of its own batches', and who may ask it for them is the same.
-    assert files_that(lambda node: calls(node, "counts")) == {"curator.py", "evaluation.py", "scan.py"}
+    assert files_that(lambda node: calls(node, "counts")) == {"curator.py", "evaluation.py", "io/scan.py"}
     (counting,) = (
         node
-        for node in ast.walk(FILES["scan.py"])
+        for node in ast.walk(FILES["io/scan.py"])
         if isinstance(node, ast.FunctionDef) and any(calls(inner, "counts") for inner in ast.walk(node))
     )
     assert counting.name == "counts"
@@ -76,7 +76,7 @@ def test_only_the_loop_opens_the_door_and_only_an_algorithm_runs_the_loop():
 def test_models_never_take_a_table():
     inner = {"projection.py", "schedule.py", "plan.py", "history.py", "measurements.py"}
     inner |= {name for name in FILES if name.startswith("models/")}
-    for tables in ("table", "records", "scan", "frames"):
+    for tables in ("table", "records", "io"):
         assert not importers(f"privmw.{tables}") & inner
 
 

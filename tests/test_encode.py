@@ -14,9 +14,9 @@ from privmw import Attribute
 
 pa = pytest.importorskip("pyarrow")
 
-import privmw.encode  # noqa: E402
-import privmw.lookup  # noqa: E402
-from privmw.encode import Encoder  # noqa: E402
+import privmw.io.encode  # noqa: E402
+import privmw.io.lookup  # noqa: E402
+from privmw.io.encode import Encoder  # noqa: E402
 
 DATES = {"edges": ["1900-01-01", "1970-01-01", "2000-12-31"], "other": "else", "missing": -1}
 DECLARED = [
@@ -138,7 +138,7 @@ def agrees(encoder, column, rule):
         encoder.check()
 
 
-@pytest.mark.parametrize("module", [privmw.encode, privmw.lookup])
+@pytest.mark.parametrize("module", [privmw.io.encode, privmw.io.lookup])
 def test_the_doctests_of_encoding_hold(module):
     assert doctest.testmod(module).failed == 0
 

@@ -12,7 +12,7 @@ pytest.importorskip("narwhals")
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
 
-import privmw.frames  # noqa: E402
+import privmw.io.frames  # noqa: E402
 
 DOMAIN = pm.Domain(
     {
@@ -57,7 +57,7 @@ FRAMES = {
 
 
 def test_the_doctests_of_frames_hold():
-    assert doctest.testmod(privmw.frames).failed == 0
+    assert doctest.testmod(privmw.io.frames).failed == 0
 
 
 @pytest.mark.parametrize("kind", FRAMES)

@@ -13,9 +13,9 @@ pytest.importorskip("narwhals")
 from pyarrow import parquet  # noqa: E402
 
 import privmw as pm  # noqa: E402
-import privmw.decode  # noqa: E402
-import privmw.output  # noqa: E402
-import privmw.pool  # noqa: E402
+import privmw.io.decode  # noqa: E402
+import privmw.io.output  # noqa: E402
+import privmw.io.pool  # noqa: E402
 
 KINDS = ["pyarrow", "pandas", "polars"]
 DOMAIN = pm.Domain(
@@ -37,7 +37,7 @@ PUBLIC = pa.table(
 
 
 def test_the_doctests_of_the_output_hold():
-    for module in (privmw.decode, privmw.output, privmw.pool):
+    for module in (privmw.io.decode, privmw.io.output, privmw.io.pool):
         assert doctest.testmod(module).failed == 0
 
 
@@ -153,7 +153,9 @@ def tables(draw):
 def without_lost_words(table, bins):
     """The rows of which a frame tells every value."""
     kept = np.ones(table.n, bool)
-    for decoder, codes in zip(privmw.output._decoders(table, bins, None, None), table.columns, strict=True):
+    for decoder, codes in zip(
+        privmw.io.output._decoders(table, bins, None, None), table.columns, strict=True
+    ):
         attribute = decoder.attribute
         lost = set(decoder.nulls) - ({attribute.size - 1} if attribute.missing is not None else set())
         kept &= ~np.isin(codes, list(lost))
@@ -191,7 +193,7 @@ def test_a_file_reads_back_as_the_table(tmp_path_factory, table, suffix, bins):
 
 
 def test_a_file_written_in_batches_is_the_frame(tmp_path, monkeypatch):
-    monkeypatch.setattr(privmw.output, "ROWS", 7)
+    monkeypatch.setattr(privmw.io.output, "ROWS", 7)
     many = TABLE.take(np.arange(100) % 4)
     for suffix in ("parquet", "csv"):
         path = tmp_path / f"x.{suffix}"
@@ -235,7 +237,7 @@ def test_a_failure_leaves_no_file_and_keeps_the_old_one(tmp_path, monkeypatch, s
     def full(*given):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(privmw.output, "_arrow", full)
+    monkeypatch.setattr(privmw.io.output, "_arrow", full)
     with pytest.raises(OSError, match="No space left"):
         TABLE.write(path, overwrite=True)
     assert [(file, path.read_text()) for file in os.listdir(tmp_path)] == [(path.name, "mine")]

@@ -6,8 +6,8 @@ import pytest
 
 import privmw as pm
 import privmw.population
-from privmw.census import DETAILS, PEOPLE
 from privmw.population import draw_population, draw_values, population_domain
+from privmw.population.census import DETAILS, PEOPLE
 
 N = 20_000
 

@@ -17,12 +17,12 @@ pytest.importorskip("narwhals")
 from pyarrow import csv, parquet  # noqa: E402
 
 import privmw as pm  # noqa: E402
-import privmw.edges  # noqa: E402
+import privmw.io.public_source  # noqa: E402
+import privmw.io.tally  # noqa: E402
 import privmw.propose  # noqa: E402
-import privmw.public_source  # noqa: E402
-import privmw.tally  # noqa: E402
-from privmw.edges import Dates, Numbers, bin_edges  # noqa: E402
+import privmw.propose.edges  # noqa: E402
 from privmw.propose import propose  # noqa: E402
+from privmw.propose.edges import Dates, Numbers, bin_edges  # noqa: E402
 
 DATA = os.environ.get("PRIVMW_DATA")
 real = pytest.mark.skipif(not DATA, reason="PRIVMW_DATA is not set")
@@ -35,7 +35,7 @@ def declared(values, **options):
 
 
 def test_the_doctests_of_the_proposal_hold():
-    for module in (privmw.edges, privmw.propose, privmw.public_source, privmw.tally):
+    for module in (privmw.propose.edges, privmw.propose, privmw.io.public_source, privmw.io.tally):
         assert doctest.testmod(module).failed == 0
 
 
@@ -262,7 +262,7 @@ def test_csv_columns_get_the_kind_that_all_their_rows_have(tmp_path):
 
 
 def test_a_column_of_very_many_values_is_summed_up_in_bounded_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(privmw.tally, "REMEMBERED", 512)
+    monkeypatch.setattr(privmw.io.tally, "REMEMBERED", 512)
     rng = np.random.default_rng(0)
     values = np.where(rng.random(100_000) < 0.3, 0.0, np.exp(rng.normal(size=100_000)))
     names = np.where(rng.random(100_000) < 0.5, "often", rng.integers(0, 10**4, 100_000).astype(str))

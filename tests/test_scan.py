@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import privmw as pm
-import privmw.extras
-import privmw.files
-import privmw.scan
+import privmw.io.extras
+import privmw.io.files
+import privmw.io.scan
 import privmw.support
 
 pa = pytest.importorskip("pyarrow")
@@ -77,7 +77,7 @@ def small(path, rows=1000, group=100, seed=0):
     return path
 
 
-@pytest.mark.parametrize("module", [privmw.extras, privmw.files, privmw.scan])
+@pytest.mark.parametrize("module", [privmw.io.extras, privmw.io.files, privmw.io.scan])
 def test_the_doctests_of_files_hold(module):
     assert doctest.testmod(module).failed == 0
 
@@ -109,8 +109,8 @@ def test_lines_may_end_in_either_way_and_columns_have_dots(tmp_path):
 
 
 def test_a_scan_counts_what_the_table_counts(tmp_path, monkeypatch):
-    monkeypatch.setattr(privmw.files, "ROWS", 64)
-    monkeypatch.setattr(privmw.scan, "BATCH", 200)
+    monkeypatch.setattr(privmw.io.files, "ROWS", 64)
+    monkeypatch.setattr(privmw.io.scan, "BATCH", 200)
     path = small(tmp_path / "t.parquet")
     scan, table = pm.scan_table(path, SMALL, private=True), pm.read_table(path, SMALL, private=True)
     assert len(list(scan.batches())) > 2
@@ -131,8 +131,8 @@ def test_a_scan_counts_what_the_table_counts(tmp_path, monkeypatch):
     pending=st.integers(1, 30),
 )
 def test_a_support_of_a_file_is_the_support_of_its_table(rows, batch, pending, tmp_path, monkeypatch):
-    monkeypatch.setattr(privmw.files, "ROWS", batch)
-    monkeypatch.setattr(privmw.scan, "BATCH", batch)
+    monkeypatch.setattr(privmw.io.files, "ROWS", batch)
+    monkeypatch.setattr(privmw.io.scan, "BATCH", batch)
     monkeypatch.setattr(privmw.support, "PENDING", pending)
     table = pm.Table.from_codes(SMALL, rows)
     path = tmp_path / "t.parquet"
@@ -154,8 +154,8 @@ def test_a_private_scan_makes_no_support_and_shows_nothing(tmp_path):
 
 
 def test_a_release_from_a_scan_is_the_release_from_its_table(tmp_path, monkeypatch):
-    monkeypatch.setattr(privmw.files, "ROWS", 300)
-    monkeypatch.setattr(privmw.scan, "BATCH", 300)
+    monkeypatch.setattr(privmw.io.files, "ROWS", 300)
+    monkeypatch.setattr(privmw.io.scan, "BATCH", 300)
     private = small(tmp_path / "private.parquet")
     support = pm.Support.from_table(pm.scan_table(small(tmp_path / "public.parquet", seed=1), SMALL))
     workload = pm.Workload.all(SMALL, 2)
@@ -191,8 +191,8 @@ def test_a_file_that_changed_since_it_was_opened_is_refused(tmp_path, later, cha
 
 
 def test_a_file_that_changes_while_it_is_scanned_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(privmw.files, "ROWS", 100)
-    monkeypatch.setattr(privmw.scan, "BATCH", 100)
+    monkeypatch.setattr(privmw.io.files, "ROWS", 100)
+    monkeypatch.setattr(privmw.io.scan, "BATCH", 100)
     scan = pm.scan_table(small(tmp_path / "t.parquet"), SMALL)
     batches = scan.batches()
     next(batches)
@@ -306,7 +306,7 @@ def test_what_is_wrong_with_a_public_file_is_said(tmp_path, name):
 
 
 def test_bad_values_are_counted_over_the_whole_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(privmw.files, "ROWS", 2)
+    monkeypatch.setattr(privmw.io.files, "ROWS", 2)
     values = [1, 2, 3, 77, 4, 88, 99, 5]
     pq.write_table(pa.table({"a": values, "b": ["x"] * 8}), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"column 'a' has 3 values outside the domain \(first: 77, row 3\)"):

@@ -15,7 +15,7 @@ from typing import Any
 
 from privmw.cli.options import words
 from privmw.cli.refusal import RefusalError
-from privmw.whole_file import whole_file
+from privmw.io.whole_file import whole_file
 
 NOT_RECORDED = ("command", "config", "json", "quiet")
 

@@ -15,11 +15,11 @@ from privmw.cli.console import Console
 from privmw.cli.refusal import RefusalError
 from privmw.constraints import Constraints
 from privmw.domain import Domain
+from privmw.io.scan import scan_table
 from privmw.mw_pub import MWPub
 from privmw.mwem import MWEM
 from privmw.mwem_pub import MWEMPub
 from privmw.pep import PEP
-from privmw.scan import scan_table
 from privmw.shorthand import make_budget
 from privmw.support import Support
 from privmw.workload import Workload

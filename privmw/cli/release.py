@@ -18,9 +18,9 @@ from privmw.cli.folder import new_folder
 from privmw.cli.inputs import METHODS, choose, read_question
 from privmw.cli.options import add_budget, add_question, positive, whole
 from privmw.domain import Domain
+from privmw.io.scan import scan_table
 from privmw.release import Release
 from privmw.report import write_report
-from privmw.scan import scan_table
 
 RELEASE_FILE = "release.npz"
 

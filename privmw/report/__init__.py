@@ -18,11 +18,11 @@ import numpy as np
 
 from privmw.accounting.statement import show
 from privmw.domain import Domain
+from privmw.io.whole_file import whole_file
 from privmw.release import Release
 from privmw.report import answer_pictures, facts, run_pictures, words
 from privmw.report.promise import promise
 from privmw.true_errors import Cell, Evaluation
-from privmw.whole_file import whole_file
 from privmw.workload import Workload
 
 __all__ = ["render", "write_report"]

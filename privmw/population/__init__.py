@@ -1,6 +1,6 @@
 """Made-up people for demonstrations and tests: a seeded census, and how it looks at another time and place.
 
-Draws records from the tables of `privmw.census`, one attribute after the other. No one of these people
+Draws records from the tables of `census`, one attribute after the other. No one of these people
 exists, so nothing here is private, and nothing here is for the privacy of others: it knows no mechanism.
 Chances are whole numbers of 2^-32 and words come straight from PCG64, so that the same seed gives the same
 people on every machine. The first rows and attributes of a larger draw are those of a smaller one.
@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.arrays import freeze
-from privmw.census import DETAILS, PEOPLE, Node
 from privmw.domain import Domain
+from privmw.population.census import DETAILS, PEOPLE, Node
 from privmw.table import Table
 
 NODES = {node.name: node for node in (*PEOPLE, *DETAILS)}

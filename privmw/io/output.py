@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privmw.extras import need
-from privmw.files import check_names
-from privmw.public_source import PublicSource
+from privmw.io.extras import need
+from privmw.io.files import check_names
+from privmw.io.public_source import PublicSource
+from privmw.io.tally import Tally
+from privmw.io.whole_file import whole_file
 from privmw.random import sampling_stream
 from privmw.table import Table
-from privmw.tally import Tally
-from privmw.whole_file import whole_file
 
 if TYPE_CHECKING:
-    from privmw.decode import Decoder
+    from privmw.io.decode import Decoder
 
 ROWS = 2**18  # of a batch
 
@@ -118,8 +118,8 @@ def _arrow(table: Table, decoders: list[Decoder]) -> Any:
 
 def _decoders(table: Table, bins: str, public: Any, seed: int | None) -> list[Decoder]:
     """One decoder an attribute; those that draw have their pools, and streams that do not touch."""
-    from privmw.decode import Decoder
-    from privmw.pool import Pool
+    from privmw.io.decode import Decoder
+    from privmw.io.pool import Pool
 
     if table.private:
         raise ValueError("a private table must not be written")

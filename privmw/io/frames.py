@@ -13,8 +13,8 @@ import numpy as np
 
 from privmw.arrays import freeze
 from privmw.domain import Domain
-from privmw.extras import need
-from privmw.files import check_names
+from privmw.io.extras import need
+from privmw.io.files import check_names
 from privmw.table import Table
 
 
@@ -33,7 +33,7 @@ def from_frame(frame: Any, domain: Domain, *, private: bool = False) -> Table:
     if not isinstance(private, bool):
         raise TypeError("private must be True or False")
     need("pyarrow", "take frames", "io")
-    from privmw.encode import Encoder
+    from privmw.io.encode import Encoder
 
     taken = take_frame(frame, domain.names)
     columns = []

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from reprlib import repr as _short
 from typing import Any
 
-from privmw.extras import need
+from privmw.io.extras import need
 
 ROWS = 2**18  # of a batch of parquet
 BLOCK = 2**24  # bytes of csv that are read at once: no row may be longer

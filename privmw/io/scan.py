@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from privmw import files
 from privmw.arrays import freeze
 from privmw.domain import Domain
-from privmw.extras import need
+from privmw.io import files
+from privmw.io.extras import need
 from privmw.records import Records
 from privmw.table import Table
 from privmw.workload import Workload
 
 if TYPE_CHECKING:
-    from privmw.lookup import Codes
+    from privmw.io.lookup import Codes
 
 BATCH = 2**18  # rows of a table, about
 
@@ -158,7 +158,7 @@ def _table(domain: Domain, held: list[list[Codes]], private: bool) -> Table:
 def _codes(path: str, domain: Domain, private: bool) -> Iterator[list[Codes]]:
     """The codes of every batch; at the end, what was refused in the whole file is an error."""
     need("pyarrow", "read files", "io")
-    from privmw.encode import Encoder
+    from privmw.io.encode import Encoder
 
     text = files.is_csv(path)
     encoders = [Encoder(attribute, private=private, text=text) for attribute in domain.attributes]

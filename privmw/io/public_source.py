@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from privmw import files
-from privmw.extras import need
-from privmw.frames import arrow_chunks, take_frame
+from privmw.io import files
+from privmw.io.extras import need
+from privmw.io.frames import arrow_chunks, take_frame
 
 # What text in csv can be, from the narrowest. A number with a leading zero is a code, and stays text.
 _FORMS = {

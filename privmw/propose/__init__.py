@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from privmw.domain import Domain
-from privmw.edges import Dates, Numbers, bin_edges
-from privmw.public_source import PublicSource
-from privmw.tally import REMEMBERED, Tally
+from privmw.io.public_source import PublicSource
+from privmw.io.tally import REMEMBERED, Tally
+from privmw.propose.edges import Dates, Numbers, bin_edges
 
 
 @dataclass(frozen=True)

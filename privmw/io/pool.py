@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.attribute import Attribute
-from privmw.tally import Tally
+from privmw.io.tally import Tally
 
 
 class Pool:

@@ -1,6 +1,6 @@
 """Codes become Arrow columns again: labels, bins, or numbers inside them. It loads pyarrow: import it late.
 
-The mirror of `privmw.encode`, for public and synthetic records: `Attribute.code` makes the same code of what
+The mirror of `encode`, for public and synthetic records: `Attribute.code` makes the same code of what
 is made of a code here. `Table.to_frame` tells the one exception.
 """
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from privmw.attribute import Attribute
-from privmw.pool import Pool
+from privmw.io.pool import Pool
 
 Codes = npt.NDArray[np.integer[Any]]
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
