@@ -116,17 +116,17 @@ class Attribute:
     def code(self, value: object) -> int:
         """The code of a value: of a label as `label` returns it, or of the bin that holds a number or a date.
 
-        None and NaN are missing; True and False are the labels "true" and "false"; 3.0 is the integer 3. A
-        value declared as `other` or `missing` is that, even inside a bin. What is left goes to `other` if
-        declared, or is refused; the wrong kind always is, such as 3.5 among integers. Messages quote the
-        value: of a private one, say the `rule`.
+        None and NaN are missing, or `other` where no missing value is declared; True and False are the labels
+        "true" and "false"; 3.0 is the integer 3. A value declared as `other` or `missing` is that, even
+        inside a bin. What is left goes to `other` if declared, or is refused; the wrong kind always is, such
+        as 3.5 among integers. Messages quote the value: of a private one, say the `rule`.
         """
         if getattr(value, "shape", None) == () and hasattr(value, "item"):
             value = value.item()  # a numpy scalar
         if isinstance(value, Decimal):
             value = int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
         if value is None or (isinstance(value, _UNORDERED) and value != value):
-            if self.missing is None:
+            if not self.takes_missing:
                 raise ValueError(
                     f"attribute {_short(self.name)}: value is missing, but none is declared missing"
                 )
@@ -178,6 +178,11 @@ class Attribute:
         return None if self.other is None else self.size - 1 - (self.missing is not None)
 
     @property
+    def takes_missing(self) -> bool:
+        """Whether a value may be missing; its code is then the last."""
+        return self.missing is not None or self.other is not None
+
+    @property
     def rule(self) -> str:
         """What a value must be, without quoting one: fit for a message about private data."""
         if self.edges:
@@ -208,7 +213,7 @@ class Attribute:
             if self.labels and word in self._codes:
                 for spelt in (word.title(), word.upper()):
                     texts.setdefault(spelt, self._codes[word])
-        if self.missing is not None:
+        if self.takes_missing:
             texts.setdefault("", self.size - 1)
         return texts
 

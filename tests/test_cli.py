@@ -12,6 +12,7 @@ pytest.importorskip("rich")
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
+import pyarrow as pa
 import pyarrow.parquet as parquet
 
 import privmw as pm
@@ -191,6 +192,20 @@ def test_constraints_leave_no_weight_on_rows_that_break_them(here, capsys):
     assert main(release_line(constraints="rules.json", seed=0)) == 0
     assert main(["answer", "out", "--query", f"age=37,{name}={label}", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["answers"][0]["fraction"] == 0
+
+
+def test_records_that_are_other_among_numbers_are_evaluated_too(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rooms = pa.table({"rooms": [1, 2, 3, 9, None] * 40, "owner": [True, False] * 100})
+    parquet.write_table(rooms, "public.parquet")
+    parquet.write_table(rooms, "private.parquet")
+    pm.Domain({"rooms": {"labels": [1, 2, 3], "other": "more"}, "owner": ["false", "true"]}).write(
+        "domain.json"
+    )
+    assert main(release_line(epsilon=100, seed=0)) == 0
+    assert main(["evaluate", "out", "--private", "private.parquet", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert told["synthetic"]["max_error"] < 0.02
 
 
 def test_quiet_says_nothing_and_json_says_one_object(here, capsys):

@@ -180,7 +180,7 @@ def test_of_private_values_only_column_kind_and_rule_are_told(attribute, column)
     encoder = Encoder(attribute, private=True)
     encoder.codes(column)
     if encoder.refused:
-        missing = ", and none missing" if attribute.missing is None else " or missing"
+        missing = ", and none missing" if not attribute.takes_missing else " or missing"
         with pytest.raises(ValueError, match="column") as told:
             encoder.check()
         kind = str(told.value).split("of kind ")[1].split(":")[0]

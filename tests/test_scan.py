@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import pickle
+import reprlib
 import re
 import subprocess
 import sys
@@ -145,7 +146,7 @@ def test_a_private_scan_makes_no_support_and_shows_nothing(tmp_path):
     private, public = (pm.scan_table(path, SMALL, private=private) for private in (True, False))
     with pytest.raises(ValueError, match=r"public \(a private table\) must be public"):
         pm.Support.from_table(private)
-    assert repr(private) == f"Scan(1000 rows x 2 attributes of {pm.scan._short(str(path))}, private)"
+    assert repr(private) == f"Scan(1000 rows x 2 attributes of {reprlib.repr(str(path))}, private)"
     for leak in (pickle.dumps, copy.deepcopy):
         with pytest.raises(TypeError, match="a private table must not be pickled"):
             leak(private)

@@ -66,7 +66,7 @@ class Encoder:
             return
         name, rule = _short(self.attribute.name), self.attribute.rule
         if self._first is None:
-            missing = ", and none missing" if self.attribute.missing is None else " or missing"
+            missing = " or missing" if self.attribute.takes_missing else ", and none missing"
             raise ValueError(f"column {name} of kind {self._kind}: every value must be {rule}{missing}")
         row, first, error = self._first
         what = "1 value" if self.refused == 1 else f"{self.refused} values"

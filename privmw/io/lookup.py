@@ -26,7 +26,7 @@ class Lookup:
 
     >>> rooms = Lookup(Attribute.declare("rooms", {"labels": [1, 2, 3], "other": -1}))
     >>> rooms.integers(np.array([3, 17, -1])).tolist(), rooms.numbers(np.array([2.0, 2.5, np.nan])).tolist()
-    ([2, 3, 3], [1, -1, -1])
+    ([2, 3, 3], [1, -1, 3])
     """
 
     def __init__(self, attribute: Attribute) -> None:
@@ -35,7 +35,7 @@ class Lookup:
         self.of_strings = isinstance(first, str)
         self.of_dates = isinstance(first, datetime.date)
         self.of_numbers = bool(attribute.edges) and not self.of_dates
-        self.missing = REFUSED if attribute.missing is None else attribute.size - 1
+        self.missing = attribute.size - 1 if attribute.takes_missing else REFUSED
         self.other = REFUSED
         if attribute.other is not None:
             self.other = attribute.size - 1 - (attribute.missing is not None)
