@@ -6,8 +6,8 @@ import gzip
 import json
 import os
 import pickle
-import reprlib
 import re
+import reprlib
 import subprocess
 import sys
 import tempfile
@@ -188,7 +188,7 @@ def test_a_file_that_changed_since_it_was_opened_is_refused(tmp_path, later, cha
         pq.write_table(pa.table({"a": [77], "b": ["secret"]}), path)
     with pytest.raises((ValueError, OSError), match=r"t\.parquet") as told:
         later(scan)
-    assert "77" not in str(told.value)
+    assert "77" not in str(told.value).replace(str(path), "")
 
 
 def test_a_file_that_changes_while_it_is_scanned_is_refused(tmp_path, monkeypatch):
