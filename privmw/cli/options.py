@@ -93,9 +93,8 @@ def add_question(parser: argparse.ArgumentParser) -> None:
 
 def add_budget(parser: argparse.ArgumentParser, *, required: bool) -> None:
     """What may be spent."""
-    parser.add_argument(
-        "--epsilon", type=number, required=required, default=1.0, help="the privacy budget (default: 1)"
-    )
+    said = "the privacy budget" if required else "the privacy budget (default: 1)"
+    parser.add_argument("--epsilon", type=number, required=required, default=1.0, help=said)
     parser.add_argument("--delta", type=number, help="default: 1 / n^2; 0 asks for pure differential privacy")
 
 
