@@ -37,6 +37,44 @@ class Incidence(metaclass=_BoundType):
     def gram(self, weights: npt.NDArray[np.float64], threads: int) -> npt.NDArray[np.float64]: ...
     def nbytes(self) -> int: ...
 
+class Tallies(metaclass=_BoundType):
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        attributes: npt.NDArray[np.int32],
+        starts: _Int64s,
+        columns: Columns | None,
+        groups: npt.NDArray[np.int32],
+        marked: npt.NDArray[np.uint8],
+        threads: int,
+    ) -> None: ...
+    def sums(self, weights: npt.NDArray[np.float64], out: npt.NDArray[np.float64]) -> None: ...
+    def potentials(self, values: npt.NDArray[np.float64], out: npt.NDArray[np.float64]) -> None: ...
+    def newton(
+        self,
+        centre: npt.NDArray[np.float64],
+        variance: npt.NDArray[np.float64],
+        lower: npt.NDArray[np.float64],
+        upper: npt.NDArray[np.float64],
+        answers: npt.NDArray[np.float64],
+        spread: npt.NDArray[np.float64],
+        least: npt.NDArray[np.float64],
+        most: npt.NDArray[np.float64],
+        start: npt.NDArray[np.float64],
+        tolerance: float,
+        steps: int,
+        limit: float,
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], float, float, int]: ...
+    def descend(
+        self,
+        order: _Rows,
+        precisions: npt.NDArray[np.float64],
+        bends: npt.NDArray[np.float64],
+        weights: npt.NDArray[np.float64],
+        pulls: npt.NDArray[np.float64],
+    ) -> float: ...
+    def nbytes(self) -> int: ...
+
 def distinct_rows(columns: Sequence[_Codes], sizes: Sequence[int], threads: int) -> tuple[_Rows, _Int64s]: ...
 def matching_rows(columns: Columns, attributes: Sequence[int], values: Sequence[int]) -> _Rows: ...
 def matching_bitmap(

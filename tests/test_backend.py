@@ -57,6 +57,7 @@ def test_backends_offer_the_same_names():
         "Columns",
         "Incidence",
         "Marginals",
+        "Tallies",
         "distinct_rows",
         "groups_alike",
         "incidence_of_groups",

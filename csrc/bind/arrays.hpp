@@ -51,6 +51,7 @@ QueryList to_queries(const py::array& attributes, const py::array& values, const
 void bind_columns(py::module_& m);
 void bind_draw(py::module_& m);
 void bind_errors(py::module_& m);
+void bind_least_squares(py::module_& m);
 void bind_marginals(py::module_& m);
 void bind_projection(py::module_& m);
 void bind_weights(py::module_& m);

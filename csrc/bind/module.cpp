@@ -6,6 +6,7 @@ PYBIND11_MODULE(_native, m) {
     privmw::bind_columns(m);
     privmw::bind_errors(m);  // before the draws that take them
     privmw::bind_draw(m);
+    privmw::bind_least_squares(m);
     privmw::bind_marginals(m);
     privmw::bind_projection(m);
     privmw::bind_weights(m);

@@ -28,6 +28,8 @@ from privmw.kernels.checks import (
 )
 from privmw.kernels.choice import BACKENDS, backend, set_threads, threads, threads_of
 from privmw.kernels.choice import kernels as _kernels
+from privmw.kernels.columns import Columns
+from privmw.kernels.least_squares import Solution, Tallies, Wanted
 from privmw.kernels.projection import Incidence, tilt
 
 __all__ = [
@@ -35,6 +37,9 @@ __all__ = [
     "Columns",
     "Incidence",
     "Marginals",
+    "Solution",
+    "Tallies",
+    "Wanted",
     "backend",
     "distinct_rows",
     "groups_alike",
@@ -57,32 +62,6 @@ Codes = npt.NDArray[np.unsignedinteger[Any]]
 LARGEST_ORDER = 6
 LARGEST_MARGINAL = 2**40  # cells
 LARGEST_FACTOR = 2.0**32
-
-
-class Columns:
-    """Columns of codes made ready for evaluation: `columns[a]` holds codes below `sizes[a]`, one per row.
-
-    A column is uint8, uint16 or uint32, contiguous, and copied unless nobody can write to it: kernels index
-    memory by its codes.
-
-    >>> columns = Columns([np.array([3, 9, 3], np.uint8), np.array([0, 1, 1], np.uint8)], [10, 2])
-    >>> columns.rows
-    3
-    """
-
-    def __init__(self, columns: Sequence[Codes], sizes: Sequence[int], *, threads: int | None = None) -> None:
-        checked, checked_sizes = check_columns(columns, sizes)
-        self.columns, self.sizes = tuple(checked), tuple(checked_sizes)
-        self.rows = len(self.columns[0])
-        self._core = _kernels.Columns(self.columns, self.sizes, threads_of(threads))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held beside the codes."""
-        return int(self._core.nbytes())
-
-    def __repr__(self) -> str:
-        return f"Columns({self.rows} rows x {len(self.sizes)} attributes, {backend()})"
 
 
 class Marginals:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.kernels.compiled import compiled
+from privmw.kernels.least_squares_numba import Tallies
 from privmw.kernels.numpy import (
     IN_SCALE,
     LEAST_TOTAL,
@@ -43,6 +44,7 @@ __all__ = [
     "Columns",
     "Incidence",
     "Marginals",
+    "Tallies",
     "distinct_rows",
     "groups_alike",
     "incidence_of_groups",

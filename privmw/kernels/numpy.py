@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from privmw.kernels.least_squares_numpy import Tallies
 from privmw.kernels.projection_numpy import Incidence, matches_by_row, tilt
 
 __all__ = [
     "Columns",
     "Incidence",
     "Marginals",
+    "Tallies",
     "distinct_rows",
     "groups_alike",
     "incidence_of_groups",

@@ -1,0 +1,39 @@
+// Least squares on sums of weights, solved on the dual by Newton's method.
+#pragma once
+
+#include "core/tallies.hpp"
+
+namespace privmw {
+
+// One number for all, or one for each.
+struct Values {
+    const double* first = nullptr;
+    std::size_t step = 0;  // 0 or 1
+    double operator[](std::size_t i) const { return first[i * step]; }
+};
+
+// Near `centre` with these variances, within bounds.
+struct Wanted {
+    const double* centre = nullptr;
+    Values variance, lower, upper;
+};
+
+struct Stop {
+    double tolerance = 0;  // of the largest |y - A x|
+    int steps = 0;
+    double limit = 0;  // of the dual value
+};
+
+struct Solution {
+    double left = 0;   // the largest |y - A x|
+    double value = 0;  // what every feasible fit costs at least
+    int steps = 0;
+};
+
+// weights: OUT, one per row, clip(centre - variance * A' multipliers); multipliers: IN a start, OUT, one per
+// query, where y = clip(answers + variance * multipliers) is near A x. A query of infinite variance asks
+// nothing; one of variance zero holds its answer.
+Solution solve(const Tallies& tallies, const Wanted& rows, const Wanted& queries, const Stop& stop,
+               double* weights, double* multipliers);
+
+}  // namespace privmw

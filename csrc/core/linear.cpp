@@ -1,0 +1,141 @@
+#include "core/linear.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace privmw {
+
+namespace {
+
+constexpr std::size_t most_exact = 500;  // unknowns: beyond, conjugate gradients
+constexpr int most_inner = 400;          // conjugate gradients for one step
+
+double dot(const std::vector<double>& a, const std::vector<double>& b) {
+    return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+// Cholesky in place, row after row of the lower triangle. Cells of one marginal share no row: where they come
+// first, their columns hold little, and rows without an entry in a column are left alone.
+void factor(std::vector<double>& lower, std::size_t n) {
+    std::vector<double> column(n);
+    for (std::size_t j = 0; j < n; ++j) {
+        const double pivot = lower[j * n + j];
+        // Rounding took all of it: this unknown stays as it is.
+        const double inverse = pivot > 0 ? 1 / std::sqrt(pivot) : 0;
+        lower[j * n + j] = inverse;
+        std::size_t first = n;
+        for (std::size_t i = j + 1; i < n; ++i) {
+            column[i] = lower[i * n + j] *= inverse;
+            if (first == n && column[i] != 0) first = i;
+        }
+        for (std::size_t i = first; i < n; ++i) {
+            const double entry = column[i];
+            if (entry == 0) continue;
+            double* const row = lower.data() + i * n;
+            for (std::size_t k = first; k <= i; ++k) row[k] -= entry * column[k];
+        }
+    }
+}
+
+}  // namespace
+
+LinearSystem::LinearSystem(const Tallies& tallies)
+    : tallies_(tallies),
+      count_(tallies.count()),
+      gram_(tallies.has_gram()),
+      exact_(gram_ && count_ <= most_exact),
+      order_(count_) {
+    std::iota(order_.begin(), order_.end(), 0);
+    // The marginal of most cells first, the others as they come.
+    const auto& margins = tallies.margins();
+    std::size_t most = 0;
+    for (std::size_t j = 1; j < margins.size(); ++j)
+        if (margins.cells(j) > margins.cells(most)) most = j;
+    if (margins.size())
+        std::rotate(order_.begin(), order_.begin() + tallies.offsets()[most],
+                    order_.begin() + tallies.offsets()[most + 1]);
+    if (gram_) matrix_.resize(count_ * count_);
+    if (exact_) lower_.resize(count_ * count_);
+    if (!exact_)
+        for (auto* each : {&scaling_, &residual_, &scaled_, &along_, &product_}) each->resize(count_);
+}
+
+void LinearSystem::solve(const double* inner, const double* ridge, const double* right, double accuracy,
+                         double* direction) {
+    if (gram_) tallies_.gram(inner, matrix_.data());
+    if (exact_)
+        solve_exactly(ridge, right, direction);
+    else
+        solve_by_gradients(inner, ridge, right, accuracy, direction);
+}
+
+void LinearSystem::solve_exactly(const double* ridge, const double* right, double* direction) {
+    const std::size_t n = count_;
+    for (std::size_t i = 0; i < n; ++i) {
+        const std::uint32_t a = order_[i];
+        for (std::size_t j = 0; j < i; ++j)
+            lower_[i * n + j] = ridge[a] < 0 || ridge[order_[j]] < 0 ? 0 : matrix_[a * n + order_[j]];
+        lower_[i * n + i] = ridge[a] < 0 ? 1 : matrix_[a * n + a] + ridge[a];
+    }
+    factor(lower_, n);  // leaves the inverses of the diagonal
+    std::vector<double> found(n);
+    for (std::size_t i = 0; i < n; ++i) {
+        double sum = right[order_[i]];
+        for (std::size_t j = 0; j < i; ++j) sum -= lower_[i * n + j] * found[j];
+        found[i] = sum * lower_[i * n + i];
+    }
+    for (std::size_t i = n; i-- > 0;) {
+        found[i] *= lower_[i * n + i];
+        for (std::size_t j = 0; j < i; ++j) found[j] -= lower_[i * n + j] * found[i];
+        direction[order_[i]] = ridge[order_[i]] < 0 ? 0 : found[i];
+    }
+}
+
+void LinearSystem::multiply(const double* inner, const double* ridge, const double* vector, double* product) {
+    if (gram_) {
+        for (std::size_t i = 0; i < count_; ++i) {
+            const double* const row = matrix_.data() + i * count_;
+            double sums[4] = {};
+            std::size_t j = 0;
+            for (; j + 4 <= count_; j += 4)
+                for (std::size_t k = 0; k < 4; ++k) sums[k] += row[j + k] * vector[j + k];
+            for (; j < count_; ++j) sums[0] += row[j] * vector[j];
+            product[i] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+        }
+    } else {
+        rows_.resize(tallies_.rows());
+        tallies_.potentials(vector, rows_.data());
+        for (std::size_t i = 0; i < rows_.size(); ++i) rows_[i] *= inner[i];
+        tallies_.sums(rows_.data(), product);
+    }
+    for (std::size_t q = 0; q < count_; ++q)
+        product[q] = ridge[q] < 0 ? 0 : product[q] + ridge[q] * vector[q];
+}
+
+void LinearSystem::solve_by_gradients(const double* inner, const double* ridge, const double* right,
+                                      double accuracy, double* direction) {
+    tallies_.sums(inner, scaling_.data());
+    for (std::size_t q = 0; q < count_; ++q) {
+        scaling_[q] = ridge[q] < 0 ? 0 : 1 / (scaling_[q] + ridge[q]);
+        residual_[q] = right[q];
+        along_[q] = scaled_[q] = scaling_[q] * right[q];
+        direction[q] = 0;
+    }
+    double size = dot(residual_, scaled_);
+    const double share = std::min(0.01, accuracy / 10), enough = size * share * share;
+    for (int k = 0; k < most_inner && size > enough; ++k) {
+        multiply(inner, ridge, along_.data(), product_.data());
+        const double length = size / dot(along_, product_);
+        for (std::size_t q = 0; q < count_; ++q) {
+            direction[q] += length * along_[q];
+            residual_[q] -= length * product_[q];
+            scaled_[q] = scaling_[q] * residual_[q];
+        }
+        const double before = size;
+        size = dot(residual_, scaled_);
+        for (std::size_t q = 0; q < count_; ++q) along_[q] = scaled_[q] + size / before * along_[q];
+    }
+}
+
+}  // namespace privmw

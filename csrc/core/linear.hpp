@@ -1,0 +1,33 @@
+// The linear system of a Newton step: (A diag(inner) A' + diag(ridge)) d = right.
+#pragma once
+
+#include "core/tallies.hpp"
+
+namespace privmw {
+
+class LinearSystem {
+  public:
+    explicit LinearSystem(const Tallies& tallies);
+
+    // inner: IN, one per row, not negative; ridge, right: IN, one per query, a negative ridge for one that is
+    // not asked; direction: OUT, zero where not asked. Exact for few queries, by conjugate gradients to a
+    // relative accuracy (or better) for many.
+    void solve(const double* inner, const double* ridge, const double* right, double accuracy,
+               double* direction);
+
+  private:
+    void solve_exactly(const double* ridge, const double* right, double* direction);
+    void solve_by_gradients(const double* inner, const double* ridge, const double* right, double accuracy,
+                            double* direction);
+    void multiply(const double* inner, const double* ridge, const double* vector, double* product);
+
+    const Tallies& tallies_;
+    std::size_t count_;
+    bool gram_, exact_;
+    std::vector<std::uint32_t> order_;    // of elimination
+    std::vector<double> matrix_, lower_;  // count x count: the gram matrix; its factor, in order
+    std::vector<double> rows_;            // one per row
+    std::vector<double> scaling_, residual_, scaled_, along_, product_;  // one per query
+};
+
+}  // namespace privmw

@@ -1,0 +1,219 @@
+"""The door of non-negative fits: sums of weights by the cells of marginals, and least squares on them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.arrays import freeze, is_frozen
+from privmw.kernels.checks import (
+    check_apart,
+    check_array,
+    check_count,
+    check_length,
+    check_starts,
+    check_within,
+    check_writable,
+)
+from privmw.kernels.choice import backend, kernels, threads_of
+from privmw.kernels.columns import Columns
+
+Float64s = npt.NDArray[np.float64]
+Int32s = npt.NDArray[np.int32]
+
+MOST_ROWS = 2**32 - 1
+MOST_QUERIES = 2**31 - 1
+
+
+class Wanted(NamedTuple):
+    """What rows, or queries, should be: near `centre`, with these variances, within bounds.
+
+    Variances and bounds are arrays of one number for all, or of one for each. A row's variance is positive
+    and finite; a query of infinite variance asks nothing, one of variance 0 holds its answer.
+    """
+
+    centre: Float64s
+    variance: Float64s
+    lower: Float64s
+    upper: Float64s
+
+
+class Solution(NamedTuple):
+    """Weights of rows, multipliers of queries, the largest |y - A x|, the dual value, and Newton's steps."""
+
+    weights: Float64s
+    multipliers: Float64s
+    left: float
+    value: float
+    steps: int
+
+
+class Tallies:
+    """Sums of weights by the cells of marginals, over a full histogram or over a table's rows.
+
+    Marginal j has the attributes (ascending) attributes[starts[j]:starts[j + 1]], none or many; cells come in
+    C order. Without columns the rows are those of the full histogram, in C order. Queries are the cells, then
+    groups of cells of one marginal (groups: one a cell, -1 for none), then the marked rows (one a row, 0 or
+    1), where there are any. Arrays are copied unless nobody can write to them.
+
+    >>> tallies = Tallies([2, 3], np.array([0], np.int32), np.array([0, 0, 1]))
+    >>> tallies.sums(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
+    array([21.,  6., 15.])
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        attributes: Int32s,
+        starts: npt.NDArray[np.int64],
+        *,
+        columns: Columns | None = None,
+        groups: Int32s | None = None,
+        marked: npt.NDArray[np.uint8] | None = None,
+        threads: int | None = None,
+    ) -> None:
+        sizes = [check_count("size", size, 1, MOST_ROWS) for size in sizes]
+        attributes = check_array("attributes", attributes, np.int32)
+        starts = check_starts(starts, len(attributes))
+        check_within("attributes", attributes, len(sizes))
+        flat, bounds = attributes.tolist(), starts.tolist()
+        self.offsets = [0]
+        for begin, end in itertools.pairwise(bounds):
+            places = flat[begin:end]
+            if any(a >= b for a, b in itertools.pairwise(places)):
+                raise ValueError("attributes must ascend within each marginal")
+            self.offsets.append(self.offsets[-1] + math.prod(sizes[a] for a in places))
+        self.rows = math.prod(sizes)
+        if columns is not None:
+            if not isinstance(columns, Columns) or columns.sizes != tuple(sizes):
+                raise TypeError(f"columns ({columns!r}) must be Columns of these sizes")
+            self.rows = columns.rows
+        self.cells = self.offsets[-1]
+        if self.rows > MOST_ROWS or self.cells > MOST_QUERIES:
+            raise ValueError("tallies must have below 2^32 rows and below 2^31 cells")
+        groups = np.empty(0, np.int32) if groups is None else check_array("groups", groups, np.int32)
+        marked = np.empty(0, np.uint8) if marked is None else check_array("marked", marked, np.uint8)
+        if len(groups):
+            self._check_groups(groups)
+        if len(marked):
+            check_length("marked", marked, self.rows)
+            check_within("marked", marked, 2)
+        self.marginals = (tuple(sizes), attributes, starts)
+        self.columns = columns
+        self.count = self.cells + int(groups.max(initial=-1)) + 1 + bool(len(marked))
+        core = None if columns is None else columns._core
+        self._core = kernels.Tallies(
+            sizes, attributes, starts, core, _own(groups), _own(marked), threads_of(threads)
+        )
+
+    def _check_groups(self, groups: Int32s) -> None:
+        check_length("groups", groups, self.cells)
+        if groups.min() < -1:
+            raise ValueError(f"groups (least: {groups.min()}) must be -1 or more")
+        for group in range(int(groups.max()) + 1):
+            held = np.flatnonzero(groups == group)
+            found = np.searchsorted(self.offsets, held, "right")
+            if len(held) == 0 or found[0] != found[-1]:
+                raise ValueError(f"groups ({group}) must hold cells, all of one marginal")
+
+    def sums(self, weights: Float64s, out: Float64s | None = None) -> Float64s:
+        """For each query the sum of the weights of its rows."""
+        return self._apply(self._core.sums, "weights", weights, self.rows, out, self.count)
+
+    def potentials(self, values: Float64s, out: Float64s | None = None) -> Float64s:
+        """The adjoint of `sums`: for each row the sum of the values of its queries.
+
+        >>> tallies = Tallies([2, 3], np.array([0], np.int32), np.array([0, 0, 1]))
+        >>> tallies.potentials(np.array([0.5, 1.0, 10.0]))
+        array([ 1.5,  1.5,  1.5, 10.5, 10.5, 10.5])
+        """
+        return self._apply(self._core.potentials, "values", values, self.count, out, self.rows)
+
+    def _apply(
+        self, kernel: Any, name: str, given: Float64s, length: int, out: Float64s | None, out_length: int
+    ) -> Float64s:
+        check_length(name, check_array(name, given, np.float64), length)
+        if out is None:
+            out = np.empty(out_length)
+        check_writable("out", out, np.float64, out_length)
+        check_apart("out", out, **{name: given})
+        kernel(given, out)
+        return out
+
+    def newton(
+        self,
+        rows: Wanted,
+        queries: Wanted,
+        start: Float64s | None = None,
+        *,
+        tolerance: float,
+        steps: int = 100,
+        limit: float = math.inf,
+    ) -> Solution:
+        """The weights x nearest to what is wanted of the rows and, of their sums A x, of the queries.
+
+        Distances are squared and count inversely to the variances. Ends when |y - A x| is within the
+        tolerance, after so many steps, or when no feasible weights cost less than the limit.
+
+        >>> tallies = Tallies([2], np.empty(0, np.int32), np.array([0, 0]))
+        >>> one = np.ones(1)
+        >>> rows = Wanted(np.array([3.0, -1.0]), one, 0 * one, np.inf * one)
+        >>> queries = Wanted(np.array([5.0]), one, -np.inf * one, np.inf * one)
+        >>> tallies.newton(rows, queries, tolerance=1e-9).weights
+        array([4., 0.])
+        """
+        for side, many in ((rows, self.rows), (queries, self.count)):
+            check_length("centre", check_array("centre", side.centre, np.float64), many)
+            for name, array in zip(Wanted._fields[1:], side[1:], strict=True):
+                if len(check_array(name, array, np.float64)) not in (1, many):
+                    raise ValueError(f"{name} (length {len(array)}) must have length 1 or {many}")
+        if start is None:
+            start = np.zeros(self.count)
+        check_length("start", check_array("start", start, np.float64), self.count)
+        steps = check_count("steps", steps, 0, 2**20)
+        return Solution(*self._core.newton(*rows, *queries, start, float(tolerance), steps, float(limit)))
+
+    def descend(
+        self,
+        order: npt.NDArray[np.uint32],
+        precisions: Float64s,
+        bends: Float64s,
+        weights: Float64s,
+        pulls: Float64s,
+    ) -> float:
+        """One pass of coordinate descent: each row of `order` takes the best weight that is not negative.
+
+        Minimises sum(precisions * (sums - answers)^2) in place: `pulls` are precisions * (sums - answers) and
+        stay so; `bends` are potentials(precisions). Returns the largest move.
+
+        >>> tallies = Tallies([2], np.array([0], np.int32), np.array([0, 1]))
+        >>> order, one = np.array([0, 1], np.uint32), np.ones(2)
+        >>> weights, pulls = np.zeros(2), np.array([-3.0, 1.0])
+        >>> tallies.descend(order, one, one, weights, pulls), weights, pulls
+        (3.0, array([3., 0.]), array([0., 1.]))
+        """
+        check_within("order", check_array("order", order, np.uint32), self.rows)
+        check_length("precisions", check_array("precisions", precisions, np.float64), self.count)
+        check_length("bends", check_array("bends", bends, np.float64), self.rows)
+        check_writable("weights", weights, np.float64, self.rows)
+        check_writable("pulls", pulls, np.float64, self.count)
+        check_apart("weights", weights, order=order, precisions=precisions, bends=bends, pulls=pulls)
+        check_apart("pulls", pulls, order=order, precisions=precisions, bends=bends)
+        return float(self._core.descend(order, precisions, bends, weights, pulls))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held beside the caller's arrays."""
+        return int(self._core.nbytes())
+
+    def __repr__(self) -> str:
+        return f"Tallies({self.count} queries over {self.rows} rows, {backend()})"
+
+
+def _own(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return array if is_frozen(array) else freeze(array.copy())

@@ -1,0 +1,110 @@
+"""Tallies in numpy alone, for small sizes: the twin of csrc/core/tallies.hpp.
+
+A table of rows x queries says which queries count each row; `count`, the query that is none, ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.kernels.least_squares_python import newton
+
+Float64s = npt.NDArray[np.float64]
+Int64s = npt.NDArray[np.int64]
+
+_BLOCK_CELLS = 2**20  # of the dense blocks of rows that make a gram matrix: 8 MB
+
+
+class Tallies:
+    """Which queries count each row."""
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        attributes: npt.NDArray[np.int32],
+        starts: Int64s,
+        columns: Any,
+        groups: npt.NDArray[np.int32],
+        marked: npt.NDArray[np.uint8],
+        threads: int,
+    ) -> None:
+        rows = int(np.prod(sizes, dtype=np.int64)) if columns is None else len(columns.columns[0])
+        marginals, first = [], 0
+        for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+            cell, cells = np.zeros(rows, np.int64), 1
+            for a in attributes[begin:end].tolist():
+                cell = cell * sizes[a] + (_column(sizes, a, rows) if columns is None else columns.columns[a])
+                cells *= sizes[a]
+            marginals.append(first + cell)
+            first += cells
+        self.cells = first
+        self.count = first + int(groups.max(initial=-1)) + 1 + bool(len(marked))
+        if (groups >= 0).any():
+            of = np.where(groups >= 0, self.cells + groups, self.count)
+            for cell in marginals[:]:
+                if (of[cell] < self.count).any():
+                    marginals.append(of[cell])
+        if len(marked):
+            marginals.append(np.where(marked != 0, self.count - 1, self.count))
+        self.queries = np.array(marginals, np.int64).reshape(len(marginals), rows).T.copy()
+
+    def sums(self, weights: Float64s, out: Float64s) -> None:
+        """Writes for each query the sum of the weights of its rows."""
+        each = np.repeat(weights, self.queries.shape[1])
+        out[:] = np.bincount(self.queries.ravel(), each, self.count + 1)[:-1]
+
+    def potentials(self, values: Float64s, out: Float64s) -> None:
+        """Writes for each row the sum of the values of its queries."""
+        np.append(values, 0.0)[self.queries].sum(axis=1, out=out)
+
+    def gram(self, weights: Float64s) -> Float64s:
+        """For each pair of queries the weight of the rows that both count."""
+        matrix = np.zeros((self.count + 1, self.count + 1))
+        held = np.flatnonzero(weights)
+        block = max(1, _BLOCK_CELLS // (self.count + 1))
+        for first in range(0, len(held), block):
+            some = held[first : first + block]
+            dense = np.zeros((len(some), self.count + 1))
+            dense[np.arange(len(some))[:, None], self.queries[some]] = 1
+            matrix += (dense * weights[some, None]).T @ dense
+        return matrix[:-1, :-1]
+
+    def newton(self, *problem: Any) -> tuple[Float64s, Float64s, float, float, int]:
+        """Solves a problem by Newton's method on its dual."""
+        return newton(self, *problem)
+
+    def descend(
+        self,
+        order: npt.NDArray[np.uint32],
+        precisions: Float64s,
+        bends: Float64s,
+        weights: Float64s,
+        pulls: Float64s,
+    ) -> float:
+        """One pass of coordinate descent over some rows, in the order given; returns the largest move."""
+        precision, pull, largest = np.append(precisions, 0.0), np.append(pulls, 0.0), 0.0
+        for row in order.tolist():
+            queries = self.queries[row]
+            if bends[row] > 0:
+                now = weights[row]
+                weights[row] = max(now - pull[queries].sum() / bends[row], 0.0)
+                move = weights[row] - now
+                pull[queries] += precision[queries] * move
+                largest = max(largest, abs(move))
+        pulls[:] = pull[:-1]
+        return float(largest)
+
+    def nbytes(self) -> int:
+        """Bytes held beside the caller's arrays."""
+        return int(self.queries.nbytes)
+
+
+def _column(sizes: Sequence[int], attribute: int, rows: int) -> Int64s:
+    """The codes of one attribute of a full histogram."""
+    inner = int(np.prod(sizes[attribute + 1 :], dtype=np.int64))
+    codes: Int64s = np.arange(rows) // inner % sizes[attribute]
+    return codes

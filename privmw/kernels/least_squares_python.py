@@ -1,0 +1,210 @@
+"""Newton's method on the dual of a least squares problem, in Python: the twin of csrc/core/least_squares.cpp.
+
+The problem: weights x of rows within bounds, near `centre`, whose sums A x are near `answers`, also within
+bounds. Each multiplier belongs to a query; given all, x = clip(centre - variance * A' multipliers), and the
+sums that the queries ask for are y = clip(answers + spread * multipliers). The dual is convex with gradient
+y - A x, piecewise linear: Newton's steps, taken to where the slope along them vanishes, end at its root.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Vector: TypeAlias = npt.NDArray[np.float64]
+
+MOST_EXACT = 500  # unknowns: beyond, conjugate gradients
+MOST_INNER = 400  # conjugate gradients for one step
+SINGULAR = 1e-10  # of a query's whole curvature, added: held queries may imply one another
+MOST_IDLE = 20  # steps without gain
+ENOUGH = 0.1  # of the first slope may be left where a step ends
+
+
+class Operator(Protocol):
+    """The 0/1 matrix of queries x rows."""
+
+    count: int
+
+    def sums(self, weights: Vector, out: Vector) -> None:
+        """For each query the sum of the weights of its rows."""
+
+    def potentials(self, values: Vector, out: Vector) -> None:
+        """For each row the sum of the values of its queries."""
+
+    def gram(self, weights: Vector) -> Vector:
+        """For each pair of queries the weight of the rows that both count."""
+
+
+@dataclass(slots=True, eq=False)
+class Ray:
+    """Clipped numbers along a direction, and what they are worth."""
+
+    start: Vector
+    change: Vector
+    lower: Vector
+    upper: Vector
+    worth: Vector
+
+    def at(self, t: float) -> float:
+        """The worth at a distance."""
+        return float(self.worth @ np.clip(self.start + t * self.change, self.lower, self.upper))
+
+
+def newton(
+    operator: Operator,
+    centre: Vector,
+    variance: Vector,
+    lower: Vector,
+    upper: Vector,
+    answers: Vector,
+    spread: Vector,
+    least: Vector,
+    most: Vector,
+    start: Vector,
+    tolerance: float,
+    steps: int,
+    limit: float,
+) -> tuple[Vector, Vector, float, float, int]:
+    """Weights, multipliers, the largest |y - A x|, the dual value and the steps taken.
+
+    Bounds and variances are one number or one for each. An infinite spread asks nothing, one of zero holds.
+    Ends at the tolerance, after so many steps or many without gain, or when the value exceeds the limit: no
+    weights within bounds cost less.
+    """
+    rows, count = len(centre), operator.count
+    spread = np.broadcast_to(spread, count)
+    asked = spread < np.inf
+    ridge = np.where(asked, spread, 0.0)
+    multipliers = np.where(asked, start, 0.0)
+    whole = _sums(operator, np.broadcast_to(variance, rows).astype(np.float64))
+    whole = np.where(asked, SINGULAR * np.maximum(whole, whole.max(initial=0.0) * 1e-6), 1.0)
+    potentials = _potentials(operator, multipliers, rows)
+    fresh, step, idle, worst, best = True, 0, 0, 0.0, np.inf
+    while True:
+        free = centre - variance * potentials
+        weights = np.clip(free, lower, upper)
+        inner = np.where((free > lower) & (free < upper), variance, 0.0)
+        wanted = answers + ridge * multipliers
+        fitted = np.clip(wanted, least, most)
+        missing = np.where(asked, _sums(operator, weights) - fitted, 0.0)
+        left = float(np.abs(missing).max(initial=0.0))
+        value = _value(centre, variance, weights, potentials, answers, ridge, fitted, multipliers)
+        worst = max(worst, left)
+        best, idle = (left, 0) if left < best else (best, idle + 1)
+        if left <= tolerance and not fresh:  # rounding gathers in what steps were added to
+            potentials, fresh = _potentials(operator, multipliers, rows), True
+            continue
+        if left <= tolerance or step == steps or idle == MOST_IDLE or value > limit:
+            return weights, multipliers, left, value, step
+        curved = np.where((wanted > least) & (wanted < most), ridge, 0.0) + whole
+        if count <= MOST_EXACT:
+            direction = _exact(operator, inner, curved, missing, asked)
+        else:
+            accuracy = max(left / worst, tolerance / left)
+            direction = _conjugate(operator, inner, curved, missing, asked, accuracy)
+        along = _potentials(operator, direction, rows)
+
+        asking = Ray(wanted, ridge * direction, least, most, np.where(asked, direction, 0.0))
+        giving = Ray(free, -variance * along, lower, upper, along)
+        length = line_search(asking, giving, -float(direction @ missing))
+        if length == 0:
+            return weights, multipliers, left, value, step
+        multipliers = multipliers + length * direction
+        potentials = potentials + length * along
+        fresh, step = False, step + 1
+
+
+def line_search(asking: Ray, giving: Ray, first: float) -> float:
+    """How far to go along a direction where the slope, `first` at 0, ascends: to where little of it is left.
+
+    0 if it does not descend at all.
+    """
+
+    def slope(t: float) -> float:
+        return asking.at(t) - giving.at(t)
+
+    if not first < 0:
+        return 0.0
+    low, at_low, high, at_high = 0.0, first, 1.0, slope(1.0)
+    while at_high < first / 2 and high < 2.0**30:
+        low, at_low, high = high, at_high, 2 * high
+        at_high = slope(high)
+    if at_high <= -ENOUGH * first:
+        return high
+    side = 0
+    for _ in range(60):  # regula falsi, halving the end that stays (Illinois)
+        length = low + (high - low) * (at_low / (at_low - at_high))
+        here = slope(length)
+        if abs(here) <= -ENOUGH * first or not low < length < high:
+            return length
+        if here < 0:
+            low, at_low = length, here
+            at_high, side = (at_high / 2 if side < 0 else at_high), -1
+        else:
+            high, at_high = length, here
+            at_low, side = (at_low / 2 if side > 0 else at_low), 1
+    return low
+
+
+def _exact(operator: Operator, inner: Vector, curved: Vector, right: Vector, asked: Any) -> Vector:
+    hessian = operator.gram(inner)
+    hessian[~asked] = 0.0
+    hessian[:, ~asked] = 0.0
+    hessian[np.diag_indices(len(curved))] += curved
+    return np.asarray(np.linalg.solve(hessian, right), np.float64)
+
+
+def _conjugate(
+    operator: Operator, inner: Vector, curved: Vector, right: Vector, asked: Any, accuracy: float
+) -> Vector:
+    """By conjugate gradients, to a hundredth at first and ever more exactly."""
+    scaling = asked / (_sums(operator, inner) + curved)
+    found, residual = np.zeros(len(right)), right.copy()
+    scaled = scaling * residual
+    direction, size = scaled.copy(), float(residual @ scaled)
+    enough = size * min(0.01, accuracy / 10) ** 2
+    for _ in range(MOST_INNER):
+        if size <= enough or size == 0:
+            break
+        product = _sums(operator, inner * _potentials(operator, direction, len(inner)))
+        product = asked * product + curved * direction
+        length = size / float(direction @ product)
+        found += length * direction
+        residual -= length * product
+        scaled = scaling * residual
+        before, size = size, float(residual @ scaled)
+        direction = scaled + size / before * direction
+    return found
+
+
+def _value(
+    centre: Vector,
+    variance: Vector,
+    weights: Vector,
+    potentials: Vector,
+    answers: Vector,
+    ridge: Vector,
+    fitted: Vector,
+    multipliers: Vector,
+) -> float:
+    """What every feasible fit costs at least: half its squared distances over the variances."""
+    far = np.divide(
+        (fitted - answers) ** 2, 2 * ridge, where=ridge > 0, out=np.zeros(len(answers))
+    ) - np.where(multipliers != 0, multipliers * fitted, 0.0)
+    near = (weights - centre) ** 2 / (2 * variance) + potentials * weights
+    return float(far.sum() + near.sum())
+
+
+def _sums(operator: Operator, weights: Vector) -> Vector:
+    out = np.empty(operator.count)
+    operator.sums(weights, out)
+    return out
+
+
+def _potentials(operator: Operator, values: Vector, rows: int) -> Vector:
+    out = np.empty(rows)
+    operator.potentials(values, out)
+    return out

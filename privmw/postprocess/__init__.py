@@ -1,0 +1,24 @@
+"""Post-processing: noisy marginals to non-negative data. Nothing here sees a private value.
+
+noise, answers -> problem -> solve -> least_squares, reweight, sequential, max_fit -> fit.
+"""
+
+from privmw.postprocess.answers import NoisyMarginal, NoisyMarginals
+from privmw.postprocess.fit import Certificate, Fit, Stage
+from privmw.postprocess.least_squares import nnls, ols
+from privmw.postprocess.max_fit import max_fit
+from privmw.postprocess.reweight import reweight
+from privmw.postprocess.sequential import sequential
+
+__all__ = [
+    "Certificate",
+    "Fit",
+    "NoisyMarginal",
+    "NoisyMarginals",
+    "Stage",
+    "max_fit",
+    "nnls",
+    "ols",
+    "reweight",
+    "sequential",
+]

@@ -1,0 +1,217 @@
+"""Noisy answers: marginals of a domain with the noise they carry, whoever measured them. All is released.
+
+A marginal may have any number of attributes: none is the total, all is the histogram itself. Each stands here
+once: what was measured twice is combined by inverse variances. This room knows no table and no mechanism.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from reprlib import repr as _short
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.arrays import freeze
+from privmw.domain import Domain
+from privmw.measurements import Measurement, combine
+from privmw.postprocess.noise import Noise
+from privmw.release import Release
+from privmw.workload import Workload
+
+Float64s = npt.NDArray[np.float64]
+
+MOST_CELLS = 2**28  # of one marginal
+LARGEST_ANSWER = 2.0**62
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyMarginal:
+    """The noisy counts of every cell of one marginal, in C order: its last attribute runs fastest.
+
+    Attributes stand in the order of the domain. noise is "laplace", "gaussian", "discrete-laplace" or
+    "discrete-gaussian"; scale is sigma, or the Laplace scale, in counts.
+
+    >>> NoisyMarginal(("age", "sex"), [[3.5, -1.0], [0.2, 8.1]], noise="laplace", scale=2.0).answers
+    array([ 3.5, -1. ,  0.2,  8.1])
+    """
+
+    attributes: tuple[str, ...]
+    answers: Float64s
+    noise: str
+    scale: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no list of names, no finite number or no noise."""
+        names, noise = _names(self.attributes), Noise(self.noise, self.scale)
+        answers = _numbers(f"answers of {_short(names)}", self.answers)
+        for name, value in zip(self.__slots__, (names, answers, noise.kind, noise.scale), strict=True):
+            object.__setattr__(self, name, value)
+
+
+class NoisyMarginals:
+    """Marginals of a domain, each once, with noisy counts and their variances. Immutable.
+
+    >>> domain = Domain({"age": 2, "sex": 2})
+    >>> total = NoisyMarginal((), [9.0], noise="laplace", scale=2.0)
+    >>> again = NoisyMarginal((), [12.0], noise="laplace", scale=4.0)
+    >>> measured = NoisyMarginals(domain, [total, again])
+    >>> measured, measured.answers, measured.variances
+    (NoisyMarginals(1 marginal, 1 of 1 cells measured), array([9.6]), array([6.4]))
+    """
+
+    __slots__ = ("answers", "domain", "marginals", "noises", "offsets", "places", "variances")
+
+    domain: Domain
+    marginals: tuple[tuple[str, ...], ...]  # the names of each one's attributes
+    places: tuple[tuple[int, ...], ...]  # the same as positions
+    offsets: tuple[int, ...]  # the first cell of each, and the end
+    answers: Float64s  # one a cell; 0 where it was not measured
+    variances: Float64s  # one a cell; infinite where it was not measured
+    noises: tuple[Noise | None, ...]  # of each marginal's measured cells, where they all have the same
+
+    def __init__(self, domain: Domain, marginals: Iterable[NoisyMarginal]) -> None:
+        if not isinstance(domain, Domain):
+            raise TypeError(f"domain ({_short(domain)}) must be a Domain")
+        if not isinstance(marginals, Iterable):
+            raise TypeError(f"marginals ({_short(marginals)}) must be a list of NoisyMarginals")
+        found: dict[tuple[int, ...], list[NoisyMarginal]] = {}
+        for marginal in marginals:
+            if not isinstance(marginal, NoisyMarginal):
+                raise TypeError(f"marginal ({_short(marginal)}) must be a NoisyMarginal")
+            places = tuple(domain.index(name) for name in marginal.attributes)
+            if any(a >= b for a, b in itertools.pairwise(places)):
+                raise ValueError(f"attributes {_short(marginal.attributes)} must stand in the domain's order")
+            cells = math.prod(domain.sizes[place] for place in places)
+            if len(marginal.answers) != cells or cells > MOST_CELLS:
+                raise ValueError(
+                    f"answers of {_short(marginal.attributes)} ({len(marginal.answers)}) must be "
+                    f"{_short(cells)}, one a cell, and at most 2^28"
+                )
+            found.setdefault(places, []).append(marginal)
+        parts = [_together(each) for each in found.values()]
+        self._fill(domain, tuple(found), *map(tuple, zip(*parts, strict=True)) if parts else ((), (), ()))
+
+    def _fill(self, domain: Domain, places: Any, answers: Any, variances: Any, noises: Any) -> NoisyMarginals:
+        if not places:
+            raise ValueError("marginals (none) must be at least one")
+        self.domain = domain
+        self.places = places
+        self.marginals = tuple(tuple(domain.names[place] for place in each) for each in places)
+        self.offsets = (0, *itertools.accumulate(map(len, answers)))
+        self.answers = freeze(np.concatenate(answers))
+        self.variances = freeze(np.concatenate(variances))
+        self.noises = noises
+        return self
+
+    @classmethod
+    def of_release(cls, release: Release) -> NoisyMarginals:
+        """What a release measured, in counts."""
+        if not isinstance(release, Release):
+            raise TypeError(f"release ({_short(release)}) must be a Release")
+        return cls.of_measurements(release.measured, release.measurements)
+
+    @classmethod
+    def of_measurements(cls, workload: Workload, measurements: Iterable[Measurement]) -> NoisyMarginals:
+        """Measurements of a workload's cells; a marginal may be measured in part, and a cell several times.
+
+        >>> workload = Workload.all(Domain({"age": 2, "sex": 2}), k=1)
+        >>> measurement = Measurement([0, 1, 2], [7, 3, 4], "discrete-laplace", scale=2, round=1)
+        >>> NoisyMarginals.of_measurements(workload, [measurement])
+        NoisyMarginals(2 marginals, 3 of 4 cells measured)
+        """
+        if not isinstance(workload, Workload):
+            raise TypeError(f"workload ({_short(workload)}) must be a Workload")
+        given = tuple(measurements)
+        cells, counts, variances = combine(given, n=1)
+        if len(cells) and cells[-1] >= workload.cells:
+            raise ValueError(f"cells (largest: {cells[-1]}) must be from 0 to {workload.cells - 1}")
+        noises: dict[int, set[Noise]] = {}
+        for measurement in given:
+            noise = Noise(measurement.noise, measurement.scale)
+            for j in np.unique(workload.marginal_of(measurement.cells)).tolist():
+                noises.setdefault(j, set()).add(noise)
+        parts = []
+        for j in sorted(noises):
+            first, end = int(workload.offsets[j]), int(workload.offsets[j + 1])
+            if end - first > MOST_CELLS:
+                raise ValueError(f"marginal {_short(workload.marginal(j))} must have at most 2^28 cells")
+            held = slice(*np.searchsorted(cells, [first, end]).tolist())
+            answers, spread = np.zeros(end - first), np.full(end - first, np.inf)
+            answers[cells[held] - first], spread[cells[held] - first] = counts[held], variances[held]
+            parts.append((answers, spread, _common(noises[j], variances[held])))
+        places = tuple(
+            tuple(workload.attributes[workload.starts[j] : workload.starts[j + 1]].tolist())
+            for j in sorted(noises)
+        )
+        filled = zip(*parts, strict=True) if parts else ((), (), ())
+        return object.__new__(cls)._fill(workload.domain, places, *map(tuple, filled))
+
+    def index(self, attributes: Sequence[str]) -> int:
+        """Which marginal has exactly these attributes, in any order."""
+        places = tuple(sorted(self.domain.index(name) for name in _names(attributes)))
+        if places not in self.places:
+            raise ValueError(f"marginal {_short(tuple(attributes))} must be one that was measured")
+        return self.places.index(places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __repr__(self) -> str:
+        measured = int(np.isfinite(self.variances).sum())
+        return (
+            f"NoisyMarginals({len(self)} marginal{'s' * (len(self) != 1)}, "
+            f"{measured} of {len(self.answers)} cells measured)"
+        )
+
+
+def _names(attributes: object) -> tuple[str, ...]:
+    if isinstance(attributes, str) or not isinstance(attributes, tuple | list):
+        raise TypeError(f"attributes ({_short(attributes)}) must be a tuple of names")
+    return tuple(attributes)
+
+
+def _numbers(name: str, values: Any) -> Float64s:
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name} must not be masked")
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be an array of numbers") from None
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} ({array.dtype.type.__name__}) must be numbers")
+    flat = array.astype(np.float64).ravel()
+    if not (np.abs(flat) <= LARGEST_ANSWER).all():  # nor is NaN
+        bad = int(np.flatnonzero(~(np.abs(flat) <= LARGEST_ANSWER))[0])
+        raise ValueError(f"{name} (first: {flat[bad]}, cell {bad}) must be finite, and at most 2^62")
+    return freeze(flat)
+
+
+def _together(given: list[NoisyMarginal]) -> tuple[Float64s, Float64s, Noise | None]:
+    """The mean by inverse variances, of all unbiased means the one of least variance."""
+    noises = [Noise(marginal.noise, marginal.scale) for marginal in given]
+    if len(given) == 1:
+        return given[0].answers, np.full(len(given[0].answers), noises[0].variance), noises[0]
+    least = min(noise.variance for noise in noises)
+    shares = [least / noise.variance for noise in noises]
+    mean = sum(share * marginal.answers for share, marginal in zip(shares, given, strict=True)) / sum(shares)
+    variance = least / sum(shares)
+    spread = np.full(len(given[0].answers), variance)
+    return np.asarray(mean, np.float64), spread, _common(set(noises), spread)
+
+
+def _common(noises: set[Noise], variances: Float64s) -> Noise | None:
+    """The noise of cells with these variances, each measured with some of these noises; None if they differ.
+
+    Gaussians, discrete ones nearly, add up to a Gaussian; Laplace noise does not to Laplace noise.
+    """
+    first = next(iter(noises))
+    if len(noises) == 1 and (variances == first.variance).all():
+        return first
+    if {noise.kind for noise in noises} <= {"gaussian", "discrete-gaussian"} and np.ptp(variances) == 0:
+        return Noise("gaussian", math.sqrt(variances[0]))
+    return None

@@ -1,0 +1,34 @@
+"""Coordinate descent in random order: for rows that were not measured themselves and very many queries.
+
+Newton's method would need more conjugate gradients than it is worth. A full pass lets every row take its best
+weight; the passes between visit the rows above zero only. A fixed order stalls, so every pass has its own,
+drawn from a fixed seed: the draw is public, and a fit can be repeated.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from privmw.postprocess.problem import Problem, Vector
+from privmw.random import sampling_stream
+
+MOST_PASSES = 10  # over all rows
+BETWEEN = 9  # passes over the rows above zero, after each
+ENOUGH = 1e-8  # of the largest answer: the largest move that may be left
+
+
+def descend(problem: Problem) -> tuple[Vector, int]:
+    """Non-negative weights near the best ones, and the passes taken."""
+    tallies, precisions = problem.tallies, problem.fitted
+    weights = problem.start.copy()
+    pulls = precisions * (tallies.sums(weights) - problem.answers)
+    bends = tallies.potentials(precisions)
+    rng, everyone = sampling_stream(0), np.arange(tallies.rows, dtype=np.uint32)
+    for number in range(MOST_PASSES):
+        moved = tallies.descend(rng.permutation(everyone), precisions, bends, weights, pulls)
+        if moved <= ENOUGH * problem.scale:
+            return weights, number * (BETWEEN + 1) + 1
+        for _ in range(BETWEEN):
+            above = np.flatnonzero(weights).astype(np.uint32)
+            tallies.descend(rng.permutation(above), precisions, bends, weights, pulls)
+    return weights, MOST_PASSES * (BETWEEN + 1)

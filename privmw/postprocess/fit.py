@@ -1,0 +1,154 @@
+"""The fit: weights that answer as the noisy marginals do, as well as weights can, with their certificate.
+
+It may be published: it rests on released answers and public rows. The certificate was computed from the
+weights, not by whoever found them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.arrays import freeze
+from privmw.domain import Domain
+from privmw.postprocess.answers import NoisyMarginals
+from privmw.support import Support
+
+Float64s = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One optimisation: how far from its optimum it ended, relative to the answers, and what it cost.
+
+    kkt: the largest move that any row would still make, violation: the largest |held answer - sum|, both over
+    the largest answer. bound: the standardised residual that no answer may exceed, where there is one.
+    """
+
+    name: str
+    kkt: float
+    violation: float
+    objective: float
+    steps: int
+    bound: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """How good a fit is.
+
+    kkt and violation: the largest of all stages'. misfit: the largest |noisy answer - fitted one| in standard
+    deviations: what no consistent, non-negative weights could avoid, or what the method gave up. unreached:
+    the same among cells that no row of a support can fill. unique: whether the weights are; if not, only
+    the fitted answers are.
+    """
+
+    method: str
+    kkt: float
+    violation: float
+    misfit: float
+    unreached: float
+    unique: bool
+    stages: tuple[Stage, ...]
+
+
+class Fit:
+    """Weights of rows: of the cells of the full histogram in C order, or of a support's rows."""
+
+    __slots__ = ("_certificate", "_measured", "_support", "_weights")
+
+    def __init__(
+        self,
+        measured: NoisyMarginals,
+        support: Support | None,
+        weights: Float64s,
+        method: str,
+        stages: Sequence[Stage],
+        unique: bool,
+    ) -> None:
+        self._measured, self._support = measured, support
+        self._weights = freeze(weights)
+        misfit = np.abs(self.residuals())
+        self._certificate = Certificate(
+            method,
+            max(stage.kkt for stage in stages),
+            max(stage.violation for stage in stages),
+            float(misfit.max()),
+            float(misfit[self._unreachable()].max(initial=0.0)),
+            unique,
+            tuple(stages),
+        )
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of the rows."""
+        return self._measured.domain
+
+    @property
+    def support(self) -> Support | None:
+        """The rows; None for those of the full histogram."""
+        return self._support
+
+    @property
+    def measured(self) -> NoisyMarginals:
+        """The noisy answers."""
+        return self._measured
+
+    @property
+    def weights(self) -> Float64s:
+        """How many records each row stands for, read-only."""
+        return self._weights
+
+    @property
+    def certificate(self) -> Certificate:
+        """How good the fit is."""
+        return self._certificate
+
+    def marginal(self, names: Sequence[str]) -> Float64s:
+        """The weights' marginal on any attributes, in the domain's order, as an array of their sizes."""
+        domain = self.domain
+        return self._marginal(tuple(sorted({domain.index(name) for name in names})))
+
+    def _marginal(self, places: tuple[int, ...]) -> Float64s:
+        sizes = self.domain.sizes
+        if self._support is None:
+            others = tuple(a for a in range(len(sizes)) if a not in places)
+            summed: Float64s = np.asarray(self._weights.reshape(sizes).sum(axis=others))
+            return summed
+        shape = tuple(sizes[place] for place in places)
+        if not shape:
+            return np.asarray(self._weights.sum())
+        cells = np.ravel_multi_index([self._support.table.columns[place] for place in places], shape)
+        return np.asarray(np.bincount(cells, self._weights, math.prod(shape)), np.float64).reshape(shape)
+
+    def answers(self) -> Float64s:
+        """What the weights answer to every cell of the marginals measured, in their order."""
+        return np.concatenate([self._marginal(places).ravel() for places in self._measured.places])
+
+    def residuals(self) -> Float64s:
+        """Noisy answers less fitted ones, in standard deviations; 0 where nothing was measured."""
+        return (self._measured.answers - self.answers()) / np.sqrt(self._measured.variances)
+
+    def _unreachable(self) -> npt.NDArray[np.bool_]:
+        """The cells that no row lies in."""
+        if self._support is None:
+            return np.zeros(len(self._measured.answers), bool)
+        held = []
+        for places in self._measured.places:
+            shape = tuple(self.domain.sizes[place] for place in places)
+            reached = np.zeros(math.prod(shape), bool)
+            columns = [self._support.table.columns[place] for place in places]
+            reached[np.ravel_multi_index(columns, shape) if columns else 0] = True
+            held.append(~reached)
+        return np.concatenate(held)
+
+    def __repr__(self) -> str:
+        found = self._certificate
+        return (
+            f"Fit({found.method}, {len(self._weights)} weights of total {self._weights.sum():.6g}, "
+            f"kkt {found.kkt:.1g}, misfit {found.misfit:.3g})"
+        )

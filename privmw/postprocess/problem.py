@@ -1,0 +1,156 @@
+"""The problem of a fit: which rows get weights, and what is wanted of them and of their sums.
+
+Rows are the cells of the full histogram, or a support's. A marginal of all attributes says something of each
+row alone and is kept apart: `centre`, `precisions`. The others are queries of the kernels' tallies, which
+never write a matrix out. This room knows released answers and public rows only.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from reprlib import repr as _short
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.kernels import Columns, Tallies
+from privmw.postprocess.answers import NoisyMarginals
+from privmw.support import Support
+
+Vector: TypeAlias = npt.NDArray[np.float64]
+
+MOST_ROWS = 2**28
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """Weighted least squares over rows; what has precision 0 asks nothing, a held query is exact."""
+
+    tallies: Tallies
+    centre: Vector  # one a row: its own noisy answer
+    precisions: Vector  # one a row, of its answer; or one for all
+    answers: Vector  # one a query
+    variances: Vector  # one a query; infinite: not asked, 0: held
+    start: Vector  # one a row: what is likely before any fit
+    scale: float  # of the answers, at least 1
+
+    @property
+    def whole(self) -> bool:
+        """Whether every row was measured itself, so that the fit is unique."""
+        return bool((self.precisions > 0).all())
+
+    @property
+    def fitted(self) -> Vector:
+        """The precisions of the queries; 0 for those held or not asked."""
+        asked = (self.variances > 0) & (self.variances < np.inf)
+        return np.divide(1.0, self.variances, where=asked, out=np.zeros(len(asked)))
+
+    def objective(self, weights: Vector, sums: Vector) -> float:
+        """Half the squared distances from all that was measured, over the variances."""
+        near = (self.precisions * (weights - self.centre) ** 2).sum()
+        return float(near + (self.fitted * (sums - self.answers) ** 2).sum()) / 2
+
+
+def make_problem(measured: NoisyMarginals, support: Support | None, total: float | None = None) -> Problem:
+    """Least squares to everything measured, over a support or the full histogram; a total is held."""
+    if not isinstance(measured, NoisyMarginals):
+        raise TypeError(f"measured ({_short(measured)}) must be NoisyMarginals")
+    rows = _rows(measured, support)
+    everything = tuple(range(len(measured.domain)))
+    coarse = [j for j, places in enumerate(measured.places) if places != everything]
+    cells = [slice(measured.offsets[j], measured.offsets[j + 1]) for j in coarse]
+    answers = [measured.answers[each] for each in cells]
+    variances = [measured.variances[each] for each in cells]
+    marginals = tuple(measured.places[j] for j in coarse)
+    if total is not None:
+        marginals, answers, variances = (
+            (*marginals, ()),
+            [*answers, np.array([_total(total)])],
+            [*variances, np.zeros(1)],
+        )
+    tallies = _tallies(measured.domain.sizes, marginals, support)
+    centre, precisions = np.zeros(rows), np.zeros(1)
+    if len(coarse) < len(measured):
+        j = measured.places.index(everything)
+        own = slice(measured.offsets[j], measured.offsets[j + 1])
+        centre, spread = measured.answers[own], measured.variances[own]
+        if support is not None:
+            where = np.ravel_multi_index(support.table.columns, measured.domain.sizes)
+            centre, spread = centre[where], spread[where]
+        same = np.isfinite(spread[0]) and (spread == spread[0]).all()
+        precisions = 1 / spread[:1] if same else 1 / spread
+    return Problem(
+        tallies,
+        centre,
+        precisions,
+        np.concatenate([np.empty(0), *answers]),
+        np.concatenate([np.empty(0), *variances]),
+        _start(measured, support, rows, total),
+        max(1.0, float(np.abs(measured.answers).max())),
+    )
+
+
+def regroup(problem: Problem, support: Support | None, **changed: Any) -> Problem:
+    """The same problem with other arrays; `groups` and `marked` make tallies of their own."""
+    groups, marked = changed.pop("groups", None), changed.pop("marked", None)
+    if groups is not None or marked is not None:
+        sizes, attributes, starts = problem.tallies.marginals
+        columns = None if support is None else support.columns
+        changed["tallies"] = Tallies(sizes, attributes, starts, columns=columns, groups=groups, marked=marked)
+    return replace(problem, **changed)
+
+
+def _rows(measured: NoisyMarginals, support: Support | None) -> int:
+    if support is None:
+        if measured.domain.size > MOST_ROWS:
+            raise ValueError(f"domain ({measured.domain!r}) must have at most 2^28 cells: give a support")
+        return measured.domain.size
+    if not isinstance(support, Support):
+        raise TypeError(f"support ({_short(support)}) must be a Support")
+    if support.domain != measured.domain:
+        raise ValueError(f"support ({support!r}) must be on the domain of what was measured")
+    return support.size
+
+
+def _start(measured: NoisyMarginals, support: Support | None, rows: int, total: float | None) -> Vector:
+    """The public frequencies, or uniform ones, times the total; near them a fit stays where it is not unique.
+
+    The total is that of the marginal which tells it best.
+    """
+    if total is None:
+        known = [(np.inf, 0.0)]
+        for first, end in itertools.pairwise(measured.offsets):
+            known.append((measured.variances[first:end].sum(), measured.answers[first:end].sum()))
+        total = max(float(min(known)[1]), 0.0)
+    return np.full(rows, total / rows) if support is None else total * support.start()
+
+
+def _total(total: object) -> float:
+    if isinstance(total, bool) or not isinstance(total, int | float | np.integer | np.floating):
+        raise TypeError(f"total ({_short(total)}) must be a number")
+    if not 0 <= total <= 2.0**62:
+        raise ValueError(f"total ({total}) must be from 0 to 2^62")
+    return float(total)
+
+
+def _tallies(
+    sizes: tuple[int, ...], marginals: tuple[tuple[int, ...], ...], support: Support | None
+) -> Tallies:
+    if support is None and math.prod(sizes) <= 2**16:
+        return _small(sizes, marginals)
+    return _make(sizes, marginals, None if support is None else support.columns)
+
+
+@lru_cache(maxsize=16)
+def _small(sizes: tuple[int, ...], marginals: tuple[tuple[int, ...], ...]) -> Tallies:
+    """Kept: whoever fits a small histogram fits it often."""
+    return _make(sizes, marginals, None)
+
+
+def _make(sizes: tuple[int, ...], marginals: tuple[tuple[int, ...], ...], columns: Columns | None) -> Tallies:
+    attributes = np.array([place for places in marginals for place in places], np.int32)
+    return Tallies(sizes, attributes, np.cumsum([0, *map(len, marginals)], dtype=np.int64), columns=columns)

@@ -1,0 +1,116 @@
+"""ReWeight: non-negative least squares where answers that may well be of nothing count together, not alone.
+
+Algorithm 2 of "An Uncertainty Principle is a Price of Privacy-Preserving Microdata", 2021. Within a marginal
+the low answers are those that noise alone would explain; each is weighted down, and their sum is added.
+"""
+
+from __future__ import annotations
+
+from reprlib import repr as _short
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.postprocess.answers import Float64s, NoisyMarginals
+from privmw.postprocess.fit import Fit
+from privmw.postprocess.noise import Noise
+from privmw.postprocess.problem import Problem, make_problem, regroup
+from privmw.postprocess.solve import Bounds, solve
+from privmw.support import Support
+
+Mask = npt.NDArray[np.bool_]
+
+
+def reweight(
+    measured: NoisyMarginals,
+    support: Support | None = None,
+    *,
+    confidence: float = 0.99,
+    downweight: Literal["counts", "std"] = "counts",
+    total: float | None = None,
+) -> Fit:
+    """Non-negative weights that keep sums as well as cells: NNLS with the low answers weighted down.
+
+    confidence: how sure it must be that an answer is not of noise alone. downweight: what a low answer's
+    precision is divided by, squared: the median of the largest noise, in counts or in standard deviations,
+    and at least 1. Every marginal must have one noise.
+
+    >>> from privmw import Domain
+    >>> from privmw.postprocess import NoisyMarginal
+    >>> histogram = NoisyMarginal(("age",), [90.0, 4.0, -2.0, 3.0, -1.0], noise="laplace", scale=2.0)
+    >>> reweight(NoisyMarginals(Domain({"age": 5}), [histogram])).weights.round(2)
+    array([90.  ,  2.91,  0.  ,  1.91,  0.  ])
+    """
+    if downweight not in ("counts", "std"):
+        raise ValueError(f"downweight ({_short(downweight)}) must be 'counts' or 'std'")
+    if isinstance(confidence, bool) or not isinstance(confidence, float) or not 0 < confidence < 1:
+        raise ValueError(f"confidence ({_short(confidence)}) must be above 0 and below 1")
+    problem = _reweighted(make_problem(measured, support, total), measured, support, confidence, downweight)
+    solved = solve(problem, "reweight", Bounds())
+    return Fit(measured, support, solved.weights, "reweight", [solved.stage], problem.whole)
+
+
+def _reweighted(
+    problem: Problem, measured: NoisyMarginals, support: Support | None, confidence: float, downweight: str
+) -> Problem:
+    variances, precisions = problem.variances.copy(), problem.precisions
+    groups, marked = np.full(problem.tallies.cells, -1, np.int32), None
+    sums: list[tuple[float, float]] = []  # of the low answers of each marginal that has some, and variances
+    last: list[tuple[float, float]] = []  # of single rows: the kernels take them at the end
+    first, everything = 0, tuple(range(len(measured.domain)))
+    for j, noise in enumerate(measured.noises):
+        if noise is None:
+            raise ValueError(
+                f"marginal {_short(measured.marginals[j])} must have one noise for all its cells"
+            )
+        own = slice(measured.offsets[j], measured.offsets[j + 1])
+        low = find_low(measured.answers[own], np.isfinite(measured.variances[own]), noise, confidence)
+        cells = slice(first, first + len(low))
+        coarse = measured.places[j] != everything
+        first += len(low) if coarse else 0
+        count = int(low.sum())
+        if not count:
+            continue
+        factor = max(
+            noise.median_of_largest(count) / (noise.variance**0.5 if downweight == "std" else 1), 1.0
+        )
+        spread, sum_of_low = 2 * noise.variance * factor**2, float(measured.answers[own][low].sum())
+        if coarse:
+            variances[cells][low] = spread
+            groups[cells][low] = len(sums)
+            sums.append((sum_of_low, 2 * count * noise.variance))
+        else:
+            if support is not None:
+                low = low[np.ravel_multi_index(support.table.columns, measured.domain.sizes)]
+            precisions = np.where(low, 1 / spread, precisions)
+            if low.any():
+                marked = low.astype(np.uint8)
+                last.append((sum_of_low, 2 * count * noise.variance))
+    extra = np.array(sums + last).reshape(-1, 2)
+    return regroup(
+        problem,
+        support,
+        groups=groups if sums else None,
+        marked=marked,
+        precisions=precisions,
+        answers=np.concatenate([problem.answers, extra[:, 0]]),
+        variances=np.concatenate([variances, extra[:, 1]]),
+    )
+
+
+def find_low(answers: Float64s, measured: Mask, noise: Noise, confidence: float) -> Mask:
+    """The answers below the cutoff: the first, in ascending order, that noise hardly explains.
+
+    That is the smallest j where the largest of j draws stays below the j-th answer with this confidence.
+    If noise explains all, all are low.
+    """
+    ordered = np.sort(answers[measured])
+    j = 1
+    while j <= len(ordered):
+        # Answers ascend and so does what they must reach: no position before this one can be the first.
+        reached = int(np.searchsorted(ordered, noise.above(j, confidence))) + 1
+        if reached <= j:
+            return np.asarray(measured & (answers < ordered[j - 1]))
+        j = reached
+    return measured

@@ -1,0 +1,110 @@
+"""Sequential fitting: marginals in order of priority, each stage fitted as the earlier answers allow.
+
+Algorithm 1 of "An Uncertainty Principle is a Price of Privacy-Preserving Microdata", 2021. What a stage holds
+are the sums of the last stage's weights, which are therefore within reach; cells of a sum of 0 are 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from reprlib import repr as _short
+
+import numpy as np
+
+from privmw.postprocess.answers import NoisyMarginals
+from privmw.postprocess.fit import Fit, Stage
+from privmw.postprocess.problem import Problem, Vector, make_problem
+from privmw.postprocess.solve import Bounds, number, solve
+from privmw.support import Support
+
+
+def sequential(
+    measured: NoisyMarginals,
+    support: Support | None = None,
+    *,
+    priorities: Iterable[Iterable[Sequence[str]]] | None = None,
+    total: float | None = None,
+) -> Fit:
+    """Non-negative weights that answer the marginals of the first group best, then of the second, and so on.
+
+    priorities: groups of marginals, each a tuple of names, every measured one in exactly one group; without
+    them the marginals come one by one, those of fewer attributes first.
+
+    >>> from privmw import Domain
+    >>> from privmw.postprocess import NoisyMarginal
+    >>> histogram = NoisyMarginal(("sex",), [4.0, -1.0], noise="laplace", scale=2.0)
+    >>> measured = NoisyMarginals(Domain({"sex": 2}), [histogram, NoisyMarginal((), [3.0], "laplace", 2.0)])
+    >>> sequential(measured).weights.round(9)
+    array([3., 0.])
+    """
+    groups = _groups(measured, priorities)
+    whole = make_problem(measured, support, total)
+    everything = tuple(range(len(measured.domain)))
+    own = measured.places.index(everything) if everything in measured.places else None
+    cells = _cells(measured, own)
+    stages: list[Stage] = []
+    held = whole.variances == 0  # a total that was given
+    answers = whole.answers.copy()
+    weights: Vector | None = None
+    for group in groups:
+        fitted = np.zeros(len(held), bool)
+        for j in group:
+            fitted[cells[j]] = True
+        variances = np.where(held, 0.0, np.where(fitted, whole.variances, np.inf))
+        precisions = whole.precisions if own in group else number(0.0)
+        problem = replace(whole, answers=answers, variances=variances, precisions=precisions)
+        solved = solve(problem, _name(measured, group), _bounds(problem), near=weights)
+        weights = solved.weights
+        stages.append(solved.stage)
+        held |= fitted & np.isfinite(whole.variances)
+        answers[held] = solved.sums[held]
+        if own in group and problem.whole:  # the weights are what it measured: nothing is left to choose
+            break
+    assert weights is not None
+    unique = own is not None and whole.whole
+    return Fit(measured, support, weights, "sequential", stages, unique)
+
+
+def _bounds(problem: Problem) -> Bounds:
+    """A row of a held sum of zero is zero."""
+    empty = (problem.variances == 0) & (problem.answers == 0)
+    if not empty.any():
+        return Bounds()
+    within = problem.tallies.potentials(empty.astype(np.float64))
+    return Bounds(upper=np.where(within > 0, 0.0, np.inf))
+
+
+def _cells(measured: NoisyMarginals, own: int | None) -> list[slice]:
+    """Where each marginal's cells lie among the queries; nowhere for that of single rows."""
+    found, first = [], 0
+    for j in range(len(measured)):
+        many = 0 if j == own else measured.offsets[j + 1] - measured.offsets[j]
+        found.append(slice(first, first + many))
+        first += many
+    return found
+
+
+def _name(measured: NoisyMarginals, group: list[int]) -> str:
+    return "; ".join(" x ".join(measured.marginals[j]) or "total" for j in group)
+
+
+def _groups(measured: NoisyMarginals, priorities: object) -> list[list[int]]:
+    if not isinstance(measured, NoisyMarginals):
+        raise TypeError(f"measured ({_short(measured)}) must be NoisyMarginals")
+    if priorities is None:
+        return [[j] for j in sorted(range(len(measured)), key=lambda j: len(measured.places[j]))]
+    if isinstance(priorities, str) or not isinstance(priorities, Iterable):
+        raise TypeError(f"priorities ({_short(priorities)}) must be a list of lists of marginals")
+    groups = []
+    for group in priorities:
+        if isinstance(group, str) or not isinstance(group, Iterable):
+            raise TypeError(f"priorities ({_short(group)}) must be lists of marginals, tuples of names")
+        groups.append([measured.index(names) for names in group])
+    flat = [j for group in groups for j in group]
+    if len(set(flat)) < len(flat):
+        raise ValueError("priorities must name each marginal only once")
+    missing = [measured.marginals[j] for j in range(len(measured)) if j not in flat]
+    if missing or not all(groups):
+        raise ValueError(f"priorities must cover all that was measured: {_short(missing)} is in no group")
+    return groups

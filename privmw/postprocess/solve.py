@@ -1,0 +1,184 @@
+"""Solves a problem, and inspects what was found: Newton's method on the dual, proximal steps where needed.
+
+Where every row was measured itself one Newton run is the answer. Otherwise the problem is solved in steps,
+each near the weights of the last one: the proximal point method, whose steps are problems of the first kind
+and whose limit solves the original one. Very many queries are left to coordinate descent. This room knows
+numbers only.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.kernels import Wanted
+from privmw.postprocess.descent import descend
+from privmw.postprocess.fit import Stage
+from privmw.postprocess.problem import Problem
+
+Vector: TypeAlias = npt.NDArray[np.float64]
+
+TOLERANCE = 1e-11  # of the largest answer: what Newton's method leaves of |y - A x|
+ENOUGH = 1e-10  # of the largest answer: the KKT residual at which proximal steps may end
+STILL = 1e-9  # of the largest answer: the move at which they do
+MOST_QUERIES = 2500  # for proximal steps where coordinate descent is another way: it takes over beyond
+MOST_PROXIMAL = 100
+MOST_IDLE = 5  # proximal steps without gain: rounding is all that is left
+LOOSE = 1e3  # a proximal step's variance over what the queries leave a row: more magnifies rounding
+LOOSER = 1e5  # times that, at most
+
+
+def number(value: float) -> Vector:
+    """One bound for all."""
+    return np.array([value])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bounds:
+    """Of rows and of queries: one number for all, or one for each."""
+
+    lower: Vector = field(default_factory=lambda: number(0.0))
+    upper: Vector = field(default_factory=lambda: number(np.inf))
+    least: Vector = field(default_factory=lambda: number(-np.inf))
+    most: Vector = field(default_factory=lambda: number(np.inf))
+
+    @property
+    def given(self) -> bool:
+        """Whether there are others than that no row is negative."""
+        return any((bound != usual).any() for bound, usual in zip(_of(self), _of(Bounds()), strict=True))
+
+
+def _of(bounds: Bounds) -> tuple[Vector, ...]:
+    return bounds.lower, bounds.upper, bounds.least, bounds.most
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solved:
+    """Weights, their sums, the queries' multipliers, the dual value, and what an inspection says."""
+
+    weights: Vector
+    sums: Vector
+    multipliers: Vector
+    value: float
+    stage: Stage
+
+
+def solve(
+    problem: Problem,
+    name: str,
+    bounds: Bounds,
+    *,
+    near: Vector | None = None,
+    limit: float = np.inf,
+) -> Solved:
+    """The best weights within bounds. `near`: where rows that were not measured start from.
+
+    Ends early, with weights of no use, where none within the bounds have an objective below the limit.
+    """
+    queries = Wanted(problem.answers, problem.variances, bounds.least, bounds.most)
+    tolerance = TOLERANCE * problem.scale
+    if problem.whole:
+        rows = Wanted(problem.centre, 1 / problem.precisions, bounds.lower, bounds.upper)
+        found = problem.tallies.newton(rows, queries, tolerance=tolerance, limit=limit)
+        return inspect(problem, name, bounds, found.weights, found.multipliers, found.value, found.steps)
+    if problem.tallies.count > MOST_QUERIES and not bounds.given and (problem.variances > 0).all():
+        weights, passes = descend(problem)
+        return inspect(problem, name, bounds, weights, np.zeros(problem.tallies.count), 0.0, passes)
+    return _solve_by_steps(problem, name, bounds, queries, tolerance, near, limit)
+
+
+def _solve_by_steps(
+    problem: Problem,
+    name: str,
+    bounds: Bounds,
+    queries: Wanted,
+    tolerance: float,
+    near: Vector | None,
+    limit: float,
+) -> Solved:
+    """Proximal steps, each solved exactly: looser where they gain little, tighter where rounding shows."""
+    bend = problem.precisions + problem.tallies.potentials(problem.fitted)
+    usual = float(bend.mean()) / LOOSE
+    pull, before = usual, np.inf
+    best: Solved | None = None
+    now = problem.start if near is None else near
+    multipliers, steps, idle = np.zeros(problem.tallies.count), 0, 0
+    largest = _largest_total(problem, bounds) ** 2 if limit < np.inf else 0.0
+    for _ in range(MOST_PROXIMAL):
+        precisions = problem.precisions + pull
+        centre = (problem.precisions * problem.centre + pull * now) / precisions
+        rows = Wanted(centre, 1 / precisions, bounds.lower, bounds.upper)
+        # |x - now|^2 <= 2 |x|^2 + 2 |now|^2, and |x| is at most the total: nobody pays more for moving.
+        most = limit + pull * (largest + float(now @ now))
+        found = problem.tallies.newton(rows, queries, multipliers, tolerance=tolerance, limit=most)
+        moved = float(np.abs(found.weights - now).max()) / problem.scale
+        now, multipliers, steps = found.weights, found.multipliers, steps + found.steps
+        solved = inspect(problem, name, bounds, now, multipliers, found.value, steps)
+        idle = 0 if best is None or solved.stage.kkt < best.stage.kkt / 2 else idle + 1
+        if best is None or solved.stage.kkt < best.stage.kkt:
+            best = solved
+        if (best.stage.kkt <= ENOUGH and moved <= STILL) or idle == MOST_IDLE or found.value > most:
+            break
+        if found.left > tolerance:
+            pull = min(10 * pull, usual)
+        elif moved > before / 10:
+            pull = max(pull / 10, usual / LOOSER)
+        before = moved
+    assert best is not None
+    return best
+
+
+def inspect(
+    problem: Problem,
+    name: str,
+    bounds: Bounds,
+    weights: Vector,
+    multipliers: Vector,
+    value: float,
+    steps: int,
+) -> Solved:
+    """How far each row would still move, and how far held answers are off, whoever found the weights."""
+    sums = problem.tallies.sums(weights)
+    fitted = problem.fitted
+    pulls = fitted * (sums - problem.answers)
+    held = problem.variances == 0
+    bounded = held | (bounds.least > -np.inf) | (bounds.most < np.inf)
+    off = 0.0
+    if bounded.any():
+        pulls[bounded] = multipliers[bounded]
+        asked = bounded & (problem.variances < np.inf)
+        wanted = problem.answers[asked] + problem.variances[asked] * multipliers[asked]
+        within = np.clip(wanted, _each(bounds.least, asked), _each(bounds.most, asked))
+        off = float(np.abs(sums[asked] - within).max(initial=0.0))
+    slope = problem.precisions * (weights - problem.centre) + problem.tallies.potentials(pulls)
+    bend = problem.precisions + problem.tallies.potentials(fitted)
+    np.maximum(bend, float(bend.max(initial=0.0)) * 1e-6 or 1.0, out=bend)
+    moves = weights - np.clip(weights - slope / bend, bounds.lower, bounds.upper)
+    violation = max(
+        float(np.abs(sums - problem.answers)[held].max(initial=0.0)),
+        float((sums - bounds.most).max(initial=0.0)),
+        float((bounds.least - sums).max(initial=0.0)),
+    )
+    stage = Stage(
+        name,
+        max(float(np.abs(moves).max(initial=0.0)), off) / problem.scale,
+        violation / problem.scale,
+        problem.objective(weights, sums),
+        steps,
+    )
+    return Solved(weights, sums, multipliers, value, stage)
+
+
+def _largest_total(problem: Problem, bounds: Bounds) -> float:
+    """What weights within bounds total at most: as much as a marginal's cells may have."""
+    most = np.maximum(np.broadcast_to(bounds.most, problem.tallies.count), 0.0)
+    offsets = problem.tallies.offsets
+    return min((float(most[a:b].sum()) for a, b in itertools.pairwise(offsets)), default=np.inf)
+
+
+def _each(bound: Vector, where: npt.NDArray[np.bool_]) -> Vector:
+    return bound if len(bound) == 1 else bound[where]
