@@ -3,7 +3,9 @@
 The way of the data, file by file:
 
     domain.py, attribute.py    what values there are, known beforehand
-    table.py                   records as codes on the domain; every bad value is refused here
+    records.py, table.py       records as codes on the domain; every bad value is refused here
+    io/                        files and frames become codes, and codes files and frames again
+    propose/, constraints/     a domain proposed from public data; combinations that no record can have
     workload.py                which marginals are asked, and where their cells lie
     support.py                 the distinct public rows, with counts and answers
     kernels/                   the loops: arrays in, arrays out (native C++, numba or numpy)
@@ -20,16 +22,21 @@ The way of the data, file by file:
     mwem.py mwem_pub.py mw_pub.py pep.py             the algorithms: their parts and their privacy
     auto.py                    the recommended one, chosen from public information
     release.py                 weights on public rows, measurements, ledger; answers, sample, save
+    release_file.py, cells.py  a release as one file; its answers and noisy counts as rows of a file
     evaluation.py              true errors, for experiments: not private
+    report/, cli/              a release as a page to read; everything from the command line
+    population/                made-up people to try it on
 """
 
 from privmw import accounting, kernels, mechanisms
 from privmw.accounting import Budget, BudgetError, Ledger, Neighbors
 from privmw.attribute import Attribute
 from privmw.auto import release_auto
+from privmw.constraints import Constraints
 from privmw.curator import Curator
 from privmw.domain import Domain
 from privmw.evaluation import best_mixture_error, evaluate
+from privmw.io.scan import Scan, read_table, scan_table
 from privmw.mw_pub import MWPub, release_mw_pub
 from privmw.mwem import MWEM, release_mwem
 from privmw.mwem_pub import MWEMPub, release_mwem_pub
@@ -39,6 +46,7 @@ from privmw.release import Release
 from privmw.release_file import load_release
 from privmw.support import Support
 from privmw.table import Table
+from privmw.version import __version__
 from privmw.workload import Workload
 
 __all__ = [
@@ -48,6 +56,7 @@ __all__ = [
     "Budget",
     "BudgetError",
     "ChaCha20",
+    "Constraints",
     "Curator",
     "Domain",
     "Ledger",
@@ -55,19 +64,22 @@ __all__ = [
     "MWPub",
     "Neighbors",
     "Release",
+    "Scan",
     "Support",
     "Table",
     "Workload",
+    "__version__",
     "accounting",
     "best_mixture_error",
     "evaluate",
     "kernels",
     "load_release",
     "mechanisms",
+    "read_table",
     "release_auto",
     "release_mw_pub",
     "release_mwem",
     "release_mwem_pub",
     "release_pep",
+    "scan_table",
 ]
-__version__ = "0.1.0"

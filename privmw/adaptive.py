@@ -20,8 +20,8 @@ from privmw.history import Round
 from privmw.measurements import Measurement
 from privmw.question import Question
 from privmw.random import Rng
+from privmw.records import Records
 from privmw.schedule import Schedule
-from privmw.table import Table
 from privmw.workload import Workload
 
 Vector: TypeAlias = npt.NDArray[np.float64]
@@ -41,7 +41,7 @@ class Model(Protocol):
         """The weights to release."""
 
 
-def open_curator(private: Table, question: Question, budget: Budget, rng: Rng) -> Curator:
+def open_curator(private: Records, question: Question, budget: Budget, rng: Rng) -> Curator:
     """The door of one run."""
     return Curator(private, question.measured, budget, rng=rng)
 

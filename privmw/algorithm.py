@@ -18,13 +18,13 @@ from typing import ClassVar, Literal, get_args
 from privmw.accounting import Budget, Composition, scale_for_epsilon, sigma_for_rho
 from privmw.accounting.rounding import Real, float_up, positive_integer, probability
 from privmw.adaptive import Model, Progress, adapt, open_curator
-from privmw.plan import Plan, make_plan
+from privmw.plan import Effort, Plan, make_plan
 from privmw.question import Question, Unit, check_run, make_question
 from privmw.random import Rng
+from privmw.records import Records
 from privmw.release import Release
 from privmw.schedule import Planned, Schedule
 from privmw.support import Support
-from privmw.table import Table
 from privmw.workload import Workload
 
 Select = Literal["permute-and-flip", "exponential", "all"]
@@ -52,6 +52,7 @@ class Algorithm(ABC):
     order: int | None = None
 
     usual_rounds: ClassVar[int] = 50
+    effort: ClassVar[Effort] = Effort(shot=2, round=2)
     advanced: ClassVar[bool] = False  # whether calibrate uses advanced composition of pure costs
 
     def __post_init__(self) -> None:
@@ -191,11 +192,11 @@ class Mechanism:
         question = self._question(support, workload)
         if n is not None:
             n = positive_integer("n", n)
-        return make_plan(self.algorithm.schedule, self.budget, support, question, n)
+        return make_plan(self.algorithm.schedule, self.budget, support, question, n, self.algorithm.effort)
 
     def __call__(
         self,
-        private: Table,
+        private: Records,
         support: Support,
         workload: Workload,
         *,
@@ -209,7 +210,7 @@ class Mechanism:
         `progress`, carries the ledger as its attribute `ledger`: what was spent stays spent.
         """
         question = self._question(support, workload)
-        if not isinstance(private, Table):
+        if not isinstance(private, Records):
             raise TypeError(f"private ({type(private).__name__}) must be a Table")
         if private.domain != support.domain:
             raise ValueError("private must be on the domain of the support")

@@ -13,7 +13,9 @@ import math
 import numbers
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from itertools import pairwise
 from reprlib import repr as _short
@@ -23,6 +25,13 @@ Label = str | int
 Edge = int | float | datetime.date
 
 LARGEST_SIZE = 2**32 - 1  # a code is at most a uint32
+# A number written as text: one grammar for Python and for Arrow.
+NUMBER = (
+    "[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?"
+    "|[nN][aA][nN]|[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?"
+)
+DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_UNORDERED = (numbers.Real, datetime.date)  # kinds with a value that differs from itself: NaN, pandas' NaT
 
 
 @dataclass(frozen=True, repr=False)
@@ -107,22 +116,25 @@ class Attribute:
     def code(self, value: object) -> int:
         """The code of a value: of a label as `label` returns it, or of the bin that holds a number or a date.
 
-        None and NaN are missing; True and False are the labels "true" and "false". A value declared as
-        `other` or `missing` is that, even inside a bin. What is left goes to `other` if declared, or is
-        refused; the wrong kind always is. Messages quote the value: of a private one, say the `rule`.
+        None and NaN are missing, or `other` where no missing value is declared; True and False are the labels
+        "true" and "false"; 3.0 is the integer 3. A value declared as `other` or `missing` is that, even
+        inside a bin. What is left goes to `other` if declared, or is refused; the wrong kind always is, such
+        as 3.5 among integers. Messages quote the value: of a private one, say the `rule`.
         """
         if getattr(value, "shape", None) == () and hasattr(value, "item"):
             value = value.item()  # a numpy scalar
-        if value is None or (isinstance(value, float) and math.isnan(value)):
-            if self.missing is None:
+        if isinstance(value, Decimal):
+            value = int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
+        if value is None or (isinstance(value, _UNORDERED) and value != value):
+            if not self.takes_missing:
                 raise ValueError(
                     f"attribute {_short(self.name)}: value is missing, but none is declared missing"
                 )
             return self.size - 1
         if isinstance(value, bool):
             value = str(value).lower() if self.labels else value
-        elif isinstance(value, numbers.Real) and self.edges:
-            value = _number(value)
+        elif isinstance(value, numbers.Real):
+            value = _number(value) if self.edges else _whole(value)
         kind = _kind(value)
         if kind in ("string", "integer") and value in self._codes:
             return self._codes[value]
@@ -137,12 +149,38 @@ class Attribute:
             raise ValueError(f"attribute {_short(self.name)}: value ({_short(value)}) must be {self.rule}")
         return code
 
+    def parse(self, text: str) -> int:
+        """The code of a value written as text: a label, a number, or a date YYYY-MM-DD.
+
+        Empty text is missing, unless it is a label. Refused as `code` refuses, by a ValueError.
+
+        >>> rooms = Attribute.declare("rooms", {"labels": [1, 2, 3], "other": -1, "missing": "N"})
+        >>> [rooms.parse(text) for text in ("2", "02", "2.0", "17", "N", "")]
+        [1, 1, 1, 3, 4, 4]
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"attribute {_short(self.name)}: text ({_short(text)}) must be a string")
+        if text in self.texts:
+            return self.texts[text]
+        value: object = text or None
+        first: object = (self.edges or self.labels or (0,))[0]
+        if isinstance(first, int | float) and re.fullmatch(NUMBER, text):
+            value = _parsed_number(text)
+        with suppress(TypeError):
+            return self.code(value)
+        raise ValueError(f"attribute {_short(self.name)}: value ({_short(text)}) must be {self.rule}")
+
     def _search(self, value: Any) -> int | None:
         if self.edges and self.edges[0] <= value <= self.edges[-1]:
             return min(bisect.bisect_right(self.edges, value), len(self.edges) - 1) - 1
         if not self._values and 0 <= value < self.size:
             return int(value)
         return None if self.other is None else self.size - 1 - (self.missing is not None)
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether a value may be missing; its code is then the last."""
+        return self.missing is not None or self.other is not None
 
     @property
     def rule(self) -> str:
@@ -164,6 +202,20 @@ class Attribute:
     @cached_property
     def _codes(self) -> dict[Label, int]:
         return {value: code for code, value in enumerate(self._values)}
+
+    @cached_property
+    def texts(self) -> Mapping[str, int]:
+        """The texts that `parse` knows by heart: labels and what else stands for a code, with its code."""
+        texts: dict[str, int] = {}
+        for value, code in self._codes.items():
+            texts.setdefault(str(value), code)
+        for word in ("true", "false"):
+            if self.labels and word in self._codes:
+                for spelt in (word.title(), word.upper()):
+                    texts.setdefault(spelt, self._codes[word])
+        if self.takes_missing:
+            texts.setdefault("", self.size - 1)
+        return texts
 
     def __repr__(self) -> str:
         return f"Attribute({_short(self.name)}, size={self.size})"
@@ -224,10 +276,21 @@ def _number(number: Any) -> int | float:
     return int(number) if number.is_integer() and abs(number) <= 2**53 else number
 
 
+def _whole(number: Any) -> Any:
+    return int(number) if number == number // 1 else number
+
+
+def _parsed_number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:  # not an integer, or one of thousands of digits
+        return float(text)
+
+
 def _date(value: object) -> datetime.date | None:
     if isinstance(value, datetime.datetime):
         return value.date()
-    if isinstance(value, str) and re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
+    if isinstance(value, str) and re.fullmatch(DATE, value):
         try:
             return datetime.date.fromisoformat(value)
         except ValueError:  # such as 30 February

@@ -24,12 +24,13 @@ from fractions import Fraction
 from typing import Any
 
 from privmw.accounting import Budget, sigma_for_rho
+from privmw.algorithm import Mechanism
 from privmw.pep import PEP
 from privmw.question import check_run
+from privmw.records import Records
 from privmw.release import Release
 from privmw.shorthand import check_options, run_budget
 from privmw.support import Support
-from privmw.table import Table
 from privmw.workload import Workload
 
 MOST_NOISE, ROUND_NOISE = 0.02, 0.015
@@ -40,7 +41,7 @@ LARGEST_WIDENED, MOST_TIMES = 40_000, 10
 def choose_algorithm(n: int, workload: Workload, budget: Budget) -> PEP:
     """What `release_auto` would run for n records, a workload and a zCDP budget: public numbers alone.
 
-    >>> from privmw import Domain
+    >>> from privmw import Domain, Table
     >>> workload = Workload.all(Domain({name: 4 for name in "abcdefgh"}), k=3)
     >>> choose_algorithm(50_000, workload, Budget.zcdp(0.01))
     PEP(select='all')
@@ -65,12 +66,12 @@ def choose_algorithm(n: int, workload: Workload, budget: Budget) -> PEP:
     return PEP(rounds=min(max(rounds, FEWEST), MOST))
 
 
-def release_auto(private: Table, support: Support, workload: Workload, **options: Any) -> Release:
+def release_auto(private: Records, support: Support, workload: Workload, **options: Any) -> Release:
     """Release by the recommended method. Takes epsilon and delta (or rho), rng, threads and progress.
 
     The release's settings say what was chosen. Its support may have more rows than the one given.
 
-    >>> from privmw import Domain
+    >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
     >>> private = Table.from_codes(domain, [[0, 0], [0, 1], [2, 1]] * 100, private=True)
     >>> support = Support.from_table(Table.from_codes(domain, [[0, 0], [0, 1], [2, 1], [1, 0]]))
@@ -80,9 +81,15 @@ def release_auto(private: Table, support: Support, workload: Workload, **options
     """
     budget, run = run_budget(private, options)
     check_options(options, ())
+    mechanism, wide = recommend(private.n, support, workload, budget)
+    return mechanism(private, wide, workload, **run)
+
+
+def recommend(n: int, support: Support, workload: Workload, budget: Budget) -> tuple[Mechanism, Support]:
+    """What `release_auto` runs, and the support it runs on: public numbers and rows decide."""
     check_run(support, workload)
     if budget.notion != "zCDP":
         raise ValueError("delta (0) must be above 0: the recommended methods use Gaussian noise")
     times = min(LARGEST_WIDENED // support.size - 1, MOST_TIMES)
     wide = support.widened(times) if times >= 1 else support
-    return choose_algorithm(private.n, workload, budget).spend(budget)(private, wide, workload, **run)
+    return choose_algorithm(n, workload, budget).spend(budget), wide

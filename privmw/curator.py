@@ -25,7 +25,7 @@ from privmw.accounting.events import Event
 from privmw.accounting.rounding import Real, float_up, positive_integer
 from privmw.mechanisms import Noise, Selection, scores
 from privmw.random import Rng, Stream, privacy_stream
-from privmw.table import Table
+from privmw.records import Records
 from privmw.workload import Workload
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Curator:
 
     def __init__(
         self,
-        private: Table,
+        private: Records,
         workload: Workload,
         budget: Budget,
         *,
@@ -63,7 +63,7 @@ class Curator:
         neighbors: Neighbors = Neighbors.REPLACE_ONE,
         public_n: int | None = None,
     ) -> None:
-        if not isinstance(private, Table):
+        if not isinstance(private, Records):
             raise TypeError(f"private ({type(private).__name__}) must be a Table")
         if not isinstance(workload, Workload):
             raise TypeError(f"workload ({_short(workload)}) must be a Workload")
@@ -277,7 +277,7 @@ def _erasing() -> Iterator[Callable[[Int64s], Int64s]]:
 
 
 def _ledger(
-    private: Table, budget: Budget, neighbors: Neighbors, public_n: int | None, stream: Stream
+    private: Records, budget: Budget, neighbors: Neighbors, public_n: int | None, stream: Stream
 ) -> Ledger:
     numerics = "exact integer sampling"
     if neighbors is Neighbors.ADD_REMOVE_ONE:

@@ -6,13 +6,13 @@ how values become codes.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from reprlib import repr as _short
+from typing import Any
 
 from privmw.attribute import Attribute
 
@@ -65,6 +65,40 @@ class Domain:
             except (TypeError, ValueError) as error:  # a byte that is not UTF-8 is a ValueError too
                 kind = TypeError if isinstance(error, TypeError) else ValueError
                 raise kind(f"{os.fspath(source)}: {error}") from None
+
+    @classmethod
+    def from_public(
+        cls,
+        source: Any,
+        *,
+        columns: Iterable[str] | None = None,
+        bins: int = 10,
+        most_labels: int = 64,
+        other: str | None = None,
+    ) -> Domain:
+        """A domain proposed from public data, to be read, changed and written; never from private data.
+
+        `source` is a pandas, polars or pyarrow frame, or the path of a parquet or csv file, which is read
+        batch by batch. Each column becomes an attribute, unless `columns` names some:
+
+        - booleans: the labels "false" and "true";
+        - text: its labels in order (numbers by size, then the rest), an ordered categorical in its own order;
+          of more than `most_labels` the commonest, and "other" for the rest;
+        - integers, and numbers that are all whole: labels if there are at most `most_labels`, a plain size if
+          they are 0 to k - 1; bins if there are more;
+        - other numbers, and dates: bins, about `bins` of them, near the quantiles with round edges (years,
+          quarters, months), equal ones where that does as well; a value that very many records have, such as
+          no income, gets a bin of its own;
+        - null and NaN are declared missing where there are some; in csv an empty field, or the one word among
+          numbers. Infinite numbers have no bin.
+
+        Text and integers that seem to identify records are left out unless `columns` names them, and so are
+        values of other kinds: `privmw.propose.propose` says which. `other` declares that label everywhere, so
+        that private values that no public record has find a place.
+        """
+        from privmw.propose import propose  # here: it knows domains
+
+        return propose(source, columns=columns, bins=bins, most_labels=most_labels, other=other).domain
 
     @classmethod
     def from_json(cls, text: str) -> Domain:
@@ -121,6 +155,8 @@ class Domain:
             raise TypeError(f"attribute name ({_short(name)}) must be a string")
         position = self._positions.get(name)
         if position is None:
+            import difflib  # here: only this message needs it
+
             near = difflib.get_close_matches(name[:100], self._names, n=1)
             hint = f"; did you mean {_short(near[0])}?" if near else ""
             raise ValueError(f"attribute {_short(name)} is not in the domain{hint}")

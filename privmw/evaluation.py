@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from reprlib import repr as _short
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,63 +15,21 @@ import numpy.typing as npt
 from privmw.arrays import freeze
 from privmw.history import index, number
 from privmw.mixture import nearest_mixture
+from privmw.records import Records
 from privmw.release import Release
 from privmw.support import Support
 from privmw.table import Table
+from privmw.true_errors import Cell, Evaluation
 from privmw.workload import Workload
+
+__all__ = ["Bracket", "Evaluation", "best_mixture_error", "evaluate"]
 
 Float64s = npt.NDArray[np.float64]
 
-
-class Worst(NamedTuple):
-    """The cell with the largest error: its attributes, their values (codes), what was released, the truth."""
-
-    cell: int
-    names: tuple[str, ...]
-    values: tuple[int, ...]
-    released: float
-    true: float
+MOST_LARGEST, MOST_TYPICAL = 20, 200  # cells that an evaluation shows
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
-    """True errors, in fractions of the records. Not private: for experiments only.
-
-    per_marginal: the largest error of each marginal. total_variation: of each marginal, half the sum of its
-    errors, the share of records that would have to move.
-    """
-
-    max_error: float
-    mean_error: float
-    rmse: float
-    per_marginal: Float64s
-    total_variation: Float64s
-    worst: Worst
-
-    @property
-    def private(self) -> bool:
-        """Always False: these numbers are not covered by any privacy statement."""
-        return False
-
-    @property
-    def mean_total_variation(self) -> float:
-        """The mean over marginals."""
-        return float(self.total_variation.mean())
-
-    @property
-    def max_total_variation(self) -> float:
-        """The largest of any marginal."""
-        return float(self.total_variation.max())
-
-    def __repr__(self) -> str:
-        return (
-            f"NOT PRIVATE: Evaluation(max error {self.max_error:.6g}, mean {self.mean_error:.6g}, "
-            f"rmse {self.rmse:.6g}, total variation {self.mean_total_variation:.6g} on average and "
-            f"{self.max_total_variation:.6g} at most, over {len(self.per_marginal)} marginals)"
-        )
-
-
-def evaluate(released: Release | Table, private: Table, workload: Workload | None = None) -> Evaluation:
+def evaluate(released: Release | Table, private: Records, workload: Workload | None = None) -> Evaluation:
     """The true errors of a release, or of a table of synthetic records. NOT PRIVATE: for experiments only.
 
     The workload is the release's own unless another is given; a table has none of its own.
@@ -85,7 +42,7 @@ def evaluate(released: Release | Table, private: Table, workload: Workload | Non
     >>> found.max_error, found.mean_error, found.total_variation.tolist()
     (0.25, 0.2, [0.25, 0.25])
     >>> found.worst
-    Worst(cell=0, names=('age',), values=(0,), released=0.5, true=0.25)
+    Cell(cell=0, names=('age',), values=(0,), released=0.5, true=0.25)
     """
     if not isinstance(released, Release | Table):
         raise TypeError(f"released ({_short(released)}) must be a Release or a Table")
@@ -100,15 +57,24 @@ def evaluate(released: Release | Table, private: Table, workload: Workload | Non
         answers = released.counts(workload) / released.n
     errors = np.abs(answers - truth)
     starts = workload.offsets[:-1]
-    cell = int(errors.argmax())
-    names, values = workload.query(cell)
+    order = np.argsort(-errors, kind="stable")
+    wrong = order[: int(np.count_nonzero(errors))]
+    steps = np.unique(np.linspace(0, len(wrong) - 1, MOST_TYPICAL).astype(np.int64)) if len(wrong) else wrong
+
+    def shown(cells: npt.NDArray[np.int64]) -> tuple[Cell, ...]:
+        return tuple(
+            Cell(cell, *workload.query(cell), float(answers[cell]), float(truth[cell]))
+            for cell in cells.tolist()
+        )
+
     return Evaluation(
-        max_error=float(errors[cell]),
+        max_error=float(errors[order[0]]),
         mean_error=float(errors.mean()),
         rmse=float(np.sqrt(np.mean(errors**2))),
         per_marginal=freeze(np.maximum.reduceat(errors, starts)),
         total_variation=freeze(np.add.reduceat(errors, starts) / 2),
-        worst=Worst(cell, names, values, float(answers[cell]), float(truth[cell])),
+        largest=shown(order[:MOST_LARGEST]),
+        typical=shown(wrong[steps]),
     )
 
 
@@ -129,7 +95,7 @@ class Bracket:
 
 
 def best_mixture_error(
-    private: Table, support: Support, workload: Workload, *, tolerance: float = 1e-4, rounds: int = 5000
+    private: Records, support: Support, workload: Workload, *, tolerance: float = 1e-4, rounds: int = 5000
 ) -> Bracket:
     """The least largest error that weights on the support can have. NOT PRIVATE: for experiments only.
 
@@ -156,8 +122,8 @@ def best_mixture_error(
     return Bracket(found.lower, found.upper, freeze(found.weights), found.rounds)
 
 
-def _truth(private: Table, workload: Workload) -> Float64s:
-    if not isinstance(private, Table):
+def _truth(private: Records, workload: Workload) -> Float64s:
+    if not isinstance(private, Records):
         raise TypeError(f"private ({type(private).__name__}) must be a Table")
     if not isinstance(workload, Workload):
         raise TypeError(f"workload ({_short(workload)}) must be a Workload")

@@ -15,10 +15,10 @@ from privmw.algorithm import Algorithm
 from privmw.models import MultiplicativeWeights
 from privmw.models.multiplicative import Output, Replay
 from privmw.question import Question
+from privmw.records import Records
 from privmw.release import Release
 from privmw.shorthand import release_by
 from privmw.support import Start, Support
-from privmw.table import Table
 from privmw.workload import Workload
 
 
@@ -60,10 +60,10 @@ class MWPub(Algorithm):
         )
 
 
-def release_mw_pub(private: Table, support: Support, workload: Workload, **options: Any) -> Release:
+def release_mw_pub(private: Records, support: Support, workload: Workload, **options: Any) -> Release:
     """Release by MW-Pub. Takes epsilon and delta (or rho), rng, threads, progress and MWPub's options.
 
-    >>> from privmw import Domain
+    >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
     >>> private = Table.from_codes(domain, [[0, 0], [0, 1], [2, 1]] * 100, private=True)
     >>> support = Support.from_table(Table.from_codes(domain, [[0, 0], [0, 1], [2, 1], [1, 0]]))

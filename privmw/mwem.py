@@ -12,10 +12,10 @@ from typing import Any
 
 from privmw.algorithm import Select
 from privmw.mw_pub import MWPub
+from privmw.records import Records
 from privmw.release import Release
 from privmw.shorthand import release_by
 from privmw.support import Start, Support
-from privmw.table import Table
 from privmw.workload import Workload
 
 
@@ -31,10 +31,10 @@ class MWEM(MWPub):
     start: Start = "uniform"
 
 
-def release_mwem(private: Table, support: Support | None, workload: Workload, **options: Any) -> Release:
+def release_mwem(private: Records, support: Support | None, workload: Workload, **options: Any) -> Release:
     """Release by MWEM. A support of None is the full domain; options as for `release_mw_pub`.
 
-    >>> from privmw import Domain
+    >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
     >>> private = Table.from_codes(domain, [[0, 0], [0, 1], [2, 1]] * 100, private=True)
     >>> release_mwem(private, None, Workload.all(domain, k=2), epsilon=1.0, delta=0, rounds=5).support.size

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 from privmw.algorithm import Select
 from privmw.mw_pub import MWPub
+from privmw.records import Records
 from privmw.release import Release
 from privmw.shorthand import release_by
 from privmw.support import Support
-from privmw.table import Table
 from privmw.workload import Workload
 
 
@@ -32,10 +32,10 @@ class MWEMPub(MWPub):
     advanced: ClassVar[bool] = True
 
 
-def release_mwem_pub(private: Table, support: Support, workload: Workload, **options: Any) -> Release:
+def release_mwem_pub(private: Records, support: Support, workload: Workload, **options: Any) -> Release:
     """Release by MWEM+PUB; options as for `release_mw_pub`.
 
-    >>> from privmw import Domain
+    >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
     >>> private = Table.from_codes(domain, [[0, 0], [0, 1], [2, 1]] * 100, private=True)
     >>> support = Support.from_table(Table.from_codes(domain, [[0, 0], [0, 1], [2, 1], [1, 0]]))

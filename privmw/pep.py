@@ -9,17 +9,18 @@ contradicts itself. privmw.projection solves both and says how exactly.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from privmw.adaptive import Model
 from privmw.algorithm import Algorithm, Select
 from privmw.models import ProjectedSupport
 from privmw.models.projected import Kind
+from privmw.plan import Effort
 from privmw.question import Question, Unit
+from privmw.records import Records
 from privmw.release import Release
 from privmw.shorthand import release_by
 from privmw.support import Start, Support
-from privmw.table import Table
 from privmw.workload import Workload
 
 LIGHTEST, HEAVIEST = 1e-3, 1e12  # records: beyond, the start is no prior, or there is no fit
@@ -44,6 +45,9 @@ class PEP(Algorithm):
     slack: Kind = "l2"
     gamma: float | None = None
     prior_weight: float | None = None
+
+    # A projection takes some tens of passes, and a chosen prior weight several projections.
+    effort: ClassVar[Effort] = Effort(shot=500, round=12)
 
     def __post_init__(self) -> None:
         """Refuse options that mean nothing."""
@@ -73,10 +77,10 @@ class PEP(Algorithm):
         )
 
 
-def release_pep(private: Table, support: Support, workload: Workload, **options: Any) -> Release:
+def release_pep(private: Records, support: Support, workload: Workload, **options: Any) -> Release:
     """Release by PEP. Takes epsilon and delta (or rho), rng, threads, progress and PEP's options.
 
-    >>> from privmw import Domain
+    >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
     >>> private = Table.from_codes(domain, [[0, 0], [0, 1], [2, 1]] * 100, private=True)
     >>> support = Support.from_table(Table.from_codes(domain, [[0, 0], [0, 1], [2, 1], [1, 0]]))

@@ -1,6 +1,7 @@
 """What a run will need, before any private data: bytes, noise and seconds, from public sizes alone.
 
-Seconds come from one evaluation of the workload on this machine, timed here; bytes from array sizes.
+Seconds come from one evaluation of the workload on this machine, timed here, times what an algorithm usually
+needs of them: right to within a few times. Bytes come from array sizes.
 """
 
 from __future__ import annotations
@@ -58,8 +59,16 @@ class Plan:
         )
 
 
+@dataclass(frozen=True)
+class Effort:
+    """How many evaluations' time a first shot takes, and a round, as measured (benches/README.md)."""
+
+    shot: float
+    round: float
+
+
 def make_plan(
-    schedule: Schedule, budget: Budget, support: Support, question: Question, n: int | None
+    schedule: Schedule, budget: Budget, support: Support, question: Question, n: int | None, effort: Effort
 ) -> Plan:
     """Put sizes and one timed evaluation together."""
     shares = schedule.shares(budget)
@@ -77,7 +86,10 @@ def make_plan(
     evaluation = time.perf_counter() - began
     cells = question.measured.cells
     held = support.nbytes + 8 * (ARRAYS_OF_CELLS * cells + ARRAYS_OF_ROWS * support.size)
-    each = evaluation + SECONDS_PER_CELL * question.asked.cells * max(schedule.per_round, 1)
+    scoring = SECONDS_PER_CELL * question.asked.cells * schedule.per_round
+    shot = 0.0
+    if shares.shot is not None:
+        shot = evaluation * effort.shot * len(question.shot) / len(question.asked)
     return Plan(
         schedule.rounds,
         support.size,
@@ -86,5 +98,5 @@ def make_plan(
         held,
         tuple(looks),
         evaluation,
-        each * (schedule.rounds + 1),
+        evaluation + shot + (evaluation * effort.round + scoring) * schedule.rounds,
     )

@@ -165,19 +165,21 @@ class Release:
         self,
         n: int | None = None,
         seed: int | None = None,
-        method: Literal["proportional", "randomised"] = "proportional",
+        method: Literal["randomised", "proportional"] = "randomised",
     ) -> Table:
         """Synthetic records in random order, as many as the private table has unless n says otherwise.
 
-        Every row appears floor(n w) or ceil(n w) times. "proportional": the largest remainders are rounded
-        up, the first rows among equals, and only the order is drawn. "randomised": which are rounded up is
-        drawn too, so that each row appears n w times in expectation. The seed is of the sampling stream.
+        Every row appears floor(n w) or ceil(n w) times. "randomised": which are rounded up is drawn, so that
+        each row appears n w times in expectation. "proportional": the largest remainders are rounded up, the
+        first rows among equals, and only the order is drawn; where most rows are worth less than one record
+        whole groups of light rows are lost, and marginals are off two to four times as far. The seed is of
+        the sampling stream.
         """
         n = index("n", self.n if n is None else n)
         if not 1 <= n <= apportion.LARGEST_N:
             raise ValueError(f"n ({n}) must be from 1 to 2^40")
-        if method not in ("proportional", "randomised"):
-            raise ValueError(f"method ({_short(method)}) must be 'proportional' or 'randomised'")
+        if method not in ("randomised", "proportional"):
+            raise ValueError(f"method ({_short(method)}) must be 'randomised' or 'proportional'")
         rng = sampling_stream(seed)
         masses, total = self._masses()
         if method == "proportional":

@@ -8,39 +8,54 @@ from fractions import Fraction
 from typing import Any
 
 from privmw.accounting import Budget
+from privmw.accounting.rounding import Real
 from privmw.algorithm import Algorithm
+from privmw.records import Records
 from privmw.release import Release
 from privmw.support import Support
-from privmw.table import Table
 from privmw.workload import Workload
 
 
 def run_budget(
-    private: Table, options: dict[str, Any], *, advanced: bool = False
+    private: Records, options: dict[str, Any], *, advanced: bool = False
 ) -> tuple[Budget, dict[str, Any]]:
-    """Take the budget and what a call takes (rng, threads, progress) out of a shorthand's options.
-
-    Without a delta it is 1 / n^2, as in the papers; n is public.
-    """
-    if not isinstance(private, Table):
+    """Take the budget and what a call takes (rng, threads, progress) out of a shorthand's options."""
+    if not isinstance(private, Records):
         raise TypeError(f"private ({type(private).__name__}) must be a Table")
     run: dict[str, Any] = {
         name: options.pop(name) for name in ("rng", "threads", "progress") if name in options
     }
-    epsilon, delta, rho = (options.pop(name, None) for name in ("epsilon", "delta", "rho"))
+    asked = {name: options.pop(name, None) for name in ("epsilon", "delta", "rho")}
+    return make_budget(private.n, **asked, advanced=advanced), run
+
+
+def make_budget(
+    n: int,
+    *,
+    epsilon: Real | None = None,
+    delta: Real | None = None,
+    rho: Real | None = None,
+    advanced: bool = False,
+) -> Budget:
+    """The budget of epsilon and delta, or of rho. Without a delta it is 1 / n^2, as in the papers.
+
+    >>> make_budget(1000, epsilon=1).delta
+    1e-06
+    """
     if (epsilon is None) == (rho is None):
         raise TypeError("exactly one of epsilon and rho must be given")
     if rho is not None:
         if delta is not None:
             raise TypeError(f"delta ({delta}) must come with epsilon: rho needs none")
-        return Budget.zcdp(rho), run
+        return Budget.zcdp(rho)
+    assert epsilon is not None
     if delta is None:
-        if private.n < 2:
+        if n < 2:
             raise ValueError("delta must be given for a private table of one record")
-        delta = float(Fraction(1, private.n**2))
+        delta = float(Fraction(1, n**2))
     if delta == 0 and not isinstance(delta, bool):
-        return Budget.pure(epsilon), run
-    return Budget.approximate(epsilon, delta, "advanced" if advanced else "zCDP"), run
+        return Budget.pure(epsilon)
+    return Budget.approximate(epsilon, delta, "advanced" if advanced else "zCDP")
 
 
 def check_options(options: dict[str, Any], known: Collection[str]) -> None:
@@ -51,7 +66,7 @@ def check_options(options: dict[str, Any], known: Collection[str]) -> None:
 
 
 def release_by(
-    kind: type[Algorithm], private: Table, support: Support, workload: Workload, options: dict[str, Any]
+    kind: type[Algorithm], private: Records, support: Support, workload: Workload, options: dict[str, Any]
 ) -> Release:
     """Configure, calibrate and run in one call: what every `release_*` does."""
     budget, run = run_budget(private, options, advanced=kind.advanced)

@@ -17,8 +17,10 @@ import numpy.typing as npt
 
 from privmw import kernels
 from privmw.arrays import freeze, is_frozen
+from privmw.constraints import Constraints
 from privmw.domain import Domain
 from privmw.random import sampling_stream
+from privmw.records import Records
 from privmw.table import Table
 from privmw.workload import Workload
 
@@ -26,6 +28,7 @@ Weights = npt.NDArray[np.float64]
 Start = Literal["public", "uniform"]
 
 LARGEST_FULL = 2**28  # rows of Support.full, before memory is even looked at
+PENDING = 2**20  # rows of batches gathered before they are merged, or as many as are held already
 
 
 class Support:
@@ -39,10 +42,12 @@ class Support:
     ([[0, 1], [2, 0]], [1, 2], [0.3333333333333333, 0.6666666666666666])
     """
 
-    __slots__ = ("__weakref__", "_columns", "_counts", "_marginals", "_table")
+    __slots__ = ("__weakref__", "_columns", "_constraints", "_counts", "_marginals", "_table")
 
-    def __init__(self, table: Table, counts: npt.NDArray[np.int64]) -> None:
-        """Takes rows that are distinct and sorted already: use from_table or full."""
+    def __init__(
+        self, table: Table, counts: npt.NDArray[np.int64], constraints: Constraints | None = None
+    ) -> None:
+        """Takes rows that are distinct and sorted and keep the rules already: use from_table or full."""
         _check_public("table", table)
         if type(counts) is not np.ndarray or counts.dtype != np.int64:
             raise TypeError(f"counts ({type(counts).__name__}) must be an array of int64")
@@ -50,19 +55,59 @@ class Support:
             raise ValueError(f"counts must be positive, one for each of the {table.n} rows")
         self._table = table
         self._counts = counts if is_frozen(counts) else freeze(counts.copy())
+        self._constraints = constraints
         self._columns: kernels.Columns | None = None
         self._marginals: tuple[Workload, kernels.Marginals] | None = None
 
     @classmethod
-    def from_table(cls, public: Table) -> Support:
-        """The distinct rows of a public table. A private table is refused."""
+    def from_table(cls, public: Records, constraints: Constraints | None = None) -> Support:
+        """The distinct rows of a public table, in memory or in a file, that keep the constraints.
+
+        A private table is refused.
+        """
         _check_public("public", public)
-        first, counts = kernels.distinct_rows(public.columns, public.domain.sizes)
-        return cls(public.take(first), freeze(counts))
+        held: Support | None = None
+        pending: list[Table] = []
+        for batch in public.batches():
+            pending.append(batch)
+            if sum(table.n for table in pending) >= max(PENDING, held.size if held else 0):
+                held, pending = cls._merged(held, pending), []
+        every = cls._merged(held, pending) if pending or held is None else held
+        return every._keeping(constraints)
+
+    def _keeping(self, constraints: Constraints | None) -> Support:
+        """The rows that keep the rules, which are remembered."""
+        if constraints is None:
+            return self
+        if not isinstance(constraints, Constraints):
+            raise TypeError(f"constraints ({_short(constraints)}) must be Constraints")
+        kept = constraints.mask(self._table)
+        if not kept.any():
+            raise ValueError(
+                f"constraints must leave a row of the support: {constraints.complaint(self._table)}"
+            )
+        return Support(self._table.take(kept), freeze(self._counts[kept]), constraints)
 
     @classmethod
-    def full(cls, domain: Domain) -> Support:
-        """Every row of a small domain, each counted once.
+    def _merged(cls, held: Support | None, tables: list[Table]) -> Support:
+        """The support of what is held and of further tables, which are let go."""
+        table = tables.pop() if len(tables) == 1 else _joined(tables)
+        first, counts = kernels.distinct_rows(table.columns, table.domain.sizes)
+        found = cls(table.take(first), freeze(counts))
+        del table
+        if held is None:
+            return found
+        both = _joined([held.table, found.table])
+        first, times = kernels.distinct_rows(both.columns, both.domain.sizes)
+        # Either part is distinct and sorted, so its rows come in its own order.
+        total = np.zeros(len(first), np.int64)
+        total[first < held.size] = held.counts
+        total[(first >= held.size) | (times == 2)] += found.counts
+        return cls(both.take(first), freeze(total))
+
+    @classmethod
+    def full(cls, domain: Domain, constraints: Constraints | None = None) -> Support:
+        """Every row of a small domain that keeps the constraints, each counted once.
 
         >>> Support.full(Domain({"age": 2, "sex": 2})).rows.tolist()
         [[0, 0], [0, 1], [1, 0], [1, 1]]
@@ -84,13 +129,15 @@ class Support:
             values = np.repeat(np.arange(attribute.size, dtype=dtype), after)
             columns[attribute.name] = freeze(np.tile(values, before))
             before *= attribute.size
-        return cls(Table(domain, columns), freeze(np.ones(domain.size, np.int64)))
+        every = cls(Table(domain, columns), freeze(np.ones(domain.size, np.int64)))
+        return every._keeping(constraints)
 
     def widened(self, times: int = 10, share: float = 0.05, seed: int = 0) -> Support:
         """The same with rows that are nearly public: in each, one value comes from another record.
 
         A release can only re-weight rows that there are; this brings combinations that the public table
         lacks. `times` records are drawn for each row; together they have `share` of the public frequencies.
+        Those that break the constraints of the support are left out.
 
         >>> domain = Domain({"age": 3, "sex": 2})
         >>> support = Support.from_table(Table.from_codes(domain, [[2, 0], [0, 1], [2, 0], [1, 0]]))
@@ -112,13 +159,16 @@ class Support:
             np.concatenate([column, np.where(attribute == a, column[other], column[rows])])
             for a, column in enumerate(self._table.columns)
         ]
-        first, found = kernels.distinct_rows(columns, self.domain.sizes)
+        table = Table(self.domain, zip(self.domain.names, columns, strict=True))
+        if self._constraints is not None:
+            table = table.take(self._constraints.mask(table))  # every public row stays
+        first, found = kernels.distinct_rows(table.columns, self.domain.sizes)
         # Whole counts that keep the public rows' frequencies among themselves: one for each new record, so
         # that all of them have their share.
         public = np.where(first < self.size, self._counts[np.minimum(first, self.size - 1)], 0)
-        each = max(round(len(rows) * (1 - share) / share / float(records[-1])), 1)
-        table = Table(self.domain, zip(self.domain.names, columns, strict=True)).take(first)
-        return Support(table, freeze(each * public + found - (first < self.size)))
+        each = max(round((table.n - self.size) * (1 - share) / share / float(records[-1])), 1)
+        counts = freeze(each * public + found - (first < self.size))
+        return Support(table.take(first), counts, self._constraints)
 
     @property
     def domain(self) -> Domain:
@@ -144,6 +194,11 @@ class Support:
     def counts(self) -> npt.NDArray[np.int64]:
         """How many public records each row stands for."""
         return self._counts
+
+    @property
+    def constraints(self) -> Constraints | None:
+        """The rules that every row keeps, those of `widened` too; a saved release does not hold them."""
+        return self._constraints
 
     def start(self, kind: Start = "public") -> Weights:
         """Fresh weights to start from, with sum 1: the public frequencies, or uniform."""
@@ -211,7 +266,7 @@ class Support:
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Support, (self._table, self._counts)
+        return Support, (self._table, self._counts, self._constraints)
 
     def __repr__(self) -> str:
         records = int(self._counts.sum())
@@ -242,8 +297,17 @@ def _weights(weights: npt.ArrayLike, size: int) -> Weights:
     return checked
 
 
+def _joined(tables: list[Table]) -> Table:
+    """The rows of public tables, one after the other."""
+    columns = ([table.columns[a] for table in tables] for a in range(len(tables[0].domain)))
+    joined = [freeze(np.concatenate(parts)) for parts in columns]
+    domain = tables[0].domain
+    tables.clear()
+    return Table(domain, zip(domain.names, joined, strict=True))
+
+
 def _check_public(name: str, table: object) -> None:
-    if not isinstance(table, Table):
+    if not isinstance(table, Table if name == "table" else Records):
         raise TypeError(f"{name} ({_short(table)}) must be a Table")
     if table.private:
         raise ValueError(f"{name} (a private table) must be public: a support shows its rows")

@@ -6,21 +6,23 @@ but no message, repr or pickle shows a value, a row or a count of it. Nothing he
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from reprlib import repr as _short
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from privmw.arrays import freeze, is_frozen
 from privmw.domain import Domain
+from privmw.records import Records
 from privmw.workload import Workload
 
 Column = npt.NDArray[np.unsignedinteger[Any]]
 
 
-class Table:
+class Table(Records):
     """Codes on a domain, immutable: `columns` maps each attribute's name to a 1-D array of integer codes.
 
     A column is kept as uint8, uint16 or uint32, the smallest that fits its attribute's size. It is adopted
@@ -84,6 +86,58 @@ class Table:
         if array.shape[1] != len(domain):
             raise ValueError(f"codes ({array.shape[1]} columns) must have {len(domain)}, one an attribute")
         return cls(domain, zip(domain.names, array.T, strict=True), private=private)
+
+    @classmethod
+    def from_frame(cls, frame: Any, domain: Domain, *, private: bool = False) -> Table:
+        """The table of a pandas, polars or pyarrow frame, or of any other that narwhals takes.
+
+        Each attribute of the domain is read from the column of its name; other columns are ignored. A value
+        becomes its code by `Attribute.code`. Codes are copied: a frame can still be written to.
+        """
+        from privmw.io.frames import from_frame  # here: it knows tables
+
+        return from_frame(frame, domain, private=private)
+
+    def to_frame(
+        self,
+        kind: Literal["pyarrow", "pandas", "polars"] = "pyarrow",
+        *,
+        bins: Literal["label", "midpoint", "draw"] = "label",
+        public: Any = None,
+        seed: int | None = None,
+    ) -> Any:
+        """A frame of public or synthetic records with their values restored; a private table is refused.
+
+        Codes without labels and integer labels become integers, other labels a categorical (polars: Enum) in
+        the domain's order, missing values null. `bins` says what becomes of a bin: its "label" such as
+        '[0, 10)', its "midpoint", or a value that is drawn ("draw") among the original values of the records
+        in `public`, a frame or the path of a file, that lie in the same bin: uniformly, repeatably by `seed`,
+        and the midpoint where there are none.
+
+        `Table.from_frame` gets the same table back, but for records that are "other" in a column of numbers,
+        where the word has no place: they become null. In csv they keep their word.
+        """
+        from privmw.io.output import to_frame  # here: it knows tables
+
+        return to_frame(self, kind, bins=bins, public=public, seed=seed)
+
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        bins: Literal["label", "midpoint", "draw"] = "label",
+        public: Any = None,
+        seed: int | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        """Write public or synthetic records to a .parquet or .csv file, whole or not at all.
+
+        The columns are those of `to_frame`, and `read_table` reads the file. An existing one is kept unless
+        `overwrite`; a private table is refused.
+        """
+        from privmw.io.output import write  # here: it knows tables
+
+        write(self, path, bins=bins, public=public, seed=seed, overwrite=overwrite)
 
     @property
     def domain(self) -> Domain:
@@ -149,8 +203,9 @@ class Table:
         columns = tuple(freeze(column[where]) for column in self._columns)
         return object.__new__(Table)._fill(self._domain, columns, self._private)
 
-    def __len__(self) -> int:
-        return self.n
+    def batches(self) -> Iterator[Table]:
+        """The table itself: all of it is in memory."""
+        yield self
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Table):

@@ -3,6 +3,8 @@ import doctest
 import json
 import math
 import pickle
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -150,14 +152,14 @@ def test_booleans_are_the_labels_true_and_false():
     [
         ("age", 10, ValueError),
         ("age", -1, ValueError),
-        ("age", 1.0, TypeError),
+        ("age", 1.5, TypeError),
         ("age", True, TypeError),
         ("age", "1", TypeError),
         ("age", None, ValueError),
         ("sex", "X", ValueError),
         ("sex", 0, TypeError),
         ("rooms", "1", TypeError),
-        ("rooms", 1.0, TypeError),
+        ("rooms", 1.5, TypeError),
         ("rooms", True, TypeError),
         ("income", "12", TypeError),
         ("income", True, TypeError),
@@ -171,6 +173,89 @@ def test_booleans_are_the_labels_true_and_false():
 def test_a_value_outside_its_attribute_is_refused(name, value, error):
     with pytest.raises(error, match=f"attribute '{name}'"):
         Domain(SURVEY)[name].code(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        ("age", 3.0, 3),
+        ("age", np.float32(3), 3),
+        ("age", Fraction(6, 2), 3),
+        ("age", Decimal("3.00"), 3),
+        ("rooms", 2.0, 1),
+        ("rooms", -1.0, 3),
+        ("rooms", 1e300, 3),
+        ("income", Decimal("9.99"), 0),
+        ("income", Decimal("Infinity"), 2),
+        ("income", Decimal("NaN"), 3),
+        ("income", np.longdouble("nan"), 3),
+    ],
+)
+def test_a_whole_number_is_an_integer_however_it_is_kept(name, value, code):
+    assert Domain(SURVEY)[name].code(value) == code
+
+
+@pytest.mark.parametrize(
+    ("name", "codes"),
+    [
+        ("age", {"3": 3, "03": 3, "+3": 3, "3.0": 3, "3e0": 3}),
+        ("sex", {"F": 0, "M": 1}),
+        ("rooms", {"1": 0, "1.0": 0, "-1": 3, "7": 3}),
+        ("income", {"9.99": 0, "1e1": 1, "inf": 2, "-Infinity": 2, "nan": 3, "": 3, "N": 3, "[0, 10)": 0}),
+        ("born", {"1950-01-01": 1, "unknown": 2, "": 2, "[1900-01-01, 1950-01-01)": 0}),
+    ],
+)
+def test_a_text_is_parsed_as_the_attribute_understands_it(name, codes):
+    attribute = Domain(SURVEY)[name]
+    assert {text: attribute.parse(text) for text in codes} == codes
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("age", ""),
+        ("age", "10"),
+        ("age", "3.5"),
+        ("age", " 3"),
+        ("age", "0x3"),
+        ("age", "1_0"),
+        ("age", "9" * 5000),
+        ("sex", "f"),
+        ("sex", ""),
+        ("rooms", "one"),
+        ("rooms", "2.5"),
+        ("income", "much"),
+        ("born", "2001-01-01"),
+        ("born", "1950-02-30"),
+        ("born", "1950"),
+        ("born", "nan"),
+    ],
+)
+def test_a_text_outside_its_attribute_is_a_value_error(name, text):
+    with pytest.raises(ValueError, match=f"attribute '{name}'"):
+        Domain(SURVEY)[name].parse(text)
+
+
+def test_only_text_is_parsed():
+    for junk in (None, 3, b"3", ["3"]):
+        with pytest.raises(TypeError, match="must be a string"):
+            Domain(SURVEY)["age"].parse(junk)
+
+
+def test_booleans_are_parsed_in_any_usual_spelling_and_labels_come_first():
+    own = Attribute.declare("own", ["true", "false"])
+    assert [own.parse(text) for text in ("true", "True", "FALSE")] == [0, 0, 1]
+    odd = Attribute.declare("odd", {"labels": ["true", "True", ""], "missing": "N"})
+    assert [odd.parse(text) for text in ("true", "True", "TRUE", "", "N")] == [0, 1, 0, 2, 3]
+    assert Attribute.declare("one", {"labels": [1, 2], "other": "1"}).parse("1") == 0
+
+
+@fuzz
+@given(objects | st.integers(1, 100))
+def test_what_label_says_parse_reads(declared):
+    attribute = Attribute.declare("a", declared)
+    for code in range(attribute.size):
+        assert attribute.parse(str(attribute.label(code))) == code
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,14 @@ def test_the_errors_are_those_of_plain_counting(private, synthetic):
     assert (worst.names, worst.values) == WORKLOAD.query(worst.cell)
     assert abs(worst.released - worst.true) == found.max_error
     assert np.concatenate(truth(private))[worst.cell] == pytest.approx(worst.true)
+    assert [cell.error for cell in found.largest] == pytest.approx(np.sort(flat)[::-1][:20], abs=1e-15)
+    errors = [cell.error for cell in found.typical]
+    assert errors == sorted(errors, reverse=True)
+    assert len(errors) == min(np.count_nonzero(flat), 200)
+    for cell in (*found.largest, *found.typical):
+        assert (cell.names, cell.values) == WORKLOAD.query(cell.cell)
+        assert cell.true == pytest.approx(np.concatenate(truth(private))[cell.cell])
+        assert cell.released == pytest.approx(np.concatenate(truth(synthetic))[cell.cell])
 
 
 def test_a_release_is_evaluated_on_its_own_workload_or_another():
@@ -82,6 +90,18 @@ def test_an_evaluation_says_that_it_is_not_private():
     assert str(bracket).startswith("NOT PRIVATE: Bracket(0.5 to 0.5")
     for described in (evaluate, best_mixture_error):
         assert "NOT PRIVATE" in described.__doc__.splitlines()[0]
+
+
+def test_typical_cells_are_taken_at_even_steps_through_the_errors():
+    domain = pm.Domain({"x": 1000})
+    workload = pm.Workload.all(domain, k=1)
+    private = pm.Table.from_codes(domain, np.repeat(np.arange(500), np.arange(500))[:, None], private=True)
+    found = evaluate(pm.Table.from_codes(domain, [[999]]), private, workload)
+    assert len(found.typical) == 200
+    assert found.typical[0] == found.worst == found.largest[0]
+    assert (found.worst.cell, found.typical[-1].cell) == (999, 1)
+    steps = -np.diff([cell.cell for cell in found.typical[1:]])
+    assert set(steps.tolist()) == {2, 3}
 
 
 def test_what_cannot_be_evaluated_is_refused():

@@ -222,7 +222,7 @@ def test_a_sample_defaults_to_the_private_tables_size_and_follows_its_seed():
 
 def test_proportional_samples_differ_in_order_only():
     found = weighted([0.2, 0.3, 0.5])
-    one, two = (found.sample(77, seed=seed).column("row") for seed in (1, 2))
+    one, two = (found.sample(77, seed, "proportional").column("row") for seed in (1, 2))
     assert not np.array_equal(one, two)
     assert np.array_equal(np.sort(one), np.sort(two))
 
@@ -240,7 +240,7 @@ def test_a_sample_must_have_a_possible_size(n):
 
 
 def test_a_sample_must_have_a_known_method():
-    with pytest.raises(ValueError, match=r"method \('random'\) must be 'proportional' or 'randomised'"):
+    with pytest.raises(ValueError, match=r"method \('random'\) must be 'randomised' or 'proportional'"):
         release().sample(3, method="random")
     with pytest.raises(ValueError, match="seed"):
         release().sample(3, seed=-1)

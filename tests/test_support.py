@@ -183,6 +183,43 @@ def test_supports_are_equal_if_rows_and_counts_are_and_survive_pickle():
         hash(found)
 
 
+class Batches(pm.records.Records):
+    """A table in pieces, as a file would bring it."""
+
+    def __init__(self, *tables):
+        self.tables = tables
+
+    domain = property(lambda self: self.tables[0].domain)
+    n = property(lambda self: sum(table.n for table in self.tables))
+    private = property(lambda self: self.tables[0].private)
+
+    def batches(self):
+        yield from self.tables
+
+    def counts(self, workload):
+        return sum(table.counts(workload) for table in self.tables)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.lists(st.tuples(*(st.integers(0, size - 1) for size in (3, 2, 5))), min_size=1, max_size=20),
+        min_size=1,
+        max_size=6,
+    ),
+    st.integers(1, 40),
+)
+def test_a_support_of_batches_is_the_support_of_all_rows(parts, pending):
+    domain = pm.Domain({"a": 3, "b": 2, "c": 5})
+    records = Batches(*(pm.Table.from_codes(domain, part) for part in parts))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(privmw.support, "PENDING", pending)
+        found = pm.Support.from_table(records)
+    whole = pm.Table.from_codes(domain, [row for part in parts for row in part])
+    assert found == pm.Support.from_table(whole)
+    assert len(records) == found.counts.sum() == whole.n
+
+
 def test_a_private_table_makes_no_support():
     private = pm.Table.from_codes(DOMAIN, CODES, private=True)
     with pytest.raises(ValueError, match=r"public \(a private table\) must be public"):

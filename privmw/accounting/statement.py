@@ -57,7 +57,7 @@ def state(ledger: "Ledger", delta: float) -> str:
     # Publishing one record picked at random is (0, 1/n)-DP.
     if delta * ledger.n > 1:
         lines.append(
-            f"WARNING: delta is above 1/n = {_show(float_up(Fraction(1, ledger.n)))}. Simply publishing one "
+            f"WARNING: delta is above 1/n = {show(float_up(Fraction(1, ledger.n)))}. Simply publishing one "
             f"{ledger.unit} picked at random could keep such a promise; ask for a delta far below 1/n."
         )
     if not ledger.for_release:
@@ -72,10 +72,10 @@ def _spending(ledger: "Ledger") -> str:
     budget, events = ledger.budget, len(ledger.events)
     spent, limit = float_up(budget.spent(ledger.total) or Fraction(0)), float_up(budget.limit)
     runs = sum(event.count for event in ledger.events)
-    at = f" at delta = {_show(budget.delta)}" if budget.notion == "advanced" and budget.delta else ""
+    at = f" at delta = {show(budget.delta)}" if budget.notion == "advanced" and budget.delta else ""
     return (
-        f"Guarantee: {_NOTIONS[budget.notion]} with {budget.unit} = {_show(spent)}{at}, "
-        f"spent of a budget of {budget.unit} = {_show(limit)}; {events:,} accounted "
+        f"Guarantee: {_NOTIONS[budget.notion]} with {budget.unit} = {show(spent)}{at}, "
+        f"spent of a budget of {budget.unit} = {show(limit)}; {events:,} accounted "
         f"event{'' if events == 1 else 's'}, {runs:,} run{'' if runs == 1 else 's'}."
     )
 
@@ -87,10 +87,10 @@ def _if_adaptive(ledger: "Ledger", delta: float) -> list[str]:
     # Pure costs add up outcome by outcome, however they were chosen.
     if budget.notion == "pure" or not 0 < spent < budget.limit:
         return []
-    whole = f"{budget.unit} = {_show(float_up(budget.limit))}"
+    whole = f"{budget.unit} = {show(float_up(budget.limit))}"
     if budget.notion == "zCDP":
         whole += (
-            f" (epsilon = {_show(epsilon_from_rho(float_up(budget.limit), delta))} at delta = {_show(delta)})"
+            f" (epsilon = {show(epsilon_from_rho(float_up(budget.limit), delta))} at delta = {show(delta)})"
         )
     return [
         "These figures hold where the events were fixed beforehand, as a release's are. Where their number "
@@ -101,18 +101,23 @@ def _if_adaptive(ledger: "Ledger", delta: float) -> list[str]:
 def _meaning(ledger: "Ledger", delta: float, change: str) -> list[str]:
     epsilon = ledger.epsilon(delta)
     if math.isinf(epsilon):
-        return [f"This gives no bound on epsilon at delta = {_show(delta)}."]
-    shown = _show(epsilon)
+        return [f"This gives no bound on epsilon at delta = {show(delta)}."]
+    shown = show(epsilon)
     # The library's exp errs by less than 1e-12.
-    factor = _show(math.exp(epsilon) * (1 + 1e-12)) if epsilon < 700 else f"e^{shown}"
-    tail = f", plus {_show(delta)}" if delta else ""
+    factor = show(math.exp(epsilon) * (1 + 1e-12)) if epsilon < 700 else f"e^{shown}"
+    tail = f", plus {show(delta)}" if delta else ""
     outcome = "set of outcomes" if delta else "outcome"
     return [
         f"This implies (epsilon, delta)-differential privacy with epsilon = {shown} and "
-        f"delta = {_show(delta)}.",
+        f"delta = {show(delta)}.",
         f"In plain words: {change} makes no {outcome} more likely than {factor} times what it was{tail}.",
     ]
 
 
-def _show(value: float) -> str:
+def show(value: float) -> str:
+    """Return value as text of at most six digits, rounded up.
+
+    >>> show(0.99999991), show(1e-9)
+    ('1', '1e-09')
+    """
     return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(value))):.6g}"

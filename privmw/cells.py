@@ -1,0 +1,111 @@
+"""Cells as rows of a file: which attributes and values each counts, in words, beside what was released of it.
+
+Two columns an attribute of a cell, attribute_1 and value_1, attribute_2 and value_2 and so on, empty beyond
+the cell's own order; values are written as `Attribute.label` says them. Released values only; this room knows
+no table. pyarrow is needed (extra `io`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.measurements import NOISES
+from privmw.release import Release
+from privmw.workload import Workload
+
+Int64s = npt.NDArray[np.int64]
+
+CELLS_AT_ONCE = 2**18
+
+
+def write_answers(release: Release, path: str | os.PathLike[str]) -> None:
+    """Write the answer to every cell of the release's workload: columns as above, and answer, a fraction.
+
+    >>> from privmw.cells import write_answers
+    >>> write_answers(release, "answers.parquet")  # doctest: +SKIP
+    """
+    answers = release.answers()
+    cells = np.arange(release.workload.cells)
+    _write(release, path, release.workload, cells, lambda part: {"answer": answers[part]})
+
+
+def write_measurements(release: Release, path: str | os.PathLike[str]) -> None:
+    """Write every noisy count that was released: columns as above, and noisy_count, noise, scale and round.
+
+    >>> from privmw.cells import write_measurements
+    >>> write_measurements(release, "measurements.parquet")  # doctest: +SKIP
+    """
+    made = release.measurements
+    cells = np.concatenate([np.empty(0, np.int64), *(each.cells for each in made)])
+    counts = np.concatenate([np.empty(0, np.int64), *(each.noisy_counts for each in made)])
+    which = np.repeat(np.arange(len(made)), [len(each) for each in made])
+    noise = np.array([NOISES.index(each.noise) for each in made], np.int64)
+    scale = np.array([each.scale for each in made], np.float64)
+    number = np.array([each.round for each in made], np.int32)
+    _write(
+        release,
+        path,
+        release.measured,
+        cells,
+        lambda part: {
+            "noisy_count": counts[part],
+            "noise": _words(noise[which[part]], NOISES),
+            "scale": scale[which[part]],
+            "round": number[which[part]],
+        },
+    )
+
+
+def _write(
+    release: Release,
+    path: str | os.PathLike[str],
+    workload: Workload,
+    cells: Int64s,
+    columns: Callable[[slice], dict[str, Any]],
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    domain = workload.domain
+    asked_of = set(workload.attributes.tolist())
+    sizes = [size if a in asked_of else 0 for a, size in enumerate(domain.sizes)]
+    labels = [str(domain.attributes[a].label(code)) for a, size in enumerate(sizes) for code in range(size)]
+    first = np.cumsum([0, *sizes[:-1]])  # each attribute's first label
+    order = int(np.diff(workload.starts).max(initial=1))
+    about = {
+        "n": release.n,
+        "domain": domain.fingerprint(),
+        "neighbors": release.ledger.neighbors.value,
+        "for_release": release.ledger.for_release,
+    }
+
+    def table(part: slice) -> Any:
+        asked = workload.queries(cells[part])
+        orders = np.diff(asked.starts)
+        named: dict[str, Any] = {}
+        for place in range(order):
+            absent = orders <= place
+            entry = (asked.starts[:-1] + place)[~absent]
+            attribute, value = np.zeros((2, len(orders)), np.int64)
+            attribute[~absent] = asked.attributes[entry]
+            value[~absent] = first[asked.attributes[entry]] + asked.values[entry]
+            named[f"attribute_{place + 1}"] = _words(attribute, domain.names, absent)
+            named[f"value_{place + 1}"] = _words(value, labels, absent)
+        return pa.table({**named, **columns(part)}).replace_schema_metadata({"privmw": json.dumps(about)})
+
+    with parquet.ParquetWriter(path, table(slice(0, 0)).schema, compression="zstd") as writer:
+        for start in range(0, len(cells), CELLS_AT_ONCE):
+            writer.write_table(table(slice(start, start + CELLS_AT_ONCE)))
+
+
+def _words(where: Int64s, words: Sequence[str], absent: npt.NDArray[np.bool_] | None = None) -> Any:
+    import pyarrow as pa
+
+    indices = pa.array(where.astype(np.int32), mask=absent)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(words, pa.string()))

@@ -1,0 +1,97 @@
+"""The command line: privmw domain | inspect | release | evaluate | answer | demo.
+
+One file a command, each with its arguments and what it does; this one puts them together and ends them well.
+Commands read files and call the library; what they print is public or released.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+from privmw.cli import answer, demo, domain, evaluate, inspect, release
+from privmw.cli.config import with_config
+from privmw.cli.console import Console
+from privmw.cli.options import Parser, add_voice
+from privmw.cli.refusal import explain
+from privmw.version import __version__
+
+COMMANDS = {
+    "domain": (domain, "propose a domain from a public file"),
+    "inspect": (inspect, "what a release would need, and its noise, from public information"),
+    "release": (release, "make a private release from a private and a public file"),
+    "evaluate": (evaluate, "the true errors of a release (NOT PRIVATE: for experiments)"),
+    "answer": (answer, "answer queries from a release"),
+    "demo": (demo, "a generated pair of populations, a release, its evaluation and report"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code (privmw/cli/refusal.py says which).
+
+    >>> main(["--version"])
+    privmw 0.1.0
+    0
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    console = Console(json="--json" in given)
+    try:
+        with _terminated_like_interrupted():
+            options = parse(given)
+            console = Console(f"privmw {options.command}", json=options.json, quiet=options.quiet)
+            COMMANDS[options.command][0].run(options, console)
+        return 0
+    except SystemExit as ended:  # argparse has said why
+        return ended.code if isinstance(ended.code, int) else 1
+    except BrokenPipeError:  # whoever read our output has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except BaseException as error:
+        if os.environ.get("PRIVMW_DEBUG"):
+            raise
+        ending = explain(error)
+        console.error(ending.message, ending.hint)
+        return ending.code
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """What a command line asks for; --config is followed here."""
+    parser = Parser(
+        prog="privmw",
+        description="Private answers and synthetic records about a sensitive table, helped by a public one.",
+        epilog="Exit codes: 0 done, 1 a fault of privmw, 2 something to mend, 130 interrupted.",
+    )
+    parser.add_argument("--version", action="version", version=f"privmw {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (module, said) in COMMANDS.items():
+        command = commands.add_parser(name, help=said, description=f"{said[0].upper()}{said[1:]}.")
+        module.add_arguments(command)
+        add_voice(command)
+    if arguments and arguments[0] == "release":
+        known = commands.choices["release"]._option_string_actions
+        arguments = ["release", *with_config(arguments[1:], known)]
+    return parser.parse_args(arguments)
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """End on SIGTERM as on Ctrl-C: unfinished files are taken away."""
+
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

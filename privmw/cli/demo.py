@@ -1,0 +1,87 @@
+"""`privmw demo`: the whole way once, on made-up populations: files, release, evaluation, report.
+
+It runs the commands that it shows, as a person would type them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+from privmw.cli import answer, evaluate, inspect, release
+from privmw.cli.console import Console
+from privmw.cli.folder import new_folder
+from privmw.cli.options import Parser, positive
+from privmw.population import draw_values, population_domain
+
+FOLDER = "privmw-demo"
+PUBLIC_SEED, PRIVATE_SEED = 2015, 2018
+SHIFT = 1.0  # of the private population from the public one
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.add_argument(
+        "-o", "--output", default=FOLDER, metavar="FOLDER", help=f"must not exist yet (default: {FOLDER})"
+    )
+    parser.add_argument("--attributes", type=int, choices=(14, 67), default=14, help="default: 14")
+    parser.add_argument("--n", type=positive, default=20_000, help="records in each file (default: 20000)")
+
+
+def run(options: argparse.Namespace, console: Console) -> None:
+    """Generate two populations, then release, evaluate and ask."""
+    began = time.perf_counter()
+    asked = "--domain domain.json --marginals 3"
+    with new_folder(options.output) as folder, _inside(folder):
+        with console.step("making up two populations"):
+            write_populations(options.attributes, options.n)
+        inner = Console(console.command, quiet=console.quiet or console.json)
+        _type(inspect, f"inspect public.parquet {asked} --epsilon 1", inner)
+        _type(
+            release,
+            f"release --private private.parquet --public public.parquet {asked} --epsilon 1 -o out",
+            inner,
+        )
+        _type(evaluate, "evaluate out --private private.parquet", inner)
+        _type(answer, "answer out --query 'age=37,sex=F'", inner)
+    where = options.output.rstrip("/")
+    console.result(
+        {"output": where, "seconds": round(time.perf_counter() - began, 1)},
+        f"\nOpen {where}/out/report.html; with true errors, {where}/out-not-private/report.html.",
+    )
+
+
+def write_populations(attributes: int, n: int) -> None:
+    """The private and the public file and their domain, in the current folder."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    population_domain(attributes).write("domain.json")
+    for name, shift, seed in (("public", 0.0, PUBLIC_SEED), ("private", SHIFT, PRIVATE_SEED)):
+        values = draw_values(n, attributes=attributes, shift=shift, seed=seed)
+        parquet.write_table(pa.table(values), f"{name}.parquet", compression="zstd")
+
+
+def _type(command: ModuleType, line: str, console: Console) -> None:
+    """Show a command line and run it."""
+    if not console.quiet:
+        print(f"\n$ privmw {line}", flush=True)
+    parser = Parser(prog="privmw demo")
+    command.add_arguments(parser)
+    command.run(parser.parse_args(shlex.split(line)[1:]), console)
+
+
+@contextmanager
+def _inside(folder: os.PathLike[str]) -> Iterator[None]:
+    """Work in a folder, so that commands name files as a person would."""
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)

@@ -1,0 +1,57 @@
+"""`privmw domain`: propose a domain from a public file, to be read and edited by a person."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+
+from privmw.cli.console import Console
+from privmw.cli.options import names, positive
+from privmw.cli.refusal import RefusalError
+from privmw.io.whole_file import whole_file
+from privmw.propose import propose
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.add_argument("public", metavar="PUBLIC", help="a public file: parquet or csv")
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: print it)")
+    parser.add_argument("--columns", type=names, metavar="A,B", help="only these columns")
+    parser.add_argument(
+        "--bins", type=positive, default=10, help="about how many bins for a number or date (default: 10)"
+    )
+    parser.add_argument(
+        "--most-labels",
+        type=positive,
+        default=64,
+        metavar="N",
+        help="columns with more values get bins, or keep the commonest (default: 64)",
+    )
+    parser.add_argument(
+        "--other", metavar="LABEL", help="declare this value everywhere, for what public data do not show"
+    )
+
+
+def run(options: argparse.Namespace, console: Console) -> None:
+    """Propose, say what was left out, and write."""
+    if options.output is not None and os.path.lexists(options.output):
+        raise RefusalError(f"{options.output} exists", "name another file: nothing is ever overwritten")
+    proposal = propose(
+        options.public,
+        columns=options.columns,
+        bins=options.bins,
+        most_labels=options.most_labels,
+        other=options.other,
+    )
+    for note in proposal.notes:
+        console.note(note)
+    text = proposal.domain.to_json()
+    if options.output is None:
+        facts = {"domain": json.loads(text), "notes": list(proposal.notes)}
+        console.result(facts, text.rstrip("\n"))
+        return
+    with whole_file(options.output) as file:
+        file.write(text.encode())
+    facts = {"output": options.output, "attributes": len(proposal.domain), "notes": list(proposal.notes)}
+    console.result(facts, f"{options.output}: {len(proposal.domain)} attributes. Read it, edit it, keep it.")

@@ -1,0 +1,82 @@
+"""`privmw evaluate`: the true errors of a release. NOT PRIVATE: for experiments, and never to be published.
+
+What it writes goes to a folder of its own, so that the release's folder holds only what may be published.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from privmw.cli.console import Console
+from privmw.cli.folder import new_folder
+from privmw.cli.release import RELEASE_FILE
+from privmw.evaluation import evaluate
+from privmw.io.scan import read_table, scan_table
+from privmw.release import Release
+from privmw.release_file import load_release
+from privmw.report import write_report
+from privmw.true_errors import Evaluation
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.add_argument("release", metavar="RELEASE", help="the folder that `privmw release` wrote")
+    parser.add_argument("--private", required=True, metavar="FILE", help="the private file")
+    parser.add_argument(
+        "-o", "--output", metavar="FOLDER", help="where to write (default: RELEASE-not-private)"
+    )
+
+
+def run(options: argparse.Namespace, console: Console) -> None:
+    """Compare the release, its synthetic records and its public start with the truth."""
+    source = Path(options.release)
+    output = options.output or f"{str(source).rstrip('/')}-not-private"
+    release = load_release(source / RELEASE_FILE)
+    with new_folder(output) as folder:
+        with console.step("counting the private file"):
+            private = scan_table(options.private, release.support.domain, private=True)
+            found = evaluate(release, private)
+            start = evaluate(at_start(release), private)
+            records = read_table(source / "synthetic.parquet", release.support.domain)
+            synthetic = evaluate(records, private, release.workload)
+        facts = {
+            "private": False,
+            "warning": "NOT PRIVATE: true errors, covered by no privacy statement; do not publish",
+            "release": errors(found),
+            "synthetic": errors(synthetic),
+            "public_start": errors(start),
+        }
+        (folder / "evaluation.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+        write_report(folder / "report.html", release, evaluation=found)
+    lines = [
+        "NOT PRIVATE: true errors, covered by no privacy statement. Do not publish them.",
+        f"{'':20} {'largest':>9} {'mean':>9} {'rmse':>9}",
+        *(
+            f"{name:20} {each.max_error:9.5f} {each.mean_error:9.5f} {each.rmse:9.5f}"
+            for name, each in (("public start", start), ("release", found), ("synthetic records", synthetic))
+        ),
+        f"Written: {output}/evaluation.json, {output}/report.html",
+    ]
+    console.result({"output": output, **facts}, "\n".join(lines))
+
+
+def at_start(release: Release) -> Release:
+    """The same rows with the weights that the release started from."""
+    kind = release.settings.get("start", "public")
+    weights = release.support.start("uniform" if kind == "uniform" else "public")
+    return Release(release.support, release.workload, weights, ledger=release.ledger, settings={})
+
+
+def errors(found: Evaluation) -> dict[str, Any]:
+    """An evaluation as JSON values."""
+    return {
+        "max_error": found.max_error,
+        "mean_error": found.mean_error,
+        "rmse": found.rmse,
+        "mean_total_variation": found.mean_total_variation,
+        "max_total_variation": found.max_total_variation,
+        "worst": found.worst._asdict(),
+    }

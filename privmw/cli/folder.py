@@ -1,0 +1,35 @@
+"""A folder that appears whole or not at all, and never over another one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from privmw.cli.refusal import RefusalError
+
+
+@contextlib.contextmanager
+def new_folder(path: str) -> Iterator[Path]:
+    """A folder to fill; at the end it gets its name, and whatever ends this early leaves nothing behind.
+
+    It is made at once, so that a place that cannot be written to is found before any budget is spent.
+    """
+    final = Path(path)
+    if os.path.lexists(final):
+        raise RefusalError(f"{path} exists", "name another folder: nothing is ever overwritten")
+    if not final.name:
+        raise RefusalError(f"output ({path!r}) must name a folder")
+    if not final.parent.is_dir():
+        raise RefusalError(f"{final.parent} must be a folder")
+    unfinished = final.parent / f".{final.name[:100]}.{secrets.token_hex(8)}.unfinished"
+    try:
+        unfinished.mkdir()
+        yield unfinished
+        # Unlike a file, a folder is never moved over another one unless that is empty.
+        os.rename(unfinished, final)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,0 +1,75 @@
+"""What commands read before anything private: the domain, the public support, the workload; and the method.
+
+The budget and the method are made from public numbers here, so that `inspect` tells what `release` will do.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import NamedTuple
+
+from privmw.accounting import Budget
+from privmw.algorithm import Algorithm, Mechanism
+from privmw.auto import recommend
+from privmw.cli.console import Console
+from privmw.cli.refusal import RefusalError
+from privmw.constraints import Constraints
+from privmw.domain import Domain
+from privmw.io.scan import scan_table
+from privmw.mw_pub import MWPub
+from privmw.mwem import MWEM
+from privmw.mwem_pub import MWEMPub
+from privmw.pep import PEP
+from privmw.shorthand import make_budget
+from privmw.support import Support
+from privmw.workload import Workload
+
+METHODS: dict[str, type[Algorithm]] = {"mw-pub": MWPub, "pep": PEP, "mwem": MWEM, "mwem-pub": MWEMPub}
+
+SAMPLE_SEED = 0  # the draw of marginals is public: the same for everyone
+
+
+class Question(NamedTuple):
+    """What is asked, and the public rows to answer it with."""
+
+    support: Support
+    workload: Workload
+
+
+def read_question(options: argparse.Namespace, domain: Domain, console: Console) -> Question:
+    """The support and the workload that the options name; MWEM has every row of the domain as its support."""
+    constraints = Constraints.read(options.constraints, domain) if options.constraints else None
+    workload = make_workload(options, domain)
+    if options.method == "mwem":
+        if options.public is not None:
+            raise RefusalError("--public must not be given with --method mwem: it uses the whole domain")
+        return Question(Support.full(domain, constraints=constraints), workload)
+    if options.public is None:
+        raise RefusalError("--public is missing", "only --method mwem does without")
+    with console.step(f"reading {options.public}"):
+        public = scan_table(options.public, domain)
+        return Question(Support.from_table(public, constraints=constraints), workload)
+
+
+def make_workload(options: argparse.Namespace, domain: Domain) -> Workload:
+    """All marginals of the orders asked, or some of them."""
+    if options.sample is None:
+        return Workload.all(domain, k=options.marginals)
+    if len(options.marginals) > 1:
+        raise RefusalError("--sample must come with one order of marginals")
+    return Workload.sample(domain, k=options.marginals[0], size=options.sample, seed=SAMPLE_SEED)
+
+
+def choose(options: argparse.Namespace, n: int, asked: Question) -> tuple[Mechanism, Support]:
+    """The method that the options name, with their budget; and the support that it re-weights."""
+    if options.method == "auto":
+        if options.rounds is not None:
+            raise RefusalError("--rounds must come with a --method other than auto, which chooses them")
+        return recommend(n, asked.support, asked.workload, _budget(options, n))
+    kind = METHODS[options.method]
+    algorithm = kind() if options.rounds is None else kind(rounds=options.rounds)
+    return algorithm.spend(_budget(options, n, advanced=kind.advanced)), asked.support
+
+
+def _budget(options: argparse.Namespace, n: int, *, advanced: bool = False) -> Budget:
+    return make_budget(n, epsilon=options.epsilon, delta=options.delta, advanced=advanced)

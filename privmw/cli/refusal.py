@@ -1,0 +1,85 @@
+"""How a command ends badly: one line, an exit code, and nothing private in either.
+
+Exit codes: 0 done; 1 a fault of privmw; 2 something to mend (an option, a file, the disk, a missing extra);
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from types import TracebackType
+from typing import NamedTuple
+
+FAULT, REFUSED, INTERRUPTED = 1, 2, 130
+
+
+class RefusalError(Exception):
+    """Something to mend, with a hint how."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class Ending(NamedTuple):
+    """What to say and how to exit."""
+
+    code: int
+    message: str
+    hint: str | None = None
+
+
+def explain(error: BaseException) -> Ending:
+    """What to say of an error; one that ended a run carries the ledger of what was spent.
+
+    >>> explain(RefusalError("epsilon (0) must be positive", "try --epsilon 1"))
+    Ending(code=2, message='epsilon (0) must be positive', hint='try --epsilon 1')
+    >>> explain(ValueError("age 37")).message
+    'unexpected ValueError; its message is withheld, as it may tell of the data'
+    """
+    ending = _ending(error)
+    ledger = getattr(error, "ledger", None)
+    if ledger is None or not ledger.rho:
+        return ending
+    return ending._replace(message=f"{ending.message}; rho {ledger.rho:.6g} was spent and stays spent")
+
+
+def _ending(error: BaseException) -> Ending:
+    if isinstance(error, KeyboardInterrupt):
+        return Ending(INTERRUPTED, "interrupted, nothing was written")
+    if isinstance(error, RefusalError):
+        return Ending(REFUSED, str(error), error.hint)
+    if isinstance(error, MemoryError):
+        return Ending(REFUSED, "not enough memory", "privmw inspect estimates what a release needs")
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return Ending(REFUSED, f"{error.name} must be installed", "pip install 'privmw[app]'")
+    if isinstance(error, OSError) and error.errno is not None:
+        return Ending(REFUSED, _of_system(error), _HINTS.get(error.errno))
+    # Only what privmw itself raised is known to carry no private value.
+    if isinstance(error, ValueError | TypeError | OSError | ImportError) and _ours(error.__traceback__):
+        return Ending(REFUSED, str(error))
+    name = type(error).__name__
+    return Ending(FAULT, f"unexpected {name}; its message is withheld, as it may tell of the data")
+
+
+_HINTS = {
+    errno.ENOSPC: "free some space or name another folder",
+    errno.EDQUOT: "free some space or name another folder",
+    errno.EEXIST: "name another folder: nothing is ever overwritten",
+}
+
+
+def _of_system(error: OSError) -> str:
+    where = error.filename2 or error.filename
+    named = f"{os.fsdecode(where)}: " if isinstance(where, str | bytes | os.PathLike) else ""
+    return f"{named}{error.strerror or type(error).__name__}"
+
+
+def _ours(trace: TracebackType | None) -> bool:
+    """Whether privmw raised it, not a library that privmw called."""
+    name = ""
+    while trace is not None:
+        name = trace.tb_frame.f_globals.get("__name__", "")
+        trace = trace.tb_next
+    return name.partition(".")[0] == "privmw"

@@ -1,0 +1,109 @@
+"""`privmw release`: from two files to a private release, its privacy statement and a report.
+
+Everything public is read and checked first; the budget is spent once the output folder could be made and both
+files were found good.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from privmw.cells import write_answers, write_measurements
+from privmw.cli.config import record_config
+from privmw.cli.console import Console
+from privmw.cli.folder import new_folder
+from privmw.cli.inputs import METHODS, choose, read_question
+from privmw.cli.options import add_budget, add_question, positive, whole
+from privmw.domain import Domain
+from privmw.io.scan import scan_table
+from privmw.release import Release
+from privmw.report import write_report
+
+RELEASE_FILE = "release.npz"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.add_argument("--private", required=True, metavar="FILE", help="the private file: parquet or csv")
+    parser.add_argument("--public", metavar="FILE", help="the public file, with the same columns")
+    add_question(parser)
+    add_budget(parser, required=True)
+    parser.add_argument(
+        "--method", choices=("auto", *METHODS), default="auto", help="default: auto, the recommended one"
+    )
+    parser.add_argument("--rounds", type=positive, help="of a method other than auto")
+    parser.add_argument("--records", type=positive, metavar="N", help="synthetic records (default: n)")
+    parser.add_argument(
+        "--bins",
+        choices=("label", "midpoint", "draw"),
+        default="label",
+        help="how synthetic records show a bin: its name, its middle, or a public value of the same bin",
+    )
+    parser.add_argument("--threads", type=positive, help="default: every core")
+    parser.add_argument(
+        "--seed", type=whole, help="for experiments: repeatable, and marked 'not for release'"
+    )
+    parser.add_argument(
+        "--config", metavar="FILE", help="a TOML file of these options: repeats it, or records a new one"
+    )
+    parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="must not exist yet")
+
+
+def run(options: argparse.Namespace, console: Console) -> None:
+    """Read, release, write."""
+    with record_config(options), new_folder(options.output) as folder:
+        domain = Domain.read(options.domain)
+        with console.step(f"checking {options.private}"):
+            private = scan_table(options.private, domain, private=True)
+        asked = read_question(options, domain, console)
+        mechanism, support = choose(options, private.n, asked)
+        rounds = mechanism.algorithm.schedule.rounds
+        with console.rounds(f"releasing with {mechanism.algorithm!r}", rounds) as show:
+            release = mechanism(
+                private, support, asked.workload, rng=options.seed, threads=options.threads, progress=show
+            )
+        try:
+            with console.step("writing"):
+                write_release(release, folder, options)
+        except BaseException as error:
+            error.ledger = release.ledger  # type: ignore[attr-defined]
+            raise
+        facts = {"output": options.output, "files": sorted(file.name for file in folder.iterdir())}
+    facts.update(privacy(release))
+    listed = "\n".join(f"  {options.output.rstrip('/')}/{name}" for name in facts["files"])
+    console.result(facts, f"{release.statement()}\n\nWritten:\n{listed}")
+
+
+def write_release(release: Release, folder: Path, options: argparse.Namespace) -> None:
+    """Every file of a release, into a folder that is not yet seen."""
+    release.save(folder / RELEASE_FILE)
+    (folder / "privacy.json").write_text(
+        json.dumps(privacy(release), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+    write_answers(release, folder / "answers.parquet")
+    write_measurements(release, folder / "measurements.parquet")
+    synthetic = release.sample(options.records, seed=options.seed)
+    public = options.public if options.bins == "draw" else None
+    synthetic.write(folder / "synthetic.parquet", bins=options.bins, public=public, seed=options.seed)
+    write_report(folder / "report.html", release)
+
+
+def privacy(release: Release) -> dict[str, Any]:
+    """What is promised, for machines."""
+    ledger = release.ledger
+    delta = ledger.budget.delta or 0.0
+    epsilon = ledger.epsilon(delta)
+    return {
+        "statement": release.statement(),
+        "for_release": ledger.for_release,
+        "neighbors": ledger.neighbors.value,
+        "n": ledger.n,
+        "rho": ledger.rho,
+        "epsilon": epsilon,
+        "delta": delta,
+        "settings": release.settings,
+        "ledger": json.loads(ledger.to_json()),
+    }

@@ -1,0 +1,153 @@
+"""One rule of constraints: values that exclude each other, or all the combinations that there may be.
+
+The inner room of `privmw.constraints`: here a rule is read, checked against its domain, and looked up.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from reprlib import repr as _short
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.attribute import Attribute
+from privmw.domain import Domain
+from privmw.table import Column, Table
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Invalid: the codes of each attribute that must not come together. Valid: the combinations that may."""
+
+    valid: bool
+    positions: tuple[int, ...]
+    codes: tuple[tuple[int, ...], ...]
+
+    def kept(self, table: Table) -> npt.NDArray[np.bool_]:
+        """Which rows keep the rule."""
+        columns = [table.columns[position] for position in self.positions]
+        return self._listed(columns) if self.valid else self._apart(columns)
+
+    def _apart(self, columns: list[Column]) -> npt.NDArray[np.bool_]:
+        """An invalid rule is kept unless every attribute has one of its values."""
+        rows = np.arange(len(columns[0]))
+        for column, codes in zip(columns, self.codes, strict=True):
+            rows = rows[np.isin(column[rows], codes)]
+        kept = np.ones(len(columns[0]), bool)
+        kept[rows] = False
+        return kept
+
+    def _listed(self, columns: list[Column]) -> npt.NDArray[np.bool_]:
+        """Attribute by attribute, which beginning of a valid combination a row has; -1 if it has none."""
+        found = np.zeros(len(columns[0]), np.int64)
+        place = np.zeros(len(self.codes), np.int64)
+        for column, codes in zip(columns, np.array(self.codes, np.int64).T, strict=True):
+            known, place = np.unique(place * 2**32 + codes, return_inverse=True)  # a code is below 2^32
+            key = found * 2**32 + column
+            near = np.minimum(np.searchsorted(known, key), len(known) - 1)
+            found = np.where((found >= 0) & (known[near] == key), near, -1)
+        return found >= 0
+
+    def written(self, domain: Domain) -> object:
+        """The rule as `to_json` writes it."""
+        attributes = [domain.attributes[position] for position in self.positions]
+        if not self.valid:
+            return {
+                attribute.name: [attribute.label(code) for code in codes]
+                for attribute, codes in zip(attributes, self.codes, strict=True)
+            }
+        rows = [[a.label(code) for a, code in zip(attributes, row, strict=True)] for row in self.codes]
+        return {"attributes": [attribute.name for attribute in attributes], "combinations": rows}
+
+
+def invalid_rule(domain: Domain, where: str, rule: object) -> Rule:
+    """The rule that an object under "invalid" writes."""
+    if not isinstance(rule, Mapping) or not rule:
+        raise TypeError(f"{where} ({_short(rule)}) must be an object of attributes and their values")
+    codes: dict[int, tuple[int, ...]] = {}
+    for name, values in rule.items():
+        position = _position(domain, where, name)
+        attribute = domain.attributes[position]
+        listed = checked_list(f"{where}: values of {_short(name)}", values)
+        if not listed:
+            raise ValueError(f"{where}: values of {_short(name)} must be at least one")
+        codes[position] = tuple(
+            sorted({code for value in listed for code in _codes(attribute, where, value)})
+        )
+    positions = tuple(sorted(codes))
+    return Rule(False, positions, tuple(codes[position] for position in positions))
+
+
+def valid_rule(domain: Domain, where: str, rule: object) -> Rule:
+    """The rule that an object under "valid" writes."""
+    if not isinstance(rule, Mapping) or set(rule) != {"attributes", "combinations"}:
+        raise TypeError(f"{where} ({_short(rule)}) must be an object of attributes and combinations")
+    positions = [
+        _position(domain, where, name) for name in checked_list(f"{where}: attributes", rule["attributes"])
+    ]
+    if not positions or len(set(positions)) < len(positions):
+        raise ValueError(f"{where}: attributes ({_short(rule['attributes'])}) must be one or more, each once")
+    order = sorted(range(len(positions)), key=positions.__getitem__)
+    combinations = set()
+    for row in checked_list(f"{where}: combinations", rule["combinations"]):
+        values = checked_list(f"{where}: combination", row)
+        if len(values) != len(positions):
+            raise ValueError(f"{where}: combination ({_short(row)}) must have {len(positions)} values")
+        each = [_codes(domain.attributes[positions[place]], where, values[place]) for place in order]
+        combinations |= set(itertools.product(*each))
+    if not combinations:
+        raise ValueError(f"{where}: combinations must be at least one")
+    return Rule(True, tuple(sorted(positions)), tuple(sorted(combinations)))
+
+
+def _position(domain: Domain, where: str, name: object) -> int:
+    try:
+        return domain.index(name)  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{where}: {error}") from None
+
+
+def _codes(attribute: Attribute, where: str, value: object) -> Sequence[int]:
+    """The codes that a value, or a range of bins, stands for."""
+    where = f"{where}: attribute {_short(attribute.name)}"
+    if isinstance(value, Mapping):
+        return _bins(attribute, where, value)
+    label = str(value).lower() if isinstance(value, bool) else value
+    try:
+        code = attribute.code(label)
+    except (TypeError, ValueError):
+        code = None
+    # A number inside a bin would stand for the whole bin, a label with a slip for all others: refused.
+    if code is None or (label is not None and attribute.label(code) != label):
+        what = "the label of a bin, or a range" if attribute.edges else attribute.rule
+        raise ValueError(f"{where}: value ({_short(value)}) must be {what}")
+    return [code]
+
+
+def _bins(attribute: Attribute, where: str, bounds: Mapping[Any, Any]) -> Sequence[int]:
+    if set(bounds) != {"from", "to"} or not attribute.edges:
+        raise ValueError(
+            f"{where}: range ({_short(bounds)}) must have from and to, and an attribute with bins"
+        )
+    edges = [str(edge) if isinstance(edge, datetime.date) else edge for edge in attribute.edges]
+    first, last = (
+        None if isinstance(bounds[key], bool) or bounds[key] not in edges else edges.index(bounds[key])
+        for key in ("from", "to")
+    )
+    if first is None or last is None or first >= last:
+        raise ValueError(
+            f"{where}: range ({_short(bounds)}) must be of whole bins: from one edge to a later one"
+        )
+    return range(first, last)
+
+
+def checked_list(where: str, listed: object) -> list[Any]:
+    """A list, or an error that says where one should be."""
+    if not isinstance(listed, list | tuple):
+        raise TypeError(f"{where} ({_short(listed)}) must be a list")
+    return list(listed)

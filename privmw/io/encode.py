@@ -1,0 +1,234 @@
+"""Arrow columns become codes: `Attribute.code`, for whole columns. It loads pyarrow, so it is imported late.
+
+Every kind of column agrees with the attribute's rule value by value. Which values were refused is kept until
+`check`, so that a file's message speaks of the whole file; of private ones it is kept only that there were
+some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cached_property
+from reprlib import repr as _short
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from privmw.attribute import DATE, NUMBER, Attribute
+from privmw.io.lookup import EXACT, REFUSED, Codes, Lookup
+
+TICKS_OF_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+STRINGS = ("string", "large_string", "string_view")
+
+
+class Encoder:
+    """The codes of one attribute's values, column after column.
+
+    text: the columns hold every value as text (csv), which `Attribute.parse` reads.
+
+    >>> encoder = Encoder(Attribute.declare("sex", ["F", "M"]))
+    >>> encoder.codes(pa.array(["M", "F", "X"])).dtype
+    dtype('uint8')
+    >>> encoder.check()
+    Traceback (most recent call last):
+    ValueError: column 'sex' has 1 value outside the domain (first: 'X', row 2): must be one of its 2 labels
+    """
+
+    def __init__(self, attribute: Attribute, *, private: bool = False, text: bool = False) -> None:
+        self.attribute = attribute
+        self.private = private
+        self.text = text
+        self.rows = 0
+        self.refused = 0
+        self._first: tuple[int, str, type[Exception]] | None = None
+        self._kind = ""
+        self._lookup = Lookup(attribute)
+
+    def codes(self, column: Any) -> Codes:
+        """The codes of an Arrow array, in the least dtype that fits; to be used only after `check`."""
+        try:
+            found = self._codes(column)
+        except pa.ArrowException:  # such as a time zone that is not known here
+            name, kind = _short(self.attribute.name), _kind(column.type)
+            raise ValueError(f"column {name} of kind {kind} must be one that Arrow can read") from None
+        if found.dtype.kind == "i" and len(found) and int(found.min()) < 0:
+            self._refuse(column, np.flatnonzero(found < 0))
+        self.rows += len(column)
+        return found.astype(np.min_scalar_type(self.attribute.size - 1), copy=False)
+
+    def check(self) -> None:
+        """Raise if any value so far was refused; of private ones, say the rule alone."""
+        if not self.refused:
+            return
+        name, rule = _short(self.attribute.name), self.attribute.rule
+        if self._first is None:
+            missing = " or missing" if self.attribute.takes_missing else ", and none missing"
+            raise ValueError(f"column {name} of kind {self._kind}: every value must be {rule}{missing}")
+        row, first, error = self._first
+        what = "1 value" if self.refused == 1 else f"{self.refused} values"
+        raise error(
+            f"column {name} has {what} outside the domain (first: {first}, row {row}): must be {rule}"
+        )
+
+    def _refuse(self, column: Any, rows: npt.NDArray[np.intp]) -> None:
+        self._kind = "text" if self.text else _kind(column.type)
+        if self._first is None and not self.private:
+            self._first = (self.rows + int(rows[0]), *self._refusal(column[int(rows[0])]))
+        self.refused += len(rows)
+
+    def _refusal(self, scalar: Any) -> tuple[str, type[Exception]]:
+        """How a message quotes a value, and what the rule raises."""
+        try:
+            if pa.types.is_timestamp(scalar.type):
+                scalar = scalar.cast(pa.timestamp("us", scalar.type.tz), safe=False)
+            value = scalar.as_py()
+        except (ValueError, OverflowError, pa.ArrowException):  # broken text, or a date that Python lacks
+            return "one that cannot be shown", ValueError
+        said = "missing" if value is None or value != value else _short(value)
+        try:
+            self._rule(value)
+        except TypeError:
+            return said, TypeError
+        except ValueError:
+            pass
+        return said, ValueError
+
+    @property
+    def _rule(self) -> Callable[[Any], int]:
+        return self.attribute.parse if self.text else self.attribute.code
+
+    def _codes(self, column: Any) -> Codes:
+        kind, lookup = column.type, self._lookup
+        if pa.types.is_dictionary(kind):
+            if len(column.dictionary) > len(column):
+                return self._codes(column.dictionary_decode())
+            return self._entries(self._codes(column.dictionary), column.indices)
+        if pa.types.is_null(kind):
+            return np.full(len(column), lookup.missing)
+        if str(kind) in STRINGS:
+            return self._with_missing(column, self._strings(column.cast(pa.large_string())))
+        if pa.types.is_floating(kind):  # to numpy, what is missing is NaN
+            return lookup.numbers(column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False))
+        if pa.types.is_integer(kind):
+            whole = column.fill_null(0) if column.null_count else column
+            return self._with_missing(column, lookup.integers(whole.to_numpy()))
+        if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+            return self._with_missing(column, lookup.days(_days(column)))
+        if pa.types.is_decimal(kind):
+            if kind.precision <= 15 and 0 <= kind.scale <= 22:
+                return lookup.numbers(_short_decimals(column))
+            column = column.cast(pa.decimal256(kind.precision, kind.scale))
+        if pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
+            entries = column.dictionary_encode()
+            return self._entries(self._one_by_one(entries.dictionary), entries.indices)
+        raise TypeError(
+            f"column {_short(self.attribute.name)} of kind {_kind(kind)} must hold integers, numbers, text, "
+            f"booleans or dates"
+        )
+
+    def _with_missing(self, column: Any, codes: Codes) -> Codes:
+        if column.null_count:
+            codes = codes.astype(np.int64)
+            codes[column.is_null().to_numpy(zero_copy_only=False)] = self._lookup.missing
+        return codes
+
+    def _entries(self, codes: Codes, indices: Any) -> Codes:
+        """The codes of a dictionary's entries, where they stand in the column."""
+        if indices.null_count:
+            codes = np.append(codes, self._lookup.missing)
+            indices = indices.cast(pa.int64()).fill_null(len(codes) - 1)
+        found: Codes = codes[indices.to_numpy()]
+        return found
+
+    def _one_by_one(self, values: Any) -> Codes:
+        codes = np.full(len(values), REFUSED)
+        for position, value in enumerate(values.to_pylist()):
+            with suppress(TypeError, ValueError):
+                codes[position] = self._rule(value)
+        return codes
+
+    def _strings(self, column: Any) -> Codes:
+        known, codes = self._texts
+        unknown = len(codes) - 1
+        found = pc.index_in(column, value_set=known).fill_null(unknown).to_numpy()
+        made: Codes = codes[found]
+        if not self._lookup.of_strings and (self.text or self._lookup.of_dates):
+            rest = np.flatnonzero(found == unknown)
+            entries = column.take(pa.array(rest)).dictionary_encode()
+            made[rest] = self._entries(self._unknown(entries.dictionary), entries.indices)
+        return made
+
+    def _unknown(self, texts: Any) -> Codes:
+        """The codes of texts that are no labels: dates, or numbers."""
+        made = np.full(len(texts), REFUSED)
+        pattern = DATE if self._lookup.of_dates else NUMBER
+        matches = pc.match_substring_regex(texts, f"^({pattern})$")
+        where = np.flatnonzero(matches.to_numpy(zero_copy_only=False))
+        matching = texts.filter(matches)
+        if self._lookup.of_dates:
+            made[where] = self._one_by_one(matching)
+            return made
+        numbers = matching.cast(pa.float64()).to_numpy()
+        made[where] = self._lookup.numbers(numbers)
+        if self.attribute.labels:
+            inexact = np.flatnonzero(np.abs(numbers) >= EXACT)
+            made[where[inexact]] = self._one_by_one(matching.take(pa.array(inexact)))
+        return made
+
+    @cached_property
+    def _texts(self) -> tuple[Any, Codes]:
+        """Texts that stand for a code, their codes, and last what any other becomes at first."""
+        attribute, known = self.attribute, {}
+        if self.text:
+            known = {"": REFUSED, **attribute.texts}
+        elif attribute.labels or attribute.edges:
+            labels = (attribute.label(code) for code in range(attribute.size))
+            known = {label: code for code, label in enumerate(labels) if isinstance(label, str)}
+        other = self._lookup.other if self._lookup.of_strings else REFUSED
+        return pa.array(list(known), pa.large_string()), np.array([*known.values(), other], np.int64)
+
+
+def _days(column: Any) -> npt.NDArray[np.integer[Any]]:
+    """Days since 1 January 1970, in the column's own time zone."""
+    kind = column.type
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        column = pc.local_timestamp(column)
+    if pa.types.is_date32(kind):
+        days: npt.NDArray[np.int32] = column.cast(pa.int32()).fill_null(0).to_numpy()
+        return days
+    ticks: npt.NDArray[np.int64] = column.cast(pa.int64()).fill_null(0).to_numpy()
+    return ticks // TICKS_OF_A_DAY["ms" if pa.types.is_date64(kind) else kind.unit]
+
+
+def _short_decimals(column: Any) -> npt.NDArray[np.float64]:
+    """The nearest doubles: up to 15 digits and a power of ten up to 10^22 are exact, so one division rounds.
+
+    Decimals of 15 digits are further apart than doubles: one that is not whole does not become so.
+    """
+    kind = column.type
+    if len(column) == 0:
+        return np.empty(0)
+    words = np.frombuffer(column.buffers()[1], np.int32 if kind.bit_width == 32 else np.int64)
+    step = max(kind.bit_width // 64, 1)  # the lowest word holds it all
+    numbers: npt.NDArray[np.float64] = words[column.offset * step :: step][: len(column)] / 10.0**kind.scale
+    numbers[column.is_null().to_numpy(zero_copy_only=False)] = np.nan
+    return numbers
+
+
+def _kind(kind: Any) -> str:
+    """What a message calls an Arrow type: no more than its name, since the rest can tell of values."""
+    if pa.types.is_dictionary(kind):
+        return _kind(kind.value_type)
+    if pa.types.is_integer(kind):
+        return "integer"
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "number"
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return "date"
+    names = {"bool": "boolean", "null": "missing", **dict.fromkeys(STRINGS, "string")}
+    name = str(kind).partition("<")[0].partition("[")[0].partition("(")[0]
+    return names.get(name, name)

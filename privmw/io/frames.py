@@ -1,0 +1,77 @@
+"""Tables and data frames: whatever narwhals takes, by way of Arrow; both are loaded when they are needed.
+
+Messages about a private frame say the column and the rule; what other libraries say can quote a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from reprlib import repr as _short
+from typing import Any
+
+import numpy as np
+
+from privmw.arrays import freeze
+from privmw.domain import Domain
+from privmw.io.extras import need
+from privmw.io.files import check_names
+from privmw.table import Table
+
+
+def from_frame(frame: Any, domain: Domain, *, private: bool = False) -> Table:
+    """The table of a frame; `Table.from_frame` says more.
+
+    >>> import pandas
+    >>> frame = pandas.DataFrame({"sex": ["M", "F", "M"], "age": [31, 4, 65], "name": ["x", "y", "z"]})
+    >>> Table.from_frame(frame, Domain({"age": {"edges": [0, 18, 120]}, "sex": ["F", "M"]})).codes()
+    array([[1, 1],
+           [0, 0],
+           [1, 1]], dtype=uint8)
+    """
+    if not isinstance(domain, Domain):
+        raise TypeError(f"domain ({_short(domain)}) must be a Domain")
+    if not isinstance(private, bool):
+        raise TypeError("private must be True or False")
+    need("pyarrow", "take frames", "io")
+    from privmw.io.encode import Encoder
+
+    taken = take_frame(frame, domain.names)
+    columns = []
+    for attribute in domain.attributes:
+        encoder = Encoder(attribute, private=private)
+        parts = [encoder.codes(chunk) for chunk in arrow_chunks(taken, attribute.name)]
+        encoder.check()
+        if encoder.rows == 0:
+            raise ValueError("a table must have at least one row")
+        # A view of Arrow's memory does not count as frozen, and is copied by the table: numpy and pandas
+        # share theirs with Arrow and polars, and can write to it later.
+        columns.append((attribute.name, freeze(np.concatenate(parts) if len(parts) > 1 else parts[0])))
+    return Table(domain, columns, private=private)
+
+
+def take_frame(frame: Any, names: Sequence[str] | None = None) -> Any:
+    """A frame as narwhals takes it, in memory; of a lazy one only the columns named, if any are."""
+    narwhals = need("narwhals", "take frames", "io")
+    try:
+        taken = narwhals.from_native(frame)
+    except ValueError:
+        raise ValueError("frame: every column must have a name of its own") from None
+    except TypeError:
+        raise TypeError(f"frame ({type(frame).__name__}) must be a pandas, polars or pyarrow frame") from None
+    check_names("frame", taken.collect_schema().names(), names or ())
+    if isinstance(taken, narwhals.LazyFrame):
+        try:
+            taken = (taken.select(*names) if names else taken).collect()
+        except Exception:  # whatever it says, it can quote values
+            raise ValueError("frame (lazy) must be one that can be collected") from None
+    return taken
+
+
+def arrow_chunks(taken: Any, name: str) -> list[Any]:
+    """One column of a frame that was taken, as Arrow arrays."""
+    pa = need("pyarrow", "take frames", "io")
+    try:
+        column = taken.get_column(name).to_arrow()
+    except Exception:
+        raise TypeError(f"column {_short(name)} must hold values of one kind") from None
+    return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]

@@ -1,0 +1,191 @@
+"""Tables in files: parquet, csv, or a folder of parquet files, read batch by batch.
+
+A scan reads its whole file once when it is opened, so that every value is known to be good and nothing fails
+later because of one. Messages name the file; about a private one they say the column and the rule, and
+nothing that pyarrow said, which quotes cells.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from reprlib import repr as _short
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.arrays import freeze
+from privmw.domain import Domain
+from privmw.io import files
+from privmw.io.extras import need
+from privmw.records import Records
+from privmw.table import Table
+from privmw.workload import Workload
+
+if TYPE_CHECKING:
+    from privmw.io.lookup import Codes
+
+BATCH = 2**18  # rows of a table, about
+
+
+class Scan(Records):
+    """A table that stays in its file, for one larger than memory: `scan_table` opens it.
+
+    What was checked must stay: a file that changes later is refused.
+    """
+
+    __slots__ = ("__weakref__", "_domain", "_n", "_path", "_private", "_stamp")
+
+    def __init__(self, path: str | os.PathLike[str], domain: Domain, *, private: bool = False) -> None:
+        self._path = files.checked_path(path)
+        _check_options(domain, private)
+        self._domain = domain
+        self._private = private
+        self._stamp = files.stamp(self._path)
+        self._n = sum(len(codes[0]) for codes in _codes(self._path, domain, private))
+        self._check_unchanged()
+
+    @property
+    def path(self) -> str:
+        """The file, or folder, as it was named."""
+        return self._path
+
+    @property
+    def domain(self) -> Domain:
+        """The domain that every code lies in."""
+        return self._domain
+
+    @property
+    def n(self) -> int:
+        """How many rows there are. Neighbouring tables replace one record, so this is public."""
+        return self._n
+
+    @property
+    def private(self) -> bool:
+        """Whether the records are private: then nothing about their values is shown."""
+        return self._private
+
+    def batches(self) -> Iterator[Table]:
+        """All rows in order, as tables of about 2^18 rows."""
+        self._check_unchanged()
+        held: list[list[Codes]] = []
+        rows = 0
+        try:
+            for codes in _codes(self._path, self._domain, self._private):
+                held.append(codes)
+                rows += len(codes[0])
+                if rows >= BATCH:
+                    yield _table(self._domain, held, self._private)
+                    held, rows = [], 0
+        except (TypeError, ValueError, OSError):
+            self._check_unchanged()
+            raise
+        self._check_unchanged()
+        if held:
+            yield _table(self._domain, held, self._private)
+
+    def counts(self, workload: Workload) -> npt.NDArray[np.int64]:
+        """The exact counts of a workload's cells, in workload order; those of a private table are private."""
+        if not isinstance(workload, Workload):
+            raise TypeError(f"workload ({_short(workload)}) must be a Workload")
+        total = np.zeros(workload.cells, np.int64)
+        for batch in self.batches():
+            part = batch.counts(workload)
+            total += part
+            part.fill(0)  # private, and freed memory returns in someone's np.empty
+        return total
+
+    def _check_unchanged(self) -> None:
+        if files.stamp(self._path) != self._stamp:
+            raise ValueError(f"{self._path} (changed since it was opened) must stay as it is")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if self._private:
+            raise TypeError("a private table must not be pickled")
+        return Scan, (self._path, self._domain)
+
+    def __repr__(self) -> str:
+        kind = "private" if self._private else "public"
+        return f"Scan({self._n} rows x {len(self._domain)} attributes of {_short(self._path)}, {kind})"
+
+
+def scan_table(path: str | os.PathLike[str], domain: Domain, *, private: bool = False) -> Scan:
+    r"""Open a table that is too large for memory: counted, or made into a support, batch by batch.
+
+    Takes what `read_table` takes. The file is read once now, to check every value, and again whenever it is
+    counted.
+
+    >>> import pathlib, tempfile
+    >>> domain = Domain({"age": {"edges": [0, 18, 120]}, "sex": ["F", "M"]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "people.csv")
+    ...     _ = path.write_text("name,sex,age\nAnna,F,31\nBo,M,4\n")
+    ...     scan_table(path, domain).counts(Workload(domain, [("sex",)]))
+    array([1, 1])
+    """
+    return Scan(path, domain, private=private)
+
+
+def read_table(path: str | os.PathLike[str], domain: Domain, *, private: bool = False) -> Table:
+    r"""The table in a .parquet, .csv or .csv.gz file, or in the parquet files of a folder.
+
+    Each attribute of the domain is read from the column of its name; other columns are ignored. A value
+    becomes its code by `Attribute.code`; in csv, where everything is text, by `Attribute.parse`.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "people.csv")
+    ...     _ = path.write_text("name,sex,age\nAnna,F,31\nBo,M,4\n")
+    ...     read_table(path, Domain({"age": {"edges": [0, 18, 120]}, "sex": ["F", "M"]})).codes().tolist()
+    [[1, 0], [0, 1]]
+    """
+    path = files.checked_path(path)
+    _check_options(domain, private)
+    return _table(domain, list(_codes(path, domain, private)), private)
+
+
+def _table(domain: Domain, held: list[list[Codes]], private: bool) -> Table:
+    """One table of several batches, which are let go column by column."""
+    columns = {}
+    for name in domain.names:
+        parts = [codes.pop(0) for codes in held]
+        columns[name] = freeze(parts[0] if len(parts) == 1 else np.concatenate(parts))
+    return Table(domain, columns, private=private)
+
+
+def _codes(path: str, domain: Domain, private: bool) -> Iterator[list[Codes]]:
+    """The codes of every batch; at the end, what was refused in the whole file is an error."""
+    need("pyarrow", "read files", "io")
+    from privmw.io.encode import Encoder
+
+    text = files.is_csv(path)
+    encoders = [Encoder(attribute, private=private, text=text) for attribute in domain.attributes]
+    for file in files.files_of(path):
+        for batch in files.batches(file, domain.names, private=private):
+            if batch.num_rows:
+                with _naming(file):
+                    codes = [encoder.codes(batch.column(encoder.attribute.name)) for encoder in encoders]
+                yield codes
+    with _naming(path):
+        for encoder in encoders:
+            encoder.check()
+        if encoders[0].rows == 0:
+            raise ValueError("a table must have at least one row")
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{path}: {error}") from None
+
+
+def _check_options(domain: Domain, private: bool) -> None:
+    if not isinstance(domain, Domain):
+        raise TypeError(f"domain ({_short(domain)}) must be a Domain")
+    if not isinstance(private, bool):
+        raise TypeError("private must be True or False")

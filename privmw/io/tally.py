@@ -1,0 +1,170 @@
+"""The tally: which values a public column holds and how often each comes, in bounded memory.
+
+It takes Arrow arrays batch by batch. Of a column with very many different values it remembers some: of
+numbers and dates enough for quantiles, of texts the commonest. It knows no domain and refuses nothing.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+REMEMBERED = 2**16  # different values of one column
+_EPOCH = datetime.date(1970, 1, 1).toordinal()
+_LAST = datetime.date.max.toordinal()
+_LARGEST = np.finfo(np.float64).max
+_OWN = 0.9  # an identifier: this part of the records has a value of its own
+
+
+def kind_of(arrow_type: Any) -> str | None:
+    """What values of an Arrow type are: boolean, text, whole, number or date; None if nothing of these."""
+    from pyarrow import types
+
+    if types.is_dictionary(arrow_type):
+        return kind_of(arrow_type.value_type)
+    kinds = {
+        "boolean": (types.is_boolean,),
+        "text": (types.is_string, types.is_large_string, types.is_string_view),
+        "whole": (types.is_integer,),
+        "number": (types.is_floating, types.is_decimal),
+        "date": (types.is_date, types.is_timestamp),
+    }
+    return next((kind for kind, tests in kinds.items() if any(test(arrow_type) for test in tests)), None)
+
+
+class Tally:
+    """The values of one column and how often each comes, as `add` meets them.
+
+    Dates are numbered as datetime numbers days; numbers are int64 where that holds them, or float64. A
+    categorical that says that its order matters gives its `order`.
+
+    >>> import pyarrow
+    >>> tally = Tally()
+    >>> tally.add(pyarrow.array([3, 1, None, 3]))
+    >>> tally.values.tolist(), tally.counts.tolist(), tally.missing
+    ([1, 3], [1, 2], 1)
+    """
+
+    def __init__(self) -> None:
+        self.kind: str | None = None  # that of a null column, too
+        self.strange: str | None = None  # a type that has none of the kinds
+        self.rows = 0
+        self.missing = 0
+        self.infinite = 0  # and dates that Python has not
+        self.order: tuple[str, ...] | None = None
+        self.texts: dict[str, int] = {}  # booleans and texts
+        self.values: npt.NDArray[Any] = np.empty(0, np.int64)
+        self.counts = np.empty(0, np.int64)
+        self.complete = True  # every value is remembered
+        self._forgot: str | None = None  # what it seemed to be when some were forgotten
+
+    def add(self, array: Any) -> None:
+        """Count the values of an Arrow array."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        self.rows += len(array)
+        if self.strange or not self.expect(array.type):
+            return
+        if self._forgot and self.texts:  # names of records: the further ones tell nothing more
+            self.missing += array.null_count
+            return
+        counted = pc.value_counts(array)
+        values, counts = counted.field(0), counted.field(1)
+        if pa.types.is_dictionary(array.type):
+            if array.type.ordered:
+                listed = array.dictionary.drop_null().to_pylist()
+                self.order = tuple(dict.fromkeys([*(self.order or ()), *listed]))
+            values = values.dictionary_decode()
+        present = pc.is_valid(values)
+        self.missing += int(counts.filter(pc.invert(present)).to_numpy().sum())
+        values, counts = values.filter(present), counts.filter(present).to_numpy()
+        if self.kind in ("boolean", "text", None):
+            for text, count in zip(values.to_pylist(), counts.tolist(), strict=True):
+                self.texts[text] = self.texts.get(text, 0) + count
+        else:
+            self._merge(_numbers(values), counts)
+        if len(self) > REMEMBERED:
+            self._forget()
+
+    def expect(self, arrow_type: Any) -> bool:
+        """Whether values of an Arrow type can be counted with those before; `strange` says why not."""
+        kind = kind_of(arrow_type)
+        if {kind, self.kind} == {"whole", "number"}:
+            kind = self.kind = "number"
+        if str(arrow_type) != "null":
+            if kind is None or kind != (self.kind or kind):
+                self.strange = "mixed" if self.kind or "union" in str(arrow_type) else _name(arrow_type)
+            self.kind = kind
+        return self.strange is None
+
+    def _merge(self, values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> None:
+        nan = np.isnan(values)
+        bounds = (1, _LAST) if self.kind == "date" else (-_LARGEST, _LARGEST)
+        inside = (values >= bounds[0]) & (values <= bounds[1])
+        self.missing += int(counts[nan].sum())
+        self.infinite += int(counts[~(inside | nan)].sum())
+        values, counts = values[inside], counts[inside]
+        counts = np.concatenate([self.counts, counts])
+        self.values, places = np.unique(np.concatenate([self.values, values]), return_inverse=True)
+        self.counts = np.zeros(len(self.values), np.int64)
+        np.add.at(self.counts, places, counts)
+
+    def _forget(self) -> None:
+        """Keep half: of texts the commonest, of numbers every so many records one, and the ends."""
+        self._forgot, self.complete = self.identifier, False
+        if self.texts:
+            kept = sorted(self.texts, key=self.texts.__getitem__, reverse=True)[: REMEMBERED // 2]
+            self.texts = {text: self.texts[text] for text in kept}
+            return
+        upto = np.cumsum(self.counts)
+        parts = ((upto - self.counts / 2) * (REMEMBERED // 2 - 2) / upto[-1]).astype(np.int64)
+        parts[0], parts[-1] = -1, REMEMBERED  # the ends stay by themselves
+        starts = np.flatnonzero(np.diff(parts, prepend=-2))
+        self.counts = np.add.reduceat(self.counts, starts)
+        self.values = self.values[np.searchsorted(upto, np.cumsum(self.counts) - self.counts / 2)]  # medians
+
+    @property
+    def identifier(self) -> str | None:
+        """Why the texts or integers seem to number the records, or households of them, if they do.
+
+        Consecutive numbers seem to if drawn ones would have left gaps, there being so few records.
+        """
+        if not self.complete:
+            return self._forgot
+        records = self.rows - self.missing - self.infinite
+        if len(self) >= _OWN * records:
+            return "nearly every record has a value of its own"
+        span = 0 if self.texts else int(self.values[-1]) - int(self.values[0]) + 1
+        if span == len(self) and records < span * np.log(span):
+            return "it seems to number the records"
+        return None
+
+    def __len__(self) -> int:
+        return len(self.texts) or len(self.values)
+
+
+def _name(arrow_type: Any) -> str:
+    return re.split("[^a-z_]", str(arrow_type))[0]
+
+
+def _numbers(values: Any) -> npt.NDArray[Any]:
+    """Numbers for Arrow's numbers, and for dates and times."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_timestamp(values.type) and values.type.tz:
+        values = pc.local_timestamp(values)
+    if dates := kind_of(values.type) == "date":
+        values = values.cast(pa.date32(), safe=False).cast(pa.int32())
+    if pa.types.is_decimal(values.type):
+        values = values.cast(pa.float64())
+    numbers: npt.NDArray[Any] = values.to_numpy()
+    if dates:
+        return numbers.astype(np.int64) + _EPOCH
+    whole = numbers.dtype.kind in "iu" and not (numbers > np.iinfo(np.int64).max).any()
+    return numbers.astype(np.int64 if whole else np.float64)

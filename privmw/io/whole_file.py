@@ -1,0 +1,71 @@
+"""A file that appears whole or not at all, and never over another one unless told so."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from reprlib import repr as _short
+from typing import BinaryIO
+
+
+@contextlib.contextmanager
+def whole_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[BinaryIO]:
+    """A new file to write to: it appears under its name when it is whole, or not at all.
+
+    An existing file is kept unless `overwrite`.
+
+    >>> with whole_file(__file__) as file:  # doctest: +ELLIPSIS
+    ...     file.write(b"never")
+    Traceback (most recent call last):
+    FileExistsError: path (...) must not exist: say overwrite=True to replace it
+    """
+    path = os.fspath(path)
+    if not isinstance(path, str):
+        raise TypeError(f"path ({_short(path)}) must be a string or a path")
+    if not overwrite and os.path.lexists(path):
+        raise _taken(path)
+    folder, name = os.path.split(os.path.abspath(path))
+    unfinished = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(8)}.unfinished")
+    try:
+        file = open(unfinished, "xb")  # noqa: SIM115
+    except OSError as error:  # it names a file that nobody asked for
+        raise type(error)(error.errno, error.strerror, path) from None
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        _appear(unfinished, path, overwrite)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(unfinished)
+    _sync(folder)
+
+
+def _appear(unfinished: str, path: str, overwrite: bool) -> None:
+    if not overwrite:
+        try:
+            os.link(unfinished, path)  # unlike os.replace, never over a file that came in between
+            return
+        except FileExistsError:
+            raise _taken(path) from None
+        except OSError:  # a file system without links
+            if os.path.lexists(path):
+                raise _taken(path) from None
+    os.replace(unfinished, path)
+
+
+def _sync(folder: str) -> None:
+    """Make the new name last too, where folders can be synced."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _taken(path: str) -> FileExistsError:
+    return FileExistsError(f"path ({path}) must not exist: say overwrite=True to replace it")

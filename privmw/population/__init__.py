@@ -1,0 +1,139 @@
+"""Made-up people for demonstrations and tests: a seeded census, and how it looks at another time and place.
+
+Draws records from the tables of `census`, one attribute after the other. No one of these people
+exists, so nothing here is private, and nothing here is for the privacy of others: it knows no mechanism.
+Chances are whole numbers of 2^-32 and words come straight from PCG64, so that the same seed gives the same
+people on every machine. The first rows and attributes of a larger draw are those of a smaller one.
+"""
+
+from __future__ import annotations
+
+import math
+from reprlib import repr as _short
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.arrays import freeze
+from privmw.domain import Domain
+from privmw.population.census import DETAILS, PEOPLE, Node
+from privmw.table import Table
+
+NODES = {node.name: node for node in (*PEOPLE, *DETAILS)}
+
+Codes = npt.NDArray[np.uint8]
+
+
+def population_domain(attributes: int = len(PEOPLE)) -> Domain:
+    """The domain of the made-up people: their first attributes, 14 that read well, or up to 67.
+
+    >>> population_domain(3)
+    Domain(age: 10, sex: 2, region: 5)
+    """
+    nodes = list(NODES.values())[: _integer("attributes", attributes, 1, len(NODES))]
+    return Domain({node.name: node.declared for node in nodes})
+
+
+def draw_population(
+    n: int, *, attributes: int = len(PEOPLE), shift: float = 0.0, seed: int = 0, private: bool = False
+) -> Table:
+    """The codes of n made-up people. `shift` from 0 to 1 moves them: older, better paid, in other regions.
+
+    >>> draw_population(1_000, attributes=2, seed=1).codes()[:3].tolist()
+    [[5, 0], [9, 0], [1, 0]]
+    """
+    domain = population_domain(attributes)
+    columns = _draw(domain, n, shift, seed)
+    return Table(domain, {name: freeze(codes) for name, codes in columns.items()}, private=private)
+
+
+def draw_values(
+    n: int, *, attributes: int = len(PEOPLE), shift: float = 0.0, seed: int = 0
+) -> dict[str, npt.NDArray[Any]]:
+    """The same people as a file would have them: labels, and whole numbers for what the domain puts in bins.
+
+    >>> values = draw_values(1_000, attributes=2, seed=1)
+    >>> values["age"][:3].tolist(), values["sex"][:3].tolist()
+    ([38, 90, 10], ['F', 'F', 'F'])
+    """
+    domain = population_domain(attributes)
+    columns = _draw(domain, n, shift, seed)
+    return {name: _values(domain, name, codes, seed) for name, codes in columns.items()}
+
+
+def _draw(domain: Domain, n: int, shift: float, seed: int) -> dict[str, Codes]:
+    n = _integer("n", n, 1, 2**40)
+    if isinstance(shift, bool) or not isinstance(shift, int | float):
+        raise TypeError(f"shift ({_short(shift)}) must be a number")
+    if not 0 <= shift <= 1:
+        raise ValueError(f"shift ({shift}) must be from 0 to 1")
+    columns: dict[str, Codes] = {}
+    for position, name in enumerate(domain.names):
+        node = NODES[name]
+        row = np.zeros(n, np.intp)
+        for parent in _parents(node):
+            row *= domain[parent].size
+            row += columns[parent]
+        words = _words(seed, 2 * position, n)
+        codes = np.zeros(n, np.uint8)
+        for ends in _ends(domain, node, float(shift)).T:
+            codes += words >= ends[row]
+        columns[name] = codes
+    return columns
+
+
+def _values(domain: Domain, name: str, codes: Codes, seed: int) -> npt.NDArray[Any]:
+    attribute = domain[name]
+    if attribute.edges is None:
+        labels: npt.NDArray[Any] = np.array(attribute.labels, object)
+        return labels[codes]
+    edges = np.array(attribute.edges, np.uint64)
+    widths = np.diff(edges)
+    words = _words(seed, 2 * domain.index(name) + 1, len(codes))
+    numbers: npt.NDArray[np.int64] = (edges[codes] + (words * widths[codes] >> np.uint64(32))).astype(
+        np.int64
+    )
+    return numbers
+
+
+def _parents(node: Node) -> list[str]:
+    return [*([] if node.given is None else [node.given]), *node.tilts]
+
+
+def _ends(domain: Domain, node: Node, shift: float) -> npt.NDArray[np.uint64]:
+    """Where each label but the last ends on [0, 2^32): a row for each combination of the parents' values.
+
+    Multiplied and added in a fixed order, without powers or logarithms, whose last bits differ by machine.
+    """
+    parents = _parents(node)
+    sizes = [domain[parent].size for parent in parents]
+    tilt = np.full(sizes, 1 + shift * (node.drift - 1))
+    for parent, by_value in node.tilts.items():
+        axis = parents.index(parent)
+        if isinstance(by_value, int | float):
+            by_value = np.cumprod([1.0] + [by_value] * (sizes[axis] - 1)).tolist()
+        tilt *= np.reshape(by_value, [sizes[axis] if a == axis else 1 for a in range(len(sizes))])
+    odds = np.array(node.odds, np.float64)
+    if node.given is not None:
+        odds = odds.reshape([sizes[0], *[1] * (len(sizes) - 1), -1])
+    powers = np.repeat(tilt[..., np.newaxis], domain[node.name].size, -1)
+    powers[..., 0] = 1
+    chances = np.cumsum(odds * np.cumprod(powers, -1), -1)
+    ends = chances[..., :-1] / chances[..., -1:] * 2.0**32
+    return ends.reshape(math.prod(sizes), -1).astype(np.uint64)
+
+
+def _words(seed: int, stream: int, n: int) -> npt.NDArray[np.uint64]:
+    """Draws from 0 to 2^32 - 1, n of them: a stream for each attribute and use."""
+    seeds = np.random.SeedSequence([_integer("seed", seed, 0, 2**64 - 1), stream])
+    words: npt.NDArray[np.uint64] = np.random.PCG64(seeds).random_raw(n) >> np.uint64(32)
+    return words
+
+
+def _integer(name: str, value: object, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} ({_short(value)}) must be an integer")
+    if not least <= value <= most:
+        raise ValueError(f"{name} ({_short(value)}) must be from {least} to {most}")
+    return int(value)

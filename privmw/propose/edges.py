@@ -1,0 +1,226 @@
+"""Bin edges for public values: near the quantiles, and round, so that a person can read and change them.
+
+This room knows neither columns nor domains: distinct values and their counts in, edges out. Numbers are round
+by their digits, dates by their calendar. An edge x parts the values below x from those at x and above.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import sys
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Values = npt.NDArray[Any]  # distinct and ascending
+Counts = npt.NDArray[np.int64]
+
+_WINDOW = 0.3  # how far from its quantile an edge may lie to be round, as a part of a bin
+_LARGEST = Fraction(sys.float_info.max)
+
+
+class Scale(Protocol):
+    """What an edge of some kind of value looks like."""
+
+    def exact(self, value: Any) -> Any:
+        """A value that can be added and halved without rounding."""
+
+    def roundest(self, low: Any, high: Any, near: Any, closed: bool = False) -> Any:
+        """The roundest edge in (low, high], or in [low, high]; of equally round ones the one nearest."""
+
+    def after(self, value: Any, following: Any) -> Any:
+        """The end of a bin of this value alone, at most the following value."""
+
+    def room(self, value: Any) -> Any:
+        """How far outside the edges may lie where all values are this one."""
+
+    def grids(self, least: Any, most: Any) -> Iterator[list[Any]]:
+        """Equal bins from the least value to the largest, ever smaller ones."""
+
+    def edge(self, exact: Any) -> Any:
+        """An edge as a domain declares it."""
+
+
+class Numbers:
+    """Numbers, whole ones (integers up to 2^53) or any: 100 is rounder than 50, 50 than 20, 20 than 10."""
+
+    def __init__(self, whole: bool) -> None:
+        self.whole = whole
+
+    def exact(self, value: Any) -> Fraction:
+        """The same number, as a fraction."""
+        return Fraction(int(value)) if self.whole else Fraction(float(value))
+
+    def edge(self, exact: Fraction) -> int | float:
+        """An integer where the number is one."""
+        return int(exact) if exact.denominator == 1 and abs(exact) <= 2**53 else float(exact)
+
+    def room(self, value: Fraction) -> Fraction:
+        """A tenth of the number."""
+        return abs(value) / 10 or Fraction(1)
+
+    def grids(self, least: Fraction, most: Fraction) -> Iterator[list[Fraction]]:
+        """Steps of 1, 2 or 5 times a power of ten."""
+        for power in range(place := _places(most - least), place - 4, -1):
+            for digit in (10, 5, 2):
+                step = digit * Fraction(10) ** (power - 1)
+                first, last = math.floor(least / step), math.ceil(most / step)
+                if (step >= 1 or not self.whole) and max(-first, last) * step <= _LARGEST:
+                    yield [Fraction(float(n * step)) for n in range(first, last + 1)]
+
+    def after(self, value: Fraction, following: Fraction) -> Fraction:
+        """Of a whole number the next."""
+        return value + 1 if self.whole else self.roundest(value, following, value)
+
+    def roundest(self, low: Fraction, high: Fraction, near: Fraction, closed: bool = False) -> Fraction:
+        """A multiple of the largest step of 1, 2 or 5 times a power of ten; 0 is a multiple of all."""
+        low, high = max(low, -_LARGEST), min(high, _LARGEST)
+        if low < 0 <= high or (closed and low == 0):
+            return Fraction(0)
+        place = _places(max(abs(low), abs(high))) + 1
+        for power in range(place, max(place - 20, 0 if self.whole else -400), -1):
+            for digit in (10, 5, 2):
+                step = digit * Fraction(10) ** (power - 1)
+                least = math.ceil(low / step) if closed else math.floor(low / step) + 1
+                most = math.floor(high / step)
+                if least <= most:
+                    found = min(max(round(near / step), least), most) * step
+                    shown = Fraction(float(found))  # a double is not always what its digits say
+                    if low < shown or (closed and low == shown):
+                        return shown
+        return math.floor(high) * Fraction(1) if self.whole else high
+
+
+def _places(size: Fraction) -> int:
+    return math.ceil(math.log10(min(size, _LARGEST)))
+
+
+class Dates:
+    """Days, numbered as datetime numbers them: a decade is rounder than a year, a year than a quarter."""
+
+    def exact(self, value: Any) -> int:
+        """The number of the day."""
+        return int(value)
+
+    def edge(self, exact: int) -> datetime.date:
+        """The day itself."""
+        return datetime.date.fromordinal(int(exact))
+
+    def room(self, value: int) -> int:
+        """One day."""
+        return 1
+
+    def grids(self, least: int, most: int) -> Iterator[list[int]]:
+        """Steps of whole decades, years, quarters or months."""
+        for months in _PERIODS:
+            first, last = _month(least) // months, _month(most - 1) // months + 1
+            if first * months >= 12 and last * months < 120_000:  # the years 1 to 9999
+                yield [_first_day(n * months) for n in range(first, last + 1)]
+
+    def after(self, value: int, following: int) -> int:
+        """The next day."""
+        return min(value + 1, datetime.date.max.toordinal())
+
+    def roundest(self, low: Any, high: Any, near: Any, closed: bool = False) -> int:
+        """The first day of a century, decade, year, quarter or month, or any day."""
+        least_day = max(math.floor(low) + (not closed), 1)
+        most_day = min(math.floor(high), datetime.date.max.toordinal())
+        before, last = _month(least_day - 1), _month(most_day)
+        for months in _PERIODS:
+            least, most = before // months + 1, last // months
+            if least <= most:
+                return _first_day(min(max(round(_month(near) / months), least), most) * months)
+        return int(min(max(math.floor(near), least_day), most_day))
+
+
+_PERIODS = (1200, 600, 240, 120, 60, 24, 12, 6, 3, 1)  # months
+
+
+def _first_day(month: int) -> int:
+    return datetime.date(month // 12, month % 12 + 1, 1).toordinal()
+
+
+def _month(day: Any) -> int:
+    date = datetime.date.fromordinal(min(max(math.floor(day), 1), datetime.date.max.toordinal()))
+    return date.year * 12 + date.month - 1
+
+
+def bin_edges(values: Values, counts: Counts, bins: int, scale: Scale) -> list[Any]:
+    """About `bins` bins that hold all the values, each about as many records; strictly ascending edges.
+
+    A value with more records than a bin should have gets a bin of its own: where it is zero, the least or the
+    largest (a code for none, or for all beyond), and anywhere if it has twice as many. The fewer records that
+    leaves, the fewer bins they get. Bins are equal where none then has many more records than it should.
+
+    >>> bin_edges(np.arange(95), np.full(95, 7), 10, Numbers(whole=True))
+    [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
+    >>> bin_edges(np.array([0, 114, 2400, 7700]), np.array([90, 30, 30, 30]), 3, Numbers(whole=True))
+    [0, 1, 5000, 8000]
+    """
+    spikes = _spikes(values, counts, bins)
+    least, most = scale.exact(values[0]), scale.exact(values[-1])
+    if not spikes and len(values) > bins:
+        for grid in scale.grids(least, most):
+            if not 0.6 * bins < len(grid) <= 1.6 * bins + 1 or len(set(grid)) < len(grid):
+                continue
+            held = np.histogram(values, [float(edge) for edge in grid], weights=counts)[0]
+            if held.max() * bins <= 1.6 * counts.sum():
+                return [scale.edge(edge) for edge in grid]
+    room = (most - least) / 10 or scale.room(most)  # by which the outer edges may lie outside
+    alone = {scale.exact(values[s]) for s in spikes}
+    alone |= {
+        scale.after(scale.exact(values[s]), scale.exact(values[s + 1])) for s in spikes if s + 1 < len(values)
+    }
+    first = least - (min(room, -least) if least < 0 else room)
+    fixed = alone if 0 in spikes else alone | {scale.roundest(first, least, least)}
+    edges = sorted(fixed | _cuts(values, counts, bins, spikes, scale))
+    last = most + (min(room, most) if most > 0 else room)
+    top = scale.roundest(most, last, most, closed=True)
+    if len(values) - 1 in spikes or top == edges[-1]:
+        top = scale.after(most, most + room)
+    while edges and edges[-1] >= top:  # the largest number or date that there is
+        edges.pop()
+    if not edges:
+        edges.append(scale.roundest(most - 2 * room, most - room, most))
+    return [scale.edge(edge) for edge in (*edges, top)]
+
+
+def _spikes(values: Values, counts: Counts, bins: int) -> list[int]:
+    """Where the values are that need a bin of their own."""
+    if len(values) <= bins:
+        return []
+    fair = counts.sum() / bins
+    special = values == 0
+    special[[0, -1]] = True
+    spikes: list[int] = np.flatnonzero(counts >= np.where(special, fair, 2 * fair)).tolist()
+    return spikes
+
+
+def _cuts(values: Values, counts: Counts, bins: int, spikes: list[int], scale: Scale) -> set[Any]:
+    """Edges inside, near the quantiles of the values that are not spikes."""
+    exact = scale.exact
+    if len(values) <= bins:
+        return {scale.roundest(exact(low), exact(high), exact(high)) for low, high in pairwise(values)}
+    light = counts.astype(np.float64)
+    light[spikes] = 0
+    below = np.concatenate([[0], np.cumsum(light)])  # below[i]: what a cut before the value i leaves there
+    share = math.sqrt(below[-1] / counts.sum())
+    parts = max(math.ceil((bins - len(spikes)) * share), 1)
+    fair = below[-1] / parts
+    taken = np.array(sorted({0, len(values)} | set(spikes) | {s + 1 for s in spikes}))
+    cuts = set()
+    for quantile in np.arange(1, parts) * fair:
+        start = int(np.searchsorted(below, quantile - _WINDOW * fair))
+        stop = int(np.searchsorted(below, quantile + _WINDOW * fair, "right")) - 1
+        if start > stop:  # one value reaches over the window: the edge comes before or after it
+            start = stop = min(start, stop, key=lambda place: abs(below[place] - quantile))
+        middle = int(np.clip(np.searchsorted(below, quantile), start, stop))
+        nearest = np.abs(below[taken] - below[middle]).min()
+        if start > 0 and stop < len(values) and nearest > _WINDOW * fair:
+            cuts.add(scale.roundest(exact(values[start - 1]), exact(values[stop]), exact(values[middle])))
+    return cuts

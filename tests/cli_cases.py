@@ -1,0 +1,42 @@
+"""Files for the command line's tests: a small made-up pair, and the line that releases it."""
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from privmw.population import draw_values, population_domain
+
+N = 400
+ATTRIBUTES = 4
+FILES = {"answers.parquet", "measurements.parquet", "privacy.json", "release.npz", "report.html"} | {
+    "synthetic.parquet"
+}
+
+
+def write_pair(folder):
+    """public.parquet, private.parquet and domain.json."""
+    population_domain(ATTRIBUTES).write(folder / "domain.json")
+    for name, shift in (("public", 0.0), ("private", 1.0)):
+        values = draw_values(N, attributes=ATTRIBUTES, shift=shift, seed=len(name))
+        parquet.write_table(pa.table(values), folder / f"{name}.parquet")
+
+
+def release_line(**options):
+    """The words of a release in the current folder; an option of None is left out."""
+    words = ["release"]
+    given = {
+        "private": "private.parquet",
+        "public": "public.parquet",
+        "domain": "domain.json",
+        "marginals": "2",
+        "epsilon": "1",
+        "output": "out",
+        **options,
+    }
+    for name, value in given.items():
+        if value is not None:
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    return words
+
+
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir())

@@ -1,0 +1,104 @@
+"""What a file of cells says must be what the release says, cell by cell."""
+
+import json
+
+import numpy as np
+import pytest
+
+from privmw import Budget, Domain, Ledger, Neighbors, Release, Support, Table, Workload
+from privmw.cells import write_answers, write_measurements
+from privmw.measurements import Measurement
+
+parquet = pytest.importorskip("pyarrow.parquet")
+
+DOMAIN = Domain(
+    {
+        "age": {"edges": [0, 10, 100], "missing": "N"},
+        "sex": ["F", "M"],
+        "zip": 5,
+        "id": 2**32 - 1,
+    }
+)
+MEASUREMENTS = (
+    Measurement([7, 0, 16], [120, -2, 3], "discrete-gaussian", scale=2.5, round=0),
+    Measurement([16], [9], "discrete-laplace", scale=1.5, round=3),
+)
+
+
+@pytest.fixture
+def release():
+    rows = np.random.default_rng(0).integers(0, [3, 2, 5, 9], (50, 4))
+    support = Support.from_table(Table.from_codes(DOMAIN, rows))
+    return Release(
+        support,
+        Workload(DOMAIN, [("age", "sex"), ("sex",), ("age", "sex", "zip")]),
+        support.start(),
+        measured=Workload(DOMAIN, [("age", "sex"), ("sex",), ("zip", "sex")]),
+        measurements=MEASUREMENTS,
+        ledger=Ledger(Budget.zcdp(1), Neighbors.REPLACE_ONE, n=40),
+        settings={},
+    )
+
+
+def cell_of(workload, row):
+    """The cell that a row of a file names in words."""
+    words = [
+        (row[f"attribute_{place}"], row[f"value_{place}"])
+        for place in (1, 2, 3)
+        if row.get(f"attribute_{place}") is not None
+    ]
+    labels = {
+        name: [str(DOMAIN[name].label(code)) for code in range(9)[: DOMAIN[name].size]] for name, _ in words
+    }
+    return workload.cell([name for name, _ in words], [labels[name].index(value) for name, value in words])
+
+
+def test_every_answer_stands_beside_the_words_of_its_cell(release, tmp_path):
+    write_answers(release, tmp_path / "answers.parquet")
+    rows = parquet.read_table(tmp_path / "answers.parquet").to_pylist()
+    assert [cell_of(release.workload, row) for row in rows] == list(range(release.workload.cells))
+    assert [row["answer"] for row in rows] == release.answers().tolist()
+    assert rows[0]["value_1"] == "[0, 10)"
+    assert rows[6]["attribute_2"] is None
+
+
+def test_every_noisy_count_stands_beside_its_cell_and_noise(release, tmp_path):
+    write_measurements(release, tmp_path / "measurements.parquet")
+    rows = parquet.read_table(tmp_path / "measurements.parquet").to_pylist()
+    told = [
+        (cell_of(release.measured, row), row["noisy_count"], row["noise"], row["scale"], row["round"])
+        for row in rows
+    ]
+    expected = [
+        (cell, count, each.noise, each.scale, each.round)
+        for each in MEASUREMENTS
+        for cell, count in zip(each.cells.tolist(), each.noisy_counts.tolist(), strict=True)
+    ]
+    assert told == expected
+
+
+def test_the_files_say_of_how_many_records_and_which_domain(release, tmp_path):
+    write_measurements(release, tmp_path / "measurements.parquet")
+    about = json.loads(parquet.read_schema(tmp_path / "measurements.parquet").metadata[b"privmw"])
+    assert about == {
+        "n": 40,
+        "domain": DOMAIN.fingerprint(),
+        "neighbors": "replace-one",
+        "for_release": True,
+    }
+
+
+def test_cells_of_many_row_groups_are_the_same_cells(release, tmp_path, monkeypatch):
+    monkeypatch.setattr("privmw.cells.CELLS_AT_ONCE", 7)
+    write_answers(release, tmp_path / "answers.parquet")
+    file = parquet.ParquetFile(tmp_path / "answers.parquet")
+    assert file.num_row_groups == -(-release.workload.cells // 7)
+    assert [cell_of(release.workload, row) for row in file.read().to_pylist()] == list(
+        range(file.metadata.num_rows)
+    )
+
+
+def test_a_release_without_measurements_writes_an_empty_file(release, tmp_path):
+    bare = Release(release.support, release.workload, release.weights, ledger=release.ledger, settings={})
+    write_measurements(bare, tmp_path / "measurements.parquet")
+    assert parquet.read_table(tmp_path / "measurements.parquet").num_rows == 0

@@ -1,0 +1,150 @@
+"""Tables from data frames of every kind."""
+
+import doctest
+
+import numpy as np
+import pytest
+
+import privmw as pm
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("narwhals")
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+
+import privmw.io.frames  # noqa: E402
+
+DOMAIN = pm.Domain(
+    {
+        "age": {"edges": [0, 18, 65, 120], "missing": "N", "other": "else"},
+        "sex": ["F", "M"],
+        "code": 300,
+        "rooms": {"labels": [1, 2, 3], "missing": 0},
+        "own": ["true", "false"],
+        "born": {"edges": ["1900-01-01", "1950-01-01", "2000-12-31"], "missing": "N"},
+    }
+)
+COLUMNS = {
+    "name": ["x", "y", "z"],
+    "rooms": [3, None, 1],
+    "sex": ["M", "F", "F"],
+    "age": [17.99, None, 1e6],
+    "code": [0, 299, 7],
+    "born": [None, "1900-01-01", "2000-12-31"],
+    "own": [True, False, True],
+}
+CODES = [[0, 1, 0, 2, 0, 2], [4, 0, 299, 3, 1, 0], [3, 0, 7, 0, 0, 1]]
+TABLE = pm.Table.from_codes(DOMAIN, CODES)
+PANDAS = pd.DataFrame(COLUMNS)
+FRAMES = {
+    "pandas": PANDAS,
+    "pandas, missing integers and dates": PANDAS.assign(
+        rooms=PANDAS.rooms.astype("Int8"), born=pd.to_datetime(PANDAS.born), own=PANDAS.own.astype("boolean")
+    ),
+    "pandas, categories": PANDAS.astype({"sex": "category", "rooms": "category", "born": "category"}),
+    "pandas, objects": PANDAS.astype(object),
+    "pandas, arrow": PANDAS.convert_dtypes(dtype_backend="pyarrow"),
+    "pandas, in time zones": PANDAS.assign(born=pd.to_datetime(PANDAS.born).dt.tz_localize("Etc/GMT-9")),
+    "polars": pl.DataFrame(COLUMNS),
+    "polars, lazy": pl.LazyFrame(COLUMNS),
+    "polars, categories": pl.DataFrame(COLUMNS).with_columns(
+        pl.col("sex").cast(pl.Categorical), pl.col("born").str.to_date()
+    ),
+    "polars, enums": pl.DataFrame(COLUMNS).with_columns(pl.col("sex").cast(pl.Enum(["M", "other", "F"]))),
+    "pyarrow": pa.table(COLUMNS),
+    "pyarrow, chunks": pa.concat_tables([pa.table(COLUMNS).slice(row, 1) for row in range(3)]),
+}
+
+
+def test_the_doctests_of_frames_hold():
+    assert doctest.testmod(privmw.io.frames).failed == 0
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_every_kind_of_frame_is_the_same_table(kind):
+    assert pm.Table.from_frame(FRAMES[kind], DOMAIN) == TABLE
+    private = pm.Table.from_frame(FRAMES[kind], DOMAIN, private=True)
+    assert private.private
+    assert private.codes().tolist() == CODES
+
+
+def test_a_table_does_not_change_with_the_frame_that_it_came_from():
+    memory = np.arange(3, dtype=np.uint8)
+    pandas = pd.DataFrame({"a": memory.copy()})
+    frames = [pa.table({"a": memory}), pl.DataFrame({"a": memory}), pandas, pa.Table.from_pandas(pandas)]
+    tables = [pm.Table.from_frame(frame, pm.Domain({"a": 3})) for frame in frames]
+    memory[:] = 200
+    pandas.iloc[:, 0] = 200
+    pandas.loc[0, "a"] = 200
+    for table in tables:
+        assert table.column("a").tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "frame", [PANDAS[:0], pl.DataFrame(COLUMNS)[:0], pa.table(COLUMNS).schema.empty_table()]
+)
+def test_no_rows_make_no_table(frame):
+    with pytest.raises(ValueError, match="a table must have at least one row"):
+        pm.Table.from_frame(frame, DOMAIN.project(["sex", "own"]))
+
+
+@pytest.mark.parametrize(
+    "junk", [None, 3, "path.parquet", [[1]], {"a": [1]}, np.zeros((2, 2)), PANDAS["sex"], TABLE]
+)
+def test_what_is_no_frame_is_refused(junk):
+    with pytest.raises(TypeError, match=r"frame \([A-Za-z]+\) must be a pandas, polars or pyarrow frame"):
+        pm.Table.from_frame(junk, DOMAIN)
+
+
+def test_a_lazy_frame_that_fails_is_refused_without_its_words():
+    lazy = pl.LazyFrame({"a": ["secret"]}).with_columns(pl.col("a").cast(pl.Int8))
+    with pytest.raises(ValueError, match=r"^frame \(lazy\) must be one that can be collected$"):
+        pm.Table.from_frame(lazy, pm.Domain({"a": 3}), private=True)
+
+
+def test_a_domain_and_a_flag_are_wanted():
+    with pytest.raises(TypeError, match="must be a Domain"):
+        pm.Table.from_frame(PANDAS, {"sex": 2})
+    with pytest.raises(TypeError, match="private must be True or False"):
+        pm.Table.from_frame(PANDAS, DOMAIN, private=1)
+
+
+def test_columns_must_be_there_once():
+    domain = pm.Domain({"sex": ["F", "M"]})
+    with pytest.raises(ValueError, match=r"frame: column 'sex' is missing; did you mean 'Sex'\?"):
+        pm.Table.from_frame(PANDAS.rename(columns={"sex": "Sex", "age": 7}), domain)
+    with pytest.raises(ValueError, match="must have a name of its own"):
+        pm.Table.from_frame(pd.concat([PANDAS, PANDAS], axis=1), domain)
+
+
+@pytest.mark.parametrize(
+    ("values", "declared"),
+    [
+        (["secret", 1], 3),
+        (["secret", "F"], ["F"]),
+        ([1, 2, 777], [1, 2]),
+        ([0.5, 777.25], {"edges": [0, 1]}),
+        ([None, 1.0], [1]),
+        ([b"secret"], ["F"]),
+        ([["secret"]], ["F"]),
+        ([{"secret": 777}], ["F"]),
+        ([object()], ["F"]),
+        ([2**70], {"edges": [0, 1]}),
+        ([1j], {"edges": [0, 1]}),
+    ],
+)
+def test_a_bad_value_of_a_private_frame_is_not_told(values, declared):
+    frame = pd.DataFrame(
+        {"a": pd.Series(values, dtype=object if not isinstance(values[-1], float) else None)}
+    )
+    with pytest.raises((TypeError, ValueError), match="column 'a'") as told:
+        pm.Table.from_frame(frame, pm.Domain({"a": declared}), private=True)
+    assert not {word for word in ("secret", "777", "row", "first") if word in str(told.value)}
+    assert told.value.__suppress_context__ or told.value.__context__ is None
+
+
+def test_a_bad_value_of_a_public_frame_is_told():
+    with pytest.raises(ValueError, match=r"column 'a' has 2 values outside the domain \(first: 7, row 1\)"):
+        pm.Table.from_frame(pa.table({"a": [1, 7, 9]}), pm.Domain({"a": 3}))
+    with pytest.raises(TypeError, match="column 'a' must hold values of one kind"):
+        pm.Table.from_frame(pd.DataFrame({"a": [1, "x"]}), pm.Domain({"a": 3}))
