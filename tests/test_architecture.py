@@ -35,7 +35,7 @@ MAY_KNOW = {
     "apportion": set(),
     "history": set(),
     "archive": {"io"},
-    "cells": {"measurements", "release", "workload"},
+    "cells": {"domain", "io", "measurements", "postprocess", "release", "workload"},
     "version": set(),
     "release": {
         "accounting",
@@ -181,6 +181,7 @@ MAY_KNOW = {
     "postprocess": {
         "arrays",
         "domain",
+        "io",
         "kernels",
         "measurements",
         "random",

@@ -6,8 +6,9 @@ passed on for public files only.
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from reprlib import repr as _short
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from privmw.io.extras import need
 
 ROWS = 2**18  # of a batch of parquet
+ABOUT = "privmw"
 BLOCK = 2**24  # bytes of csv that are read at once: no row may be longer
 
 
@@ -59,6 +61,19 @@ def columns_of(file: str, *, private: bool) -> tuple[list[str], list[Any]]:
     with _refusing(file, private):
         schema = _csv(file).schema if is_csv(file) else _parquet(file).schema_arrow
         return list(schema.names), list(schema.types)
+
+
+def about(file: str) -> Mapping[str, Any]:
+    """What a parquet file of privmw says of itself under the schema key ABOUT; nothing if it says nothing."""
+    if is_csv(file):
+        return {}
+    with _refusing(file, private=False):
+        said = (_parquet(file).schema_arrow.metadata or {}).get(ABOUT.encode(), b"{}")
+    try:
+        found = json.loads(said)
+    except ValueError:  # somebody else's
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def batches(file: str, names: Sequence[str], *, private: bool) -> Iterator[Any]:
