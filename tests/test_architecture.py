@@ -149,6 +149,7 @@ MAY_KNOW = {
         "domain",
         "io",
         "measurements",
+        "postprocess",
         "release",
         "true_errors",
         "workload",
