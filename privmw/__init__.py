@@ -23,12 +23,14 @@ The way of the data, file by file:
     auto.py                    the recommended one, chosen from public information
     release.py                 weights on public rows, measurements, ledger; answers, sample, save
     release_file.py, cells.py  a release as one file; its answers and noisy counts as rows of a file
+    measure.py                 a set of marginals measured once, without a loop
+    postprocess/               noisy marginals to non-negative weights and whole records
     evaluation.py              true errors, for experiments: not private
     report/, cli/              a release as a page to read; everything from the command line
     population/                made-up people to try it on
 """
 
-from privmw import accounting, kernels, mechanisms
+from privmw import accounting, kernels, mechanisms, postprocess
 from privmw.accounting import Budget, BudgetError, Ledger, Neighbors
 from privmw.attribute import Attribute
 from privmw.auto import release_auto
@@ -37,6 +39,7 @@ from privmw.curator import Curator
 from privmw.domain import Domain
 from privmw.evaluation import best_mixture_error, evaluate
 from privmw.io.scan import Scan, read_table, scan_table
+from privmw.measure import measure_marginals
 from privmw.mw_pub import MWPub, release_mw_pub
 from privmw.mwem import MWEM, release_mwem
 from privmw.mwem_pub import MWEMPub, release_mwem_pub
@@ -74,7 +77,9 @@ __all__ = [
     "evaluate",
     "kernels",
     "load_release",
+    "measure_marginals",
     "mechanisms",
+    "postprocess",
     "read_table",
     "release_auto",
     "release_mw_pub",

@@ -51,7 +51,16 @@ class Curator:
     Curator(3 records, 5 cells, rho 0.625 of 1.0 spent) int64
     """
 
-    __slots__ = ("__counts", "__lock", "__stream", "__weakref__", "_ledger", "_process", "_workload")
+    __slots__ = (
+        "__counts",
+        "__lock",
+        "__stream",
+        "__total",
+        "__weakref__",
+        "_ledger",
+        "_process",
+        "_workload",
+    )
 
     def __init__(
         self,
@@ -77,6 +86,7 @@ class Curator:
         self._process = os.getpid()
         self.__stream = stream
         self.__lock = threading.Lock()
+        self.__total: Int64s = np.array([private.n], np.int64)
         self.__counts: Int64s | None = private.counts(workload)
 
     @property
@@ -153,21 +163,24 @@ class Curator:
         *,
         marginal: int | None = None,
         marginals: npt.ArrayLike | None = None,
+        total: bool = False,
         rho: Real | None = None,
         epsilon: Real | None = None,
     ) -> Int64s:
         """Count cells, with discrete Gaussian noise (rho) or discrete Laplace noise (epsilon) on each.
 
-        Requires: distinct public indices: of cells; of cells of one marginal (both given); of marginals.
+        Requires: distinct public indices: of cells; of cells of one marginal (both given); of marginals. Or
+            the total, alone and under ADD_REMOVE_ONE: else it is public.
         Ensures: noisy counts in the order asked, marginal after marginal, all with the event's one scale.
         Privacy: rho or epsilon is what the whole call costs. If a record can move c entries by 1, L1 = L2^2 =
             c. k cells: c = k, wherever they lie. Some or all of one marginal's: c = 2, one left and one
             entered (1 for a single cell or under ADD_REMOVE_ONE). Marginals: the sum, so each pays its share.
+            The total: c = 1.
         Numerics: exact sampling; the event is a pure function of rho or epsilon, c and the number of cells.
         Checked by: tests/test_curator.py::test_measured_counts_of_neighbours_differ_by_the_sensitivity,
             tests/test_audit.py::test_what_the_audit_finds_is_within_the_claim
         """
-        cells, changing = self.__asked(queries, marginal, marginals)
+        cells, changing = self.__asked(queries, marginal, marginals, total)
         if (rho is None) == (epsilon is None):
             raise TypeError("exactly one of rho and epsilon must be given")
         if rho is not None:
@@ -176,13 +189,15 @@ class Curator:
             assert epsilon is not None
             noise = Noise.laplace(size=len(cells), l1_sensitivity=changing, epsilon=epsilon)
         with self.__paid(noise.event) as counts, _erasing() as erased:
-            return noise.add(erased(counts[cells]), self.__stream)
+            held = self.__total if total else counts
+            return noise.add(erased(held[cells]), self.__stream)
 
     def close(self) -> None:
         """Erase the private counts. The ledger stays; every later call is an error."""
         with self.__lock:
             if self.__counts is not None:
                 self.__counts.fill(0)
+                self.__total.fill(0)
                 self.__counts = None
 
     @contextmanager
@@ -211,11 +226,21 @@ class Curator:
         return offsets[: first + 1]
 
     def __asked(
-        self, queries: npt.ArrayLike | None, marginal: int | None, marginals: npt.ArrayLike | None
+        self,
+        queries: npt.ArrayLike | None,
+        marginal: int | None,
+        marginals: npt.ArrayLike | None,
+        total: bool,
     ) -> tuple[Int64s, int]:
         """The cells asked, and how many of them one record can move."""
         workload, offsets = self._workload, self._workload.offsets
         two = 2 if self._ledger.neighbors is Neighbors.REPLACE_ONE else 1
+        if total:
+            if queries is not None or marginal is not None or marginals is not None:
+                raise TypeError("total must be asked alone")
+            if self._ledger.neighbors is Neighbors.REPLACE_ONE:
+                raise ValueError("total must not be measured: the number of records is public")
+            return np.zeros(1, np.int64), 1
         if marginals is not None:
             if queries is not None or marginal is not None:
                 raise TypeError("marginals must be asked alone")
@@ -226,7 +251,7 @@ class Curator:
             return cells, int(np.minimum(sizes, two).sum())
         if marginal is None:
             if queries is None:
-                raise TypeError("one of queries, marginal and marginals must be given")
+                raise TypeError("one of queries, marginal, marginals and total must be given")
             cells = _indices("queries", queries, workload.cells, empty=False)
             return cells, len(cells)
         (j,) = _indices("marginal", [marginal], len(workload)).tolist()

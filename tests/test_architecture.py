@@ -63,6 +63,7 @@ MAY_KNOW = {
     },
     "mechanisms": {"accounting", "kernels", "random"},
     "curator": {"accounting", "mechanisms", "random", "records", "workload"},
+    "measure": {"accounting", "curator", "postprocess", "random", "records", "workload"},
     "schedule": {"accounting"},
     "question": {"support", "workload"},
     "adaptive": {

@@ -15,25 +15,26 @@ double dot(const std::vector<double>& a, const std::vector<double>& b) {
     return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-// Cholesky in place, row after row of the lower triangle. Cells of one marginal share no row: where they come
-// first, their columns hold little, and rows without an entry in a column are left alone.
-void factor(std::vector<double>& lower, std::size_t n) {
-    std::vector<double> column(n);
+// Cholesky in place, row after row of the lower triangle, n rows and the right side as one more: that ends as
+// what forward substitution gives. The diagonal ends as its inverses. Cells of one marginal share no row:
+// where they come first, their columns hold little, and rows without an entry in a column are left alone.
+void factor(double* lower, std::size_t n, double* column) {
     for (std::size_t j = 0; j < n; ++j) {
         const double pivot = lower[j * n + j];
         // Rounding took all of it: this unknown stays as it is.
         const double inverse = pivot > 0 ? 1 / std::sqrt(pivot) : 0;
         lower[j * n + j] = inverse;
         std::size_t first = n;
-        for (std::size_t i = j + 1; i < n; ++i) {
+        for (std::size_t i = n; i > j; --i) {
             column[i] = lower[i * n + j] *= inverse;
-            if (first == n && column[i] != 0) first = i;
+            if (column[i] != 0 && i < n) first = i;
         }
-        for (std::size_t i = first; i < n; ++i) {
+        for (std::size_t i = first; i <= n; ++i) {
             const double entry = column[i];
             if (entry == 0) continue;
-            double* const row = lower.data() + i * n;
-            for (std::size_t k = first; k <= i; ++k) row[k] -= entry * column[k];
+            double* const row = lower + i * n;
+            const std::size_t last = i < n ? i + 1 : n;
+            for (std::size_t k = first; k < last; ++k) row[k] -= entry * column[k];
         }
     }
 }
@@ -56,7 +57,10 @@ LinearSystem::LinearSystem(const Tallies& tallies)
         std::rotate(order_.begin(), order_.begin() + tallies.offsets()[most],
                     order_.begin() + tallies.offsets()[most + 1]);
     if (gram_) matrix_.resize(count_ * count_);
-    if (exact_) lower_.resize(count_ * count_);
+    if (exact_) {
+        lower_.resize((count_ + 1) * count_);
+        column_.resize(count_ + 1);
+    }
     if (!exact_)
         for (auto* each : {&scaling_, &residual_, &scaled_, &along_, &product_}) each->resize(count_);
 }
@@ -72,23 +76,26 @@ void LinearSystem::solve(const double* inner, const double* ridge, const double*
 
 void LinearSystem::solve_exactly(const double* ridge, const double* right, double* direction) {
     const std::size_t n = count_;
+    double* const last = lower_.data() + n * n;
     for (std::size_t i = 0; i < n; ++i) {
         const std::uint32_t a = order_[i];
-        for (std::size_t j = 0; j < i; ++j)
-            lower_[i * n + j] = ridge[a] < 0 || ridge[order_[j]] < 0 ? 0 : matrix_[a * n + order_[j]];
-        lower_[i * n + i] = ridge[a] < 0 ? 1 : matrix_[a * n + a] + ridge[a];
+        const double* const row = matrix_.data() + a * n;
+        double* const out = lower_.data() + i * n;
+        for (std::size_t j = 0; j < i; ++j) out[j] = row[order_[j]];
+        out[i] = row[a] + ridge[a];
+        last[i] = right[a];
     }
-    factor(lower_, n);  // leaves the inverses of the diagonal
-    std::vector<double> found(n);
     for (std::size_t i = 0; i < n; ++i) {
-        double sum = right[order_[i]];
-        for (std::size_t j = 0; j < i; ++j) sum -= lower_[i * n + j] * found[j];
-        found[i] = sum * lower_[i * n + i];
+        if (ridge[order_[i]] >= 0) continue;
+        std::fill_n(lower_.data() + i * n, i, 0.0);
+        for (std::size_t k = i; k < n; ++k) lower_[k * n + i] = k == i;
     }
+    factor(lower_.data(), n, column_.data());
     for (std::size_t i = n; i-- > 0;) {
-        found[i] *= lower_[i * n + i];
-        for (std::size_t j = 0; j < i; ++j) found[j] -= lower_[i * n + j] * found[i];
-        direction[order_[i]] = ridge[order_[i]] < 0 ? 0 : found[i];
+        const double* const row = lower_.data() + i * n;
+        last[i] *= row[i];
+        for (std::size_t j = 0; j < i; ++j) last[j] -= row[j] * last[i];
+        direction[order_[i]] = ridge[order_[i]] < 0 ? 0 : last[i];
     }
 }
 

@@ -24,9 +24,10 @@ class LinearSystem {
     const Tallies& tallies_;
     std::size_t count_;
     bool gram_, exact_;
-    std::vector<std::uint32_t> order_;    // of elimination
-    std::vector<double> matrix_, lower_;  // count x count: the gram matrix; its factor, in order
-    std::vector<double> rows_;            // one per row
+    std::vector<std::uint32_t> order_;  // of elimination
+    std::vector<double> matrix_, lower_,
+        column_;                // count x count: the gram matrix; its factor, in order, and more
+    std::vector<double> rows_;  // one per row
     std::vector<double> scaling_, residual_, scaled_, along_, product_;  // one per query
 };
 

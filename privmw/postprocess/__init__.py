@@ -1,12 +1,15 @@
 """Post-processing: noisy marginals to non-negative data. Nothing here sees a private value.
 
-noise, answers -> problem -> solve -> least_squares, reweight, sequential, max_fit -> fit.
+noise, answers -> problem -> descent, solve -> least_squares, reweight, sequential, max_fit -> fit ->
+rounding, microdata.
 """
 
+from privmw.postprocess import theory
 from privmw.postprocess.answers import NoisyMarginal, NoisyMarginals
 from privmw.postprocess.fit import Certificate, Fit, Stage
 from privmw.postprocess.least_squares import nnls, ols
 from privmw.postprocess.max_fit import max_fit
+from privmw.postprocess.microdata import to_microdata
 from privmw.postprocess.reweight import reweight
 from privmw.postprocess.sequential import sequential
 
@@ -21,4 +24,6 @@ __all__ = [
     "ols",
     "reweight",
     "sequential",
+    "theory",
+    "to_microdata",
 ]

@@ -1,0 +1,103 @@
+"""Measuring once: a set of marginals with a split budget, through the Curator and its ledger.
+
+What a statistical agency does before post-processing: the total, margins and the histogram itself, each with
+noise of its own. The private table goes from here into the Curator and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from reprlib import repr as _short
+from typing import NamedTuple
+
+import numpy as np
+
+from privmw.accounting import Budget, DiscreteGaussian, DiscreteLaplace, Ledger, Neighbors
+from privmw.accounting.events import Event
+from privmw.accounting.rounding import Real, positive
+from privmw.curator import Curator
+from privmw.postprocess import NoisyMarginal, NoisyMarginals
+from privmw.random import Rng
+from privmw.records import Records
+from privmw.workload import Workload
+
+
+class Measured(NamedTuple):
+    """What was measured, and what it cost."""
+
+    marginals: NoisyMarginals
+    ledger: Ledger
+
+
+def measure_marginals(
+    private: Records,
+    marginals: Iterable[Sequence[str]],
+    *,
+    epsilon: Real | None = None,
+    rho: Real | None = None,
+    shares: Iterable[Real] | None = None,
+    neighbors: Neighbors = Neighbors.REPLACE_ONE,
+    public_n: int | None = None,
+    rng: Rng = None,
+) -> Measured:
+    """Count every cell of some marginals, with discrete Laplace (epsilon) or discrete Gaussian noise (rho).
+
+    epsilon or rho is what all of it costs; each marginal pays its share, the same unless `shares` say other.
+    Under ADD_REMOVE_ONE the total, (), can be measured too, and public_n gives a figure for the statement. A
+    marginal has at most six attributes. rng: None for a release; a seed for experiments marks the ledger.
+
+    >>> from privmw import Domain, Table
+    >>> table = Table.from_codes(Domain({"age": 3, "sex": 2}), [[2, 0], [0, 1], [2, 0]], private=True)
+    >>> measured, ledger = measure_marginals(table, [("age",), ("sex",), ("age", "sex")], epsilon=1)
+    >>> measured, ledger.epsilon(0)
+    (NoisyMarginals(3 marginals, 11 of 11 cells measured), 1.0)
+    """
+    if not isinstance(private, Records):
+        raise TypeError(f"private ({type(private).__name__}) must be a Table")
+    if (rho is None) == (epsilon is None):
+        raise TypeError("exactly one of rho and epsilon must be given")
+    if isinstance(marginals, str) or not isinstance(marginals, Iterable):
+        raise TypeError(f"marginals ({_short(marginals)}) must be a list of tuples of attribute names")
+    asked = [tuple(names) if isinstance(names, list | tuple) else names for names in marginals]
+    if not asked:
+        raise ValueError("marginals (none) must be at least one")
+    if asked.count(()) > 1:
+        raise ValueError("marginal () must be given only once")
+    if () in asked and neighbors is Neighbors.REPLACE_ONE:
+        raise ValueError("marginal () must not be measured under REPLACE_ONE: the total is public")
+    # The curator holds a workload even where only the total is asked.
+    workload = Workload(
+        private.domain, [names for names in asked if names != ()] or [private.domain.names[:1]]
+    )
+    budget = Budget.zcdp(rho) if rho is not None else Budget.pure(epsilon or 0)
+    costs = _split(budget.limit, shares, len(asked))
+    found = []
+    with Curator(private, workload, budget, rng=rng, neighbors=neighbors, public_n=public_n) as curator:
+        for names, cost in zip(asked, costs, strict=True):
+            pure, zcdp = (None, cost) if rho is not None else (cost, None)
+            if names == ():
+                noisy = curator.measure(total=True, epsilon=pure, rho=zcdp)
+            else:
+                names = workload.marginal(j := workload.index(names))
+                noisy = curator.measure(marginals=[j], epsilon=pure, rho=zcdp)
+            event = curator.ledger.events[-1]
+            found.append(NoisyMarginal(names, noisy.astype(np.float64), event.kind, _scale(event)))
+        return Measured(NoisyMarginals(private.domain, found), curator.ledger)
+
+
+def _split(limit: Fraction, shares: Iterable[Real] | None, count: int) -> list[Fraction]:
+    """The budget in parts that add up to it exactly."""
+    if shares is None:
+        return [limit / count] * count
+    parts = [Fraction(positive("share", share)) for share in shares]
+    if len(parts) != count:
+        raise ValueError(f"shares ({len(parts)}) must be as many as marginals ({count})")
+    return [limit * part / sum(parts) for part in parts]
+
+
+def _scale(event: Event) -> float:
+    if isinstance(event, DiscreteGaussian):
+        return float(event.sigma)
+    assert isinstance(event, DiscreteLaplace)
+    return float(event.scale)

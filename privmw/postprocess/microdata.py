@@ -1,0 +1,167 @@
+"""Microdata: whole records whose marginals are those of a fit, each within one where that can be had.
+
+Two chains of nested marginals can be kept at once (privmw.postprocess.rounding), and the total with them.
+Declared invariants come first, then what was measured, the smaller marginals before the larger. All of it is
+post-processing: the sampling stream, and no private value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from reprlib import repr as _short
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.postprocess.fit import Fit
+from privmw.postprocess.rounding import round_flow
+from privmw.random import sampling_stream
+from privmw.table import Table
+
+Int64s = npt.NDArray[np.int64]
+Places = tuple[int, ...]
+
+MOST_RECORDS = 2**31
+
+
+def to_microdata(
+    fit: Fit,
+    method: Literal["controlled", "randomised"] = "controlled",
+    *,
+    exact: Iterable[Sequence[str]] = (),
+    seed: int | None = None,
+) -> Table:
+    """Records: each row's weight rounded down or up, so that the total is within one, and marginals too.
+
+    "controlled" draws nothing; with "randomised" every count has the weight as its expectation. exact:
+    marginals, of two chains of nested ones, that are whole in the fit and must stay so; () is the total.
+    Of the others that were measured, those that fit into the chains stay within one of the fit.
+
+    >>> from privmw import Domain
+    >>> from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls
+    >>> histogram = NoisyMarginal(("sex",), [3.4, 1.3], noise="laplace", scale=2.0)
+    >>> fit = nnls(NoisyMarginals(Domain({"sex": 2}), [histogram]), total=5)
+    >>> to_microdata(fit, exact=[()]).column("sex").tolist()
+    [0, 0, 0, 0, 1]
+    """
+    if not isinstance(fit, Fit):
+        raise TypeError(f"fit ({_short(fit)}) must be a Fit")
+    if method not in ("controlled", "randomised"):
+        raise ValueError(f"method ({_short(method)}) must be 'controlled' or 'randomised'")
+    if fit.weights.min() < 0:
+        raise ValueError("fit (with weights below 0) must not be negative: ols makes no microdata")
+    total = float(fit.weights.sum())
+    if not 0.5 <= total < MOST_RECORDS:
+        raise ValueError(f"fit (of total {total:.6g}) must have at least half a record and below 2^31")
+    rng = sampling_stream(seed) if method == "randomised" else None
+    whole = 1e-6 + 1e-9 * total
+    rows = np.flatnonzero(fit.weights)
+    chains = _chains(fit, exact, whole)
+    counts = _counts(fit, rows, chains, rng, whole)
+    return _records(fit, rows, counts)
+
+
+def _counts(
+    fit: Fit, rows: Int64s, chains: list[list[Places]], rng: np.random.Generator | None, whole: float
+) -> Int64s:
+    """How many records each row gets: sums of rows that all marginals of the chains count alike first."""
+    weights = fit.weights[rows]
+    parts = [[_cells(fit, rows, places) for places in chain] for chain in chains]
+    alone = np.zeros(len(rows), np.int64)
+    finest = [chain[-1] if chain else alone for chain in parts]
+    _, first, group = np.unique(np.stack(finest), axis=1, return_index=True, return_inverse=True)
+    group = group.ravel()
+    sums = np.asarray(np.bincount(group, weights), np.float64)
+    nested = [[partition[first] for partition in chain] for chain in parts]
+    wanted = round_flow(sums, nested[0], nested[1], rng, whole)
+    return _share(weights, group, sums, wanted, rng)
+
+
+def _share(
+    weights: npt.NDArray[np.float64],
+    group: Int64s,
+    sums: npt.NDArray[np.float64],
+    wanted: Int64s,
+    rng: np.random.Generator | None,
+) -> Int64s:
+    """Within each group: the weights laid end to end, and a comb of teeth one apart that meets `wanted`.
+
+    Its offset is drawn among those that do, or is their middle; a row gets the teeth that meet its weight.
+    """
+    order = np.argsort(group, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(group))])
+    ends = np.cumsum(weights[order])
+    ends -= np.repeat(np.concatenate([[0.0], ends])[starts[:-1]], np.diff(starts))
+    part = sums - np.floor(sums)
+    up = wanted > np.floor(sums)
+    low, high = np.where(up, 1 - part, 0.0), np.where(up, 1.0, 1 - part)
+    offset = low + (high - low) * (0.5 if rng is None else rng.random(len(sums)))
+    teeth = np.floor(ends + np.repeat(offset, np.diff(starts))).astype(np.int64)
+    teeth = np.minimum(teeth, np.repeat(wanted, np.diff(starts)))
+    teeth[starts[1:] - 1] = wanted  # whatever rounding did
+    before = np.concatenate([[0], teeth[:-1]])
+    before[starts[:-1]] = 0
+    counts = np.empty(len(weights), np.int64)
+    counts[order] = teeth - before
+    return counts
+
+
+def _chains(fit: Fit, exact: Iterable[Sequence[str]], whole: float) -> list[list[Places]]:
+    """Two chains of nested marginals, with all that must be exact and what else was measured and fits."""
+    if isinstance(exact, str) or not isinstance(exact, Iterable):
+        raise TypeError(f"exact ({_short(exact)}) must be a list of marginals")
+    declared: set[Places] = set()
+    for names in exact:
+        if isinstance(names, str) or not isinstance(names, tuple | list):
+            raise TypeError(f"exact ({_short(names)}) must be marginals, tuples of names")
+        sums = fit.marginal(names)
+        if np.abs(sums - np.rint(sums)).max() > whole:
+            raise ValueError(f"exact {_short(tuple(names))} must be whole numbers in the fit")
+        declared.add(tuple(sorted(fit.domain.index(name) for name in names)))
+    chains = _arranged(sorted(declared - {()}, key=len), [[], []])
+    if chains is None:
+        raise ValueError("exact must be of two chains of nested marginals: no more can be kept at once")
+    everything = tuple(range(len(fit.domain)))
+    for places in sorted(set(fit.measured.places) - declared - {(), everything}, key=lambda p: (len(p), p)):
+        for chain in chains:
+            if all(set(each) <= set(places) or set(places) <= set(each) for each in chain):
+                chain.append(places)
+                chain.sort(key=len)
+                break
+    return chains
+
+
+def _arranged(marginals: list[Places], chains: list[list[Places]]) -> list[list[Places]] | None:
+    """Ascending marginals on two chains, by trying; None if that is impossible."""
+    if not marginals:
+        return chains
+    first, rest = marginals[0], marginals[1:]
+    for here, there in ((0, 1), (1, 0)):
+        if not chains[here] or set(chains[here][-1]) <= set(first):
+            tried = [list(chain) for chain in chains]
+            tried[here].append(first)
+            found = _arranged(rest, tried)
+            if found is not None:
+                return found
+        if not chains[there] and not chains[here]:
+            break  # the other way round is the same
+    return None
+
+
+def _cells(fit: Fit, rows: Int64s, places: Places) -> Int64s:
+    """The cell of a marginal that each row lies in."""
+    sizes = [fit.domain.sizes[place] for place in places]
+    if fit.support is not None:
+        codes: Sequence[npt.NDArray[Any]] = [column[rows] for column in fit.support.table.columns]
+    else:
+        codes = np.unravel_index(rows, fit.domain.sizes)
+    cells: Int64s = np.ravel_multi_index([codes[place] for place in places], sizes)
+    return cells
+
+
+def _records(fit: Fit, rows: Int64s, counts: Int64s) -> Table:
+    if fit.support is not None:
+        return fit.support.table.take(np.repeat(rows, counts))
+    codes = np.unravel_index(np.repeat(rows, counts), fit.domain.sizes)
+    return Table(fit.domain, zip(fit.domain.names, codes, strict=True))

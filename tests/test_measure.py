@@ -1,0 +1,126 @@
+import doctest
+
+import numpy as np
+import pytest
+
+import privmw as pm
+from privmw import Budget, Curator, Neighbors, measure, measure_marginals
+from privmw.postprocess import nnls, to_microdata
+
+DOMAIN = pm.Domain({"age": 9, "origin": 24})
+ADD_REMOVE = {"neighbors": Neighbors.ADD_REMOVE_ONE, "public_n": 300}
+FOUR = [(), ("age",), ("origin",), ("age", "origin")]
+
+
+def table(rows=300, seed=0):
+    rng = np.random.default_rng(seed)
+    codes = np.stack([rng.integers(0, 9, rows), rng.integers(0, 24, rows)], axis=1)
+    return pm.Table.from_codes(DOMAIN, codes, private=True)
+
+
+def test_the_papers_experiment_is_one_call():
+    measured, ledger = measure_marginals(table(), FOUR, epsilon=0.5, **ADD_REMOVE, rng=1)
+    assert [noise.kind for noise in measured.noises] == ["discrete-laplace"] * 4
+    assert [noise.scale for noise in measured.noises] == [8.0] * 4
+    assert ledger.epsilon(0) == 0.5
+    assert ledger.neighbors is Neighbors.ADD_REMOVE_ONE
+    assert len(ledger.events) == 4
+
+
+def test_gaussian_noise_has_the_papers_variance():
+    measured, ledger = measure_marginals(table(), FOUR, rho=0.125, **ADD_REMOVE, rng=1)
+    np.testing.assert_allclose(measured.variances, 4 / (2 * 0.125), rtol=1e-9)
+    assert ledger.rho == 0.125
+
+
+def test_replacing_one_record_costs_twice_as_much_and_the_total_is_public():
+    measured, ledger = measure_marginals(table(), FOUR[1:], epsilon=0.5, rng=1)
+    assert [noise.scale for noise in measured.noises] == [12.0] * 3
+    assert ledger.neighbors is Neighbors.REPLACE_ONE
+    with pytest.raises(ValueError, match="the total is public"):
+        measure_marginals(table(), FOUR, epsilon=0.5)
+
+
+def test_shares_split_the_budget():
+    measured, ledger = measure_marginals(table(), FOUR, epsilon=1, shares=[1, 1, 1, 7], **ADD_REMOVE, rng=1)
+    assert [noise.scale for noise in measured.noises] == pytest.approx([10, 10, 10, 10 / 7])
+    assert ledger.epsilon(0) == pytest.approx(1)
+
+
+def test_what_is_measured_is_near_the_truth():
+    private = table()
+    measured, _ = measure_marginals(private, FOUR, epsilon=2000, **ADD_REMOVE, rng=1)
+    truth = private.counts(pm.Workload(DOMAIN, FOUR[1:]))
+    assert measured.answers.tolist() == [300, *truth.tolist()]
+
+
+def test_the_total_alone_can_be_measured():
+    measured, ledger = measure_marginals(table(), [()], epsilon=1000, **ADD_REMOVE, rng=1)
+    assert measured.marginals == ((),)
+    assert measured.answers.tolist() == [300]
+    assert len(ledger.events) == 1
+
+
+def test_attributes_may_be_named_in_any_order():
+    measured, _ = measure_marginals(table(), [("origin", "age")], epsilon=1, rng=1)
+    assert measured.marginals == (("age", "origin"),)
+
+
+def test_from_private_records_to_private_microdata():
+    measured, _ = measure_marginals(table(), FOUR, epsilon=4, **ADD_REMOVE, rng=3)
+    fit = nnls(measured)
+    assert fit.certificate.kkt < 1e-9
+    assert abs(to_microdata(fit).n - fit.weights.sum()) < 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "match"),
+    [
+        ({"marginals": []}, ValueError, "at least one"),
+        ({"marginals": "age"}, TypeError, "must be a list"),
+        ({"marginals": ["age"]}, TypeError, "must be a tuple of names"),
+        ({"marginals": [("income",)]}, ValueError, "not in the domain"),
+        ({"marginals": [("age",), ("age",)]}, ValueError, "only once"),
+        ({"marginals": [(), ()], **ADD_REMOVE}, ValueError, "only once"),
+        ({"shares": [1, 2]}, ValueError, r"shares \(2\) must be as many as marginals \(1\)"),
+        ({"shares": [0]}, ValueError, "share"),
+        ({"epsilon": None}, TypeError, "exactly one"),
+        ({"rho": 1}, TypeError, "exactly one"),
+        ({"epsilon": 0}, ValueError, "epsilon"),
+        ({"neighbors": Neighbors.ADD_REMOVE_ONE}, ValueError, "public_n"),
+        ({"private": "records"}, TypeError, "must be a Table"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(changed, error, match):
+    given = {"private": table(), "marginals": [("age",)], "epsilon": 1, **changed}
+    with pytest.raises(error, match=match):
+        measure_marginals(given.pop("private"), given.pop("marginals"), **given)
+
+
+def curator(rows=300, **changed):
+    given = {**ADD_REMOVE, "rng": 1, **changed}
+    return Curator(table(rows), pm.Workload.all(DOMAIN, 1), Budget.pure(10_000), **given)
+
+
+def test_the_totals_of_neighbours_differ_by_one_and_it_is_charged_so():
+    many, few = (curator(rows).measure(total=True, epsilon=2_000) for rows in (300, 299))
+    assert (many - few).tolist() == [1]
+    door = curator()
+    door.measure(total=True, epsilon=0.5)
+    (event,) = door.ledger.events
+    assert float(event.scale) == 2.0
+
+
+def test_the_total_is_asked_alone_open_and_where_it_is_private():
+    with pytest.raises(TypeError, match="total must be asked alone"):
+        curator().measure([0], total=True, epsilon=1)
+    with pytest.raises(ValueError, match="number of records is public"):
+        curator(neighbors=Neighbors.REPLACE_ONE, public_n=None).measure(total=True, epsilon=1)
+    door = curator()
+    door.close()
+    with pytest.raises(ValueError, match="must be open"):
+        door.measure(total=True, epsilon=1)
+
+
+def test_the_examples_in_the_docstrings_run():
+    assert doctest.testmod(measure).failed == 0
