@@ -169,6 +169,7 @@ MAY_KNOW = {
         "mwem_pub",
         "pep",
         "population",
+        "postprocess",
         "propose",
         "release",
         "release_file",

@@ -7,8 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from privmw.cli.console import Console
-from privmw.cli.refusal import REFUSED
+from privmw.cli.refusal import RefusalError
 
 
 class Parser(argparse.ArgumentParser):
@@ -18,9 +17,8 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**options, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        """Say it in one line, with where to read on."""
-        Console(self.prog).error(message, f"see {self.prog} --help")
-        raise SystemExit(REFUSED)
+        """Refuse it as anything else is refused, with where to read on."""
+        raise RefusalError(message, f"see {self.prog} --help")
 
 
 def number(text: str) -> float:
@@ -96,6 +94,16 @@ def add_budget(parser: argparse.ArgumentParser, *, required: bool) -> None:
     said = "the privacy budget" if required else "the privacy budget (default: 1)"
     parser.add_argument("--epsilon", type=number, required=required, default=1.0, help=said)
     parser.add_argument("--delta", type=number, help="default: 1 / n^2; 0 asks for pure differential privacy")
+
+
+def add_bins(parser: argparse.ArgumentParser) -> None:
+    """How records are written."""
+    parser.add_argument(
+        "--bins",
+        choices=("label", "midpoint", "draw"),
+        default="label",
+        help="how synthetic records show a bin: its name, its middle, or a public value of the same bin",
+    )
 
 
 def words(values: Sequence[object]) -> str:

@@ -74,11 +74,11 @@ class _Reader:
         self.file = file
         names = columns_of(file, private=False)[0]
         order = max((int(number) for number in _numbered(names)), default=1)
-        pairs = ((f"attribute_{place}", f"value_{place}") for place in range(1, order + 1))
-        check_names(
-            file, names, (name for pair in pairs for name in pair)
-        )  # ends at the first that is missing
-        wanted = [f"{kind}_{place}" for place in range(1, order + 1) for kind in ("attribute", "value")]
+        pairs = (f"{kind}_{place}" for place in range(1, order + 1) for kind in ("attribute", "value"))
+        wanted = []
+        for name in pairs:  # ends at the first that is missing, however large the largest number is
+            check_names(file, names, [name], private=False)
+            wanted.append(name)
         before = 0
         for batch in batches(file, [*wanted, COUNT, NOISE, SCALE], private=False):
             columns = dict(zip(batch.schema.names, batch.columns, strict=True))

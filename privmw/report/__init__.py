@@ -18,13 +18,14 @@ from privmw.domain import Domain
 from privmw.io.whole_file import whole_file
 from privmw.release import Release
 from privmw.report import answer_pictures, facts, run_pictures, words
+from privmw.report.fit_facts import certificate_in_words
 from privmw.report.fit_report import render_fit, write_fit_report
 from privmw.report.page import load, make_page
 from privmw.report.promise import promise
 from privmw.true_errors import Cell, Evaluation
 from privmw.workload import Workload
 
-__all__ = ["render", "render_fit", "write_fit_report", "write_report"]
+__all__ = ["certificate_in_words", "render", "render_fit", "write_fit_report", "write_report"]
 
 MOST_ATTRIBUTES = 12
 MOST_ROUNDS = 60  # in the table of rounds
