@@ -1,4 +1,4 @@
-"""Releases to report on: one by hand, whose numbers are known, and small runs of each kind."""
+"""Releases and fits to report on: one by hand, whose numbers are known, and small ones of each kind."""
 
 from functools import cache
 
@@ -6,8 +6,10 @@ import numpy as np
 
 import privmw as pm
 from algorithm_cases import DOMAIN, WORKLOAD, private, support
+from fit_cases import drawn
 from privmw.accounting import DiscreteGaussian, ExponentialMechanism
 from privmw.measurements import Measurement
+from privmw.postprocess import NoisyMarginal, NoisyMarginals, max_fit, nnls, ols, reweight, sequential
 from privmw.release import Release, Round
 
 HAND_DOMAIN = pm.Domain({"age": 10, "sex": ["F", "M"], "zip": 60_000})
@@ -100,4 +102,36 @@ def unusual():
             rows, pm.Workload.all(many, k=1), rows.start("uniform"), measurements=[noise], **free
         ),
         "a huge attribute": Release(few, pm.Workload(huge, [("x",)]), [0.25, 0.75], **free),
+    }
+
+
+@cache
+def fits():
+    """Fits of every method, over a histogram and over rows that lack some, and of odd answers."""
+    measured, pairs = drawn((9, 24), (0, 1, 2), 3), drawn((4, 3, 5, 6), (0, 1, 2), 5, noise="gaussian")
+    rows = np.random.default_rng(1).integers(0, [3, 3, 5, 6], (60, 4))
+    lacking = pm.Support.from_table(pm.Table.from_codes(pairs.domain, rows))
+    domain = hostile().support.domain
+    attacks = [((), 1), (domain.names[:1], 2), (domain.names, 6)]
+    attack = NoisyMarginals(
+        domain, [NoisyMarginal(names, np.arange(cells), "discrete-gaussian", 3.0) for names, cells in attacks]
+    )
+    many = pm.Domain({"zip": 60_000, "sex": 2})
+    wide = NoisyMarginals(
+        many,
+        [
+            NoisyMarginal(("zip",), np.arange(60_000) % 7 - 3, "laplace", 2.0),
+            NoisyMarginal(("sex",), [4e8, 3e8], "gaussian", 50.0),
+        ],
+    )
+    total = NoisyMarginals(pm.Domain({"only": 1}), [NoisyMarginal((), [-5.0], "laplace", 1.0)])
+    return {
+        "ols": ols(measured),
+        "nnls": nnls(measured),
+        "max_fit": max_fit(measured),
+        "sequential": sequential(pairs, lacking),
+        "reweight": reweight(pairs),
+        "hostile": nnls(attack),
+        "60,000 values": nnls(wide),
+        "a total": nnls(total),
     }

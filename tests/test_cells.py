@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from privmw import Budget, Domain, Ledger, Neighbors, Release, Support, Table, Workload
-from privmw.cells import write_answers, write_measurements
+from privmw.cells import write_answers, write_fitted, write_measurements
 from privmw.measurements import Measurement
+from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls
 
 parquet = pytest.importorskip("pyarrow.parquet")
 
@@ -102,3 +103,40 @@ def test_a_release_without_measurements_writes_an_empty_file(release, tmp_path):
     bare = Release(release.support, release.workload, release.weights, ledger=release.ledger, settings={})
     write_measurements(bare, tmp_path / "measurements.parquet")
     assert parquet.read_table(tmp_path / "measurements.parquet").num_rows == 0
+
+
+def test_fitted_answers_stand_beside_what_was_measured(tmp_path):
+    domain = Domain({"age": 3, "sex": ["F", "M"], "zip": 2})
+    measured = NoisyMarginals.of_cells(
+        domain,
+        [(), ("age", "sex"), ("age", "sex", "zip")],
+        [("gaussian", 2.0)],
+        marginal_of=[0, 1, 1, 2],
+        cells=[0, 5, 0, 11],
+        answers=[20.0, 7.5, -1, 8],
+        noise_of=[0, 0, 0, 0],
+    )
+    fit = nnls(measured)
+    write_fitted(fit, tmp_path / "fitted.parquet")
+    rows = parquet.read_table(tmp_path / "fitted.parquet").to_pylist()
+    assert [row["fitted"] for row in rows] == fit.answers().tolist()
+    assert rows[0] == {
+        **{f"{kind}_{place}": None for place in (1, 2, 3) for kind in ("attribute", "value")},
+        "noisy_count": 20.0,
+        "fitted": fit.answers()[0],
+        "standard_deviation": 2.0,
+    }
+    assert [row["noisy_count"] for row in rows[1:7]] == [-1, None, None, None, None, 7.5]
+    assert [(row["value_1"], row["value_2"], row["value_3"]) for row in rows[6:9]] == [
+        ("2", "M", None),
+        ("0", "F", "0"),
+        ("0", "F", "1"),
+    ]
+
+
+def test_fitted_totals_alone_have_empty_columns(tmp_path):
+    fit = nnls(NoisyMarginals(Domain({"age": 3}), [NoisyMarginal((), [5.0], "laplace", 1.0)]))
+    write_fitted(fit, tmp_path / "fitted.parquet")
+    (row,) = parquet.read_table(tmp_path / "fitted.parquet").to_pylist()
+    assert row["attribute_1"] is None
+    assert row["fitted"] == pytest.approx(5)

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from report_cases import evaluated, hostile, runs, unusual
+from report_cases import evaluated, fits, hostile, runs, unusual
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -55,6 +55,9 @@ def pages():
         "evaluated": report.render(runs()["rounds"], evaluation=evaluated("rounds")),
         "hostile": report.render(hostile()),
         "60,000 values": report.render(unusual()["60,000 values"]),
+        "fit": report.render_fit(fits()["sequential"], for_release=False),
+        "hostile fit": report.render_fit(fits()["hostile"]),
+        "fit of 60,000": report.render_fit(fits()["60,000 values"]),
     }
 
 
@@ -85,7 +88,10 @@ def open_page(browser, name, size="desk"):
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", ["rounds", "one shot", "evaluated", "hostile", "60,000 values"])
+@pytest.mark.parametrize(
+    "name",
+    ["rounds", "one shot", "evaluated", "hostile", "60,000 values", "fit", "hostile fit", "fit of 60,000"],
+)
 def test_a_page_fits_its_screen_and_shows_every_picture(browser, name, size):
     open_page(browser, name, size)
     width = SIZES[size][0]
@@ -103,7 +109,7 @@ def test_a_page_fits_its_screen_and_shows_every_picture(browser, name, size):
             visible: svg.checkVisibility(),
         };
     })""")
-    assert len(pictures) >= 4
+    assert len(pictures) >= (2 if "fit" in name else 4)
     for picture in pictures:
         assert picture["visible"]
         assert picture["width"] > 200
@@ -129,7 +135,7 @@ def test_the_statement_is_the_first_section_and_on_the_first_screen(browser, siz
     assert 0 < banner < heading < SIZES[size][1]
 
 
-@pytest.mark.parametrize("name", ["rounds", "evaluated", "hostile"])
+@pytest.mark.parametrize("name", ["rounds", "evaluated", "hostile", "hostile fit"])
 def test_nothing_is_fetched_and_nothing_fails(browser, name):
     open_page(browser, name)
     assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
@@ -141,15 +147,16 @@ def test_nothing_is_fetched_and_nothing_fails(browser, name):
     assert browser.execute_script("return document.querySelectorAll('main > section').length") == 5
 
 
-@pytest.mark.parametrize("name", ["one shot", "evaluated"])
+@pytest.mark.parametrize("name", ["one shot", "evaluated", "fit"])
 def test_every_word_stands_out_from_its_background(browser, name):
     open_page(browser, name)
     ratio, words = browser.execute_script(LEAST_CONTRAST)
     assert 4.5 <= ratio < 22, words
 
 
-def test_tables_too_wide_for_a_phone_scroll_by_keyboard(browser):
-    open_page(browser, "evaluated", "phone")
+@pytest.mark.parametrize("name", ["evaluated", "fit", "hostile fit"])
+def test_tables_too_wide_for_a_phone_scroll_by_keyboard(browser, name):
+    open_page(browser, name, "phone")
     wide = browser.execute_script("""return [...document.querySelectorAll(".table")]
         .filter(box => box.scrollWidth > box.clientWidth)
         .map(box => [box.tabIndex, box.getAttribute("role"), box.getAttribute("aria-label")])""")
@@ -158,7 +165,7 @@ def test_tables_too_wide_for_a_phone_scroll_by_keyboard(browser):
         assert label
 
 
-@pytest.mark.parametrize("name", ["rounds", "evaluated"])
+@pytest.mark.parametrize("name", ["rounds", "evaluated", "fit"])
 def test_it_prints(browser, name):
     open_page(browser, name)
     printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True, "printBackground": True})

@@ -23,9 +23,10 @@ from privmw.domain import Domain
 from privmw.io.files import about, files_of
 from privmw.io.scan import scan_table
 from privmw.postprocess import Fit
+from privmw.postprocess.microdata import MOST_RECORDS
 from privmw.postprocess.problem import MOST_ROWS
 from privmw.report import certificate_in_words, write_fit_report
-from privmw.support import Support
+from privmw.support import Support, memory
 
 METHODS: dict[str, Callable[..., Fit]] = {
     "ols": postprocess.ols,
@@ -172,7 +173,12 @@ def why_no_records(fit: Fit) -> str:
     """What stands against synthetic records; nothing if they can be made."""
     if fit.weights.min() < 0:
         return "some weights are below 0, as ols allows, and no record has such a weight"
-    return "the weights are together less than half a record" if fit.weights.sum() < 0.5 else ""
+    total = float(fit.weights.sum())
+    if total < 0.5:
+        return "the weights are together less than half a record"
+    if total >= MOST_RECORDS or total * (8 + len(fit.domain)) > memory():  # a place and a byte an attribute
+        return f"{total:.3g} records are more than memory holds"
+    return ""
 
 
 def certificate(fit: Fit) -> dict[str, Any]:
