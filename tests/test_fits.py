@@ -2,7 +2,6 @@ import doctest
 import importlib
 import itertools
 
-import daqp
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -58,6 +57,7 @@ def test_ols_is_the_least_squares_solution(shape, seed):
 
 def quadratic_program(matrix, answers, more, low, high):
     """min |matrix x - answers|^2 with x >= 0 and low <= more x <= high, by DAQP."""
+    daqp = pytest.importorskip("daqp")
     rows = matrix.shape[1]
     hessian = matrix.T @ matrix
     found, _, flag, _ = daqp.solve(

@@ -20,7 +20,7 @@ ENOUGH = 1e-8  # of the largest answer: the largest move that may be left
 def descend(problem: Problem) -> tuple[Vector, int]:
     """Non-negative weights near the best ones, and the passes taken."""
     tallies, precisions = problem.tallies, problem.fitted
-    weights = problem.start.copy()
+    weights = problem.start()
     pulls = precisions * (tallies.sums(weights) - problem.answers)
     bends = tallies.potentials(precisions)
     rng, everyone = sampling_stream(0), np.arange(tallies.rows, dtype=np.uint32)

@@ -59,7 +59,7 @@ class Certificate:
 class Fit:
     """Weights of rows: of the cells of the full histogram in C order, or of a support's rows."""
 
-    __slots__ = ("_certificate", "_measured", "_support", "_weights")
+    __slots__ = ("_certificate", "_made", "_measured", "_support", "_weights")
 
     def __init__(
         self,
@@ -72,16 +72,8 @@ class Fit:
     ) -> None:
         self._measured, self._support = measured, support
         self._weights = freeze(weights)
-        misfit = np.abs(self.residuals())
-        self._certificate = Certificate(
-            method,
-            max(stage.kkt for stage in stages),
-            max(stage.violation for stage in stages),
-            float(misfit.max()),
-            float(misfit[self._unreachable()].max(initial=0.0)),
-            unique,
-            tuple(stages),
-        )
+        self._made = (method, tuple(stages), unique)
+        self._certificate: Certificate | None = None
 
     @property
     def domain(self) -> Domain:
@@ -106,6 +98,18 @@ class Fit:
     @property
     def certificate(self) -> Certificate:
         """How good the fit is."""
+        if self._certificate is None:
+            method, stages, unique = self._made
+            misfit = np.abs(self.residuals())
+            self._certificate = Certificate(
+                method,
+                max(stage.kkt for stage in stages),
+                max(stage.violation for stage in stages),
+                float(misfit.max()),
+                float(misfit[self._unreachable()].max(initial=0.0)),
+                unique,
+                stages,
+            )
         return self._certificate
 
     def marginal(self, names: Sequence[str]) -> Float64s:
@@ -147,7 +151,7 @@ class Fit:
         return np.concatenate(held)
 
     def __repr__(self) -> str:
-        found = self._certificate
+        found = self.certificate
         return (
             f"Fit({found.method}, {len(self._weights)} weights of total {self._weights.sum():.6g}, "
             f"kkt {found.kkt:.1g}, misfit {found.misfit:.3g})"

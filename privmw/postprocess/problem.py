@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from reprlib import repr as _short
 from typing import Any, TypeAlias
 
@@ -35,7 +36,7 @@ class Problem:
     precisions: Vector  # one a row, of its answer; or one for all
     answers: Vector  # one a query
     variances: Vector  # one a query; infinite: not asked, 0: held
-    start: Vector  # one a row: what is likely before any fit
+    start: Callable[[], Vector]  # one a row: what is likely before any fit
     scale: float  # of the answers, at least 1
 
     @property
@@ -89,7 +90,7 @@ def make_problem(measured: NoisyMarginals, support: Support | None, total: float
         precisions,
         np.concatenate([np.empty(0), *answers]),
         np.concatenate([np.empty(0), *variances]),
-        _start(measured, support, rows, total),
+        partial(_start, measured, support, rows, total),
         max(1.0, float(np.abs(measured.answers).max())),
     )
 

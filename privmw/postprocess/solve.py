@@ -105,7 +105,7 @@ def _solve_by_steps(
     usual = float(bend.mean()) / LOOSE
     pull, before = usual, np.inf
     best: Solved | None = None
-    now = problem.start if near is None else near
+    now = problem.start() if near is None else near
     multipliers, steps, idle = np.zeros(problem.tallies.count), 0, 0
     largest = _largest_total(problem, bounds) ** 2 if limit < np.inf else 0.0
     for _ in range(MOST_PROXIMAL):
