@@ -18,7 +18,7 @@ from typing import ClassVar, Literal, get_args
 from privmw.accounting import Budget, Composition, scale_for_epsilon, sigma_for_rho
 from privmw.accounting.rounding import Real, float_up, positive_integer, probability
 from privmw.adaptive import Model, Progress, adapt, open_curator
-from privmw.plan import Effort, Plan, make_plan
+from privmw.plan import Effort, Plan, check_memory, make_plan
 from privmw.question import Question, Unit, check_run, make_question
 from privmw.random import Rng
 from privmw.records import Records
@@ -251,6 +251,7 @@ class Mechanism:
                     f"{algorithm.measure}s, {candidates}"
                 )
         question = make_question(workload, algorithm.order, algorithm.measure)
+        check_memory(support, question)
         if shares.shot is not None:
             _scale(shares.shot, 2 * len(question.shot), shares.gaussian)
         return question

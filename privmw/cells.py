@@ -99,7 +99,11 @@ def _write(
             named[f"value_{place + 1}"] = _words(value, labels, absent)
         return pa.table({**named, **columns(part)}).replace_schema_metadata({"privmw": json.dumps(about)})
 
-    with parquet.ParquetWriter(path, table(slice(0, 0)).schema, compression="zstd") as writer:
+    # Opened here: pyarrow cannot name a file whose name is not UTF-8.
+    with (
+        open(path, "wb") as file,
+        parquet.ParquetWriter(file, table(slice(0, 0)).schema, compression="zstd") as writer,
+    ):
         for start in range(0, len(cells), CELLS_AT_ONCE):
             writer.write_table(table(slice(start, start + CELLS_AT_ONCE)))
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from privmw.accounting import Budget, scale_for_epsilon, sigma_for_rho
 from privmw.question import Question
 from privmw.schedule import Schedule
-from privmw.support import Support
+from privmw.support import Support, memory
 
 # Arrays of one number a cell: counts, sums, answers, scores, targets and their precisions; and one a row:
 # weights, masses, a prior and two passing by.
 ARRAYS_OF_CELLS = 6
 ARRAYS_OF_ROWS = 5
+FEWEST_ARRAYS_OF_CELLS = 3  # that any run holds at once
 SECONDS_PER_CELL = 1e-8  # scoring and drawing: memory speed, not worth a measurement
 
 
@@ -65,6 +66,17 @@ class Effort:
 
     shot: float
     round: float
+
+
+def check_memory(support: Support, question: Question) -> None:
+    """Refuse what cannot fit in this machine: it would be ended without a word, its budget spent."""
+    cells = question.measured.cells
+    least = support.nbytes + 8 * (FEWEST_ARRAYS_OF_CELLS * cells + support.size)
+    if least > memory():
+        raise ValueError(
+            f"workload ({cells:,} cells) must fit in memory, and needs at least {least / 1e9:,.1f} GB: "
+            f"sample it, or ask for smaller marginals"
+        )
 
 
 def make_plan(

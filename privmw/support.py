@@ -117,7 +117,7 @@ class Support:
         dtypes = [np.min_scalar_type(attribute.size - 1) for attribute in domain.attributes]
         # Codes and counts stay; one more column and its check pass by.
         needed = domain.size * (sum(dtype.itemsize for dtype in dtypes) + 8 + 8)
-        if domain.size > LARGEST_FULL or needed > _memory() // 2:
+        if domain.size > LARGEST_FULL or needed > memory() // 2:
             raise ValueError(
                 f"domain ({_readable(domain.size)} rows, about {_readable(needed)} bytes) must have at most "
                 f"2^28 rows and fit in half the memory for a full support: use Support.from_table"
@@ -313,7 +313,7 @@ def _check_public(name: str, table: object) -> None:
         raise ValueError(f"{name} (a private table) must be public: a support shows its rows")
 
 
-def _memory() -> int:
+def memory() -> int:
     """Bytes of this machine; where it does not tell, no bound."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

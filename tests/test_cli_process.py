@@ -5,9 +5,11 @@ import os
 import pty
 import re
 import resource
+import shlex
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -16,7 +18,9 @@ pytest.importorskip("rich")
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
+import privmw.cli.release
 from cli_cases import FILES, N, names_in, release_line, write_pair
+from privmw.cli import main
 
 ENDLESS = {"method": "mw-pub", "rounds": 10_000_000}  # ends only by a signal
 
@@ -73,6 +77,77 @@ def test_an_interrupted_release_leaves_nothing_and_says_what_was_spent(number, h
     assert re.search(rb"interrupted, nothing was written; rho [0-9.e-]+ was spent", said)
     assert b"Traceback" not in said
     assert names_in(here) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_impatient_second_signal_does_not_stop_the_tidying_up(number, here):
+    before = names_in(here)
+    process, terminal = watched(release_line(**ENDLESS, config="run.toml"), here)
+    read_until(terminal, b"rho")
+    for _ in range(20):
+        process.send_signal(number)
+        time.sleep(0.002)
+    said = read_until(terminal)
+    os.close(terminal)
+    assert process.wait(timeout=60) in (130, -number)  # the last may come when all is tidied up
+    assert b"Traceback" not in said
+    assert names_in(here) == before
+
+
+def test_an_interruption_that_a_library_made_an_error_of_is_one(here, monkeypatch, capsys):
+    def load(*_):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(10)
+        except KeyboardInterrupt:
+            raise ImportError("half imported") from None
+
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(privmw.cli.release, "write_release", load)
+    assert main(release_line()) == 130
+    assert "interrupted, nothing was written; rho 0.0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&-"])
+def test_closed_streams_do_not_matter(closed, here):
+    line = shlex.join([sys.executable, "-m", "privmw", *release_line()])
+    assert subprocess.run(["sh", "-c", f"{line} {closed}"], cwd=here, capture_output=True).returncode == 0
+    assert set(names_in(here / "out")) == FILES
+    assert subprocess.run(["sh", "-c", f"{line} {closed}"], cwd=here, capture_output=True).returncode == 2
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_output_that_cannot_be_printed_is_no_reason_to_release_again(here):
+    line = shlex.join([sys.executable, "-m", "privmw", *release_line()])
+    done = subprocess.run(["sh", "-c", f"{line} >/dev/full"], cwd=here, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "standard output cannot be written: No space left on device" in done.stderr
+    assert "do not repeat" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert set(names_in(here / "out")) == FILES
+    assert subprocess.run(["sh", "-c", f"{line} 2>/dev/full"], cwd=here, capture_output=True).returncode == 2
+
+
+@pytest.mark.parametrize("speech", [[], ["--json"]])
+def test_a_folder_may_have_a_name_that_is_no_text(speech, here):
+    try:
+        (here / os.fsdecode(b"\xff")).mkdir()
+    except OSError:
+        pytest.skip("a file system of text names")
+    line = [*release_line(output=os.fsdecode(b"\xff/caf\xe9")), *speech]
+    process = start(line, here, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "caf" in out
+    assert set(names_in(here / os.fsdecode(b"\xff/caf\xe9"))) == FILES
+
+
+def test_a_folder_that_is_gone_is_named_as_it_was_asked_for(here):
+    (here / "gone").mkdir()
+    line = shlex.join([sys.executable, "-m", "privmw", "demo", "-o", "mine"])
+    gone = ["sh", "-c", f"cd gone && rmdir ../gone && {line}"]
+    done = subprocess.run(gone, cwd=here, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (2, "privmw demo: mine: No such file or directory\n")
 
 
 def test_a_reader_that_goes_away_is_no_error(here):

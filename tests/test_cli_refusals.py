@@ -11,6 +11,8 @@ pytest.importorskip("jinja2")
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
+import privmw.cli.release
+import privmw.plan
 from cli_cases import names_in, release_line, write_pair
 from privmw.cli import main
 
@@ -150,13 +152,18 @@ def test_a_bad_domain_is_refused(bad, command, here, capsys):
         ({"threads": "0"}, "threads"),
         ({"records": "0"}, "records"),
         ({"bins": "middle"}, "middle"),
-        ({"sample": "100"}, "size (100)"),
+        ({"sample": "100"}, "--marginals 2 --sample 100: size (100)"),
         ({"constraints": "missing.json"}, "missing.json"),
         ({"config": "missing/run.toml"}, "missing"),
+        ({"config": "./out"}, "must not be the output"),
+        ({"marginals": "9"}, "--marginals 9: "),
+        ({"records": 2**62}, "must fit in memory"),
     ],
 )
 def test_bad_options_are_refused_before_anything_is_spent(options, said, here, capsys):
-    assert said in refused(release_line(**options), here, capsys)
+    line = refused(release_line(**options), here, capsys)
+    assert said in line
+    assert "spent" not in line
 
 
 @pytest.mark.parametrize(
@@ -234,6 +241,36 @@ def test_errors_for_machines_are_one_json_object(here, capsys):
     said = capsys.readouterr()
     assert said.out == ""
     assert "missing.parquet" in json.loads(said.err)["error"]
+
+
+def test_a_line_that_is_no_command_is_refused_for_machines_too(here, capsys):
+    said = json.loads(refused(["release", "--json"], here, capsys))
+    assert "required" in said["error"]
+    assert said["hint"] == "see privmw release --help"
+
+
+def test_public_mistakes_are_found_before_the_private_file_is_looked_at(here, capsys):
+    (here / "private.parquet").write_bytes(b"")
+    assert "nowhere.parquet" in refused(release_line(public="nowhere.parquet"), here, capsys)
+
+
+def test_a_workload_larger_than_memory_is_refused_before_anything_is_spent(here, monkeypatch, capsys):
+    monkeypatch.setattr(privmw.plan, "memory", lambda: 2**12)
+    said = refused(release_line(), here, capsys)
+    assert "must fit in memory" in said
+    assert "spent" not in said
+
+
+def test_a_folder_that_appears_in_between_stays_and_what_was_spent_is_said(here, monkeypatch, capsys):
+    def meanwhile(*_):
+        (here / "out").mkdir()
+        (here / "out" / "theirs").touch()
+
+    monkeypatch.setattr(privmw.cli.release, "write_release", meanwhile)
+    assert main(release_line()) == 2
+    assert "privmw release: out: Directory not empty; rho 0.0" in capsys.readouterr().err
+    assert names_in(here / "out") == ["theirs"]
+    assert names_in(here) == ["domain.json", "out", "private.parquet", "public.parquet"]
 
 
 def test_a_public_file_with_bad_values_says_which(here, capsys):

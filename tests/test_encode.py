@@ -185,7 +185,9 @@ def test_of_private_values_only_column_kind_and_rule_are_told(attribute, column)
             encoder.check()
         kind = str(told.value).split("of kind ")[1].split(":")[0]
         assert kind in ("integer", "number", "string", "boolean", "date", "missing")
-        said = f"column 'a' of kind {kind}: every value must be {attribute.rule}{missing}"
+        rest = '; an "other" value in the domain takes the rest of its kind'
+        rest = rest if attribute.other is None else ""
+        said = f"column 'a' of kind {kind}: every value must be {attribute.rule}{missing}{rest}"
         assert str(told.value) == said
         assert told.value.__cause__ is None
 
@@ -221,6 +223,16 @@ def test_a_dictionary_entry_that_no_row_uses_may_be_anything():
     encoder = Encoder(Attribute.declare("a", ["F", "M"]))
     assert encoder.codes(column).tolist() == [0, 0]
     encoder.check()
+
+
+@pytest.mark.parametrize("private", [True, False])
+@pytest.mark.parametrize("index", [2, 77, -1])
+@pytest.mark.parametrize("entries", [["F", "M"], ["F", "M", "x", "y", "z"]])
+def test_an_index_beyond_its_dictionary_is_refused_by_name_alone(entries, index, private):
+    indices = pa.array([0, index if index < 0 else index + len(entries), None], pa.int8())
+    column = pa.DictionaryArray.from_arrays(indices, pa.array(entries), safe=False)
+    with pytest.raises(ValueError, match=r"^column 'sex' of kind string must be one that Arrow can read$"):
+        Encoder(Attribute.declare("sex", ["F", "M"]), private=private).codes(column)
 
 
 def test_a_long_dictionary_of_a_short_column_is_not_looked_up_whole():

@@ -11,6 +11,7 @@ import reprlib
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -219,6 +220,7 @@ def bad_files(folder):
         "label.csv": f"a,b\n1,{SECRET}\n".encode(),
         "not-gzip.csv.gz": f"a,b\n1,{SECRET}\n".encode(),
         "missing.csv": f"a,c\n1,{SECRET}\n".encode(),
+        "semicolons.csv": f"a;b\n1;{SECRET}\n".encode(),
         "twice.csv": f"a,b,b\n1,{SECRET},x\n".encode(),
         "rows.csv": b"a,b\n",
         "name.txt": SECRET.encode(),
@@ -269,9 +271,14 @@ def test_a_bad_file_is_refused_in_one_line_that_shows_nothing_private(tmp_path, 
         assert str(tmp_path / name) in said
         assert "\n" not in said
         if private:
-            assert SECRET not in said
-            assert told.value.__cause__ is None
-            assert told.value.__suppress_context__ or told.value.__context__ is None
+            assert not any(SECRET in str(error) for error in behind(told.value))
+
+
+def behind(error):
+    """An error and all that it holds on to, shown or not: a debugger or a log may show it."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 OUTSIDE = "has 1 value outside the domain"
@@ -279,7 +286,7 @@ WRONG = {
     "label.parquet": f"column 'b' {OUTSIDE} (first: 'Z9secret', row 1): must be one of its 2 labels",
     "null.parquet": f"column 'a' {OUTSIDE} (first: missing, row 1): must be an integer from 0 to 9",
     "missing.parquet": "column 'a' is missing",
-    "missing.csv": "column 'b' is missing",
+    "missing.csv": "column 'b' is missing: the first line must name the columns, with commas between them",
     "twice.parquet": "column 'a' must be there only once",
     "twice.csv": "column 'b' must be there only once",
     "rows.parquet": "a table must have at least one row",
@@ -313,7 +320,9 @@ def test_bad_values_are_counted_over_the_whole_file(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"column 'a' has 3 values outside the domain \(first: 77, row 3\)"):
         pm.scan_table(tmp_path / "t.parquet", SMALL)
     rule = "every value must be an integer from 0 to 9, and none missing"
-    with pytest.raises(ValueError, match=rf"t\.parquet: column 'a' of kind integer: {rule}$"):
+    with pytest.raises(
+        ValueError, match=rf"t\.parquet: column 'a' of kind integer: {rule}; an \"other\" value"
+    ):
         pm.scan_table(tmp_path / "t.parquet", SMALL, private=True)
 
 
@@ -321,6 +330,14 @@ def test_a_near_column_name_is_suggested(tmp_path):
     pq.write_table(pa.table({"Age": [1]}), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"column 'age' is missing; did you mean 'Age'\?"):
         pm.read_table(tmp_path / "t.parquet", pm.Domain({"age": 3}))
+
+
+def test_a_private_file_without_a_header_does_not_have_its_first_record_suggested(tmp_path):
+    (tmp_path / "t.csv").write_text("aged,poor\nyoung,rich\n")
+    domain = pm.Domain({"age": ["aged", "young"], "means": ["poor", "rich"]})
+    with pytest.raises(ValueError, match=r"'age' is missing: the first line must name the columns") as told:
+        pm.read_table(tmp_path / "t.csv", domain, private=True)
+    assert "aged" not in str(told.value)
 
 
 def test_a_missing_file_and_an_unreadable_one_are_os_errors(tmp_path):
@@ -361,6 +378,30 @@ def test_no_bytes_do_worse_than_one_line(tmp_path, data, suffix, private):
         said = str(error)
     assert said.count(str(path)) == 1
     assert "\n" not in said
+
+
+DAMAGED = {
+    "dictionary": {"compression": "none"},
+    "plain": {"compression": "none", "use_dictionary": False},
+    "compressed": {"compression": "zstd"},
+    "pages": {"compression": "none", "data_page_version": "2.0"},
+}
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    form=st.sampled_from([*DAMAGED]),
+    damage=st.dictionaries(st.integers(4, 700), st.integers(0, 255), min_size=1, max_size=4),
+)
+def test_a_damaged_private_file_is_good_or_refused_in_one_line(tmp_path, form, damage):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": list(range(10)) * 10, "b": ["x", "y"] * 50}), path, **DAMAGED[form])
+    content = bytearray(path.read_bytes())
+    for where, byte in damage.items():
+        content[where % len(content)] = byte
+    path.write_bytes(content)
+    with suppress(ValueError, TypeError):
+        pm.read_table(path, SMALL, private=True)
 
 
 def test_without_pyarrow_it_is_said_what_to_install(tmp_path):

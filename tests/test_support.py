@@ -161,12 +161,12 @@ def test_a_full_support_of_too_large_a_domain_is_refused_with_its_size(sizes, sa
 
 def test_a_full_support_must_fit_in_half_the_memory(monkeypatch):
     domain = pm.Domain({"a": 100, "b": 100})
-    monkeypatch.setattr(privmw.support, "_memory", lambda: 2 * 18 * 10_000 - 2)
+    monkeypatch.setattr(privmw.support, "memory", lambda: 2 * 18 * 10_000 - 2)
     with pytest.raises(
         ValueError, match=r"domain \(10,000 rows, about 180,000 bytes\) must .* half the memory"
     ):
         pm.Support.full(domain)
-    monkeypatch.setattr(privmw.support, "_memory", lambda: 2 * 18 * 10_000)
+    monkeypatch.setattr(privmw.support, "memory", lambda: 2 * 18 * 10_000)
     assert pm.Support.full(domain).size == 10_000
 
 

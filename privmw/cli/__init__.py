@@ -11,10 +11,10 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn
 
 from privmw.cli import answer, demo, domain, evaluate, inspect, release
 from privmw.cli.config import with_config
@@ -32,6 +32,8 @@ COMMANDS = {
     "demo": (demo, "a generated pair of populations, a release, its evaluation and report"),
 }
 
+PATIENCE = 2.0  # seconds in which signals after the first are the same wish
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code (privmw/cli/refusal.py says which).
@@ -41,24 +43,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    console = Console(json="--json" in given)
-    try:
-        with _terminated_like_interrupted():
+    command = " ".join(["privmw", *(word for word in given[:1] if word in COMMANDS)])
+    console = Console(command, json="--json" in given)
+    with _interruptible() as heard:
+        try:
             options = parse(given)
-            console = Console(f"privmw {options.command}", json=options.json, quiet=options.quiet)
+            console = Console(command, json=options.json, quiet=options.quiet)
             COMMANDS[options.command][0].run(options, console)
-        return 0
-    except SystemExit as ended:  # argparse has said why
-        return ended.code if isinstance(ended.code, int) else 1
-    except BrokenPipeError:  # whoever read our output has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except BaseException as error:
-        if os.environ.get("PRIVMW_DEBUG"):
-            raise
-        ending = explain(error)
-        console.error(ending.message, ending.hint)
-        return ending.code
+            return 0
+        except SystemExit as ended:  # --help and --version
+            return ended.code if isinstance(ended.code, int) else 1
+        except BrokenPipeError:  # whoever read our output has read enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        except BaseException as error:
+            if os.environ.get("PRIVMW_DEBUG"):
+                raise
+            ending = explain(error, interrupted=bool(heard))
+            console.error(ending.message, ending.hint)
+            return ending.code
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -81,17 +84,27 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 @contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """End on SIGTERM as on Ctrl-C: unfinished files are taken away."""
+def _interruptible() -> Iterator[list[float]]:
+    """End by KeyboardInterrupt on Ctrl-C, SIGTERM and SIGHUP; yields when that happened.
 
-    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
+    Once: a second signal soon after would stop unfinished files from being taken away.
+    """
+    heard: list[float] = []
 
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, interrupt)
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if not heard or now - heard[-1] > PATIENCE:
+            heard.append(now)
+            raise KeyboardInterrupt
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as nohup does
+                before[number] = signal.signal(number, interrupt)
     try:
-        yield
+        yield heard
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

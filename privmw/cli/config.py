@@ -54,6 +54,8 @@ def record_config(options: argparse.Namespace) -> Iterator[None]:
     if options.config is None or os.path.lexists(options.config):
         yield
         return
+    if os.path.abspath(options.config) == os.path.abspath(options.output):
+        raise RefusalError(f"--config ({options.config}) must not be the output")
     with whole_file(options.config) as file:
         kept = {
             name: value

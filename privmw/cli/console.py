@@ -11,8 +11,9 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TextIO, TypeAlias
 
+from privmw.cli.refusal import RefusalError
 from privmw.history import Round
 
 Show: TypeAlias = Callable[[Round], None]
@@ -28,25 +29,32 @@ class Console:
 
     def result(self, facts: Mapping[str, Any], text: str) -> None:
         """Say what came out: facts for machines, or text for people."""
-        if self.json:
-            print(json.dumps(facts, ensure_ascii=False, allow_nan=False))
-        elif not self.quiet:
-            print(text)
-        sys.stdout.flush()  # a reader that went away is noticed here, not at exit
+        if self.quiet and not self.json:
+            return
+        try:
+            _print(json.dumps(facts, allow_nan=False) if self.json else text, sys.stdout)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            why = f"standard output cannot be written: {error.strerror}"
+            raise RefusalError(
+                why, "the command has done its work: do not repeat a release for this"
+            ) from None
 
     def note(self, text: str) -> None:
         """Say what is going on."""
         if not (self.json or self.quiet):
-            print(text, file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError):
+                _print(text, sys.stderr)
 
     def error(self, message: str, hint: str | None = None) -> None:
         """Say what went wrong, in one line."""
+        tail = f" ({_line(hint)})" if hint else ""
+        said = f"{self.command}: {_line(message)}{tail}"
         if self.json:
-            said: dict[str, str] = {"error": _line(message)} | ({"hint": _line(hint)} if hint else {})
-            print(json.dumps(said, ensure_ascii=False), file=sys.stderr)
-        else:
-            tail = f" ({_line(hint)})" if hint else ""
-            print(f"{self.command}: {_line(message)}{tail}", file=sys.stderr)
+            said = json.dumps({"error": _line(message)} | ({"hint": _line(hint)} if hint else {}))
+        with contextlib.suppress(OSError):  # the exit code says it too
+            _print(said, sys.stderr)
 
     @contextlib.contextmanager
     def step(self, doing: str) -> Iterator[None]:
@@ -88,7 +96,14 @@ class Console:
             yield show
 
     def _watched(self) -> bool:
-        return not (self.json or self.quiet) and sys.stderr.isatty()
+        return not (self.json or self.quiet) and sys.stderr is not None and sys.stderr.isatty()
+
+
+def _print(text: str, stream: TextIO | None) -> None:
+    """Print at once, if the stream is open: a reader that went away is noticed here, not at exit."""
+    if stream is not None:
+        encoding = stream.encoding or "utf-8"  # not every terminal can show every name
+        print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
 
 
 def _plain(text: str) -> str:

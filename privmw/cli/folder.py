@@ -19,17 +19,28 @@ def new_folder(path: str) -> Iterator[Path]:
     It is made at once, so that a place that cannot be written to is found before any budget is spent.
     """
     final = Path(path)
+    if not path:
+        raise RefusalError(f"output ({path!r}) must name a folder")
     if os.path.lexists(final):
         raise RefusalError(f"{path} exists", "name another folder: nothing is ever overwritten")
-    if not final.name:
-        raise RefusalError(f"output ({path!r}) must name a folder")
     if not final.parent.is_dir():
         raise RefusalError(f"{final.parent} must be a folder")
     unfinished = final.parent / f".{final.name[:100]}.{secrets.token_hex(8)}.unfinished"
     try:
-        unfinished.mkdir()
+        with _naming(path):
+            unfinished.mkdir()
         yield unfinished
-        # Unlike a file, a folder is never moved over another one unless that is empty.
-        os.rename(unfinished, final)
+        with _naming(path):
+            # Unlike a file, a folder is never moved over another one unless that is empty.
+            os.rename(unfinished, final)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Name the folder that was asked for, not the unfinished one."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None

@@ -12,6 +12,7 @@ from privmw.accounting import Budget
 from privmw.algorithm import Algorithm, Mechanism
 from privmw.auto import recommend
 from privmw.cli.console import Console
+from privmw.cli.options import words
 from privmw.cli.refusal import RefusalError
 from privmw.constraints import Constraints
 from privmw.domain import Domain
@@ -53,11 +54,16 @@ def read_question(options: argparse.Namespace, domain: Domain, console: Console)
 
 def make_workload(options: argparse.Namespace, domain: Domain) -> Workload:
     """All marginals of the orders asked, or some of them."""
-    if options.sample is None:
-        return Workload.all(domain, k=options.marginals)
-    if len(options.marginals) > 1:
+    if options.sample is not None and len(options.marginals) > 1:
         raise RefusalError("--sample must come with one order of marginals")
-    return Workload.sample(domain, k=options.marginals[0], size=options.sample, seed=SAMPLE_SEED)
+    try:
+        if options.sample is None:
+            return Workload.all(domain, k=options.marginals)
+        return Workload.sample(domain, k=options.marginals[0], size=options.sample, seed=SAMPLE_SEED)
+    except ValueError as error:
+        orders = words(options.marginals)
+        said = f"--marginals {orders}" + ("" if options.sample is None else f" --sample {options.sample}")
+        raise RefusalError(f"{said}: {error}", "--sample draws some of very many marginals") from None
 
 
 def choose(options: argparse.Namespace, n: int, asked: Question) -> tuple[Mechanism, Support]:

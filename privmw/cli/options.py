@@ -7,8 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from privmw.cli.console import Console
-from privmw.cli.refusal import REFUSED
+from privmw.cli.refusal import RefusalError
 
 
 class Parser(argparse.ArgumentParser):
@@ -18,9 +17,8 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**options, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        """Say it in one line, with where to read on."""
-        Console(self.prog).error(message, f"see {self.prog} --help")
-        raise SystemExit(REFUSED)
+        """Refuse it as anything else is refused, with where to read on."""
+        raise RefusalError(message, f"see {self.prog} --help")
 
 
 def number(text: str) -> float:

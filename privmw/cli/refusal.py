@@ -30,15 +30,17 @@ class Ending(NamedTuple):
     hint: str | None = None
 
 
-def explain(error: BaseException) -> Ending:
+def explain(error: BaseException, *, interrupted: bool = False) -> Ending:
     """What to say of an error; one that ended a run carries the ledger of what was spent.
+
+    interrupted: somebody asked for the end, whatever a library made of that.
 
     >>> explain(RefusalError("epsilon (0) must be positive", "try --epsilon 1"))
     Ending(code=2, message='epsilon (0) must be positive', hint='try --epsilon 1')
     >>> explain(ValueError("age 37")).message
     'unexpected ValueError; its message is withheld, as it may tell of the data'
     """
-    ending = _ending(error)
+    ending = _ending(KeyboardInterrupt() if interrupted else error)
     ledger = getattr(error, "ledger", None)
     if ledger is None or not ledger.rho:
         return ending
@@ -51,7 +53,9 @@ def _ending(error: BaseException) -> Ending:
     if isinstance(error, RefusalError):
         return Ending(REFUSED, str(error), error.hint)
     if isinstance(error, MemoryError):
-        return Ending(REFUSED, "not enough memory", "privmw inspect estimates what a release needs")
+        return Ending(
+            REFUSED, "not enough memory", "ask for fewer marginals or smaller ones, or --sample them"
+        )
     if isinstance(error, ModuleNotFoundError) and error.name:
         return Ending(REFUSED, f"{error.name} must be installed", "pip install 'privmw[app]'")
     if isinstance(error, OSError) and error.errno is not None:
@@ -67,6 +71,7 @@ _HINTS = {
     errno.ENOSPC: "free some space or name another folder",
     errno.EDQUOT: "free some space or name another folder",
     errno.EEXIST: "name another folder: nothing is ever overwritten",
+    errno.ENOTEMPTY: "name another folder: nothing is ever overwritten",
 }
 
 

@@ -17,10 +17,12 @@ from privmw.cli.console import Console
 from privmw.cli.folder import new_folder
 from privmw.cli.inputs import METHODS, choose, read_question
 from privmw.cli.options import add_budget, add_question, positive, whole
+from privmw.cli.refusal import RefusalError
 from privmw.domain import Domain
 from privmw.io.scan import scan_table
 from privmw.release import Release
 from privmw.report import write_report
+from privmw.support import memory
 
 RELEASE_FILE = "release.npz"
 
@@ -54,27 +56,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> None:
     """Read, release, write."""
-    with record_config(options), new_folder(options.output) as folder:
-        domain = Domain.read(options.domain)
-        with console.step(f"checking {options.private}"):
-            private = scan_table(options.private, domain, private=True)
-        asked = read_question(options, domain, console)
-        mechanism, support = choose(options, private.n, asked)
-        rounds = mechanism.algorithm.schedule.rounds
-        with console.rounds(f"releasing with {mechanism.algorithm!r}", rounds) as show:
-            release = mechanism(
-                private, support, asked.workload, rng=options.seed, threads=options.threads, progress=show
-            )
-        try:
+    release = None
+    try:
+        with record_config(options), new_folder(options.output) as folder:
+            release = make_release(options, console)
             with console.step("writing"):
                 write_release(release, folder, options)
-        except BaseException as error:
+            facts = {"output": options.output, "files": sorted(file.name for file in folder.iterdir())}
+    except BaseException as error:
+        if release is not None:
             error.ledger = release.ledger  # type: ignore[attr-defined]
-            raise
-        facts = {"output": options.output, "files": sorted(file.name for file in folder.iterdir())}
+        raise
     facts.update(privacy(release))
     listed = "\n".join(f"  {options.output.rstrip('/')}/{name}" for name in facts["files"])
     console.result(facts, f"{release.statement()}\n\nWritten:\n{listed}")
+
+
+def make_release(options: argparse.Namespace, console: Console) -> Release:
+    """Read both files and spend the budget."""
+    domain = Domain.read(options.domain)
+    check_records(options.records, domain)
+    asked = read_question(options, domain, console)
+    with console.step(f"checking {options.private}"):
+        private = scan_table(options.private, domain, private=True)
+    mechanism, support = choose(options, private.n, asked)
+    rounds = mechanism.algorithm.schedule.rounds
+    with console.rounds(f"releasing with {mechanism.algorithm!r}", rounds) as show:
+        return mechanism(
+            private, support, asked.workload, rng=options.seed, threads=options.threads, progress=show
+        )
+
+
+def check_records(records: int | None, domain: Domain) -> None:
+    """Refuse more synthetic records than memory holds: found out later, the budget would be spent."""
+    if records is not None and records * (8 + len(domain)) > memory():  # a place and a byte an attribute
+        raise RefusalError(f"--records ({records}) must fit in memory")
 
 
 def write_release(release: Release, folder: Path, options: argparse.Namespace) -> None:

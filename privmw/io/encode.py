@@ -50,11 +50,12 @@ class Encoder:
 
     def codes(self, column: Any) -> Codes:
         """The codes of an Arrow array, in the least dtype that fits; to be used only after `check`."""
-        try:
+        found = None
+        with suppress(pa.ArrowException):  # such as a time zone that is not known here; its words can quote
             found = self._codes(column)
-        except pa.ArrowException:  # such as a time zone that is not known here
+        if found is None:
             name, kind = _short(self.attribute.name), _kind(column.type)
-            raise ValueError(f"column {name} of kind {kind} must be one that Arrow can read") from None
+            raise ValueError(f"column {name} of kind {kind} must be one that Arrow can read")
         if found.dtype.kind == "i" and len(found) and int(found.min()) < 0:
             self._refuse(column, np.flatnonzero(found < 0))
         self.rows += len(column)
@@ -67,7 +68,9 @@ class Encoder:
         name, rule = _short(self.attribute.name), self.attribute.rule
         if self._first is None:
             missing = " or missing" if self.attribute.takes_missing else ", and none missing"
-            raise ValueError(f"column {name} of kind {self._kind}: every value must be {rule}{missing}")
+            rest = '; an "other" value in the domain takes the rest of its kind'
+            rest = rest if self.attribute.other is None else ""
+            raise ValueError(f"column {name} of kind {self._kind}: every value must be {rule}{missing}{rest}")
         row, first, error = self._first
         what = "1 value" if self.refused == 1 else f"{self.refused} values"
         raise error(
@@ -104,6 +107,7 @@ class Encoder:
     def _codes(self, column: Any) -> Codes:
         kind, lookup = column.type, self._lookup
         if pa.types.is_dictionary(kind):
+            _check_indices(column)
             if len(column.dictionary) > len(column):
                 return self._codes(column.dictionary_decode())
             return self._entries(self._codes(column.dictionary), column.indices)
@@ -190,6 +194,13 @@ class Encoder:
             known = {label: code for code, label in enumerate(labels) if isinstance(label, str)}
         other = self._lookup.other if self._lookup.of_strings else REFUSED
         return pa.array(list(known), pa.large_string()), np.array([*known.values(), other], np.int64)
+
+
+def _check_indices(column: Any) -> None:
+    """Refuse indices beyond the dictionary, which a damaged file can have: Arrow itself trusts them."""
+    ends = pc.min_max(column.indices).as_py()
+    if ends["min"] is not None and not 0 <= ends["min"] <= ends["max"] < len(column.dictionary):
+        raise pa.ArrowInvalid("indices must lie in the dictionary")
 
 
 def _days(column: Any) -> npt.NDArray[np.integer[Any]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from reprlib import repr as _short
 from typing import Any
 
@@ -56,33 +55,44 @@ def columns_of(file: str, *, private: bool) -> tuple[list[str], list[Any]]:
     need("pyarrow", "read files", "io")
     if os.path.getsize(file) == 0:
         raise ValueError(f"{file} (0 bytes) must not be empty")
-    with _refusing(file, private):
+    try:
         schema = _csv(file).schema if is_csv(file) else _parquet(file).schema_arrow
         return list(schema.names), list(schema.types)
+    except _errors() as error:
+        refusal = _refusal(error, file, private)
+    raise refusal
 
 
 def batches(file: str, names: Sequence[str], *, private: bool) -> Iterator[Any]:
     """The columns of these names as record batches; those of csv are all text."""
-    check_names(file, columns_of(file, private=private)[0], names)
-    with _refusing(file, private):
+    check_names(file, columns_of(file, private=private)[0], names, private=private)
+    try:
         if is_csv(file):
             yield from _csv(file, names)
         else:
             parquet = _parquet(file, names)
             for group in range(parquet.num_row_groups):  # one at a time: together they stay in memory
                 yield from parquet.iter_batches(ROWS, row_groups=[group], columns=list(names))
+        return
+    except _errors() as error:
+        refusal = _refusal(error, file, private)
+    raise refusal
 
 
-def check_names(where: str, columns: Sequence[object], names: Iterable[str]) -> None:
-    """Refuse a column that is missing, or there twice; others may be there."""
+def check_names(where: str, columns: Sequence[object], names: Iterable[str], *, private: bool) -> None:
+    """Refuse a column that is missing, or there twice; others may be there.
+
+    What a private table calls columns is not shown: without a header they are the values of a record.
+    """
     for name in names:
         if name not in columns:
             import difflib  # here: only this message needs it
 
-            near = difflib.get_close_matches(
-                name[:100], [column for column in columns if isinstance(column, str)], n=1
-            )
+            known = [column for column in columns if isinstance(column, str) and not private]
+            near = difflib.get_close_matches(name[:100], known, n=1)
             hint = f"; did you mean {_short(near[0])}?" if near else ""
+            if not near and where.lower().endswith((".csv", ".csv.gz")):
+                hint = ": the first line must name the columns, with commas between them"
             raise ValueError(f"{where}: column {_short(name)} is missing{hint}")
         if columns.count(name) > 1:
             raise ValueError(f"{where}: column {_short(name)} must be there only once")
@@ -108,16 +118,19 @@ def _csv(file: str, names: Sequence[str] = ()) -> Any:
     )
 
 
-@contextmanager
-def _refusing(file: str, private: bool) -> Iterator[None]:
-    """Say in one line what is wrong with a file."""
-    pa = need("pyarrow", "read files", "io")
-    try:
-        yield
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise OSError(error.errno, os.strerror(error.errno), file) from None
-        csv = "a csv file in UTF-8, each row as long as the header"
-        what = csv if is_csv(file) else "a whole parquet file"
-        said = "" if private else f" ({' '.join(str(error).split())[:200]})"
-        raise ValueError(f"{file} must be {what}{said}") from None
+def _refusal(error: Exception, file: str, private: bool) -> Exception:
+    """What is wrong with a file, in one line.
+
+    To be raised where the error is not handled any more: it would stay with the new one as its context.
+    """
+    if isinstance(error, OSError) and error.errno is not None:
+        return OSError(error.errno, os.strerror(error.errno), file)
+    csv = "a csv file in UTF-8, each row as long as the header"
+    what = csv if is_csv(file) else "a whole parquet file"
+    said = "" if private else f" ({' '.join(str(error).split())[:200]})"
+    return ValueError(f"{file} must be {what}{said}")
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    """What reading can raise."""
+    return need("pyarrow", "read files", "io").ArrowException, OSError, ValueError, KeyError

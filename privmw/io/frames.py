@@ -5,7 +5,7 @@ Messages about a private frame say the column and the rule; what other libraries
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from reprlib import repr as _short
 from typing import Any
 
@@ -35,7 +35,7 @@ def from_frame(frame: Any, domain: Domain, *, private: bool = False) -> Table:
     need("pyarrow", "take frames", "io")
     from privmw.io.encode import Encoder
 
-    taken = take_frame(frame, domain.names)
+    taken = take_frame(frame, domain.names, private=private)
     columns = []
     for attribute in domain.attributes:
         encoder = Encoder(attribute, private=private)
@@ -49,7 +49,7 @@ def from_frame(frame: Any, domain: Domain, *, private: bool = False) -> Table:
     return Table(domain, columns, private=private)
 
 
-def take_frame(frame: Any, names: Sequence[str] | None = None) -> Any:
+def take_frame(frame: Any, names: Sequence[str] | None = None, *, private: bool = False) -> Any:
     """A frame as narwhals takes it, in memory; of a lazy one only the columns named, if any are."""
     narwhals = need("narwhals", "take frames", "io")
     try:
@@ -58,20 +58,29 @@ def take_frame(frame: Any, names: Sequence[str] | None = None) -> Any:
         raise ValueError("frame: every column must have a name of its own") from None
     except TypeError:
         raise TypeError(f"frame ({type(frame).__name__}) must be a pandas, polars or pyarrow frame") from None
-    check_names("frame", taken.collect_schema().names(), names or ())
-    if isinstance(taken, narwhals.LazyFrame):
-        try:
-            taken = (taken.select(*names) if names else taken).collect()
-        except Exception:  # whatever it says, it can quote values
-            raise ValueError("frame (lazy) must be one that can be collected") from None
+    lazy = isinstance(taken, narwhals.LazyFrame)
+    columns = _quietly(lambda: taken.collect_schema().names())
+    if columns is not None:
+        check_names("frame", columns, names or (), private=private)
+    if lazy and columns is not None:
+        taken = _quietly(lambda: (taken.select(*names) if names else taken).collect())
+    if columns is None or taken is None:
+        raise ValueError(f"frame{' (lazy)' if lazy else ''} must be one that can be collected")
     return taken
 
 
 def arrow_chunks(taken: Any, name: str) -> list[Any]:
     """One column of a frame that was taken, as Arrow arrays."""
     pa = need("pyarrow", "take frames", "io")
-    try:
-        column = taken.get_column(name).to_arrow()
-    except Exception:
-        raise TypeError(f"column {_short(name)} must hold values of one kind") from None
+    column = _quietly(lambda: taken.get_column(name).to_arrow())
+    if column is None:
+        raise TypeError(f"column {_short(name)} must hold values of one kind")
     return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]
+
+
+def _quietly(make: Callable[[], Any]) -> Any:
+    """What another library makes, or None: its error can quote values, and stays with one raised then."""
+    try:
+        return make()
+    except Exception:
+        return None

@@ -29,17 +29,17 @@ def whole_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iter
     folder, name = os.path.split(os.path.abspath(path))
     unfinished = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(8)}.unfinished")
     try:
-        file = open(unfinished, "xb")  # noqa: SIM115
-    except OSError as error:  # it names a file that nobody asked for
-        raise type(error)(error.errno, error.strerror, path) from None
-    try:
+        try:
+            file = open(unfinished, "xb")  # noqa: SIM115
+        except OSError as error:  # it names a file that nobody asked for
+            raise type(error)(error.errno, error.strerror, path) from None
         with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         _appear(unfinished, path, overwrite)
     finally:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             os.unlink(unfinished)
     _sync(folder)
 
