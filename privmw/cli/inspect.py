@@ -22,8 +22,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--n", type=positive, help="how many private records there are (default: as many as public ones)"
     )
-    parser.add_argument("--method", choices=("auto", "mw-pub", "pep", "mwem-pub"), default="auto")
-    parser.add_argument("--rounds", type=positive)
+    parser.add_argument(
+        "--method",
+        choices=("auto", "mw-pub", "pep", "mwem-pub"),
+        default="auto",
+        help="default: auto, the recommended one",
+    )
+    parser.add_argument("--rounds", type=positive, metavar="N", help="of a method other than auto")
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
