@@ -2,22 +2,25 @@
 
 Two columns an attribute of a cell, attribute_1 and value_1, attribute_2 and value_2 and so on, empty beyond
 the cell's own order; values are written as `Attribute.label` says them. Released values only; this room knows
-no table. pyarrow is needed (extra `io`).
+no table. `privmw.postprocess.read_noisy_marginals` reads measurements back. pyarrow is needed (extra `io`).
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from privmw.domain import Domain
+from privmw.io.files import ABOUT
 from privmw.measurements import NOISES
+from privmw.postprocess import Fit
 from privmw.release import Release
-from privmw.workload import Workload
+from privmw.workload import Queries, Workload, find_queries
 
 Int64s = npt.NDArray[np.int64]
 
@@ -32,7 +35,7 @@ def write_answers(release: Release, path: str | os.PathLike[str]) -> None:
     """
     answers = release.answers()
     cells = np.arange(release.workload.cells)
-    _write(release, path, release.workload, cells, lambda part: {"answer": answers[part]})
+    _write_release(release, path, release.workload, cells, lambda part: {"answer": answers[part]})
 
 
 def write_measurements(release: Release, path: str | os.PathLike[str]) -> None:
@@ -48,7 +51,7 @@ def write_measurements(release: Release, path: str | os.PathLike[str]) -> None:
     noise = np.array([NOISES.index(each.noise) for each in made], np.int64)
     scale = np.array([each.scale for each in made], np.float64)
     number = np.array([each.round for each in made], np.int32)
-    _write(
+    _write_release(
         release,
         path,
         release.measured,
@@ -62,34 +65,85 @@ def write_measurements(release: Release, path: str | os.PathLike[str]) -> None:
     )
 
 
-def _write(
+def write_fitted(fit: Fit, path: str | os.PathLike[str]) -> None:
+    """Write what a fit answers to every cell of the marginals measured, beside what was measured.
+
+    Columns as above, and noisy_count and standard_deviation, empty for a cell that was not measured, and
+    fitted, all in counts.
+
+    >>> from privmw.cells import write_fitted
+    >>> write_fitted(fit, "fitted.parquet")  # doctest: +SKIP
+    """
+    import pyarrow as pa
+
+    measured, fitted = fit.measured, fit.answers()
+    absent, deviations = np.isinf(measured.variances), np.sqrt(measured.variances)
+    attributes = np.array([place for places in measured.places for place in places], np.int32)
+    starts = np.cumsum([0, *map(len, measured.places)], dtype=np.int64)
+    offsets = np.array(measured.offsets, np.int64)
+
+    def queries(part: slice) -> Queries:
+        cells = np.arange(len(fitted))[part]
+        return find_queries(fit.domain, attributes, starts, offsets, cells)
+
+    def columns(part: slice) -> dict[str, Any]:
+        return {
+            "noisy_count": pa.array(measured.answers[part], mask=absent[part]),
+            "fitted": fitted[part],
+            "standard_deviation": pa.array(deviations[part], mask=absent[part]),
+        }
+
+    about = {"method": fit.certificate.method, "domain": fit.domain.fingerprint()}
+    orders = np.diff(starts)
+    _write(path, fit.domain, attributes, int(orders.max()), len(fitted), queries, columns, about)
+
+
+def _write_release(
     release: Release,
     path: str | os.PathLike[str],
     workload: Workload,
     cells: Int64s,
     columns: Callable[[slice], dict[str, Any]],
 ) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as parquet
-
-    domain = workload.domain
-    asked_of = set(workload.attributes.tolist())
-    sizes = [size if a in asked_of else 0 for a, size in enumerate(domain.sizes)]
-    labels = [str(domain.attributes[a].label(code)) for a, size in enumerate(sizes) for code in range(size)]
-    first = np.cumsum([0, *sizes[:-1]])  # each attribute's first label
-    order = int(np.diff(workload.starts).max(initial=1))
     about = {
         "n": release.n,
-        "domain": domain.fingerprint(),
+        "domain": workload.domain.fingerprint(),
         "neighbors": release.ledger.neighbors.value,
         "for_release": release.ledger.for_release,
     }
+    order = int(np.diff(workload.starts).max(initial=1))
+    asked = workload.attributes
+
+    def queries(part: slice) -> Queries:
+        return workload.queries(cells[part])
+
+    _write(path, workload.domain, asked, order, len(cells), queries, columns, about)
+
+
+def _write(
+    path: str | os.PathLike[str],
+    domain: Domain,
+    attributes: npt.NDArray[np.int32],
+    order: int,
+    count: int,
+    queries: Callable[[slice], Queries],
+    columns: Callable[[slice], dict[str, Any]],
+    about: Mapping[str, Any],
+) -> None:
+    """`count` cells, as many attributes of each as `order` says; attributes: all that any cell asks for."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    asked_of = set(attributes.tolist())
+    sizes = [size if a in asked_of else 0 for a, size in enumerate(domain.sizes)]
+    labels = [str(domain.attributes[a].label(code)) for a, size in enumerate(sizes) for code in range(size)]
+    first = np.cumsum([0, *sizes[:-1]])  # each attribute's first label
 
     def table(part: slice) -> Any:
-        asked = workload.queries(cells[part])
+        asked = queries(part)
         orders = np.diff(asked.starts)
         named: dict[str, Any] = {}
-        for place in range(order):
+        for place in range(max(order, 1)):
             absent = orders <= place
             entry = (asked.starts[:-1] + place)[~absent]
             attribute, value = np.zeros((2, len(orders)), np.int64)
@@ -97,14 +151,14 @@ def _write(
             value[~absent] = first[asked.attributes[entry]] + asked.values[entry]
             named[f"attribute_{place + 1}"] = _words(attribute, domain.names, absent)
             named[f"value_{place + 1}"] = _words(value, labels, absent)
-        return pa.table({**named, **columns(part)}).replace_schema_metadata({"privmw": json.dumps(about)})
+        return pa.table({**named, **columns(part)}).replace_schema_metadata({ABOUT: json.dumps(about)})
 
     # Opened here: pyarrow cannot name a file whose name is not UTF-8.
     with (
         open(path, "wb") as file,
         parquet.ParquetWriter(file, table(slice(0, 0)).schema, compression="zstd") as writer,
     ):
-        for start in range(0, len(cells), CELLS_AT_ONCE):
+        for start in range(0, count, CELLS_AT_ONCE):
             writer.write_table(table(slice(start, start + CELLS_AT_ONCE)))
 
 

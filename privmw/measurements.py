@@ -119,19 +119,30 @@ def combine(measurements: Iterable[Measurement], n: int) -> Combined:
         if not isinstance(measurement, Measurement):
             raise TypeError(f"measurement ({_short(measurement)}) must be a Measurement")
     n = _integer("n", n, 1)
-    all_cells = np.concatenate([np.empty(0, np.int64), *(m.cells for m in given)])
-    if len(all_cells) == 0:
-        return Combined(all_cells, np.empty(0), np.empty(0))
-    order = np.argsort(all_cells, kind="stable")
-    counts = np.concatenate([m.noisy_counts for m in given])[order].astype(np.float64)
-    variances = np.repeat([m.variance for m in given], [len(m) for m in given])[order]
-    cells, first, times = np.unique(all_cells[order], return_index=True, return_counts=True)
+    cells, answers, variances = combine_cells(
+        np.concatenate([np.empty(0, np.int64), *(m.cells for m in given)]),
+        np.concatenate([np.empty(0), *(m.noisy_counts for m in given)]),
+        np.repeat([m.variance for m in given], [len(m) for m in given]),
+    )
+    return Combined(cells, answers / n, variances / float(n) ** 2)
+
+
+def combine_cells(cells: Int64s, answers: Float64s, variances: Float64s) -> Combined:
+    """The same of single answers, in their own unit, each with its variance.
+
+    >>> combine_cells(np.array([7, 3, 7]), np.array([120.0, -2, 125]), np.array([4.0, 4, 1]))
+    Combined(cells=array([3, 7]), answers=array([ -2., 124.]), variances=array([4. , 0.8]))
+    """
+    if (cells[1:] > cells[:-1]).all():  # each once
+        return Combined(cells, answers, variances)
+    order = np.argsort(cells, kind="stable")
+    cells, answers, variances = cells[order], answers[order], variances[order]
+    first = np.flatnonzero(np.append(True, cells[1:] != cells[:-1]))
     # Relative to each cell's smallest variance no share overflows, and one measurement alone has share 1.
     least = np.minimum.reduceat(variances, first)
-    shares = np.repeat(least, times) / variances
+    shares = np.repeat(least, np.diff(np.append(first, len(cells)))) / variances
     total = np.add.reduceat(shares, first)
-    answers = np.add.reduceat(shares * counts, first) / total / n
-    return Combined(cells, answers, least / total / float(n) ** 2)
+    return Combined(cells[first], np.add.reduceat(shares * answers, first) / total, least / total)
 
 
 def _integers(name: str, values: npt.ArrayLike) -> Int64s:

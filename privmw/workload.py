@@ -190,10 +190,7 @@ class Workload:
 
     def marginal_of(self, cells: npt.ArrayLike) -> Int64s:
         """The marginal of each of many cells."""
-        return self._marginal_of(_indices("cells", cells, self.cells))
-
-    def _marginal_of(self, cells: Int64s) -> Int64s:
-        return np.searchsorted(self._offsets, cells, "right").astype(np.int64) - 1
+        return _marginal_of(self._offsets, _indices("cells", cells, self.cells))
 
     def queries(self, cells: npt.ArrayLike) -> Queries:
         """The attributes and values of many cells at once.
@@ -201,32 +198,15 @@ class Workload:
         >>> Workload.all(Domain({"age": 10, "sex": 2}), k=2).queries([7]).values
         array([3, 1], dtype=uint32)
         """
-        rest = _indices("cells", cells, self.cells)
-        marginals = self._marginal_of(rest)
-        rest -= self._offsets[marginals]
-        attributes, starts = self._gather(marginals)
-        values = np.empty(len(attributes), np.uint32)
-        sizes = np.array(self._domain.sizes, np.int64)
-        for back in range(1, LARGEST_ORDER + 1):  # the last attribute first
-            entry = starts[1:] - back
-            rows = np.flatnonzero(entry >= starts[:-1])
-            size = sizes[attributes[entry[rows]]]
-            values[entry[rows]] = rest[rows] % size
-            rest[rows] //= size
-        return Queries(marginals, starts, attributes, values)
+        wanted = _indices("cells", cells, self.cells)
+        return find_queries(self._domain, self._attributes, self._starts, self._offsets, wanted)
 
     def select(self, marginals: npt.ArrayLike) -> Workload:
         """The workload of some of the marginals, in the order given."""
         chosen = _indices("marginals", marginals, len(self))
         if len(np.unique(chosen)) < len(chosen):
             raise ValueError("marginals must not repeat one")
-        return object.__new__(Workload)._fill(self._domain, *self._gather(chosen))
-
-    def _gather(self, marginals: Int64s) -> tuple[Int32s, Int64s]:
-        orders = np.diff(self._starts)[marginals]
-        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(orders)])
-        shift = np.repeat(self._starts[marginals] - starts[:-1], orders)
-        return self._attributes[np.arange(starts[-1]) + shift], starts
+        return object.__new__(Workload)._fill(self._domain, *_gather(self._attributes, self._starts, chosen))
 
     def fingerprint(self) -> str:
         """A SHA-256 in hexadecimal that equal workloads share, and only they."""
@@ -258,6 +238,36 @@ class Workload:
         orders = np.unique(np.diff(self._starts)).tolist()
         of = "" if not orders else f" of order {orders[0]}" + (f" to {orders[-1]}" if len(orders) > 1 else "")
         return f"Workload({len(self)} marginal{'s' * (len(self) != 1)}{of}, {self.cells} cells)"
+
+
+def find_queries(
+    domain: Domain, attributes: Int32s, starts: Int64s, offsets: Int64s, cells: Int64s
+) -> Queries:
+    """What cells ask for, of marginals that lie as a workload's do; any number of attributes."""
+    marginals = _marginal_of(offsets, cells)
+    rest = cells - offsets[marginals]
+    found, begins = _gather(attributes, starts, marginals)
+    values = np.empty(len(found), np.uint32)
+    sizes = np.array(domain.sizes, np.int64)
+    for back in range(1, int(np.diff(begins).max(initial=0)) + 1):  # the last attribute first
+        entry = begins[1:] - back
+        rows = np.flatnonzero(entry >= begins[:-1])
+        size = sizes[found[entry[rows]]]
+        values[entry[rows]] = rest[rows] % size
+        rest[rows] //= size
+    return Queries(marginals, begins, found, values)
+
+
+def _marginal_of(offsets: Int64s, cells: Int64s) -> Int64s:
+    return np.searchsorted(offsets, cells, "right").astype(np.int64) - 1
+
+
+def _gather(attributes: Int32s, starts: Int64s, marginals: Int64s) -> tuple[Int32s, Int64s]:
+    """The attributes of some marginals, and where each of these begins."""
+    orders = np.diff(starts)[marginals]
+    begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(orders)])
+    shift = np.repeat(starts[marginals] - begins[:-1], orders)
+    return attributes[np.arange(begins[-1]) + shift], begins
 
 
 def _check(domain: object) -> None:

@@ -35,7 +35,7 @@ MAY_KNOW = {
     "apportion": set(),
     "history": set(),
     "archive": {"io"},
-    "cells": {"measurements", "release", "workload"},
+    "cells": {"domain", "io", "measurements", "postprocess", "release", "workload"},
     "version": set(),
     "release": {
         "accounting",
@@ -149,6 +149,7 @@ MAY_KNOW = {
         "domain",
         "io",
         "measurements",
+        "postprocess",
         "release",
         "true_errors",
         "workload",
@@ -168,6 +169,7 @@ MAY_KNOW = {
         "mwem_pub",
         "pep",
         "population",
+        "postprocess",
         "propose",
         "release",
         "release_file",
@@ -182,6 +184,7 @@ MAY_KNOW = {
     "postprocess": {
         "arrays",
         "domain",
+        "io",
         "kernels",
         "measurements",
         "random",

@@ -1,4 +1,4 @@
-"""The command line: privmw domain | inspect | release | evaluate | answer | demo.
+"""The command line: privmw domain | inspect | release | postprocess | evaluate | answer | demo.
 
 One file a command, each with its arguments and what it does; this one puts them together and ends them well.
 Commands read files and call the library; what they print is public or released.
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
-from privmw.cli import answer, demo, domain, evaluate, inspect, release
+from privmw.cli import answer, demo, domain, evaluate, inspect, postprocess, release
 from privmw.cli.config import with_config
 from privmw.cli.console import Console
 from privmw.cli.options import Parser, add_voice
@@ -27,6 +27,7 @@ COMMANDS = {
     "domain": (domain, "propose a domain from a public file"),
     "inspect": (inspect, "what a release would need, and its noise, from public information"),
     "release": (release, "make a private release from a private and a public file"),
+    "postprocess": (postprocess, "fit noisy answers: consistent, not negative, with a certificate"),
     "evaluate": (evaluate, "the true errors of a release (NOT PRIVATE: for experiments)"),
     "answer": (answer, "answer queries from a release"),
     "demo": (demo, "a generated pair of populations, a release, its evaluation and report"),

@@ -96,6 +96,16 @@ def add_budget(parser: argparse.ArgumentParser, *, required: bool) -> None:
     parser.add_argument("--delta", type=number, help="default: 1 / n^2; 0 asks for pure differential privacy")
 
 
+def add_bins(parser: argparse.ArgumentParser) -> None:
+    """How records are written."""
+    parser.add_argument(
+        "--bins",
+        choices=("label", "midpoint", "draw"),
+        default="label",
+        help="how synthetic records show a bin: its name, its middle, or a public value of the same bin",
+    )
+
+
 def words(values: Sequence[object]) -> str:
     """Values with commas between them, as `names` and `orders` read them."""
     return ",".join(map(str, values))

@@ -16,7 +16,7 @@ from privmw.cli.config import record_config
 from privmw.cli.console import Console
 from privmw.cli.folder import new_folder
 from privmw.cli.inputs import METHODS, choose, read_question
-from privmw.cli.options import add_budget, add_question, positive, whole
+from privmw.cli.options import add_bins, add_budget, add_question, positive, whole
 from privmw.cli.refusal import RefusalError
 from privmw.domain import Domain
 from privmw.io.scan import scan_table
@@ -38,12 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--rounds", type=positive, help="of a method other than auto")
     parser.add_argument("--records", type=positive, metavar="N", help="synthetic records (default: n)")
-    parser.add_argument(
-        "--bins",
-        choices=("label", "midpoint", "draw"),
-        default="label",
-        help="how synthetic records show a bin: its name, its middle, or a public value of the same bin",
-    )
+    add_bins(parser)
     parser.add_argument("--threads", type=positive, help="default: every core")
     parser.add_argument(
         "--seed", type=whole, help="for experiments: repeatable, and marked 'not for release'"

@@ -6,14 +6,16 @@ passed on for public files only.
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from reprlib import repr as _short
 from typing import Any
 
 from privmw.io.extras import need
 
 ROWS = 2**18  # of a batch of parquet
+ABOUT = "privmw"  # the schema key of what a file says of itself, in JSON
 BLOCK = 2**24  # bytes of csv that are read at once: no row may be longer
 
 
@@ -61,6 +63,19 @@ def columns_of(file: str, *, private: bool) -> tuple[list[str], list[Any]]:
     except _errors() as error:
         refusal = _refusal(error, file, private)
     raise refusal
+
+
+def about(file: str) -> Mapping[str, Any]:
+    """What a parquet file of privmw says of itself under the schema key ABOUT; nothing if it says nothing."""
+    if is_csv(file):
+        return {}
+    columns_of(file, private=False)  # refuses what is no parquet file
+    said = (_parquet(file).schema_arrow.metadata or {}).get(ABOUT.encode(), b"{}")
+    try:
+        found = json.loads(said)
+    except ValueError:  # somebody else's
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def batches(file: str, names: Sequence[str], *, private: bool) -> Iterator[Any]:

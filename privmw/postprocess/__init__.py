@@ -1,7 +1,7 @@
 """Post-processing: noisy marginals to non-negative data. Nothing here sees a private value.
 
-noise, answers -> problem -> descent, solve -> least_squares, reweight, sequential, max_fit -> fit ->
-rounding, microdata.
+noise, common_noise, answers, noisy_file -> problem -> descent, solve -> least_squares, reweight, sequential,
+max_fit -> fit -> rounding, microdata.
 """
 
 from privmw.postprocess import theory
@@ -10,6 +10,7 @@ from privmw.postprocess.fit import Certificate, Fit, Stage
 from privmw.postprocess.least_squares import nnls, ols
 from privmw.postprocess.max_fit import max_fit
 from privmw.postprocess.microdata import to_microdata
+from privmw.postprocess.noisy_file import read_noisy_marginals
 from privmw.postprocess.reweight import reweight
 from privmw.postprocess.sequential import sequential
 
@@ -22,6 +23,7 @@ __all__ = [
     "max_fit",
     "nnls",
     "ols",
+    "read_noisy_marginals",
     "reweight",
     "sequential",
     "theory",

@@ -18,12 +18,14 @@ import numpy.typing as npt
 
 from privmw.arrays import freeze
 from privmw.domain import Domain
-from privmw.measurements import Measurement, combine
+from privmw.measurements import Measurement, combine_cells
+from privmw.postprocess.common_noise import common_noise, noises_of_marginals
 from privmw.postprocess.noise import Noise
 from privmw.release import Release
 from privmw.workload import Workload
 
 Float64s = npt.NDArray[np.float64]
+Int64s = npt.NDArray[np.int64]
 
 MOST_CELLS = 2**28  # of one marginal
 LARGEST_ANSWER = 2.0**62
@@ -86,7 +88,7 @@ class NoisyMarginals:
             places = tuple(domain.index(name) for name in marginal.attributes)
             if any(a >= b for a, b in itertools.pairwise(places)):
                 raise ValueError(f"attributes {_short(marginal.attributes)} must stand in the domain's order")
-            cells = math.prod(domain.sizes[place] for place in places)
+            cells = _cells(domain, places)
             if len(marginal.answers) != cells or cells > MOST_CELLS:
                 raise ValueError(
                     f"answers of {_short(marginal.attributes)} ({len(marginal.answers)}) must be "
@@ -94,18 +96,28 @@ class NoisyMarginals:
                 )
             found.setdefault(places, []).append(marginal)
         parts = [_together(each) for each in found.values()]
-        self._fill(domain, tuple(found), *map(tuple, zip(*parts, strict=True)) if parts else ((), (), ()))
+        answers, variances, noises = zip(*parts, strict=True) if parts else ((), (), ())
+        self._fill(
+            domain, list(found), np.concatenate([[], *answers]), np.concatenate([[], *variances]), noises
+        )
 
-    def _fill(self, domain: Domain, places: Any, answers: Any, variances: Any, noises: Any) -> NoisyMarginals:
+    def _fill(
+        self,
+        domain: Domain,
+        places: Sequence[tuple[int, ...]],
+        answers: Float64s,
+        variances: Float64s,
+        noises: Sequence[Noise | None],
+    ) -> NoisyMarginals:
         if not places:
             raise ValueError("marginals (none) must be at least one")
         self.domain = domain
-        self.places = places
+        self.places = tuple(places)
         self.marginals = tuple(tuple(domain.names[place] for place in each) for each in places)
-        self.offsets = (0, *itertools.accumulate(map(len, answers)))
-        self.answers = freeze(np.concatenate(answers))
-        self.variances = freeze(np.concatenate(variances))
-        self.noises = noises
+        self.offsets = (0, *itertools.accumulate(_cells(domain, each) for each in places))
+        self.answers = freeze(answers)
+        self.variances = freeze(variances)
+        self.noises = tuple(noises)
         return self
 
     @classmethod
@@ -127,29 +139,72 @@ class NoisyMarginals:
         if not isinstance(workload, Workload):
             raise TypeError(f"workload ({_short(workload)}) must be a Workload")
         given = tuple(measurements)
-        cells, counts, variances = combine(given, n=1)
-        if len(cells) and cells[-1] >= workload.cells:
-            raise ValueError(f"cells (largest: {cells[-1]}) must be from 0 to {workload.cells - 1}")
-        noises: dict[int, set[Noise]] = {}
         for measurement in given:
-            noise = Noise(measurement.noise, measurement.scale)
-            for j in np.unique(workload.marginal_of(measurement.cells)).tolist():
-                noises.setdefault(j, set()).add(noise)
-        parts = []
-        for j in sorted(noises):
-            first, end = int(workload.offsets[j]), int(workload.offsets[j + 1])
-            if end - first > MOST_CELLS:
-                raise ValueError(f"marginal {_short(workload.marginal(j))} must have at most 2^28 cells")
-            held = slice(*np.searchsorted(cells, [first, end]).tolist())
-            answers, spread = np.zeros(end - first), np.full(end - first, np.inf)
-            answers[cells[held] - first], spread[cells[held] - first] = counts[held], variances[held]
-            parts.append((answers, spread, _common(noises[j], variances[held])))
-        places = tuple(
-            tuple(workload.attributes[workload.starts[j] : workload.starts[j + 1]].tolist())
-            for j in sorted(noises)
+            if not isinstance(measurement, Measurement):
+                raise TypeError(f"measurement ({_short(measurement)}) must be a Measurement")
+        cells = np.concatenate([np.empty(0, np.int64), *(each.cells for each in given)])
+        if len(cells) and cells.max() >= workload.cells:
+            raise ValueError(f"cells (largest: {cells.max()}) must be from 0 to {workload.cells - 1}")
+        measured, marginal_of = np.unique(workload.marginal_of(cells), return_inverse=True)
+        return cls.of_cells(
+            workload.domain,
+            list(workload.select(measured)),
+            [(each.noise, each.scale) for each in given],
+            marginal_of=marginal_of,
+            cells=cells - workload.offsets[measured[marginal_of]],
+            answers=np.concatenate([np.empty(0), *(each.noisy_counts for each in given)]),
+            noise_of=np.repeat(np.arange(len(given)), [len(each) for each in given]),
         )
-        filled = zip(*parts, strict=True) if parts else ((), (), ())
-        return object.__new__(cls)._fill(workload.domain, places, *map(tuple, filled))
+
+    @classmethod
+    def of_cells(
+        cls,
+        domain: Domain,
+        marginals: Iterable[Sequence[str]],
+        noises: Iterable[tuple[str, float]],
+        *,
+        marginal_of: npt.ArrayLike,
+        cells: npt.ArrayLike,
+        answers: npt.ArrayLike,
+        noise_of: npt.ArrayLike,
+    ) -> NoisyMarginals:
+        """Noisy answers to single cells; a marginal may be measured in part, and a cell several times.
+
+        noises: kinds and scales. marginal_of, cells, answers, noise_of: one entry an answer, which marginal,
+        which of its cells in C order, the noisy count, which noise.
+
+        >>> domain = Domain({"age": 2, "sex": 2})
+        >>> measured = NoisyMarginals.of_cells(
+        ...     domain, [(), ("sex",)], [("gaussian", 1.0), ("gaussian", 2.0)],
+        ...     marginal_of=[0, 1, 1], cells=[0, 1, 1], answers=[9.5, 4.0, 5.0], noise_of=[0, 0, 1],
+        ... )
+        >>> measured, measured.answers
+        (NoisyMarginals(2 marginals, 2 of 3 cells measured), array([9.5, 0. , 4.2]))
+        """
+        if not isinstance(domain, Domain):
+            raise TypeError(f"domain ({_short(domain)}) must be a Domain")
+        places = [_places(domain, names) for names in marginals]
+        if len(set(places)) < len(places):
+            raise ValueError("marginals must not repeat one")
+        sizes = [_cells(domain, each) for each in places]
+        if sum(sizes) > MOST_CELLS:
+            largest = tuple(domain.names[place] for place in places[sizes.index(max(sizes))])
+            raise ValueError(
+                f"marginals ({_short(sum(sizes))} cells, most of them of {_short(largest)}) must have "
+                f"at most 2^28 cells together"
+            )
+        known = [Noise(*noise) for noise in noises]
+        noisy = _numbers("answers", answers)
+        of = _indices("marginal_of", marginal_of, len(noisy), len(places))
+        noise = _indices("noise_of", noise_of, len(noisy), len(known))
+        within = _indices("cells", cells, len(noisy), np.array(sizes, np.int64)[of])
+        offsets = np.array([0, *itertools.accumulate(sizes)])
+        spread = np.array([each.variance for each in known])[noise] if known else np.empty(0)
+        together = combine_cells(offsets[of] + within, noisy, spread)
+        filled, variances = np.zeros(sum(sizes)), np.full(sum(sizes), np.inf)
+        filled[together.cells], variances[together.cells] = together.answers, together.variances
+        found = noises_of_marginals(known, of, noise, together, offsets)
+        return object.__new__(cls)._fill(domain, places, filled, variances, found)
 
     def index(self, attributes: Sequence[str]) -> int:
         """Which marginal has exactly these attributes, in any order."""
@@ -173,6 +228,30 @@ def _names(attributes: object) -> tuple[str, ...]:
     if isinstance(attributes, str) or not isinstance(attributes, tuple | list):
         raise TypeError(f"attributes ({_short(attributes)}) must be a tuple of names")
     return tuple(attributes)
+
+
+def _places(domain: Domain, attributes: object) -> tuple[int, ...]:
+    """The positions of attributes named in any order."""
+    places = tuple(sorted(domain.index(name) for name in _names(attributes)))
+    if len(set(places)) < len(places):
+        raise ValueError(f"attributes {_short(attributes)} must not repeat one")
+    return places
+
+
+def _cells(domain: Domain, places: tuple[int, ...]) -> int:
+    return math.prod(domain.sizes[place] for place in places)
+
+
+def _indices(name: str, values: npt.ArrayLike, count: int, limits: Any) -> Int64s:
+    array = np.asarray(values)
+    if array.shape != (count,) or (count and array.dtype.kind not in "iu"):
+        raise TypeError(
+            f"{name} ({array.dtype}, of shape {array.shape}) must be {count} integers, one an answer"
+        )
+    if not ((array >= 0) & (array < limits)).all():
+        bad = int(np.flatnonzero((array < 0) | (array >= limits))[0])
+        raise ValueError(f"{name} (first: {array[bad]}, answer {bad}) must be from 0 to below what there is")
+    return array.astype(np.int64)
 
 
 def _numbers(name: str, values: Any) -> Float64s:
@@ -201,17 +280,4 @@ def _together(given: list[NoisyMarginal]) -> tuple[Float64s, Float64s, Noise | N
     mean = sum(share * marginal.answers for share, marginal in zip(shares, given, strict=True)) / sum(shares)
     variance = least / sum(shares)
     spread = np.full(len(given[0].answers), variance)
-    return np.asarray(mean, np.float64), spread, _common(set(noises), spread)
-
-
-def _common(noises: set[Noise], variances: Float64s) -> Noise | None:
-    """The noise of cells with these variances, each measured with some of these noises; None if they differ.
-
-    Gaussians, discrete ones nearly, add up to a Gaussian; Laplace noise does not to Laplace noise.
-    """
-    first = next(iter(noises))
-    if len(noises) == 1 and (variances == first.variance).all():
-        return first
-    if {noise.kind for noise in noises} <= {"gaussian", "discrete-gaussian"} and np.ptp(variances) == 0:
-        return Noise("gaussian", math.sqrt(variances[0]))
-    return None
+    return np.asarray(mean, np.float64), spread, common_noise(set(noises), spread)

@@ -1,17 +1,14 @@
 """The report: what a release promises, holds and shows, as one HTML file that needs nothing else.
 
-words, promise, facts -> svg -> answer_pictures, run_pictures -> the page (page.html.j2, style.css), put
-together here. It receives a release and, if somebody evaluated it, true errors; it never sees a table, and
-nothing is drawn at random: the same release gives the same bytes. matplotlib and jinja2 are loaded when a
-report is made.
+words, promise, facts -> svg -> answer_pictures, run_pictures -> page (page.html.j2, style.css), put together
+here; fit_facts, answer_pictures -> fit_report (fit.html.j2), that of a fit. It receives a release and, if
+somebody evaluated it, true errors; it never sees a table, and nothing is drawn at random: the same release
+gives the same bytes. matplotlib and jinja2 are loaded when a report is made.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
-from importlib.metadata import version
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -21,11 +18,14 @@ from privmw.domain import Domain
 from privmw.io.whole_file import whole_file
 from privmw.release import Release
 from privmw.report import answer_pictures, facts, run_pictures, words
+from privmw.report.fit_facts import certificate_in_words
+from privmw.report.fit_report import render_fit, write_fit_report
+from privmw.report.page import load, make_page
 from privmw.report.promise import promise
 from privmw.true_errors import Cell, Evaluation
 from privmw.workload import Workload
 
-__all__ = ["render", "write_report"]
+__all__ = ["certificate_in_words", "render", "render_fit", "write_fit_report", "write_report"]
 
 MOST_ATTRIBUTES = 12
 MOST_ROUNDS = 60  # in the table of rounds
@@ -76,27 +76,17 @@ def render(release: Release, *, evaluation: Evaluation | None = None) -> str:
             raise TypeError(f"evaluation ({type(evaluation).__name__}) must be an Evaluation")
         if not all(_known(domain, cell) for cell in (*evaluation.largest, *evaluation.typical)):
             raise ValueError("evaluation must be on the domain of the release")
-    jinja2 = _load("jinja2")
-    _load("matplotlib")
-    here = files("privmw.report")
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"percent": words.percent, "quantity": words.quantity, "plain": words.plain}
-    environment.globals |= {"plural": words.plural, "cell_name": words.cell_name, "show": show}
-    environment.globals["mechanism"] = words.mechanism
-    template = environment.from_string((here / "page.html.j2").read_text("utf-8"))
-    made = template.render(
-        style=(here / "style.css").read_text("utf-8"),
-        version=version("privmw"),
+    load()
+    return make_page(
+        "page.html.j2",
         release=release,
         domain=domain,
+        show=show,
         promise=promise(release.ledger),
         evaluation=evaluation,
         **_content(release),
         truth=None if evaluation is None else answer_pictures.against_true(evaluation),
     )
-    return str(made)
 
 
 def _content(release: Release) -> dict[str, Any]:
@@ -162,13 +152,3 @@ def _chosen(workload: Workload, unit: object, number: int) -> str:
 def _known(domain: Domain, cell: Cell) -> bool:
     pairs = zip(cell.names, cell.values, strict=True)
     return all(name in domain and value < domain[name].size for name, value in pairs)
-
-
-def _load(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
-        message = f"{name} must be installed to write reports: pip install 'privmw[app]'"
-        raise ModuleNotFoundError(message, name=name) from None

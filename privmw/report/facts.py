@@ -78,7 +78,7 @@ class Fit:
 
     @property
     def largest_gap(self) -> float:
-        """The largest gap, as a fraction of the records."""
+        """The largest gap, in the unit of the answers."""
         return float(np.abs(self.fitted - self.noisy).max())
 
 
@@ -88,23 +88,27 @@ def fit(release: Release) -> Fit | None:
     if len(together.cells) == 0:
         return None
     fitted = release.answers(release.measured)[together.cells]
-    deviations = np.sqrt(together.variances)
-    z = (fitted - together.answers) / deviations
     laplace = [len(m) for m in release.measurements if m.noise == "discrete-laplace"]
     share = sum(laplace) / sum(map(len, release.measurements))
+    return agreement(together.cells, together.answers, fitted, np.sqrt(together.variances), share)
+
+
+def agreement(cells: Int64s, noisy: Float64s, fitted: Float64s, deviations: Float64s, laplace: float) -> Fit:
+    """How fitted answers agree with noisy ones, whatever their unit."""
+    z = (fitted - noisy) / deviations
     within, expected = [], []
     for k in (1, 2, 3):
         within.append(float((np.abs(z) <= k).mean()))
-        expected.append(share * -math.expm1(-k * math.sqrt(2)) + (1 - share) * math.erf(k / math.sqrt(2)))
+        expected.append(laplace * -math.expm1(-k * math.sqrt(2)) + (1 - laplace) * math.erf(k / math.sqrt(2)))
     return Fit(
-        together.cells,
-        together.answers,
+        cells,
+        noisy,
         fitted,
         deviations,
         z,
         (within[0], within[1], within[2]),
         (expected[0], expected[1], expected[2]),
-        share,
+        laplace,
     )
 
 

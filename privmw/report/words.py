@@ -28,7 +28,12 @@ ALGORITHMS = {
     "MWEMPub": "multiplicative weights from a public start (MWEM+PUB): each noisy count makes the public "
     "rows it concerns heavier or lighter",
 }
-MECHANISMS = {"discrete-gaussian": "discrete Gaussian noise", "discrete-laplace": "discrete Laplace noise"}
+MECHANISMS = {
+    "discrete-gaussian": "discrete Gaussian noise",
+    "discrete-laplace": "discrete Laplace noise",
+    "gaussian": "Gaussian noise",
+    "laplace": "Laplace noise",
+}
 SETTINGS = {
     "algorithm": "how the rows were weighed",
     "rounds": "how often the weights were improved",
@@ -75,6 +80,19 @@ def quantity(value: float) -> str:
     exact = Context(prec=12, rounding=ROUND_HALF_EVEN).create_decimal(repr(float(value)))
     short = Context(prec=3, rounding=ROUND_CEILING).plus(exact).normalize()
     return f"{short:,f}" if abs(short) < 10**15 else f"{short:.3g}"
+
+
+def number(value: float) -> str:
+    """A number of either sign, to four digits, and whole ones as they are.
+
+    >>> number(-1234.0), number(12.3456), number(70_210.4), number(1e-17)
+    ('−1,234', '12.35', '70,210', '0')
+    """
+    if not math.isfinite(value):
+        return "unknown"
+    rounded = round(value) if abs(value) >= 1000 or value == round(value) else float(f"{value:.4g}")
+    shown = f"{rounded:,d}" if isinstance(rounded, int) else f"{rounded:.4g}" if abs(rounded) >= 1e-9 else "0"
+    return shown.replace("-", "−")
 
 
 def plural(count: int, noun: str) -> str:

@@ -1,0 +1,185 @@
+"""`privmw postprocess`: from noisy answers to fitted ones, synthetic records, a certificate and a report.
+
+It sees released answers and public rows only: nothing is spent, and whatever it says may be said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from privmw import postprocess
+from privmw.cells import write_fitted
+from privmw.cli.console import Console
+from privmw.cli.folder import new_folder
+from privmw.cli.options import add_bins, number, positive, whole
+from privmw.cli.refusal import RefusalError
+from privmw.constraints import Constraints
+from privmw.domain import Domain
+from privmw.io.files import about, files_of
+from privmw.io.scan import scan_table
+from privmw.postprocess import Fit
+from privmw.postprocess.problem import MOST_ROWS
+from privmw.report import certificate_in_words, write_fit_report
+from privmw.support import Support
+
+METHODS: dict[str, Callable[..., Fit]] = {
+    "ols": postprocess.ols,
+    "nnls": postprocess.nnls,
+    "max-fit": postprocess.max_fit,
+    "sequential": postprocess.sequential,
+    "reweight": postprocess.reweight,
+}
+OPTIONS = {"downweight": "reweight", "confidence": "reweight", "priorities": "sequential", "slack": "max-fit"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.add_argument(
+        "measurements", metavar="MEASUREMENTS", help="the noisy answers: parquet or csv, one row a cell"
+    )
+    parser.add_argument("--domain", required=True, metavar="FILE", help="the domain, a JSON file")
+    parser.add_argument("--method", required=True, choices=tuple(METHODS), help="how to fit them")
+    parser.add_argument(
+        "--public", metavar="FILE", help="weigh the rows of this file (default: every row of the domain)"
+    )
+    parser.add_argument(
+        "--constraints", metavar="FILE", help="combinations that no record can have, a JSON file"
+    )
+    parser.add_argument(
+        "--downweight",
+        choices=("counts", "std"),
+        help="of reweight: low answers count less by the largest noise, in counts (default) or deviations",
+    )
+    parser.add_argument("--confidence", type=number, help="of reweight: that an answer is not low (0.99)")
+    parser.add_argument(
+        "--slack", type=number, help="of max-fit: standard deviations beyond the bound (0.01)"
+    )
+    parser.add_argument(
+        "--priorities",
+        metavar="A;B;A,B",
+        help='of sequential: "total;age;sex;age,sex" fits these in turn, "age+sex" two at once',
+    )
+    parser.add_argument(
+        "--records",
+        type=positive,
+        metavar="N",
+        help="the number of records, where it is public: held exactly",
+    )
+    parser.add_argument(
+        "--rounding",
+        choices=("controlled", "randomised"),
+        default="controlled",
+        help="how weights become whole records: as near as can be (default), or drawn without bias",
+    )
+    add_bins(parser)
+    parser.add_argument("--seed", type=whole, help="of what is drawn: records that can be made again")
+    parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="must not exist yet")
+
+
+def run(options: argparse.Namespace, console: Console) -> None:
+    """Read, fit, write."""
+    domain = Domain.read(options.domain)
+    chosen = settings(options, domain)
+    with new_folder(options.output) as folder:
+        with console.step(f"reading {options.measurements}"):
+            measured = postprocess.read_noisy_marginals(options.measurements, domain)
+            for_release = all(about(file).get("for_release", True) for file in files_of(options.measurements))
+        support = read_support(options, domain, console)
+        with console.step(f"fitting with {options.method}"):
+            fit = METHODS[options.method](measured, support, **chosen)
+        facts = {"output": options.output, **certificate(fit), "for_release": for_release}
+        with console.step("writing"):
+            facts["records"] = write_fit(fit, folder, options, for_release)
+        facts["files"] = sorted(file.name for file in folder.iterdir())
+    lines = [*certificate_in_words(fit)]
+    if facts["records"] is None:
+        lines.append(f"No synthetic.parquet: {why_no_records(fit)}.")
+    if not for_release:
+        lines.append("NOT FOR RELEASE: the noise of these answers was seeded.")
+    listed = "\n".join(f"  {options.output.rstrip('/')}/{name}" for name in facts["files"])
+    console.result(facts, "\n".join([*lines, f"\nWritten:\n{listed}"]))
+
+
+def settings(options: argparse.Namespace, domain: Domain) -> dict[str, Any]:
+    """What the method is told; an option of another method is refused."""
+    given = {name: getattr(options, name) for name in OPTIONS if getattr(options, name) is not None}
+    for name in given:
+        if OPTIONS[name] != options.method:
+            raise RefusalError(f"--{name} must come with --method {OPTIONS[name]}")
+    if (options.bins == "draw") and options.public is None:
+        raise RefusalError("--bins draw must come with --public, from which values are drawn")
+    if "priorities" in given:
+        given["priorities"] = read_priorities(options.priorities, domain)
+    if options.records is not None:
+        given["total"] = options.records
+    return given
+
+
+def read_priorities(text: str, domain: Domain) -> list[list[tuple[str, ...]]]:
+    """Groups of marginals such as "total;age+sex;age,sex"; an attribute that is named total is meant first.
+
+    >>> read_priorities("total; age+sex; age,sex", Domain({"age": 3, "sex": 2}))
+    [[()], [('age',), ('sex',)], [('age', 'sex')]]
+    """
+
+    def marginal(words: str) -> tuple[str, ...]:
+        if words.strip() == "total" and "total" not in domain:
+            return ()
+        return tuple(domain[name.strip()].name for name in words.split(","))
+
+    try:
+        return [[marginal(words) for words in group.split("+")] for group in text.split(";")]
+    except ValueError as error:
+        raise RefusalError(f"--priorities: {error}") from None
+
+
+def read_support(options: argparse.Namespace, domain: Domain, console: Console) -> Support | None:
+    """The rows to weigh; None for every row of the domain."""
+    constraints = Constraints.read(options.constraints, domain) if options.constraints else None
+    if options.public is not None:
+        with console.step(f"reading {options.public}"):
+            return Support.from_table(scan_table(options.public, domain), constraints=constraints)
+    if domain.size > MOST_ROWS:
+        raise RefusalError(
+            f"the domain ({domain.size:.3g} rows) must have at most 2^28 rows to weigh them all",
+            "give --public, a file of the rows to weigh",
+        )
+    return None if constraints is None else Support.full(domain, constraints=constraints)
+
+
+def write_fit(fit: Fit, folder: Path, options: argparse.Namespace, for_release: bool) -> int | None:
+    """Every file of a fit, into a folder that is not yet seen; returns how many records there are."""
+    said = {**certificate(fit), "for_release": for_release}
+    text = json.dumps(said, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    (folder / "certificate.json").write_text(text, encoding="utf-8")
+    write_fitted(fit, folder / "fitted.parquet")
+    write_fit_report(folder / "report.html", fit, for_release=for_release)
+    if why_no_records(fit):
+        return None
+    exact = [()] if options.records is not None else []
+    records = postprocess.to_microdata(fit, options.rounding, exact=exact, seed=options.seed)
+    public = options.public if options.bins == "draw" else None
+    records.write(folder / "synthetic.parquet", bins=options.bins, public=public, seed=options.seed)
+    return records.n
+
+
+def why_no_records(fit: Fit) -> str:
+    """What stands against synthetic records; nothing if they can be made."""
+    if fit.weights.min() < 0:
+        return "some weights are below 0, as ols allows, and no record has such a weight"
+    return "the weights are together less than half a record" if fit.weights.sum() < 0.5 else ""
+
+
+def certificate(fit: Fit) -> dict[str, Any]:
+    """The certificate, for machines."""
+    return {
+        **asdict(fit.certificate),
+        "rows": len(fit.weights),
+        "total": float(fit.weights.sum()),
+        "marginals": len(fit.measured),
+    }

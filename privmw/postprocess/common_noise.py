@@ -1,0 +1,55 @@
+"""Which noise the cells of a marginal carry, where all carry the same: what ReWeight must know of them.
+
+Answers combined from several measurements carry a mixture, which has a name only for Gaussians.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.measurements import Combined
+from privmw.postprocess.noise import Noise
+
+Float64s = npt.NDArray[np.float64]
+Int64s = npt.NDArray[np.int64]
+
+
+def noises_of_marginals(
+    known: list[Noise], marginal_of: Int64s, noise_of: Int64s, together: Combined, offsets: Int64s
+) -> list[Noise | None]:
+    """The noise of each marginal's measured cells; None if they differ.
+
+    marginal_of, noise_of: one entry an answer. together: the answers combined. offsets: each marginal's first
+    cell, and the end.
+    """
+    numbers = {noise: number for number, noise in enumerate(dict.fromkeys(known))}
+    distinct = list(numbers)
+    which = np.array([numbers[noise] for noise in known], np.int64)[noise_of]
+    pairs = np.unique(marginal_of * len(distinct) + which)
+    several: list[set[Noise]] = [set() for _ in offsets[1:]]
+    for pair in pairs.tolist():
+        several[pair // len(distinct)].add(distinct[pair % len(distinct)])
+    if not all(several):
+        raise ValueError("marginals must each have an answer")
+    bounds = np.searchsorted(together.cells, offsets)
+    once = np.bincount(marginal_of, minlength=len(several)) == np.diff(bounds)  # no cell was measured twice
+    return [
+        next(iter(noises)) if alone and len(noises) == 1 else common_noise(noises, together.variances[a:b])
+        for noises, alone, a, b in zip(several, once.tolist(), bounds[:-1], bounds[1:], strict=True)
+    ]
+
+
+def common_noise(noises: set[Noise], variances: Float64s) -> Noise | None:
+    """The noise of cells with these variances, each measured with some of these noises; None if they differ.
+
+    Gaussians, discrete ones nearly, add up to a Gaussian; Laplace noise does not to Laplace noise.
+    """
+    first = next(iter(noises))
+    if len(noises) == 1 and (variances == first.variance).all():
+        return first
+    if {noise.kind for noise in noises} <= {"gaussian", "discrete-gaussian"} and np.ptp(variances) == 0:
+        return Noise("gaussian", math.sqrt(variances[0]))
+    return None

@@ -1,0 +1,208 @@
+"""What a fit tells of itself: agreement with the noisy answers, marginal by marginal, and what it cost.
+
+Arithmetic on whole arrays, so that millions of cells take seconds. Released values and public rows alone;
+this room draws no picture and writes no page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.postprocess import Fit, ols
+from privmw.report import facts
+from privmw.report.words import cell_name, mechanism, number, plain, plural
+
+Float64s = npt.NDArray[np.float64]
+Int64s = npt.NDArray[np.int64]
+
+MOST_ROWS = 2**20  # with which ordinary least squares are computed for comparison
+MOST_QUERIES = 2500  # the same, where single rows were not measured
+SOLVED, NEARLY = 1e-8, 1e-6
+
+METHODS = {
+    "ols": "ordinary least squares: of all weights, negative ones too, those that fit best",
+    "nnls": "non-negative least squares (NNLS): of all weights that are not negative, those that fit best",
+    "max_fit": "MaxFit: the least largest gap in units of the noise, and within it the best fit",
+    "sequential": "sequential fitting: marginals in order of priority, each as the earlier ones allow",
+    "reweight": "ReWeight: non-negative least squares where low answers count together rather than alone",
+}
+
+
+def agreement(fit: Fit) -> facts.Fit:
+    """Fitted answers beside noisy ones, in counts, for the cells that were measured."""
+    measured = fit.measured
+    cells = np.flatnonzero(np.isfinite(measured.variances))
+    laplace = np.array([noise is not None and noise.kind.endswith("laplace") for noise in measured.noises])
+    of_each = np.diff(np.searchsorted(cells, measured.offsets))
+    share = float((laplace * of_each).sum() / of_each.sum())
+    return facts.agreement(
+        cells,
+        measured.answers[cells],
+        fit.answers()[cells],
+        np.sqrt(measured.variances[cells]),
+        share,
+    )
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """One marginal: how many cells were measured, with what noise, and how far they are missed."""
+
+    name: str
+    cells: int
+    noise: str
+    deviation: float
+    largest: float
+    root_mean_square: float
+    where: str
+
+
+def marginals(fit: Fit, most: int) -> list[Marginal]:
+    """The marginals that are missed most, in units of the noise, the worst first."""
+    measured, missed = fit.measured, np.abs(fit.residuals())
+    starts = np.array(measured.offsets[:-1])
+    largest = np.maximum.reduceat(missed, starts)
+    known = np.isfinite(measured.variances)
+    counts = np.add.reduceat(known, starts, dtype=np.int64)
+    squares = np.add.reduceat(missed**2, starts) / counts
+    found = []
+    for j in np.argsort(-largest, kind="stable")[:most].tolist():
+        own = slice(measured.offsets[j], measured.offsets[j + 1])
+        noise = measured.noises[j]
+        found.append(
+            Marginal(
+                " × ".join(plain(name, 30) for name in measured.marginals[j]) or "total",
+                int(counts[j]),
+                "of several kinds" if noise is None else mechanism(noise.kind),
+                float(np.sqrt(np.median(measured.variances[own][known[own]]))),
+                float(largest[j]),
+                float(np.sqrt(squares[j])),
+                name_of(fit, measured.offsets[j] + int(missed[own].argmax())),
+            )
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell that no row can fill, its noisy answer, and how many deviations that is."""
+
+    name: str
+    noisy: float
+    missed: float
+
+
+def unreached(fit: Fit, most: int) -> tuple[int, list[Cell]]:
+    """How many measured cells no row of the support lies in, and those with the largest answers."""
+    cells = np.flatnonzero(fit._unreachable() & np.isfinite(fit.measured.variances))
+    missed = np.abs(fit.residuals()[cells])
+    worst = np.argsort(-missed, kind="stable")[:most]
+    return len(cells), [
+        Cell(name_of(fit, int(cells[i])), float(fit.measured.answers[cells[i]]), float(missed[i]))
+        for i in worst.tolist()
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Cost:
+    """What the method changed against ordinary least squares: answers, in deviations of the noise."""
+
+    free: Float64s  # ordinary least squares' answers to the cells measured
+    changes: Float64s
+    total_before: float
+    total_after: float
+
+    @property
+    def largest(self) -> float:
+        """The largest change of any answer."""
+        return float(np.abs(self.changes).max())
+
+    @property
+    def root_mean_square(self) -> float:
+        """The root mean square of all changes."""
+        return float(np.sqrt(np.square(self.changes).mean()))
+
+
+def cost(fit: Fit) -> Cost | None:
+    """The same answers fitted without constraint, compared; None where that would take too long."""
+    everything = tuple(range(len(fit.domain)))
+    queries = sum(
+        b - a
+        for places, a, b in zip(
+            fit.measured.places, fit.measured.offsets, fit.measured.offsets[1:], strict=False
+        )
+        if places != everything
+    )
+    if len(fit.weights) > MOST_ROWS or not (fit.certificate.unique or queries <= MOST_QUERIES):
+        return None
+    free = ols(fit.measured, fit.support)
+    if free.certificate.kkt > NEARLY:
+        return None
+    known = np.isfinite(fit.measured.variances)
+    before = free.answers()[known]
+    changes = (fit.answers()[known] - before) / np.sqrt(fit.measured.variances[known])
+    return Cost(before, changes, float(free.weights.sum()), float(fit.weights.sum()))
+
+
+def certificate_in_words(fit: Fit) -> list[str]:
+    """What was fitted and how well, in a few sentences.
+
+    >>> from privmw import Domain
+    >>> from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls
+    >>> histogram = NoisyMarginal(("sex",), [4.0, -1.0], noise="laplace", scale=2.0)
+    >>> print(certificate_in_words(nnls(NoisyMarginals(Domain({"sex": 2}), [histogram])))[0])
+    2 rows, all that the domain has, weigh 4 records. They fit 2 noisy answers to 1 marginal.
+    """
+    found, measured = fit.certificate, int(np.isfinite(fit.measured.variances).sum())
+    rows = plural(len(fit.weights), "row")
+    which = "all that the domain has" if fit.support is None else "those of the support"
+    said = [
+        f"{rows}, {which}, weigh {number(fit.weights.sum())} records. They fit "
+        f"{plural(measured, 'noisy answer')} to {plural(len(fit.measured), 'marginal')}.",
+        f"{_solved(found.kkt)}: the largest move that a row would still make is {found.kkt:.1e} of the "
+        f"largest answer"
+        + (f", and held answers are off by at most {found.violation:.1e} of it." if found.violation else "."),
+    ]
+    bounds = [stage.bound for stage in found.stages if stage.bound is not None]
+    if bounds:
+        said.append(
+            f"Of all weights, the least largest gap is about {number(bounds[0])} standard deviations."
+        )
+    farthest = name_of(fit, int(np.abs(fit.residuals()).argmax()))
+    said.append(
+        f"The largest gap between a noisy answer and the fitted one is {number(found.misfit)} standard "
+        f"deviations of the noise ({farthest})."
+    )
+    count = unreached(fit, 0)[0]
+    if count:
+        said.append(
+            f"No row of the support lies in {plural(count, 'measured cell')}: what was measured there is "
+            f"missed, by up to {number(found.unreached)} standard deviations."
+        )
+    said.append(
+        "These weights alone fit best."
+        if found.unique
+        else "Other weights fit as well, with the same fitted answers: what was not measured rests on "
+        + ("equal weights." if fit.support is None else "the public frequencies.")
+    )
+    negative = int(np.count_nonzero(fit.weights < 0))
+    if negative:
+        below = number(fit.weights[fit.weights < 0].sum())
+        said.append(f"{plural(negative, 'weight')} below 0 (together {below}): no records can have these.")
+    return said
+
+
+def name_of(fit: Fit, cell: int) -> str:
+    """A cell of the marginals measured, in words."""
+    measured = fit.measured
+    j = int(np.searchsorted(measured.offsets, cell, "right")) - 1
+    shape = [fit.domain.sizes[place] for place in measured.places[j]]
+    values = [int(value) for value in np.unravel_index(cell - measured.offsets[j], shape)] if shape else []
+    return cell_name(fit.domain, measured.marginals[j], values) or "the total"
+
+
+def _solved(kkt: float) -> str:
+    return "Solved" if kkt <= SOLVED else "Nearly solved" if kkt <= NEARLY else "NOT SOLVED"
