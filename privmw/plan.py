@@ -19,7 +19,7 @@ from privmw.support import Support, memory
 ARRAYS_OF_CELLS = 6
 ARRAYS_OF_ROWS = 5
 FEWEST_ARRAYS_OF_CELLS = 3  # that any run holds at once
-ARRAYS_OF_SHOT = 6  # more for each cell of a first shot: its number, noisy count, target, precision, their order
+ARRAYS_OF_SHOT = 6  # more for each cell of a first shot: number, noisy count, target, precision, their order
 SECONDS_PER_CELL = 1e-8  # scoring and drawing: memory speed, not worth a measurement
 
 
