@@ -251,7 +251,7 @@ class Mechanism:
                     f"{algorithm.measure}s, {candidates}"
                 )
         question = make_question(workload, algorithm.order, algorithm.measure)
-        check_memory(support, question)
+        check_memory(support, question, shot=shares.shot is not None)
         if shares.shot is not None:
             _scale(shares.shot, 2 * len(question.shot), shares.gaussian)
         return question

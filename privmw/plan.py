@@ -19,6 +19,7 @@ from privmw.support import Support, memory
 ARRAYS_OF_CELLS = 6
 ARRAYS_OF_ROWS = 5
 FEWEST_ARRAYS_OF_CELLS = 3  # that any run holds at once
+ARRAYS_OF_SHOT = 6  # more for each cell of a first shot: number, noisy count, target, precision, their order
 SECONDS_PER_CELL = 1e-8  # scoring and drawing: memory speed, not worth a measurement
 
 
@@ -68,15 +69,21 @@ class Effort:
     round: float
 
 
-def check_memory(support: Support, question: Question) -> None:
+def check_memory(support: Support, question: Question, *, shot: bool) -> None:
     """Refuse what cannot fit in this machine: it would be ended without a word, its budget spent."""
     cells = question.measured.cells
-    least = support.nbytes + 8 * (FEWEST_ARRAYS_OF_CELLS * cells + support.size)
+    arrays = FEWEST_ARRAYS_OF_CELLS * cells + (ARRAYS_OF_SHOT * _cells_of_shot(question) if shot else 0)
+    least = support.nbytes + 8 * (arrays + support.size)
     if least > memory():
         raise ValueError(
             f"workload ({cells:,} cells) must fit in memory, and needs at least {least / 1e9:,.1f} GB: "
             f"sample it, or ask for smaller marginals"
         )
+
+
+def _cells_of_shot(question: Question) -> int:
+    offsets = question.measured.offsets
+    return int((offsets[1:] - offsets[:-1])[question.shot].sum())
 
 
 def make_plan(
@@ -98,6 +105,8 @@ def make_plan(
     evaluation = time.perf_counter() - began
     cells = question.measured.cells
     held = support.nbytes + 8 * (ARRAYS_OF_CELLS * cells + ARRAYS_OF_ROWS * support.size)
+    if shares.shot is not None:
+        held += 8 * ARRAYS_OF_SHOT * _cells_of_shot(question)
     scoring = SECONDS_PER_CELL * question.asked.cells * schedule.per_round
     shot = 0.0
     if shares.shot is not None:

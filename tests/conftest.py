@@ -1,6 +1,7 @@
 """What every test stands on: the installed package, one hypothesis profile, a header with the backend."""
 
 import json
+import signal
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -15,6 +16,11 @@ settings.load_profile("privmw")
 
 
 def pytest_configure(config):
+    # Tests send these to processes of their own, which would inherit that a suite in the background
+    # ignores them.
+    for name in ("SIGINT", "SIGHUP"):
+        if getattr(signal, name, None) and signal.getsignal(getattr(signal, name)) is signal.SIG_IGN:
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
     try:
         origin = distribution("privmw").read_text("direct_url.json")
     except PackageNotFoundError:
