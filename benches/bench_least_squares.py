@@ -177,7 +177,7 @@ def test_large_fits(shape: str, benchmark: BenchmarkFixture, report: Figures, sm
     benchmark.group = f"large fits, {shape}"
     figures = json.loads(benchmark.pedantic(run, rounds=1))
     file, case = "bench_least_squares.py", figures["case"]
-    report.add(file, case, "seconds", "", f"{figures['seconds']:.1f}", None)
+    report.add(file, case, "seconds of a processor", "", f"{figures['seconds']:.1f}", None)
     peak = figures["peak"] / 1e9
     most = 4 if shape == "cells" else None
     report.add(
