@@ -12,7 +12,8 @@ import numpy as np
 from privmw.postprocess.problem import Problem, Vector
 from privmw.random import sampling_stream
 
-MOST_PASSES = 10  # over all rows
+FEWEST_ROUNDS = 10  # of a pass over all rows and those between
+WORK = 2**34  # visits of a row by a marginal, under a minute: more rounds where they fit
 BETWEEN = 9  # passes over the rows above zero, after each
 ENOUGH = 1e-8  # of the largest answer: the largest move that may be left
 
@@ -24,11 +25,13 @@ def descend(problem: Problem) -> tuple[Vector, int]:
     pulls = precisions * (tallies.sums(weights) - problem.answers)
     bends = tallies.potentials(precisions)
     rng, everyone = sampling_stream(0), np.arange(tallies.rows, dtype=np.uint32)
-    for number in range(MOST_PASSES):
+    visits = tallies.rows * (len(tallies.marginals[2]) - 1) * (BETWEEN + 1)
+    rounds = max(FEWEST_ROUNDS, WORK // max(visits, 1))
+    for number in range(rounds):
         moved = tallies.descend(rng.permutation(everyone), precisions, bends, weights, pulls)
         if moved <= ENOUGH * problem.scale:
             return weights, number * (BETWEEN + 1) + 1
         for _ in range(BETWEEN):
             above = np.flatnonzero(weights).astype(np.uint32)
             tallies.descend(rng.permutation(above), precisions, bends, weights, pulls)
-    return weights, MOST_PASSES * (BETWEEN + 1)
+    return weights, rounds * (BETWEEN + 1)

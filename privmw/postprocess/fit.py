@@ -106,7 +106,7 @@ class Fit:
                 max(stage.kkt for stage in stages),
                 max(stage.violation for stage in stages),
                 float(misfit.max()),
-                float(misfit[self._unreachable()].max(initial=0.0)),
+                float(misfit[self.unreachable()].max(initial=0.0)),
                 unique,
                 stages,
             )
@@ -137,7 +137,7 @@ class Fit:
         """Noisy answers less fitted ones, in standard deviations; 0 where nothing was measured."""
         return (self._measured.answers - self.answers()) / np.sqrt(self._measured.variances)
 
-    def _unreachable(self) -> npt.NDArray[np.bool_]:
+    def unreachable(self) -> npt.NDArray[np.bool_]:
         """The cells that no row lies in."""
         if self._support is None:
             return np.zeros(len(self._measured.answers), bool)

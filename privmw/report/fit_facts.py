@@ -97,7 +97,7 @@ class Cell:
 
 def unreached(fit: Fit, most: int) -> tuple[int, list[Cell]]:
     """How many measured cells no row of the support lies in, and those with the largest answers."""
-    cells = np.flatnonzero(fit._unreachable() & np.isfinite(fit.measured.variances))
+    cells = np.flatnonzero(fit.unreachable() & np.isfinite(fit.measured.variances))
     missed = np.abs(fit.residuals()[cells])
     worst = np.argsort(-missed, kind="stable")[:most]
     return len(cells), [
