@@ -246,7 +246,6 @@ def test_coordinate_descent_and_proximal_steps_answer_alike(shape, method, monke
     for support in (None, some_support(measured, 4, 0.8)):
         stepped = method(measured, support)
         monkeypatch.setattr("privmw.postprocess.solve.MOST_QUERIES", 0)
-        monkeypatch.setattr("privmw.postprocess.descent.MOST_PASSES", 1_000)
         descended = method(measured, support)
         monkeypatch.undo()
         assert descended.certificate.kkt < 1e-7

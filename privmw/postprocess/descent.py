@@ -12,7 +12,7 @@ import numpy as np
 from privmw.postprocess.problem import Problem, Vector
 from privmw.random import sampling_stream
 
-FEWEST_ROUNDS = 10  # of a pass over all rows and those between
+FEWEST_ROUNDS, MOST_ROUNDS = 10, 1000  # of a pass over all rows and those between
 WORK = 2**34  # visits of a row by a marginal, under a minute: more rounds where they fit
 BETWEEN = 9  # passes over the rows above zero, after each
 ENOUGH = 1e-8  # of the largest answer: the largest move that may be left
@@ -26,7 +26,7 @@ def descend(problem: Problem) -> tuple[Vector, int]:
     bends = tallies.potentials(precisions)
     rng, everyone = sampling_stream(0), np.arange(tallies.rows, dtype=np.uint32)
     visits = tallies.rows * (len(tallies.marginals[2]) - 1) * (BETWEEN + 1)
-    rounds = max(FEWEST_ROUNDS, WORK // max(visits, 1))
+    rounds = min(max(FEWEST_ROUNDS, WORK // visits), MOST_ROUNDS)
     for number in range(rounds):
         moved = tallies.descend(rng.permutation(everyone), precisions, bends, weights, pulls)
         if moved <= ENOUGH * problem.scale:
