@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     command = " ".join(["privmw", *(word for word in given[:1] if word in COMMANDS)])
     console = Console(command, json="--json" in given)
-    with _interruptible() as heard:
+    with _interruptible(alone=arguments is None) as heard:
         try:
             options = parse(given)
             console = Console(command, json=options.json, quiet=options.quiet)
@@ -85,10 +85,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 @contextmanager
-def _interruptible() -> Iterator[list[float]]:
+def _interruptible(*, alone: bool) -> Iterator[list[float]]:
     """End by KeyboardInterrupt on Ctrl-C, SIGTERM and SIGHUP; yields when that happened.
 
-    Once: a second signal soon after would stop unfinished files from being taken away.
+    Once: a second signal soon after would stop unfinished files from being taken away. alone: the process is
+    about to end too, and ignores what comes after the first.
     """
     heard: list[float] = []
 
@@ -108,4 +109,4 @@ def _interruptible() -> Iterator[list[float]]:
         yield heard
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if heard and alone else handler)
