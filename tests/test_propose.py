@@ -279,6 +279,14 @@ def test_a_column_of_very_many_values_is_summed_up_in_bounded_memory(tmp_path, m
     assert "id" not in proposal.domain
 
 
+@pytest.mark.parametrize("values", [[5e-324], [-5e-324, 0.0], [-5e-324, 5e-324], [-1.0, 1e-310, 2e-310, 1.0]])
+def test_numbers_hardly_above_or_below_zero_have_bins_too(values):
+    edges = bin_edges(np.array(values), np.ones(len(values), int), 2, Numbers(False))
+    assert all(low < high for low, high in itertools.pairwise(edges))
+    assert edges[0] <= values[0]
+    assert edges[-1] >= values[-1]
+
+
 @settings(max_examples=300)
 @given(data=st.data(), bins=st.integers(1, 30))
 def test_bin_edges_ascend_and_hold_every_value(data, bins):

@@ -22,6 +22,7 @@ Counts = npt.NDArray[np.int64]
 
 _WINDOW = 0.3  # how far from its quantile an edge may lie to be round, as a part of a bin
 _LARGEST = Fraction(sys.float_info.max)
+_TINIEST = 1e-300  # a number that is not 0: nearer to it doubles have no digits left
 
 
 class Scale(Protocol):
@@ -162,6 +163,11 @@ def bin_edges(values: Values, counts: Counts, bins: int, scale: Scale) -> list[A
     >>> bin_edges(np.array([0, 114, 2400, 7700]), np.array([90, 30, 30, 30]), 3, Numbers(whole=True))
     [0, 1, 5000, 8000]
     """
+    tiny = (values != 0) & (np.abs(values) < _TINIEST)
+    if tiny.any():  # too near to 0 for steps between: as 0, with ends that hold them
+        distinct, place = np.unique(np.where(tiny, 0.0, values), return_inverse=True)
+        edges = bin_edges(distinct, np.bincount(place, counts), bins, scale)
+        return [min(edges[0], float(values[0])), *edges[1:-1], max(edges[-1], float(values[-1]))]
     spikes = _spikes(values, counts, bins)
     least, most = scale.exact(values[0]), scale.exact(values[-1])
     if not spikes and len(values) > bins:
