@@ -57,11 +57,11 @@ def update_case(order: int) -> Callable[[bool], Case]:
 
         def update(threads: int) -> Callable[[], None]:
             def run() -> None:
-                rows = pm.kernels.matching_rows(columns, places, values)
-                _, totals[threads], rescaled = pm.kernels.multiply(
-                    ours[threads], rows, turn(threads), totals[threads], threads=threads
-                )
-                assert not rescaled
+                rows, factor = pm.kernels.matching_rows(columns, places, values), turn(threads)
+                gains = pm.kernels.multiply(ours[threads], rows, factor, threads=threads)
+                after = pm.kernels.total_after(totals[threads], gains.before, len(rows), factor, gains.gained)
+                assert after is not None
+                totals[threads] = after
 
             return run
 
@@ -75,13 +75,14 @@ def update_case(order: int) -> Callable[[bool], Case]:
             bits = pm.kernels.matching_bitmap(columns, places, values).view(np.uint8)
             assert np.array_equal(np.flatnonzero(np.unpackbits(bits, bitorder="little")), rows)
             before, _ = pm.kernels.to_masses(ours[1])
-            gained, total, _ = pm.kernels.multiply(ours[1].copy(), rows, 1 / FACTOR, totals[1])
+            gains = pm.kernels.multiply(ours[1].copy(), rows, 1 / FACTOR)
+            total = totals[1] + gains.gained
             update(1)()
             update(2)()
             update_numpy()
             after, exact = pm.kernels.to_masses(ours[1])
             assert exact == total == totals[1] == totals[2]
-            assert np.array_equal(after[rows] - before[rows], gained)
+            assert np.array_equal(after[rows] - before[rows], gains.changes)
             assert np.array_equal(ours[1], ours[2])
             np.testing.assert_allclose(ours[1] / ours[1].sum(), theirs, rtol=1e-12)
 

@@ -104,11 +104,14 @@ class _Model:
         limit = kernels.LARGEST_FACTOR
         factor = limit if above >= limit * below else max(above / below, 1 / limit)
         rows = self.support.matching_rows(*self.workload.query(cell))
-        gained, self.total, rescaled = kernels.multiply(self.weights, rows, factor, self.total)
-        if rescaled:
+        gains = kernels.multiply(self.weights, rows, factor)
+        total = kernels.total_after(self.total, gains.before, len(rows), factor, gains.gained)
+        if total is None:
+            kernels.rescale(self.weights)
             self._sum()
         else:
-            self.marginals.add_changes(rows, gained, self.sums)
+            self.total = total
+            self.marginals.add_changes(rows, gains.changes, self.sums)
 
 
 def _most(met: Int64s) -> Int64s:

@@ -3,6 +3,7 @@
 import importlib
 import itertools
 import os
+from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
 
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 import privmw
 import reference
+from privmw import kernels
+from privmw.kernels import columns, projection, weights
 
 BACKENDS = ("native", "numba", "numpy")
 TRIED = (os.environ["PRIVMW_BACKEND"],) if os.environ.get("PRIVMW_BACKEND") else BACKENDS
@@ -29,6 +32,20 @@ def load(name):
 
 def installed():
     return [module for module in map(load, BACKENDS) if module]
+
+
+@contextmanager
+def door_of(backend):
+    """The door of the kernels with another backend behind it."""
+    before = kernels._kernels
+    rooms = [(kernels, "_kernels"), *((room, "kernels") for room in (columns, projection, weights))]
+    for room, name in rooms:
+        setattr(room, name, backend)
+    try:
+        yield kernels
+    finally:
+        for room, name in rooms:
+            setattr(room, name, before)
 
 
 class Case(NamedTuple):

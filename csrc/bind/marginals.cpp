@@ -55,13 +55,13 @@ void bind_marginals(py::module_& m) {
             py::arg("rows"), py::arg("changes"), py::arg("sums"), py::arg("threads"))
         .def(
             "potentials",
-            [](const Marginals& self, const py::array& values, py::array out, int threads) {
-                const auto in = values_of<double>(values, "values");
+            [](const Marginals& self, const py::array& values, int exponent, py::array out, int threads) {
+                const auto in = values_of<std::int64_t>(values, "values");
                 const auto potentials = writable_values_of<double>(out, "out");
                 py::gil_scoped_release release;
-                self.potentials(in.data(), threads, potentials.data());
+                self.potentials(in.data(), exponent, threads, potentials.data());
             },
-            py::arg("values"), py::arg("out"), py::arg("threads"))
+            py::arg("values"), py::arg("exponent"), py::arg("out"), py::arg("threads"))
         .def("ways", &count_ways)
         .def("nbytes", &Marginals::bytes);
 }

@@ -1,6 +1,7 @@
 #include "core/projection.hpp"
 
 #include "bind/arrays.hpp"
+#include "core/linear.hpp"
 #include "core/tilt.hpp"
 
 namespace privmw {
@@ -73,15 +74,45 @@ void bind_projection(py::module_& m) {
         py::arg("threads"));
 
     m.def(
+        "solve_positive",
+        [](const py::array& matrix, const py::array& right, py::array out) {
+            const auto entries = values_of<double>(matrix, "matrix");
+            const auto sides = values_of<double>(right, "right");
+            const auto solution = writable_values_of<double>(out, "out");
+            py::gil_scoped_release release;
+            solve_positive(entries.data(), sides.data(), sides.size(), solution.data());
+        },
+        py::arg("matrix"), py::arg("right"), py::arg("out"));
+
+    m.def(
+        "most_potential",
+        [](const py::array& base, const py::array& potentials, int threads) {
+            const auto in = values_of<double>(base, "base");
+            const auto by = values_of<double>(potentials, "potentials");
+            py::gil_scoped_release release;
+            return most_potential(in.data(), by.data(), in.size(), threads);
+        },
+        py::arg("base"), py::arg("potentials"), py::arg("threads"));
+
+    m.def(
         "tilt",
-        [](const py::array& base, const py::array& potentials, py::array out, int threads) {
+        [](const py::array& base, const py::array& potentials, double most, py::array out, int threads) {
             const auto in = values_of<double>(base, "base");
             const auto by = values_of<double>(potentials, "potentials");
             const auto weights = writable_values_of<double>(out, "out");
             py::gil_scoped_release release;
-            return tilt(in.data(), by.data(), in.size(), threads, weights.data());
+            return tilt(in.data(), by.data(), most, in.size(), threads, weights.data());
         },
-        py::arg("base"), py::arg("potentials"), py::arg("out"), py::arg("threads"));
+        py::arg("base"), py::arg("potentials"), py::arg("most"), py::arg("out"), py::arg("threads"));
+
+    m.def(
+        "normalise",
+        [](py::array weights, int exponent, double factor, int threads) {
+            const auto in = writable_values_of<double>(weights, "weights");
+            py::gil_scoped_release release;
+            normalise(in.data(), in.size(), exponent, factor, threads);
+        },
+        py::arg("weights"), py::arg("exponent"), py::arg("factor"), py::arg("threads"));
 }
 
 }  // namespace privmw

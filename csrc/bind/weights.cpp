@@ -6,13 +6,36 @@ namespace privmw {
 
 void bind_weights(py::module_& m) {
     m.def(
-        "rescale",
-        [](py::array weights, int threads) {
-            const auto in = writable_values_of<double>(weights, "weights");
+        "heaviest",
+        [](const py::array& weights, int threads) {
+            const auto in = values_of<double>(weights, "weights");
             py::gil_scoped_release release;
-            return rescale(in.data(), in.size(), threads);
+            return heaviest(in.data(), in.size(), threads);
         },
         py::arg("weights"), py::arg("threads"));
+
+    m.def(
+        "total_mass",
+        [](const py::array& weights, int exponent, int threads) {
+            const auto in = values_of<double>(weights, "weights");
+            Wide total = 0;
+            {
+                py::gil_scoped_release release;
+                total = total_mass(in.data(), in.size(), exponent, threads);
+            }
+            const py::int_ high(static_cast<std::uint64_t>(total >> 64));
+            return py::int_((high << py::int_(64)) | py::int_(static_cast<std::uint64_t>(total)));
+        },
+        py::arg("weights"), py::arg("exponent"), py::arg("threads"));
+
+    m.def(
+        "shift",
+        [](py::array weights, int exponent, int threads) {
+            const auto in = writable_values_of<double>(weights, "weights");
+            py::gil_scoped_release release;
+            shift(in.data(), in.size(), exponent, threads);
+        },
+        py::arg("weights"), py::arg("exponent"), py::arg("threads"));
 
     m.def(
         "to_masses",
@@ -31,19 +54,19 @@ void bind_weights(py::module_& m) {
 
     m.def(
         "multiply",
-        [](py::array weights, const py::array& rows, double factor, Mass total, int threads) {
+        [](py::array weights, const py::array& rows, double factor, int threads) {
             const auto in = writable_values_of<double>(weights, "weights");
             const auto which = values_of<Row>(rows, "rows");
             py::array_t<Mass> changes(static_cast<py::ssize_t>(which.size()));
             auto* out = changes.mutable_data();
-            Update update;
+            Gains gains;
             {
                 py::gil_scoped_release release;
-                update = multiply(in.data(), in.size(), which, factor, total, threads, out);
+                gains = multiply(in.data(), which, factor, threads, out);
             }
-            return py::make_tuple(changes, update.total, update.rescaled);
+            return py::make_tuple(changes, gains.before, gains.gained);
         },
-        py::arg("weights"), py::arg("rows"), py::arg("factor"), py::arg("total"), py::arg("threads"));
+        py::arg("weights"), py::arg("rows"), py::arg("factor"), py::arg("threads"));
 }
 
 }  // namespace privmw

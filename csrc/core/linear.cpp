@@ -39,7 +39,26 @@ void factor(double* lower, std::size_t n, double* column) {
     }
 }
 
+// The unknowns, last to first, in place of what forward substitution gave.
+void substitute_back(double* lower, std::size_t n) {
+    double* const last = lower + n * n;
+    for (std::size_t i = n; i-- > 0;) {
+        const double* const row = lower + i * n;
+        last[i] *= row[i];
+        for (std::size_t j = 0; j < i; ++j) last[j] -= row[j] * last[i];
+    }
+}
+
 }  // namespace
+
+void solve_positive(const double* matrix, const double* right, std::size_t n, double* solution) {
+    std::vector<double> lower((n + 1) * n), column(n + 1);
+    std::copy_n(matrix, n * n, lower.begin());
+    std::copy_n(right, n, lower.begin() + static_cast<std::ptrdiff_t>(n * n));
+    factor(lower.data(), n, column.data());
+    substitute_back(lower.data(), n);
+    std::copy_n(lower.begin() + static_cast<std::ptrdiff_t>(n * n), n, solution);
+}
 
 LinearSystem::LinearSystem(const Tallies& tallies)
     : tallies_(tallies),
@@ -91,12 +110,8 @@ void LinearSystem::solve_exactly(const double* ridge, const double* right, doubl
         for (std::size_t k = i; k < n; ++k) lower_[k * n + i] = k == i;
     }
     factor(lower_.data(), n, column_.data());
-    for (std::size_t i = n; i-- > 0;) {
-        const double* const row = lower_.data() + i * n;
-        last[i] *= row[i];
-        for (std::size_t j = 0; j < i; ++j) last[j] -= row[j] * last[i];
-        direction[order_[i]] = ridge[order_[i]] < 0 ? 0 : last[i];
-    }
+    substitute_back(lower_.data(), n);
+    for (std::size_t i = 0; i < n; ++i) direction[order_[i]] = ridge[order_[i]] < 0 ? 0 : last[i];
 }
 
 void LinearSystem::multiply(const double* inner, const double* ridge, const double* vector, double* product) {

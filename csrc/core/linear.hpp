@@ -1,4 +1,5 @@
-// The linear system of a Newton step: (A diag(inner) A' + diag(ridge)) d = right.
+// Linear systems of Newton steps: of a least-squares fit, (A diag(inner) A' + diag(ridge)) d = right; or any
+// that is symmetric and positive.
 #pragma once
 
 #include "core/tallies.hpp"
@@ -30,5 +31,10 @@ class LinearSystem {
     std::vector<double> rows_;  // one per row
     std::vector<double> scaling_, residual_, scaled_, along_, product_;  // one per query
 };
+
+// solution: OUT, of matrix * solution = right, for a symmetric positive definite matrix of n x n (its lower
+// half is read). By Cholesky, one element after another in one order: the same bits on every machine, which
+// linear algebra libraries do not promise. An unknown whose pivot rounding took is zero.
+void solve_positive(const double* matrix, const double* right, std::size_t n, double* solution);
 
 }  // namespace privmw

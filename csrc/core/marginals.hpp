@@ -25,10 +25,10 @@ class Marginals {
     // as a new sum.
     void add_changes(std::span<const Row> rows, const Mass* changes, int threads, Mass* sums) const;
 
-    // The adjoint of sum. values: IN, one per cell; potentials: OUT, one per row, the sum of the values of
-    // the cells it lies in. Each row adds its marginals in one order: the same bits for any number of
-    // threads.
-    void potentials(const double* values, int threads, double* potentials) const;
+    // The adjoint of sum. values: IN, one per cell; potentials: OUT, one per row, 2^exponent times the sum of
+    // the values of the cells it lies in, which is within 64 bits. Integers are added: the bits depend on
+    // the row alone, not on the plan, the rows beside it or the number of threads.
+    void potentials(const std::int64_t* values, int exponent, int threads, double* potentials) const;
 
   private:
     // The uncommon rows of an attribute and the other columns there, for way `rare`.
@@ -60,9 +60,9 @@ class Marginals {
     void run_lists_of_pairs(const Evaluation& evaluation, const PlannedTask& task) const;
     void run_lists_of_triples(const Evaluation& evaluation, const PlannedTask& task) const;
     void evaluate(const Columns& columns, const Mass* masses, bool add, int threads, Mass* sums) const;
-    Leaning lean(const double* values) const;
+    Leaning lean(const std::int64_t* values) const;
     void add_uncommon(const Leaning& leaning, std::uint32_t attribute, std::size_t first, std::size_t last,
-                      double* potentials) const;
+                      Wrapping* sums) const;
     void add_by_tiles(const Columns& columns, const Mass* masses, int threads, Mass* sums) const;
 
     const Columns& columns_;

@@ -4,25 +4,36 @@
 // values there are added to the parent's and taken off all its slabs: then only rows whose rarest attribute
 // is uncommon have something to add. Marginals that the plan joins are spread over the joint's cells, and a
 // row adds one value for all of them. What the plan leaves to the lists is done one by one like the rest, its
-// pairs leaning on single attributes.
+// pairs leaning on single attributes. Values are integers, added modulo 2^64: whatever is taken off and added
+// again on the way, a row comes to its own exact sum.
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "core/marginals.hpp"
 #include "core/parallel.hpp"
+#include "core/power_of_two.hpp"
 
 namespace privmw {
 
 namespace {
 
-constexpr std::size_t block = 16384;  // rows: their potentials stay in L2 while marginal after marginal adds
+constexpr std::size_t block = 16384;  // rows: their sums stay in L2 while marginal after marginal adds
+
+// The nearest double of an int64. Its halves stand in the low bits of two doubles, whose large parts cancel
+// exactly before the one rounding: compilers take several at a time, where few machines convert one.
+double to_double(Wrapping sum) {
+    const double high = std::bit_cast<double>((sum >> 32) ^ 0x4530000080000000);        // + 2^84 + 2^63
+    const double low = std::bit_cast<double>((sum & 0xffffffff) | 0x4330000000000000);  // + 2^52
+    return (high - (0x1p84 + 0x1p63 + 0x1p52)) + low;
+}
 
 // Takes the common slab off every slab of `cells`, adding it to the parent.
-void take_common(const Slabs& shape, std::uint32_t common, double* cells, double* parent) {
+void take_common(const Slabs& shape, std::uint32_t common, Wrapping* cells, Wrapping* parent) {
     const std::size_t slab = shape.size * shape.after;
     for (std::size_t i = 0; i < shape.before; ++i, cells += slab, parent += shape.after)
         for (std::size_t k = 0; k < shape.after; ++k) {
-            const double taken = cells[common * shape.after + k];
+            const Wrapping taken = cells[common * shape.after + k];
             parent[k] += taken;
             for (std::size_t v = 0; v < shape.size; ++v) cells[v * shape.after + k] -= taken;
         }
@@ -30,7 +41,7 @@ void take_common(const Slabs& shape, std::uint32_t common, double* cells, double
 
 // Adds a marginal's cells to every cell of a joint that lies in them. keeps: bit i, whether the marginal has
 // attribute i of the joint; sizes: of the joint's attributes.
-void spread(const double* cells, std::uint32_t keeps, std::span<const std::size_t> sizes, double* joint) {
+void spread(const Wrapping* cells, std::uint32_t keeps, std::span<const std::size_t> sizes, Wrapping* joint) {
     const std::size_t last = sizes.size() - 1;
     std::size_t strides[32] = {}, digits[32] = {}, stride = 1, at = 0;
     for (std::size_t i = sizes.size(); i-- > 0;)
@@ -76,12 +87,12 @@ struct Marginals::Leaning {
         std::vector<std::uint32_t> attributes;
         std::size_t cells, start;
     };
-    std::vector<double> values;
+    std::vector<Wrapping> values;
     std::vector<Gather> whole;                  // of every row
     std::vector<std::vector<Gather>> uncommon;  // by attribute: of the rows where it is uncommon
 };
 
-Marginals::Leaning Marginals::lean(const double* values) const {
+Marginals::Leaning Marginals::lean(const std::int64_t* values) const {
     Leaning made;
     made.uncommon.resize(columns_.attributes());
     const auto set_aside = [&](std::size_t cells) {
@@ -138,7 +149,7 @@ Marginals::Leaning Marginals::lean(const double* values) const {
 }
 
 void Marginals::add_uncommon(const Leaning& leaning, std::uint32_t attribute, std::size_t first,
-                             std::size_t last, double* potentials) const {
+                             std::size_t last, Wrapping* sums) const {
     // The rows and their columns as way `rare` keeps them, or gathered here.
     std::vector<Row> own_rows;
     std::vector<OwnedColumn> own_columns;
@@ -167,29 +178,31 @@ void Marginals::add_uncommon(const Leaning& leaning, std::uint32_t attribute, st
         }
         return found[a];
     };
-    std::vector<double> added(rows.size());
+    std::vector<Wrapping> added(rows.size());
     for (const Leaning::Gather& gather : leaning.uncommon[attribute]) {
         columns.clear();
         for (std::uint32_t a : gather.attributes) columns.push_back(find(a));
         add_values(columns, gather.cells, leaning.values.data() + gather.start, 0, rows.size(), added.data());
     }
-    for (std::size_t i = 0; i < rows.size(); ++i) potentials[rows[i]] += added[i];
+    for (std::size_t i = 0; i < rows.size(); ++i) sums[rows[i] - first] += added[i];
 }
 
-void Marginals::potentials(const double* values, int threads, double* potentials) const {
+void Marginals::potentials(const std::int64_t* values, int exponent, int threads, double* potentials) const {
     const Leaning leaning = lean(values);
+    const PowerOfTwo power(exponent);
     const std::size_t rows = columns_.rows();
     for_each_task(static_cast<std::int64_t>((rows + block - 1) / block), threads, [&](std::int64_t b) {
         const std::size_t first = static_cast<std::size_t>(b) * block, last = std::min(rows, first + block);
-        std::fill(potentials + first, potentials + last, 0.0);
+        std::vector<Wrapping> sums(last - first);
         std::vector<Column> columns;
         for (const Leaning::Gather& gather : leaning.whole) {
             columns.clear();
             for (std::uint32_t a : gather.attributes) columns.push_back(columns_.column(a));
-            add_values(columns, gather.cells, leaning.values.data() + gather.start, first, last, potentials);
+            add_values(columns, gather.cells, leaning.values.data() + gather.start, first, last, sums.data());
         }
         for (std::uint32_t a = 0; a < columns_.attributes(); ++a)
-            if (!leaning.uncommon[a].empty()) add_uncommon(leaning, a, first, last, potentials);
+            if (!leaning.uncommon[a].empty()) add_uncommon(leaning, a, first, last, sums.data());
+        for (std::size_t i = 0; i < sums.size(); ++i) potentials[first + i] = power * to_double(sums[i]);
     });
 }
 

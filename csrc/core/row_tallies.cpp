@@ -1,11 +1,13 @@
-// Tallies over the rows of a table, on the marginals' own kernels: weights become masses on a scale of their
-// own, so sums are exact, and potentials use the same lists of uncommon values.
+// Tallies over the rows of a table, on the marginals' own kernels: weights and values become integers on a
+// scale of their own, so sums and potentials are exact, and both use the same lists of uncommon values.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <mutex>
 #include <type_traits>
 
 #include "core/marginals.hpp"
+#include "core/power_of_two.hpp"
 #include "core/tallies.hpp"
 
 namespace privmw {
@@ -62,10 +64,27 @@ class RowTallies : public Tallies {
     }
 
     void cell_potentials(const double* values, double* potentials) const override {
-        std::vector<double> listed;
-        for (std::size_t j : listed_)
-            listed.insert(listed.end(), values + offsets()[j], values + offsets()[j + 1]);
-        marginals_->potentials(listed.data(), threads_, potentials);
+        double bound = 0;  // on what a row can come to
+        for (std::size_t j : listed_) {
+            double most = 0;
+            for (std::size_t cell = offsets()[j]; cell < offsets()[j + 1]; ++cell) {
+                const double size = std::abs(values[cell]);
+                most = size > most || std::isnan(size) ? size : most;
+            }
+            bound += most;
+        }
+        const bool finite = bound <= std::numeric_limits<double>::max();
+        std::fill_n(potentials, rows(), finite ? 0 : std::numeric_limits<double>::quiet_NaN());
+        if (finite && bound > 0) {
+            int exponent = 0;
+            std::frexp(bound, &exponent);  // bound < 2^exponent: integers total at most 2^61
+            const PowerOfTwo power(61 - exponent);
+            std::vector<std::int64_t> integers;
+            for (std::size_t j : listed_)
+                for (std::size_t cell = offsets()[j]; cell < offsets()[j + 1]; ++cell)
+                    integers.push_back(std::llrint(power * values[cell]));
+            marginals_->potentials(integers.data(), exponent - 61, threads_, potentials);
+        }
         for (std::size_t j : plain_)
             for (std::size_t row = 0; row < rows(); ++row) potentials[row] += values[cell_of(row, j)];
     }

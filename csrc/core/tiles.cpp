@@ -87,13 +87,13 @@ void add_rows(const TiledJoint& joint, const Mass* masses, std::size_t first, st
 }
 
 template <class Index>
-void gather_rows(const std::vector<Column>& columns, const double* values, std::size_t first,
-                 std::size_t last, double* potentials) {
+void gather_rows(const std::vector<Column>& columns, const Wrapping* values, std::size_t first,
+                 std::size_t last, Wrapping* sums) {
     alignas(64) Index index[tile];
     for (std::size_t row = first; row < last; row += tile) {
         const std::size_t count = std::min(tile, last - row);
         index_cells(index, columns, row, count);
-        for (std::size_t i = 0; i < count; ++i) potentials[row + i] += values[index[i]];
+        for (std::size_t i = 0; i < count; ++i) sums[row - first + i] += values[index[i]];
     }
 }
 
@@ -164,14 +164,14 @@ void add_tiles(std::span<const TiledJoint> joints, const Mass* masses, std::size
     }
 }
 
-void add_values(const std::vector<Column>& columns, std::size_t cells, const double* values,
-                std::size_t first, std::size_t last, double* potentials) {
+void add_values(const std::vector<Column>& columns, std::size_t cells, const Wrapping* values,
+                std::size_t first, std::size_t last, Wrapping* sums) {
     if (cells <= 0x10000)
-        gather_rows<std::uint16_t>(columns, values, first, last, potentials);
+        gather_rows<std::uint16_t>(columns, values, first, last, sums);
     else if (cells <= 0xffffffffULL)
-        gather_rows<std::uint32_t>(columns, values, first, last, potentials);
+        gather_rows<std::uint32_t>(columns, values, first, last, sums);
     else
-        gather_rows<std::uint64_t>(columns, values, first, last, potentials);
+        gather_rows<std::uint64_t>(columns, values, first, last, sums);
 }
 
 }  // namespace privmw

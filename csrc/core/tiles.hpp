@@ -26,9 +26,9 @@ struct TiledJoint {
 // Adds the masses of rows [first, last) to the cells of every marginal.
 void add_tiles(std::span<const TiledJoint> joints, const Mass* masses, std::size_t first, std::size_t last);
 
-// The adjoint, one marginal at a time: adds to the potentials (IN and OUT, one per row) of rows [first, last)
-// the value (IN, one per cell) of the cell each lies in.
-void add_values(const std::vector<Column>& columns, std::size_t cells, const double* values,
-                std::size_t first, std::size_t last, double* potentials);
+// The adjoint, one marginal at a time: adds to the sums (IN and OUT) of rows [first, last), the first of them
+// at sums[0], the value (IN, one per cell) of the cell each lies in.
+void add_values(const std::vector<Column>& columns, std::size_t cells, const Wrapping* values,
+                std::size_t first, std::size_t last, Wrapping* sums);
 
 }  // namespace privmw

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <stdexcept>
 #include <vector>
 
 #include "core/parallel.hpp"
+#include "core/power_of_two.hpp"
 
 namespace privmw {
 
@@ -44,7 +44,13 @@ inline double exp_of_negative(double x) {
                                  (std::bit_cast<std::uint64_t>(shifted) << 52));
 }
 
-// Writes base * exp(potential - most) for up to a tile of rows; returns their sum.
+// base * exp(x) where exp(x) is below the normal numbers: as a square, which base may bring back among them.
+double weight_of_deep(double base, double x) {
+    const double root = x > 2 * least_normal ? exp_of_negative(0.5 * x) : 0;
+    return base * root * root;
+}
+
+// Writes base * exp(potential - most) for up to a tile of rows; returns the largest.
 double tilt_tile(const double* base, const double* potentials, double most, std::size_t count,
                  double* weights) {
     double below[tile], least = 0;
@@ -54,20 +60,20 @@ double tilt_tile(const double* base, const double* potentials, double most, std:
         below[i] = x < 0 ? x : 0;
         least = below[i] < least ? below[i] : least;
     }
-    if (least >= least_normal)
-        for (std::size_t i = 0; i < count; ++i) weights[i] = base[i] * exp_of_negative(below[i]);
-    else
-        for (std::size_t i = 0; i < count; ++i) weights[i] = base[i] * std::exp(below[i]);
-    double sums[4] = {};
+    for (std::size_t i = 0; i < count; ++i) weights[i] = base[i] * exp_of_negative(below[i]);
+    if (least < least_normal)
+        for (std::size_t i = 0; i < count; ++i)
+            if (below[i] < least_normal) weights[i] = weight_of_deep(base[i], below[i]);
+    double heaviest[4] = {};
     std::size_t i = 0;
     for (; i + 4 <= count; i += 4)
-        for (std::size_t k = 0; k < 4; ++k) sums[k] += weights[i + k];
-    for (; i < count; ++i) sums[0] += weights[i];
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+        for (std::size_t k = 0; k < 4; ++k) heaviest[k] = std::max(heaviest[k], weights[i + k]);
+    for (; i < count; ++i) heaviest[0] = std::max(heaviest[0], weights[i]);
+    return std::max(std::max(heaviest[0], heaviest[1]), std::max(heaviest[2], heaviest[3]));
 }
 
-// The largest potential of a row with base above zero.
-double most_potential(const double* base, const double* potentials, std::size_t count) {
+// The largest potential of a row with base above zero, or what is wrong.
+double most_of(const double* base, const double* potentials, std::size_t count) {
     constexpr double largest = std::numeric_limits<double>::max();
     double most = -infinity;
     bool sound_base = true, sound_potentials = true;
@@ -77,42 +83,48 @@ double most_potential(const double* base, const double* potentials, std::size_t 
         const double here = base[i] > 0 ? potentials[i] : -infinity;
         most = here > most ? here : most;
     }
-    if (!sound_base) throw std::invalid_argument("base must be finite, none negative and not all zero");
-    if (!sound_potentials) throw std::invalid_argument("potentials must be finite");
-    return most;
+    if (!sound_base) return std::numeric_limits<double>::quiet_NaN();
+    return sound_potentials ? most : infinity;
+}
+
+// The largest of what body(first, last) returns of blocks of rows, at least `least`; NaN if one is.
+template <class Body>
+double largest_of_blocks(std::size_t rows, int threads, double least, Body&& body) {
+    const std::size_t blocks = (rows + block - 1) / block;
+    std::vector<double> found(blocks);
+    for_each_task(static_cast<std::int64_t>(blocks), threads, [&](std::int64_t b) {
+        const std::size_t first = static_cast<std::size_t>(b) * block;
+        found[b] = body(first, std::min(rows, first + block));
+    });
+    for (double each : found) least = each > least || std::isnan(each) ? each : least;
+    return least;
 }
 
 }  // namespace
 
-double tilt(const double* base, const double* potentials, std::size_t rows, int threads, double* weights) {
-    const std::size_t blocks = (rows + block - 1) / block;
-    std::vector<double> found(blocks);
-    const auto for_each_block = [&](auto&& body) {
-        for_each_task(static_cast<std::int64_t>(blocks), threads, [&](std::int64_t b) {
-            const std::size_t first = static_cast<std::size_t>(b) * block;
-            found[b] = body(first, std::min(rows, first + block));
-        });
-    };
-    for_each_block([&](std::size_t first, std::size_t last) {
-        return most_potential(base + first, potentials + first, last - first);
+double most_potential(const double* base, const double* potentials, std::size_t rows, int threads) {
+    return largest_of_blocks(rows, threads, -infinity, [&](std::size_t first, std::size_t last) {
+        return most_of(base + first, potentials + first, last - first);
     });
-    const double most = blocks ? *std::max_element(found.begin(), found.end()) : -infinity;
-    if (most == -infinity) throw std::invalid_argument("base must be finite, none negative and not all zero");
-    for_each_block([&](std::size_t first, std::size_t last) {
-        double sum = 0;
+}
+
+double tilt(const double* base, const double* potentials, double most, std::size_t rows, int threads,
+            double* weights) {
+    return largest_of_blocks(rows, threads, 0, [&](std::size_t first, std::size_t last) {
+        double heaviest = 0;
         for (std::size_t row = first; row < last; row += tile)
-            sum += tilt_tile(base + row, potentials + row, most, std::min(tile, last - row), weights + row);
-        return sum;
+            heaviest = std::max(heaviest, tilt_tile(base + row, potentials + row, most,
+                                                    std::min(tile, last - row), weights + row));
+        return heaviest;
     });
-    double total = 0;
-    for (double sum : found) total += sum;
-    if (total == infinity) throw std::invalid_argument("base must have a finite total");
-    for_each_block([&](std::size_t first, std::size_t last) {
-        // Divided, not multiplied: the inverse of a tiny total would overflow.
-        for (std::size_t row = first; row < last; ++row) weights[row] /= total;
-        return 0.0;
+}
+
+void normalise(double* weights, std::size_t rows, int exponent, double factor, int threads) {
+    const PowerOfTwo power(exponent);
+    for_each_task(static_cast<std::int64_t>((rows + block - 1) / block), threads, [&](std::int64_t b) {
+        const std::size_t first = static_cast<std::size_t>(b) * block, last = std::min(rows, first + block);
+        for (std::size_t row = first; row < last; ++row) weights[row] = power * weights[row] * factor;
     });
-    return most + std::log(total);
 }
 
 }  // namespace privmw

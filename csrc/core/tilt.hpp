@@ -1,15 +1,24 @@
 // A distribution tilted by potentials: base * exp(potential), made to total one.
+//
+// What a row comes to depends on the row alone, and on numbers that are the same for all of them: the rows
+// may be a shard of many. The door of the kernels finds those numbers, with an exact total in between
+// (core/weights.hpp).
 #pragma once
 
 #include <cstddef>
 
 namespace privmw {
 
-// weights: OUT, one per row, base * exp(potential - log_total). Returns log_total, the logarithm of the sum
-// of base * exp(potential). The largest potential of a row with base above zero is taken off first, so that
-// nothing overflows but a base whose total does. Fixed blocks of rows: the same bits for any number of
-// threads. Throws std::invalid_argument unless base is finite, none negative, not all zero, with a finite
-// total, and potentials are finite.
-double tilt(const double* base, const double* potentials, std::size_t rows, int threads, double* weights);
+// The largest potential of a row with base above zero, -infinity if there is none. NaN unless every base is
+// finite and none negative; else infinity unless every potential is finite.
+double most_potential(const double* base, const double* potentials, std::size_t rows, int threads);
+
+// weights: OUT, one per row, base * exp(potential - most). Returns the largest. Rows of base zero may have
+// potentials above `most`; a row 1416 or more below it is zero, whatever its base.
+double tilt(const double* base, const double* potentials, double most, std::size_t rows, int threads,
+            double* weights);
+
+// Multiplies weights (IN and OUT) by 2^exponent * factor, factor in (1/2, 1].
+void normalise(double* weights, std::size_t rows, int exponent, double factor, int threads);
 
 }  // namespace privmw

@@ -13,6 +13,7 @@ namespace privmw {
 
 using Row = std::uint32_t;
 using Mass = std::int64_t;
+using Wrapping = std::uint64_t;  // an int64 in sums modulo 2^64
 
 struct Column {
     const void* codes = nullptr;  // IN, one per row

@@ -2,13 +2,15 @@
 
 This is the one door where arguments are checked; `native` (C++), `numba` and `numpy` behind it offer the
 same names and trust what they get. PRIVMW_BACKEND=native|numba|numpy forces a backend; otherwise it is the
-compiled one, or, where the extension was not built, the best of the others, with one warning. Sums are
-integers (csrc/core/weights.hpp): every backend and every number of threads gives the same bits. What a
-projection adds up in floats does not depend on the number of threads either; backends may round it apart.
+compiled one, or, where the extension was not built, the best of the others, with one warning. Sums over rows
+are integers (csrc/core/weights.hpp): every backend, number of threads and split of the rows over ranks gives
+the same bits. What an Incidence adds up in floats does not depend on the number of threads either; backends
+may round it apart.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,11 +32,16 @@ from privmw.kernels.choice import BACKENDS, backend, set_threads, threads, threa
 from privmw.kernels.choice import kernels as _kernels
 from privmw.kernels.columns import Columns
 from privmw.kernels.least_squares import Solution, Tallies, Wanted
-from privmw.kernels.projection import Incidence, tilt
+from privmw.kernels.projection import Incidence, solve_positive, tilt
+from privmw.kernels.scale import MASS_BITS, powers_of_two
+from privmw.kernels.weights import LARGEST_FACTOR, Gains, multiply, rescale, to_masses, total_after
 
 __all__ = [
     "BACKENDS",
+    "LARGEST_FACTOR",
+    "MASS_BITS",
     "Columns",
+    "Gains",
     "Incidence",
     "Marginals",
     "Solution",
@@ -49,9 +56,11 @@ __all__ = [
     "multiply",
     "rescale",
     "set_threads",
+    "solve_positive",
     "threads",
     "tilt",
     "to_masses",
+    "total_after",
 ]
 
 Int64s = npt.NDArray[np.int64]
@@ -61,7 +70,6 @@ Codes = npt.NDArray[np.unsignedinteger[Any]]
 
 LARGEST_ORDER = 6
 LARGEST_MARGINAL = 2**40  # cells
-LARGEST_FACTOR = 2.0**32
 
 
 class Marginals:
@@ -97,12 +105,14 @@ class Marginals:
         if (np.diff(attributes)[within[1:]] <= 0).any():
             raise ValueError("attributes must ascend within each marginal")
         self.cells = 0
+        self._first = np.zeros(0, np.int64)  # cell of each marginal
         if len(orders):
             # Exact in doubles up to 2^53, and over the limit beyond.
             cells = np.multiply.reduceat(np.array(columns.sizes, np.float64)[attributes], starts[:-1])
             if cells.max() > LARGEST_MARGINAL or cells.sum() > 2**48:
                 raise ValueError("marginals must have at most 2^40 cells each and 2^48 together")
             self.cells = int(cells.sum())
+            self._first = (np.cumsum(cells) - cells).astype(np.int64)
         self.columns = columns
         self._core = _kernels.Marginals(columns._core, attributes, starts, threads_of(threads))
 
@@ -138,6 +148,9 @@ class Marginals:
     ) -> Weights:
         """The adjoint of `sums`: for each row the sum of the values of the cells it lies in, one a marginal.
 
+        Values are rounded to integers on one scale, on which the largest of each marginal total near 2^60;
+        their sums are exact. So a row has the same bits whatever rows are beside it, on every backend.
+
         >>> columns = Columns([np.array([0, 1, 1], np.uint8), np.array([0, 2, 1], np.uint8)], [2, 3])
         >>> marginals = Marginals(columns, np.array([0, 1], np.int32), np.array([0, 1, 2]))
         >>> marginals.potentials(np.array([0.5, 1.0, 10.0, 20.0, 30.0]))
@@ -149,8 +162,23 @@ class Marginals:
             out = np.empty(self.columns.rows, np.float64)
         check_writable("out", out, np.float64, self.columns.rows)
         check_apart("out", out, values=values)
-        self._core.potentials(values, out, threads_of(threads))
+        integers, exponent = self._to_integers(values)
+        self._core.potentials(integers, exponent, out, threads_of(threads))
         return out
+
+    def _to_integers(self, values: Weights) -> tuple[Int64s, int]:
+        """Integers that no row can bring beyond 2^61 in total, half a unit for rounding aside; their unit."""
+        most = np.maximum.reduceat(np.abs(values), self._first) if len(values) else np.zeros(1)
+        largest = float(most.max())
+        if not largest < np.inf:
+            raise ValueError("values must be finite")
+        if largest == 0:
+            return np.zeros(len(values), np.int64), 0
+        # The bound, largest * sum(most / largest), may overflow as one number; below a product of powers of
+        # two it does not.
+        exponent = math.frexp(largest)[1] + math.frexp(float((most / largest).sum()))[1] - 61
+        first, second = powers_of_two(-exponent)
+        return np.rint(values * first * second).astype(np.int64), exponent
 
     def ways(self) -> dict[str, int]:
         """How many marginals the plan evaluates in which way; `parents` were added to help others."""
@@ -243,58 +271,6 @@ def incidence_of_groups(
     found = _kernels.incidence_of_groups(columns._core, rows, attributes, values, starts, threads_of(threads))
     matched: tuple[Int64s, npt.NDArray[np.uint32]] = found
     return matched
-
-
-def rescale(weights: Weights, *, threads: int | None = None) -> int:
-    """Multiplies weights in place by a power of two so that their masses total near 2^60; returns the total.
-
-    Weights must be finite, none negative and not all zero. No row above zero becomes zero.
-
-    >>> weights = np.array([1.0, 0.0, 3.0]); rescale(weights) == 2**60, weights
-    (True, array([0.25, 0.  , 0.75]))
-    """
-    check_writable("weights", weights, np.float64)
-    return int(_kernels.rescale(weights, threads_of(threads)))
-
-
-def to_masses(weights: Weights, *, threads: int | None = None) -> tuple[Int64s, int]:
-    """The masses of rescaled weights, rint(weight * 2^60), and their total, from 2^58 to 2^62.
-
-    >>> to_masses(np.array([0.25, 0.75]))[1] == 2**60
-    True
-    """
-    masses, total = _kernels.to_masses(check_array("weights", weights, np.float64), threads_of(threads))
-    return masses, int(total)
-
-
-def multiply(
-    weights: Weights, rows: Rows, factor: float, total: int, *, threads: int | None = None
-) -> tuple[Int64s, int, bool]:
-    """Multiplies the weights of `rows` (ascending) in place by `factor`, from 2^-32 to 2^32.
-
-    Weights must have been rescaled, and `total` is the total of their masses before; if not, a ValueError may
-    come too late to leave them as they were. Returns what the rows' masses gained, the new total, and whether
-    the total had left its range, all weights were rescaled and the gains say nothing. No row above zero
-    becomes zero.
-
-    >>> weights = np.array([0.25, 0.75])
-    >>> gained, total, rescaled = multiply(weights, np.array([1], np.uint32), 1.5, 2**60)
-    >>> weights, total / 2**60, rescaled
-    (array([0.25 , 1.125]), 1.375, False)
-    """
-    check_writable("weights", weights, np.float64)
-    rows = check_array("rows", rows, np.uint32)
-    check_within("rows", rows, len(weights))
-    if len(rows) > 1 and not (rows[1:] > rows[:-1]).all():
-        raise ValueError("rows must ascend")
-    check_apart("weights", weights, rows=rows)
-    if isinstance(factor, bool) or not isinstance(factor, int | float | np.integer | np.floating):
-        raise TypeError(f"factor ({type(factor).__name__}) must be a number")
-    if not 1 / LARGEST_FACTOR <= factor <= LARGEST_FACTOR:
-        raise ValueError(f"factor ({factor}) must be from 2^-32 to 2^32")
-    total = check_count("total", total, 2**58, 2**62)
-    gained, after, rescaled = _kernels.multiply(weights, rows, float(factor), total, threads_of(threads))
-    return gained, int(after), bool(rescaled)
 
 
 def _check_columns(columns: object) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,28 +16,20 @@ import numpy.typing as npt
 from privmw.kernels.compiled import compiled
 from privmw.kernels.least_squares_numba import Tallies
 from privmw.kernels.numpy import (
-    IN_SCALE,
-    LEAST_TOTAL,
-    LIGHTEST_WEIGHT,
-    MASS_BITS,
-    MOST_TOTAL,
-    NOT_FINITE,
-    OTHER_TOTAL,
-    OUT_OF_RANGE,
     Codes,
     Columns,
     Int64s,
     Rows,
     Weights,
     distinct_rows,
-    fits_in_range,
     incidence_of_groups,
     matches,
     matching_bitmap,
     matching_rows,
-    powers_of_two,
 )
-from privmw.kernels.projection_numba import Incidence, tilt
+from privmw.kernels.projection_numba import Incidence, most_potential, normalise, solve_positive, tilt
+from privmw.kernels.scale import powers_of_two
+from privmw.kernels.weights_numba import heaviest, multiply, shift, to_masses, total_mass
 
 __all__ = [
     "Columns",
@@ -47,18 +38,21 @@ __all__ = [
     "Tallies",
     "distinct_rows",
     "groups_alike",
+    "heaviest",
     "incidence_of_groups",
     "matching_bitmap",
     "matching_rows",
+    "most_potential",
     "multiply",
-    "rescale",
+    "normalise",
+    "shift",
+    "solve_positive",
     "tilt",
     "to_masses",
+    "total_mass",
 ]
 
 _BLOCK = 2**14  # rows: their cell numbers stay in cache from one column to the next
-_SCALE = 2.0**MASS_BITS
-_LOW = 2**31 - 1
 _NONE = np.uint32(2**32 - 1)
 
 
@@ -81,9 +75,9 @@ def _scatter(cells: Int64s, masses: Int64s, sums: Int64s) -> None:
 
 
 @compiled
-def _gather(cells: Int64s, values: Weights, potentials: Weights) -> None:
-    for i in range(len(potentials)):
-        potentials[i] += values[cells[i]]
+def _gather(cells: Int64s, values: Int64s, sums: Int64s) -> None:
+    for i in range(len(sums)):
+        sums[i] += values[cells[i]]
 
 
 class Marginals:
@@ -109,11 +103,13 @@ class Marginals:
         for block, cells, begin, end in self._cells(len(masses)):
             _scatter(cells, masses[block], out[begin:end])
 
-    def potentials(self, values: Weights, out: Weights, threads: int) -> None:
-        """Writes the sum of the values of each row's cells to out."""
-        out[:] = 0
+    def potentials(self, values: Int64s, exponent: int, out: Weights, threads: int) -> None:
+        """Writes the sum of the values of each row's cells, times 2^exponent, to out."""
+        sums = np.zeros(len(out), np.int64)
         for block, cells, begin, end in self._cells(len(out)):
-            _gather(cells, values[begin:end], out[block])
+            _gather(cells, values[begin:end], sums[block])
+        first, second = powers_of_two(exponent)
+        out[:] = sums.astype(np.float64) * first * second
 
     def _cells(self, rows: int) -> Iterator[tuple[slice, Int64s, int, int]]:
         """A block of rows, its cells within a marginal, and where these begin and end; block after block."""
@@ -171,115 +167,3 @@ def groups_alike(
         found = matches(columns, attributes[a:b].tolist(), values[a:b].tolist())
         count = _split(groups, found, np.empty(2 * count, np.uint32))
     return groups, count
-
-
-@compiled
-def _mass(weight: float) -> Any:
-    return np.int64(np.rint(weight * _SCALE))
-
-
-# Totals come as halves, 2^31 * high + low: they may exceed 64 bits.
-
-
-@compiled
-def _halves(weights: Weights, first: float, second: float) -> tuple[int, int]:
-    high = low = 0
-    for row in range(len(weights)):
-        mass = _mass(weights[row] * first * second)
-        high += mass >> 31
-        low += mass & _LOW
-    return high, low
-
-
-def _total(halves: tuple[int, int]) -> int:
-    return int(halves[0]) * 2**31 + int(halves[1])
-
-
-@compiled
-def _heaviest(weights: Weights) -> float:
-    """The largest weight, or NaN if one is negative, infinite or not a number."""
-    heaviest = 0.0
-    for row in range(len(weights)):
-        if not (weights[row] >= 0 and weights[row] < np.inf):
-            return np.nan
-        heaviest = max(heaviest, weights[row])
-    return heaviest
-
-
-@compiled
-def _lifted(before: float, now: float) -> float:
-    # A product that has underflowed to zero is lifted too.
-    return LIGHTEST_WEIGHT if before > 0 and now < LIGHTEST_WEIGHT else now
-
-
-@compiled
-def _times(weights: Weights, first: float, second: float) -> None:
-    for row in range(len(weights)):
-        weights[row] = _lifted(weights[row], weights[row] * first * second)
-
-
-@compiled
-def _to_masses(weights: Weights, masses: Int64s) -> None:
-    for row in range(len(weights)):
-        masses[row] = _mass(weights[row])
-
-
-@compiled
-def _multiply(weights: Weights, rows: Rows, factor: float, changes: Int64s, fits: bool) -> int:
-    gained = 0
-    for i in range(len(rows)):
-        before = weights[rows[i]]
-        after = _lifted(before, before * factor)
-        if fits:
-            changes[i] = _mass(after) - _mass(before)
-            gained += changes[i]
-        weights[rows[i]] = after
-    return gained
-
-
-def to_masses(weights: Weights, threads: int) -> tuple[Int64s, int]:
-    """The masses of rescaled weights, and their total."""
-    if not _heaviest(weights) <= 4:
-        raise ValueError(IN_SCALE)
-    total = _total(_halves(weights, 1.0, 1.0))
-    if not LEAST_TOTAL <= total <= MOST_TOTAL:
-        raise ValueError(OUT_OF_RANGE)
-    masses = np.empty(len(weights), np.int64)
-    _to_masses(weights, masses)
-    return masses, total
-
-
-def rescale(weights: Weights, threads: int) -> int:
-    """Multiplies weights in place by the power of two that brings the total near 2^60; returns the total."""
-    heaviest = _heaviest(weights)
-    if not heaviest > 0:
-        raise ValueError(NOT_FINITE)
-    exponent = -int(np.frexp(heaviest)[1])
-    total = _total(_halves(weights, *powers_of_two(exponent)))
-    while True:
-        exponent += MASS_BITS + 1 - total.bit_length()
-        powers = powers_of_two(exponent)
-        total = _total(_halves(weights, *powers))
-        if LEAST_TOTAL <= total <= MOST_TOTAL:
-            break
-    _times(weights, *powers)
-    return _total(_halves(weights, 1.0, 1.0))
-
-
-def multiply(
-    weights: Weights, rows: Rows, factor: float, total: int, threads: int
-) -> tuple[Int64s, int, bool]:
-    """Multiplies the weights of some rows in place: their masses' gains, the new total, whether rescaled."""
-    before = weights[rows]
-    if not _heaviest(before) <= 4:
-        raise ValueError(IN_SCALE)
-    matching = _total(_halves(before, 1.0, 1.0))
-    if matching > total:
-        raise ValueError(OTHER_TOTAL)
-    changes = np.zeros(len(rows), np.int64)
-    fits = fits_in_range(matching, len(rows), factor, total)
-    after = total + int(_multiply(weights, rows, factor, changes, fits))
-    if fits and LEAST_TOTAL <= after <= MOST_TOTAL:
-        return changes, after, False
-    changes[:] = 0
-    return changes, rescale(weights, threads), True

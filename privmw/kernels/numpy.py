@@ -13,7 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.kernels.least_squares_numpy import Tallies
-from privmw.kernels.projection_numpy import Incidence, matches_by_row, tilt
+from privmw.kernels.projection_numpy import (
+    Incidence,
+    matches_by_row,
+    most_potential,
+    normalise,
+    solve_positive,
+    tilt,
+)
+from privmw.kernels.scale import powers_of_two
+from privmw.kernels.weights_numpy import heaviest, multiply, shift, to_masses, total_mass
 
 __all__ = [
     "Columns",
@@ -22,29 +31,24 @@ __all__ = [
     "Tallies",
     "distinct_rows",
     "groups_alike",
+    "heaviest",
     "incidence_of_groups",
     "matching_bitmap",
     "matching_rows",
+    "most_potential",
     "multiply",
-    "rescale",
+    "normalise",
+    "shift",
+    "solve_positive",
     "tilt",
     "to_masses",
+    "total_mass",
 ]
 
 Int64s = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.uint32]
 Weights = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.unsignedinteger[Any]]
-
-MASS_BITS = 60
-LEAST_TOTAL, MOST_TOTAL = 2**58, 2**62
-LIGHTEST_WEIGHT = 2.0**-1000
-
-# What kernels themselves refuse, in the words of csrc/core/weights.cpp: a check at the door would be a pass.
-IN_SCALE = "weights must be rescaled first: each from 0 to 4"
-OUT_OF_RANGE = "weights must be rescaled first: their total must be from 2^-2 to 2^2"
-NOT_FINITE = "weights must be finite, none negative and not all zero"
-OTHER_TOTAL = "total must be the total of the weights' masses"
 
 _BLOCK = 2**22  # rows: sums of 31-bit numbers over so many are exact in doubles
 
@@ -97,13 +101,15 @@ class Marginals:
             cells = np.ravel_multi_index(codes, shape)
             add_masses(cells, masses, sums[self._offsets[j] : self._offsets[j + 1]])
 
-    def potentials(self, values: Weights, out: Weights, threads: int) -> None:
-        """Writes the sum of the values of each row's cells to out."""
-        out[:] = 0
+    def potentials(self, values: Int64s, exponent: int, out: Weights, threads: int) -> None:
+        """Writes the sum of the values of each row's cells, times 2^exponent, to out."""
+        sums = np.zeros(len(out), np.int64)
         for j, (marginal, shape) in enumerate(zip(self._marginals, self._shapes, strict=True)):
             codes = tuple(self._columns.columns[a] for a in marginal)
             cells = np.ravel_multi_index(codes, shape)
-            out += values[self._offsets[j] : self._offsets[j + 1]][cells]
+            sums += values[self._offsets[j] : self._offsets[j + 1]][cells]
+        first, second = powers_of_two(exponent)
+        out[:] = sums.astype(np.float64) * first * second
 
     def ways(self) -> dict[str, int]:
         """How many marginals are evaluated in which way."""
@@ -175,81 +181,3 @@ def incidence_of_groups(
         for a, b in itertools.pairwise(starts.tolist())
     ]
     return matches_by_row(matching, len(rows))
-
-
-def _masses(weights: Weights) -> Int64s:
-    return np.rint(weights * 2.0**MASS_BITS).astype(np.int64)
-
-
-def _total(masses: Int64s) -> int:
-    """The sum as a Python integer: it may exceed 64 bits."""
-    return int((masses >> 31).sum()) * 2**31 + int((masses & (2**31 - 1)).sum())
-
-
-def _lift(before: Weights, now: Weights) -> Weights:
-    """No row above zero becomes zero; a product that has underflowed to zero is lifted too."""
-    now[(before > 0) & (now < LIGHTEST_WEIGHT)] = LIGHTEST_WEIGHT
-    return now
-
-
-def to_masses(weights: Weights, threads: int) -> tuple[Int64s, int]:
-    """The masses of rescaled weights, and their total."""
-    if not ((weights >= 0) & (weights <= 4)).all():
-        raise ValueError(IN_SCALE)
-    masses = _masses(weights)
-    total = _total(masses)
-    if not LEAST_TOTAL <= total <= MOST_TOTAL:
-        raise ValueError(OUT_OF_RANGE)
-    return masses, total
-
-
-def powers_of_two(exponent: int) -> tuple[float, float]:
-    """Two factors that make 2^exponent, so that neither overflows."""
-    half = int(exponent / 2)  # towards zero, as in C++
-    return float(np.ldexp(1.0, half)), float(np.ldexp(1.0, exponent - half))
-
-
-def rescale(weights: Weights, threads: int) -> int:
-    """Multiplies weights in place by the power of two that brings the total near 2^60; returns the total."""
-    if not ((weights >= 0) & (weights < np.inf)).all() or not weights.any():
-        raise ValueError(NOT_FINITE)
-
-    def times(exponent: int) -> Weights:
-        first, second = powers_of_two(exponent)
-        scaled: Weights = weights * first * second
-        return scaled
-
-    exponent = -int(np.frexp(weights.max())[1])
-    total = _total(_masses(times(exponent)))
-    while True:
-        exponent += MASS_BITS + 1 - total.bit_length()
-        total = _total(_masses(times(exponent)))
-        if LEAST_TOTAL <= total <= MOST_TOTAL:
-            break
-    weights[:] = _lift(weights, times(exponent))
-    return _total(_masses(weights))
-
-
-def fits_in_range(matching: int, rows: int, factor: float, total: int) -> bool:
-    """Whether no sum after an update can overflow; half a unit a row is what rounding may add."""
-    return factor < 1.9 or float(total) + (float(matching) + 0.5 * rows) * factor <= float(MOST_TOTAL)
-
-
-def multiply(
-    weights: Weights, rows: Rows, factor: float, total: int, threads: int
-) -> tuple[Int64s, int, bool]:
-    """Multiplies the weights of some rows in place: their masses' gains, the new total, whether rescaled."""
-    before = weights[rows]
-    if not ((before >= 0) & (before <= 4)).all():
-        raise ValueError(IN_SCALE)
-    matching = _total(_masses(before))
-    if matching > total:
-        raise ValueError(OTHER_TOTAL)
-    after = _lift(before, before * factor)
-    weights[rows] = after
-    if fits_in_range(matching, len(rows), factor, total):
-        changes = _masses(after) - _masses(before)
-        gained = int(changes.sum())
-        if LEAST_TOTAL <= total + gained <= MOST_TOTAL:
-            return changes, total + gained, False
-    return np.zeros(len(rows), np.int64), rescale(weights, threads), True

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
 from privmw.arrays import freeze, is_frozen
+from privmw.communicator import ALONE, Communicator, largest, total
 from privmw.kernels.checks import (
     check_apart,
     check_array,
@@ -16,6 +19,7 @@ from privmw.kernels.checks import (
     check_writable,
 )
 from privmw.kernels.choice import backend, kernels, threads_of
+from privmw.kernels.scale import MASS_BITS
 
 Float64s = npt.NDArray[np.float64]
 MOST_QUERIES = 2**32 - 1
@@ -84,14 +88,37 @@ class Incidence:
         return f"Incidence({self.groups} groups x {self.count} queries, {backend()})"
 
 
+def solve_positive(matrix: Float64s, right: Float64s) -> Float64s:
+    """The solution of matrix * solution = right, for a symmetric positive definite matrix.
+
+    The same bits on every backend, machine and number of threads: linear algebra libraries promise neither.
+
+    >>> solve_positive(np.array([[4.0, 2.0], [2.0, 5.0]]), np.array([8.0, 8.0]))
+    array([1.5, 1. ])
+    """
+    check_array("right", right, np.float64)
+    if np.shape(matrix) != (len(right), len(right)):
+        raise ValueError(f"matrix {np.shape(matrix)} must be {len(right)} x {len(right)}")
+    entries = check_array("matrix", np.reshape(matrix, -1), np.float64)
+    out = np.empty(len(right))
+    kernels.solve_positive(entries, right, out)
+    return out
+
+
 def tilt(
-    base: Float64s, potentials: Float64s, out: Float64s | None = None, *, threads: int | None = None
+    base: Float64s,
+    potentials: Float64s,
+    out: Float64s | None = None,
+    *,
+    threads: int | None = None,
+    comm: Communicator = ALONE,
 ) -> tuple[Float64s, float]:
     """The weights base * exp(potentials - log_total), which total one, and log_total.
 
     `base` must be finite, none negative and not all zero, `potentials` finite. Whatever their size, nothing
-    overflows: the largest potential of a row with base above zero is taken off first. If a ValueError comes
-    of values, `out` is of no use.
+    overflows: the largest potential of a row with base above zero is taken off first. Where each rank has
+    some of the rows, the total is that of all of them. It is one of integers: any number of ranks gives the
+    same bits, and so does every backend. What is refused is refused by all.
 
     >>> weights, log_total = tilt(np.array([1.0, 3.0]), np.array([1000.0, 1000.0]))
     >>> weights, round(log_total, 3)
@@ -100,7 +127,21 @@ def tilt(
     check_array("base", base, np.float64)
     out = _prepare("potentials", potentials, len(base), out, len(base))
     check_apart("out", out, base=base)
-    return out, float(kernels.tilt(base, potentials, out, threads_of(threads)))
+    workers = threads_of(threads)
+    most = largest(comm, kernels.most_potential(base, potentials, workers))
+    if most == math.inf:
+        raise ValueError("potentials must be finite")
+    if not most > -math.inf:  # or NaN
+        raise ValueError("base must be finite, none negative and not all zero")
+    # With the heaviest row in [1/2, 1) all masses total at least 2^59; what rounds to none is below 2^-60 of
+    # it.
+    exponent = -math.frexp(largest(comm, kernels.tilt(base, potentials, most, out, workers)))[1]
+    mass = total(comm, kernels.total_mass(out, exponent, workers))
+    # The total is 2^bits / factor units of 2^-(60 + exponent).
+    bits = mass.bit_length() - 1
+    factor, up = 2**bits / mass, MASS_BITS + exponent - bits
+    kernels.normalise(out, up, factor, workers)
+    return out, most - (math.log(factor) + up * math.log(2))
 
 
 def _prepare(name: str, given: Float64s, length: int, out: Float64s | None, out_length: int) -> Float64s:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from privmw.kernels.compiled import compiled
 from privmw.kernels.projection_numpy import (
-    NOT_A_BASE,
-    NOT_A_TOTAL,
-    NOT_FINITE_POTENTIALS,
+    DEEPEST,
+    INVERSE_LN2,
+    LEAST_NORMAL,
+    LN2_HIGH,
+    LN2_LOW,
+    TAYLOR,
     Float64s,
     Int64s,
     Queries,
 )
+from privmw.kernels.scale import powers_of_two
+
+_COEFFICIENTS = np.array(TAYLOR)
 
 
 @compiled
@@ -79,26 +87,73 @@ def _most(base: Float64s, potentials: Float64s) -> tuple[float, bool, bool]:
 
 
 @compiled
-def _tilt(base: Float64s, potentials: Float64s, most: float, out: Float64s) -> float:
-    total = 0.0
-    for row in range(len(base)):
-        out[row] = base[row] * np.exp(min(potentials[row] - most, 0.0))
-        total += out[row]
-    return total
+def solve_positive(matrix: Float64s, right: Float64s, out: Float64s) -> None:
+    """Writes the solution of matrix * out = right; the matrix comes as one row after another."""
+    n = len(right)
+    out[:] = right
+    lower = matrix.copy().reshape(n, n)
+    for j in range(n):
+        inverse = 1 / math.sqrt(lower[j, j]) if lower[j, j] > 0 else 0.0
+        lower[j, j] = inverse
+        out[j] *= inverse
+        for i in range(j + 1, n):
+            lower[i, j] *= inverse
+            out[i] -= lower[i, j] * out[j]
+        for i in range(j + 1, n):
+            for k in range(j + 1, i + 1):
+                lower[i, k] -= lower[i, j] * lower[k, j]
+    for j in range(n - 1, -1, -1):
+        out[j] *= lower[j, j]
+        for i in range(j):
+            out[i] -= lower[j, i] * out[j]
 
 
-def tilt(base: Float64s, potentials: Float64s, out: Float64s, threads: int) -> float:
-    """Writes base * exp(potentials), made to total one; returns the logarithm of the total."""
+def most_potential(base: Float64s, potentials: Float64s, threads: int) -> float:
+    """The largest potential of a row with base above zero, -inf if there is none.
+
+    NaN unless every base is finite and none negative; else inf unless every potential is finite.
+    """
     most, sound_base, sound_potentials = _most(base, potentials)
     if not sound_base:
-        raise ValueError(NOT_A_BASE)
-    if not sound_potentials:
-        raise ValueError(NOT_FINITE_POTENTIALS)
-    if most == -np.inf:
-        raise ValueError(NOT_A_BASE)
-    total = _tilt(base, potentials, most, out)
-    if total == np.inf:
-        raise ValueError(NOT_A_TOTAL)
-    with np.errstate(under="ignore"):
-        out /= total
-    return float(most + np.log(total))
+        return np.nan
+    return float(most) if sound_potentials else np.inf
+
+
+@compiled
+def _exp_of_negative(x: float) -> float:
+    n = np.rint(x * INVERSE_LN2)
+    r = (x - n * LN2_HIGH) - n * LN2_LOW
+    p = _COEFFICIENTS[0]
+    for k in range(1, len(_COEFFICIENTS)):
+        p = p * r + _COEFFICIENTS[k]
+    return math.ldexp(1 + (r + r * r * p), int(n))
+
+
+@compiled
+def _tilt(base: Float64s, potentials: Float64s, most: float, out: Float64s) -> float:
+    heaviest = 0.0
+    for row in range(len(base)):
+        x = min(potentials[row] - most, 0.0)
+        if x < LEAST_NORMAL:
+            power = _exp_of_negative(0.5 * x) if x > DEEPEST else 0.0
+            out[row] = base[row] * power * power
+        else:
+            out[row] = base[row] * _exp_of_negative(x)
+        heaviest = max(heaviest, out[row])
+    return heaviest
+
+
+def tilt(base: Float64s, potentials: Float64s, most: float, out: Float64s, threads: int) -> float:
+    """Writes base * exp(potentials - most), and returns the largest."""
+    return float(_tilt(base, potentials, most, out))
+
+
+@compiled
+def _normalise(weights: Float64s, first: float, second: float, factor: float) -> None:
+    for row in range(len(weights)):
+        weights[row] = weights[row] * first * second * factor
+
+
+def normalise(weights: Float64s, exponent: int, factor: float, threads: int) -> None:
+    """Multiplies weights in place by 2^exponent * factor."""
+    _normalise(weights, *powers_of_two(exponent), factor)

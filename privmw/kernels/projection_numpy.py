@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
+
+from privmw.kernels.scale import powers_of_two
 
 Int64s = npt.NDArray[np.int64]
 Queries = npt.NDArray[np.uint32]
 Float64s = npt.NDArray[np.float64]
 
-# In the words of csrc/core/tilt.cpp: a check at the door would be a pass.
-NOT_A_BASE = "base must be finite, none negative and not all zero"
-NOT_FINITE_POTENTIALS = "potentials must be finite"
-NOT_A_TOTAL = "base must have a finite total"
+LEAST_NORMAL = -708.0  # exp of it is still a normal number
+DEEPEST = 2 * LEAST_NORMAL
+INVERSE_LN2 = float.fromhex("0x1.71547652b82fep0")
+LN2_HIGH, LN2_LOW = float.fromhex("0x1.62e42fefa0000p-1"), float.fromhex("0x1.cf79abc9e3b3ap-40")
+TAYLOR = tuple(1 / math.factorial(k) for k in range(13, 1, -1))
 
 _BLOCK_CELLS = 2**20  # of the dense blocks of groups that make a gram matrix: 8 MB
 
@@ -63,20 +68,62 @@ def matches_by_row(matching: list[npt.NDArray[np.int64]], rows: int) -> tuple[In
     return starts.astype(np.int64), queries[np.argsort(found, kind="stable")].astype(np.uint32)
 
 
-def tilt(base: Float64s, potentials: Float64s, out: Float64s, threads: int) -> float:
-    """Writes base * exp(potentials), made to total one; returns the logarithm of the total."""
+def solve_positive(matrix: Float64s, right: Float64s, out: Float64s) -> None:
+    """Writes the solution of matrix * out = right; the matrix comes as one row after another."""
+    out[:] = right
+    lower = matrix.reshape(len(right), len(right)).copy()
+    for j in range(len(right)):
+        inverse = 1 / np.sqrt(lower[j, j]) if lower[j, j] > 0 else 0.0
+        lower[j, j] = inverse
+        out[j] *= inverse
+        column = lower[j + 1 :, j]
+        column *= inverse
+        out[j + 1 :] -= column * out[j]
+        lower[j + 1 :, j + 1 :] -= column[:, None] * column
+    for j in reversed(range(len(right))):
+        out[j] *= lower[j, j]
+        out[:j] -= lower[j, :j] * out[j]
+
+
+def most_potential(base: Float64s, potentials: Float64s, threads: int) -> float:
+    """The largest potential of a row with base above zero, -inf if there is none.
+
+    NaN unless every base is finite and none negative; else inf unless every potential is finite.
+    """
     if not ((base >= 0) & (base < np.inf)).all():
-        raise ValueError(NOT_A_BASE)
+        return np.nan
     if not np.isfinite(potentials).all():
-        raise ValueError(NOT_FINITE_POTENTIALS)
-    if not base.any():
-        raise ValueError(NOT_A_BASE)
-    most = potentials[base > 0].max()
+        return np.inf
+    return float(potentials.max(initial=-np.inf, where=base > 0))
+
+
+def exp_of_negative(x: Float64s) -> Float64s:
+    """The exponentials of numbers from -708 to 0, bit for bit those of csrc/core/tilt.cpp."""
+    n = np.rint(x * INVERSE_LN2)
+    r = (x - n * LN2_HIGH) - n * LN2_LOW
+    p = np.full(len(x), TAYLOR[0])
+    for coefficient in TAYLOR[1:]:
+        p *= r
+        p += coefficient
+    powers: Float64s = np.ldexp(1 + (r + r * r * p), n.astype(np.int32))
+    return powers
+
+
+def tilt(base: Float64s, potentials: Float64s, most: float, out: Float64s, threads: int) -> float:
+    """Writes base * exp(potentials - most), and returns the largest."""
     with np.errstate(over="ignore", under="ignore"):
-        np.exp(np.minimum(potentials - most, 0), out=out)
-        out *= base
-        total = out.sum()
-        if total == np.inf:
-            raise ValueError(NOT_A_TOTAL)
-        out /= total
-    return float(most + np.log(total))
+        x = np.minimum(potentials - most, 0)
+        kept = np.maximum(x, DEEPEST)
+        deep = kept < LEAST_NORMAL
+        powers = exp_of_negative(np.where(deep, 0.5 * kept, kept))
+        out[:] = np.where(x > DEEPEST, base * np.where(deep, powers, 1) * powers, 0)
+    return float(out.max(initial=0))
+
+
+def normalise(weights: Float64s, exponent: int, factor: float, threads: int) -> None:
+    """Multiplies weights in place by 2^exponent * factor."""
+    first, second = powers_of_two(exponent)
+    with np.errstate(under="ignore"):
+        weights *= first
+        weights *= second
+        weights *= factor

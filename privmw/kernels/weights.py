@@ -1,0 +1,131 @@
+"""The door of weights: a distribution on rows, kept on one scale and changed in place.
+
+The rows may be those of one rank among many. Backends know the own rows only; what needs all of them is
+decided here, once for every backend, from integers that are added up over the ranks: any number of them gives
+the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.communicator import ALONE, Communicator, largest, total
+from privmw.kernels.checks import check_apart, check_array, check_count, check_within, check_writable
+from privmw.kernels.choice import kernels, threads_of
+from privmw.kernels.scale import LEAST_TOTAL, MASS_BITS, MOST_TOTAL
+
+Int64s = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.uint32]
+Weights = npt.NDArray[np.float64]
+
+LARGEST_FACTOR = 2.0**32
+
+
+class Gains(NamedTuple):
+    """What an update did to the masses of its rows."""
+
+    changes: Int64s  # one a row
+    before: int  # the total of these rows' masses before
+    gained: int  # the sum of the changes, modulo 2^64
+
+
+def rescale(weights: Weights, *, threads: int | None = None, comm: Communicator = ALONE) -> int:
+    """Multiplies weights in place by a power of two so that their masses total near 2^60; returns the total.
+
+    Weights must be finite, none negative and not all zero. No row above zero becomes zero. Where each rank
+    has some of the rows, power and total are those of all of them, and what is refused is refused by all.
+
+    >>> weights = np.array([1.0, 0.0, 3.0]); rescale(weights) == 2**60, weights
+    (True, array([0.25, 0.  , 0.75]))
+    """
+    check_writable("weights", weights, np.float64)
+    workers = threads_of(threads)
+    heaviest = largest(comm, kernels.heaviest(weights, workers))
+    if not heaviest > 0:  # or NaN
+        raise ValueError("weights must be finite, none negative and not all zero")
+    # Start with the heaviest row in [1/2, 1). The total is an exact integer, so each shift depends on the
+    # weights alone; a second one is needed only where rows too light to count before make up most of the
+    # total.
+    exponent = -math.frexp(heaviest)[1]
+    mass = total(comm, kernels.total_mass(weights, exponent, workers))
+    while True:
+        exponent += MASS_BITS + 1 - mass.bit_length()
+        mass = total(comm, kernels.total_mass(weights, exponent, workers))
+        if LEAST_TOTAL <= mass <= MOST_TOTAL:
+            break
+    kernels.shift(weights, exponent, workers)
+    return mass
+
+
+def to_masses(
+    weights: Weights, *, threads: int | None = None, comm: Communicator = ALONE
+) -> tuple[Int64s, int]:
+    """The masses of rescaled weights, rint(weight * 2^60), and their total, from 2^58 to 2^62.
+
+    Where each rank has some of the rows, the masses are those of the own rows, and the total is that of all.
+
+    >>> to_masses(np.array([0.25, 0.75]))[1] == 2**60
+    True
+    """
+    masses, own = kernels.to_masses(check_array("weights", weights, np.float64), threads_of(threads))
+    mass = total(comm, own)
+    if not LEAST_TOTAL <= mass <= MOST_TOTAL:
+        raise ValueError("weights must be rescaled first: each from 0 to 4, in total from 1/4 to 4")
+    return masses, mass
+
+
+def multiply(weights: Weights, rows: Rows, factor: float, *, threads: int | None = None) -> Gains:
+    """Multiplies the weights of `rows` (ascending) in place by `factor`, from 2^-32 to 2^32.
+
+    Weights must have been rescaled; if not, a ValueError may come too late to leave them as they were. No
+    row above zero becomes zero. `total_after` makes the new total of what was gained, or says that all
+    weights must be rescaled and the changes are of no use.
+
+    >>> weights, rows = np.array([0.25, 0.75]), np.array([1], np.uint32)
+    >>> gains = multiply(weights, rows, 1.5)
+    >>> total = total_after(2**60, gains.before, len(rows), 1.5, gains.gained)
+    >>> weights, total / 2**60
+    (array([0.25 , 1.125]), 1.375)
+    """
+    check_writable("weights", weights, np.float64)
+    rows = check_array("rows", rows, np.uint32)
+    check_within("rows", rows, len(weights))
+    if len(rows) > 1 and not (rows[1:] > rows[:-1]).all():
+        raise ValueError("rows must ascend")
+    check_apart("weights", weights, rows=rows)
+    return Gains(*kernels.multiply(weights, rows, _check_factor(factor), threads_of(threads)))
+
+
+def total_after(total: int, before: int, rows: int, factor: float, gained: int) -> int | None:
+    """The total of all masses after an update of so many rows, or None: then weights must be rescaled.
+
+    `total` is that of all masses before, `before` that of the updated rows; `before`, `rows` and `gained` are
+    added up over the ranks where each has some of the rows. None if the new total is not from 2^58 to 2^62,
+    or if sums on the way to it may have overflowed.
+
+    >>> total_after(2**62, 2**62, 1, 2.0, 2**62) is None
+    True
+    """
+    total = check_count("total", total, LEAST_TOTAL, MOST_TOTAL)
+    before = check_count("before", before, 0, 2**63 - 1)
+    rows, factor = check_count("rows", rows, 0, 2**62), _check_factor(factor)
+    if before > total:
+        raise ValueError("total must be the total of the weights' masses")
+    # A factor below 1.9 keeps every sum below 2^63. For a larger one the rows' total tells, half a unit a row
+    # for rounding included.
+    if factor >= 1.9 and float(total) + (float(before) + 0.5 * rows) * factor > float(MOST_TOTAL):
+        return None
+    after = total + check_count("gained", gained, -(2**63), 2**63 - 1)
+    return after if LEAST_TOTAL <= after <= MOST_TOTAL else None
+
+
+def _check_factor(factor: float) -> float:
+    if isinstance(factor, bool) or not isinstance(factor, int | float | np.integer | np.floating):
+        raise TypeError(f"factor ({type(factor).__name__}) must be a number")
+    if not 1 / LARGEST_FACTOR <= factor <= LARGEST_FACTOR:
+        raise ValueError(f"factor ({factor}) must be from 2^-32 to 2^32")
+    return float(factor)

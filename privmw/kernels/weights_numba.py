@@ -1,0 +1,112 @@
+"""Weights as plain loops compiled by numba: the twins of csrc/core/weights.hpp."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from privmw.kernels.compiled import compiled
+from privmw.kernels.scale import LIGHTEST_WEIGHT, MASS_BITS, MOST_TOTAL, MOST_WEIGHT, powers_of_two
+from privmw.kernels.weights_numpy import NOT_IN_SCALE, Int64s, Rows, Weights
+
+_SCALE = 2.0**MASS_BITS
+_LOW = 2**31 - 1
+
+
+@compiled
+def _mass(weight: float) -> Any:
+    return np.int64(np.rint(weight * _SCALE))
+
+
+@compiled
+def _lifted(before: float, now: float) -> float:
+    # A product that has underflowed to zero is lifted too.
+    return LIGHTEST_WEIGHT if before > 0 and now < LIGHTEST_WEIGHT else now
+
+
+@compiled
+def _heaviest(weights: Weights) -> float:
+    heaviest = 0.0
+    for row in range(len(weights)):
+        if not (weights[row] >= 0 and weights[row] < np.inf):
+            return np.nan
+        heaviest = max(heaviest, weights[row])
+    return heaviest
+
+
+# Totals come as halves, 2^31 * high + low: they may exceed 64 bits.
+
+
+@compiled
+def _halves(weights: Weights, first: float, second: float) -> tuple[int, int]:
+    high = low = 0
+    for row in range(len(weights)):
+        mass = _mass(weights[row] * first * second)
+        high += mass >> 31
+        low += mass & _LOW
+    return high, low
+
+
+def _total(halves: tuple[int, int]) -> int:
+    return int(halves[0]) * 2**31 + int(halves[1])
+
+
+@compiled
+def _shift(weights: Weights, first: float, second: float) -> None:
+    for row in range(len(weights)):
+        weights[row] = _lifted(weights[row], weights[row] * first * second)
+
+
+@compiled
+def _to_masses(weights: Weights, masses: Int64s) -> None:
+    for row in range(len(weights)):
+        masses[row] = _mass(weights[row])
+
+
+@compiled
+def _multiply(weights: Weights, rows: Rows, factor: float, changes: Int64s) -> int:
+    gained = 0
+    for i in range(len(rows)):
+        before = weights[rows[i]]
+        after = _lifted(before, before * factor)
+        changes[i] = _mass(min(after, MOST_WEIGHT)) - _mass(before)
+        gained += changes[i]
+        weights[rows[i]] = after
+    return gained
+
+
+def heaviest(weights: Weights, threads: int) -> float:
+    """The largest weight, 0 if there is none; NaN unless all are finite and none is negative."""
+    return float(_heaviest(weights))
+
+
+def total_mass(weights: Weights, exponent: int, threads: int) -> int:
+    """The total of the masses that weights would have times 2^exponent."""
+    return _total(_halves(weights, *powers_of_two(exponent)))
+
+
+def shift(weights: Weights, exponent: int, threads: int) -> None:
+    """Multiplies weights in place by 2^exponent."""
+    _shift(weights, *powers_of_two(exponent))
+
+
+def to_masses(weights: Weights, threads: int) -> tuple[Int64s, int]:
+    """The masses, and their total; or more than the most if that is too much or weights are out of scale."""
+    masses = np.empty(len(weights), np.int64)
+    if not _heaviest(weights) <= 4:
+        return masses, MOST_TOTAL + 1
+    _to_masses(weights, masses)
+    return masses, min(total_mass(weights, 0, threads), MOST_TOTAL + 1)
+
+
+def multiply(weights: Weights, rows: Rows, factor: float, threads: int) -> tuple[Int64s, int, int]:
+    """Multiplies the weights of some rows in place: their masses' gains, total before, and sum of gains."""
+    before = weights[rows]
+    if not _heaviest(before) <= 4:
+        raise ValueError(NOT_IN_SCALE)
+    matching = total_mass(before, 0, threads)
+    if matching > MOST_TOTAL:
+        raise ValueError(NOT_IN_SCALE)
+    changes = np.empty(len(rows), np.int64)
+    return changes, matching, int(_multiply(weights, rows, factor, changes))
