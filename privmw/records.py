@@ -1,6 +1,7 @@
 """Records: what whoever counts needs to know of a table, whether it lies in memory or in a file.
 
-`Table` and `Scan` are Records. This room holds no value; of the rooms that it names it knows the interfaces.
+`Table`, `Scan` and `ShardedRecords` are Records. This room holds no value; of the rooms that it names it
+knows the interfaces.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from privmw.communicator import ALONE, Communicator
 from privmw.domain import Domain
 from privmw.workload import Workload
 
@@ -39,13 +41,21 @@ class Records(ABC):
     def private(self) -> bool:
         """Whether the records are private: then nothing about their values is shown."""
 
+    @property
+    def comm(self) -> Communicator:
+        """The ranks that hold the records; usually one."""
+        return ALONE
+
     @abstractmethod
     def batches(self) -> Iterator[Table]:
-        """All records in order, as one table or several."""
+        """All own records in order, as one table or several."""
 
     @abstractmethod
     def counts(self, workload: Workload) -> npt.NDArray[np.int64]:
         """The exact counts of a workload's cells, in workload order; those of private records are private."""
+
+    def hand_over(self, workload: Workload) -> None:  # noqa: B027  most have nothing to hand over
+        """On a rank other than 0: give it the counts of the own records, if they are among those counted."""
 
     def __len__(self) -> int:
         return self.n

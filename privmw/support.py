@@ -7,6 +7,7 @@ sums of integer masses (privmw.kernels) over their total.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from reprlib import repr as _short
@@ -17,10 +18,12 @@ import numpy.typing as npt
 
 from privmw import kernels
 from privmw.arrays import freeze, is_frozen
+from privmw.communicator import ALONE, Communicator, total
 from privmw.constraints import Constraints
 from privmw.domain import Domain
 from privmw.random import sampling_stream
 from privmw.records import Records
+from privmw.row_hash import mixed, row_hashes
 from privmw.table import Table
 from privmw.workload import Workload
 
@@ -42,13 +45,30 @@ class Support:
     ([[0, 1], [2, 0]], [1, 2], [0.3333333333333333, 0.6666666666666666])
     """
 
-    __slots__ = ("__weakref__", "_columns", "_constraints", "_counts", "_marginals", "_table")
+    __slots__ = (
+        "__weakref__",
+        "_columns",
+        "_comm",
+        "_constraints",
+        "_counts",
+        "_marginals",
+        "_records",
+        "_table",
+        "_whole_size",
+    )
 
     def __init__(
-        self, table: Table, counts: npt.NDArray[np.int64], constraints: Constraints | None = None
+        self,
+        table: Table,
+        counts: npt.NDArray[np.int64],
+        constraints: Constraints | None = None,
+        comm: Communicator = ALONE,
     ) -> None:
-        """Takes rows that are distinct and sorted and keep the rules already: use from_table or full."""
-        _check_public("table", table)
+        """Takes rows that are distinct and sorted and keep the rules already: use from_table or full.
+
+        comm: the ranks that hold the other rows, if there are any; then all of them come here together.
+        """
+        check_public("table", table)
         if type(counts) is not np.ndarray or counts.dtype != np.int64:
             raise TypeError(f"counts ({type(counts).__name__}) must be an array of int64")
         if counts.shape != (table.n,) or counts.min() < 1:
@@ -56,6 +76,9 @@ class Support:
         self._table = table
         self._counts = counts if is_frozen(counts) else freeze(counts.copy())
         self._constraints = constraints
+        self._comm = comm
+        self._whole_size = total(comm, table.n)
+        self._records = total(comm, int(self._counts.sum()))
         self._columns: kernels.Columns | None = None
         self._marginals: tuple[Workload, kernels.Marginals] | None = None
 
@@ -65,7 +88,9 @@ class Support:
 
         A private table is refused.
         """
-        _check_public("public", public)
+        check_public("public", public)
+        if public.comm.size > 1:
+            raise ValueError(f"public ({public!r}) must lie on one rank: use ShardedSupport.from_table")
         held: Support | None = None
         pending: list[Table] = []
         for batch in public.batches():
@@ -83,9 +108,8 @@ class Support:
             raise TypeError(f"constraints ({_short(constraints)}) must be Constraints")
         kept = constraints.mask(self._table)
         if not kept.any():
-            raise ValueError(
-                f"constraints must leave a row of the support: {constraints.complaint(self._table)}"
-            )
+            complaint = constraints.complaint(constraints.broken(self._table), self.size)
+            raise ValueError(f"constraints must leave a row of the support: {complaint}")
         return Support(self._table.take(kept), freeze(self._counts[kept]), constraints)
 
     @classmethod
@@ -181,6 +205,21 @@ class Support:
         return self._table.n
 
     @property
+    def comm(self) -> Communicator:
+        """The ranks that hold the rows; usually one."""
+        return self._comm
+
+    @property
+    def whole_size(self) -> int:
+        """How many distinct rows all ranks hold together."""
+        return self._whole_size
+
+    @property
+    def records(self) -> int:
+        """How many public records all ranks' rows stand for."""
+        return self._records
+
+    @property
     def table(self) -> Table:
         """The distinct rows as a table, one contiguous column per attribute."""
         return self._table
@@ -201,12 +240,13 @@ class Support:
         return self._constraints
 
     def start(self, kind: Start = "public") -> Weights:
-        """Fresh weights to start from, with sum 1: the public frequencies, or uniform."""
+        """Fresh weights to start from, with sum 1 over all ranks: the public frequencies, or uniform."""
         if kind not in ("public", "uniform"):
             raise ValueError(f"kind ({_short(kind)}) must be 'public' or 'uniform'")
-        weights: Weights = self._counts.astype(np.float64) if kind == "public" else np.ones(self.size)
-        weights /= weights.sum()
-        return weights
+        if kind == "public":
+            weights: Weights = self._counts / float(self._records)
+            return weights
+        return np.full(self.size, 1.0 / self._whole_size)
 
     @property
     def columns(self) -> kernels.Columns:
@@ -238,15 +278,46 @@ class Support:
         """
         marginals = self.marginals(workload)
         given = self._counts.astype(np.float64) if weights is None else _weights(weights, self.size)
-        kernels.rescale(given)
-        masses, total = kernels.to_masses(given)
-        return marginals.sums(masses) / total
+        kernels.rescale(given, comm=self._comm)
+        masses, mass = kernels.to_masses(given, comm=self._comm)
+        sums = marginals.sums(masses)
+        self._comm.sum(sums)
+        return sums / mass
 
     def matching_rows(self, names: Sequence[str], values: Sequence[int]) -> npt.NDArray[np.uint32]:
         """Ascending rows that have these values (codes) of these attributes."""
         if isinstance(names, str) or not isinstance(names, Sequence):
             raise TypeError(f"names ({_short(names)}) must be a tuple of attribute names")
         return kernels.matching_rows(self.columns, [self.domain.index(name) for name in names], values)
+
+    def hash_order(self) -> npt.NDArray[np.int64]:
+        """The own rows ordered by (hash, codes): rank after rank, an order that no number of ranks changes.
+
+        >>> support = Support.full(Domain({"age": 2, "sex": 2}))
+        >>> sorted(support.hash_order().tolist())
+        [0, 1, 2, 3]
+        """
+        order: npt.NDArray[np.int64] = np.argsort(row_hashes(self._table.columns), kind="stable")
+        return order
+
+    def fingerprint(self) -> str:
+        """64 hexadecimal digits for the domain, rows and counts of all ranks, the same for any ranks.
+
+        Constraints are no part of it. Ranks that share the rows call it together.
+
+        >>> support = Support.full(Domain({"age": 2, "sex": 2}))
+        >>> support.fingerprint() == support.fingerprint()
+        True
+        """
+        each = mixed(row_hashes(self._table.columns) ^ mixed(self._counts.astype(np.uint64)))
+        sums = np.array([each.sum(), mixed(~each).sum()]).view(np.int64)  # they wrap, on any ranks alike
+        self._comm.sum(sums)
+        said = [self.domain.fingerprint(), self._whole_size, self._records, *sums.tolist()]
+        return hashlib.sha256(repr(said).encode()).hexdigest()
+
+    def gathered(self, weights: Weights | None = None) -> tuple[Support, Weights | None] | None:
+        """All ranks' rows, and the weights of the own ones in the same order, on rank 0; None elsewhere."""
+        return self, weights
 
     @property
     def nbytes(self) -> int:
@@ -269,10 +340,8 @@ class Support:
         return Support, (self._table, self._counts, self._constraints)
 
     def __repr__(self) -> str:
-        records = int(self._counts.sum())
-        return (
-            f"Support({self.size} distinct rows x {len(self.domain)} attributes of {records} public records)"
-        )
+        rows = f"{self.size} distinct rows x {len(self.domain)} attributes"
+        return f"Support({rows} of {self._records} public records)"
 
 
 def _weights(weights: npt.ArrayLike, size: int) -> Weights:
@@ -306,7 +375,8 @@ def _joined(tables: list[Table]) -> Table:
     return Table(domain, zip(domain.names, joined, strict=True))
 
 
-def _check_public(name: str, table: object) -> None:
+def check_public(name: str, table: object) -> None:
+    """Refuse what is no table, and a private one."""
     if not isinstance(table, Table if name == "table" else Records):
         raise TypeError(f"{name} ({_short(table)}) must be a Table")
     if table.private:

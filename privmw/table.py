@@ -200,6 +200,8 @@ class Table(Records):
                 raise ValueError(f"rows (a mask of {len(where)}) must have {self.n} entries")
         elif len(where) and not (int(where.min()) >= 0 and int(where.max()) < self.n):
             raise ValueError(f"rows must be positions from 0 to {self.n - 1}")
+        else:
+            where = where.astype(np.intp, copy=False)  # once, not for each column
         columns = tuple(freeze(column[where]) for column in self._columns)
         return object.__new__(Table)._fill(self._domain, columns, self._private)
 

@@ -171,7 +171,7 @@ def test_private_tables_are_never_checked():
     with pytest.raises(ValueError, match="must be public"):
         Constraints(DOMAIN, RULES).mask(private)
     with pytest.raises(ValueError, match="must be public"):
-        Constraints(DOMAIN, RULES).complaint(private)
+        Constraints(DOMAIN, RULES).broken(private)
 
 
 SMALL = Domain({"age": 3, "sex": ["F", "M"], "pregnant": ["no", "yes"]})

@@ -107,13 +107,16 @@ class Constraints:
                 kept &= cells[tuple(table.columns[position] for position in positions)]
         return kept
 
-    def complaint(self, table: Table) -> str:
-        """Which rules the rows of a public table break most often: what a person looks at first."""
+    def broken(self, table: Table) -> npt.NDArray[np.int64]:
+        """How many rows of a public table break each rule."""
         self._check(table)
-        broken = [(int((~rule.kept(table)).sum()), rule) for rule in self._rules]
-        worst = sorted(broken, key=lambda pair: -pair[0])[:3]
+        return np.array([int((~rule.kept(table)).sum()) for rule in self._rules], np.int64)
+
+    def complaint(self, broken: npt.NDArray[np.int64], n: int) -> str:
+        """Which rules are broken most often, of n rows: what a person looks at first."""
+        worst = sorted(zip(broken.tolist(), self._rules, strict=True), key=lambda pair: -pair[0])[:3]
         return "; ".join(
-            f"{_short(rule.written(self._domain))} takes {rows} of {table.n} rows" for rows, rule in worst
+            f"{_short(rule.written(self._domain))} takes {rows} of {n} rows" for rows, rule in worst
         )
 
     def _check(self, table: Table) -> None:

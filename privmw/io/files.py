@@ -78,15 +78,30 @@ def about(file: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def batches(file: str, names: Sequence[str], *, private: bool) -> Iterator[Any]:
-    """The columns of these names as record batches; those of csv are all text."""
+def rows_of_groups(file: str, *, private: bool) -> list[int]:
+    """How many rows each row group of a parquet file has, as its footer says."""
+    if is_csv(file):
+        raise ValueError(f"{file} must be a parquet file: only these have row groups to share out")
+    columns_of(file, private=private)  # refuses what is no parquet file
+    footer = _parquet(file).metadata
+    return [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
+
+
+def batches(
+    file: str, names: Sequence[str], *, private: bool, groups: Sequence[int] | None = None
+) -> Iterator[Any]:
+    """The columns of these names as record batches; those of csv are all text.
+
+    groups: which row groups of a parquet file to read; without it, all.
+    """
     check_names(file, columns_of(file, private=private)[0], names, private=private)
     try:
         if is_csv(file):
             yield from _csv(file, names)
         else:
             parquet = _parquet(file, names)
-            for group in range(parquet.num_row_groups):  # one at a time: together they stay in memory
+            chosen = range(parquet.num_row_groups) if groups is None else groups
+            for group in chosen:  # one at a time: together they stay in memory
                 yield from parquet.iter_batches(ROWS, row_groups=[group], columns=list(names))
         return
     except _errors() as error:

@@ -8,7 +8,7 @@ nothing that pyarrow said, which quotes cells.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from reprlib import repr as _short
 from typing import TYPE_CHECKING
@@ -36,20 +36,36 @@ class Scan(Records):
     What was checked must stay: a file that changes later is refused.
     """
 
-    __slots__ = ("__weakref__", "_domain", "_n", "_path", "_private", "_stamp")
+    __slots__ = ("__weakref__", "_domain", "_n", "_path", "_private", "_reads", "_stamps")
 
     def __init__(self, path: str | os.PathLike[str], domain: Domain, *, private: bool = False) -> None:
-        self._path = files.checked_path(path)
+        self._open([(files.checked_path(path), None)], domain, private)
+
+    @classmethod
+    def of_groups(
+        cls, groups: Sequence[tuple[str, Sequence[int]]], domain: Domain, *, private: bool = False
+    ) -> Scan:
+        """Some row groups of some parquet files, file by file: one rank's share of a table."""
+        return object.__new__(cls)._open(groups, domain, private)
+
+    def _open(self, reads: Sequence[tuple[str, Sequence[int] | None]], domain: Domain, private: bool) -> Scan:
         _check_options(domain, private)
+        self._path = reads[0][0]
+        self._reads = tuple(reads)
         self._domain = domain
         self._private = private
-        self._stamp = files.stamp(self._path)
-        self._n = sum(len(codes[0]) for codes in _codes(self._path, domain, private))
+        self._stamps = [files.stamp(path) for path, _ in reads]
+        self._n = sum(len(codes[0]) for codes in self._codes())
         self._check_unchanged()
+        return self
+
+    def _codes(self) -> Iterator[list[Codes]]:
+        for path, groups in self._reads:
+            yield from _codes(path, self._domain, self._private, groups)
 
     @property
     def path(self) -> str:
-        """The file, or folder, as it was named."""
+        """The file, or folder, as it was named; of several files, the first."""
         return self._path
 
     @property
@@ -73,7 +89,7 @@ class Scan(Records):
         held: list[list[Codes]] = []
         rows = 0
         try:
-            for codes in _codes(self._path, self._domain, self._private):
+            for codes in self._codes():
                 held.append(codes)
                 rows += len(codes[0])
                 if rows >= BATCH:
@@ -98,13 +114,16 @@ class Scan(Records):
         return total
 
     def _check_unchanged(self) -> None:
-        if files.stamp(self._path) != self._stamp:
-            raise ValueError(f"{self._path} (changed since it was opened) must stay as it is")
+        for (path, _), stamp in zip(self._reads, self._stamps, strict=True):
+            if files.stamp(path) != stamp:
+                raise ValueError(f"{path} (changed since it was opened) must stay as it is")
 
     def __reduce__(self) -> tuple[object, ...]:
         if self._private:
             raise TypeError("a private table must not be pickled")
-        return Scan, (self._path, self._domain)
+        if self._reads[0][1] is None:
+            return Scan, (self._path, self._domain)
+        return Scan.of_groups, (self._reads, self._domain)
 
     def __repr__(self) -> str:
         kind = "private" if self._private else "public"
@@ -155,20 +174,24 @@ def _table(domain: Domain, held: list[list[Codes]], private: bool) -> Table:
     return Table(domain, columns, private=private)
 
 
-def _codes(path: str, domain: Domain, private: bool) -> Iterator[list[Codes]]:
-    """The codes of every batch; at the end, what was refused in the whole file is an error."""
+def _codes(
+    path: str, domain: Domain, private: bool, groups: Sequence[int] | None = None
+) -> Iterator[list[Codes]]:
+    """The codes of every batch; at the end, what was refused in all that was read is an error."""
     need("pyarrow", "read files", "io")
     from privmw.io.encode import Encoder
 
     text = files.is_csv(path)
     encoders = [Encoder(attribute, private=private, text=text) for attribute in domain.attributes]
     for file in files.files_of(path):
-        for batch in files.batches(file, domain.names, private=private):
+        for batch in files.batches(file, domain.names, private=private, groups=groups):
             if batch.num_rows:
                 with _naming(file):
                     codes = [encoder.codes(batch.column(encoder.attribute.name)) for encoder in encoders]
                 yield codes
-    with _naming(path):
+    # Of a private table, not even where a bad value is.
+    some = groups is not None and not private
+    with _naming(f"{path}, row groups {groups[0]} to {groups[-1]}" if some and groups else path):
         for encoder in encoders:
             encoder.check()
         if encoders[0].rows == 0:

@@ -1,0 +1,74 @@
+"""One rank of a job cannot go on, or not as the others do: HOW, and which rank."""
+
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+
+import privmw.cluster.mpi  # noqa: F401
+
+how, who = sys.argv[1], int(sys.argv[2])
+if how == "version" and os.environ.get("PMI_RANK", os.environ.get("OMPI_COMM_WORLD_RANK")) == str(who):
+    sys.modules["privmw.cluster.mpi"].__version__ = "0.0.9"
+if how == "arithmetic" and os.environ.get("PMI_RANK", os.environ.get("OMPI_COMM_WORLD_RANK")) == str(who):
+    exponential = np.exp
+    np.exp = lambda x: np.nextafter(exponential(x), 9)
+
+from privmw import cluster  # noqa: E402
+from privmw.communicator import together  # noqa: E402
+
+comm = cluster.mpi()
+mine = comm.rank == who
+
+
+def act():
+    if how == "raise":
+        raise ValueError("the cause of it all")
+    if how == "exit":
+        sys.exit(3)
+    if how == "end":
+        sys.exit(0)
+    if how == "_exit":
+        os._exit(5)
+    if how == "leave":
+        cluster.leave(7)
+    if how == "catch":
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        try:
+            comm.sum(np.zeros(5, np.int64))
+        except KeyboardInterrupt:
+            sys.exit(0)
+    if how in ("SIGKILL", "SIGTERM", "SIGINT", "SIGSEGV"):
+        os.kill(os.getpid(), getattr(signal, how))
+        time.sleep(60)
+
+
+def missing():
+    if mine:
+        raise FileNotFoundError("people.parquet must exist")
+
+
+if how == "together":
+    together(comm, missing)
+if how == "everyone" or (how == "others" and not mine):
+    raise ValueError("the cause of it all")
+if how == "exits":
+    sys.exit(3)
+if how == "late":
+    if mine:
+        time.sleep(3)
+    sys.exit(0)
+if how == "wait":
+    if mine:
+        sys.stdout.write("waiting\n")
+        sys.stdout.flush()
+        time.sleep(60)
+elif mine:
+    act()
+elif how == "catch":
+    time.sleep(60)
+comm.sum(np.zeros(5, np.int64))
+sys.stdout.write("met\n")
