@@ -2,30 +2,32 @@
 
 Algorithm 1 ("Adaptive Measurements") of "Iterative methods for private synthetic data", 2021. Before the
 rounds, or instead of them, a first shot measures a fixed set of marginals at once. The private table goes
-from here into the Curator and nowhere else; the model, the history and `progress` see released values only.
+into the Curator and nowhere else (privmw/door.py); the model, the history and `progress` see released values
+only. Where the support lies on several ranks, every rank runs this loop, and hears the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from privmw.accounting import Budget, DiscreteGaussian, DiscreteLaplace
-from privmw.curator import Curator
+from privmw.accounting import DiscreteGaussian, DiscreteLaplace, Ledger
+from privmw.door import Door
 from privmw.history import Round
 from privmw.measurements import Measurement
 from privmw.question import Question
-from privmw.random import Rng
-from privmw.records import Records
-from privmw.schedule import Schedule
+from privmw.schedule import Schedule, Shares
 from privmw.workload import Workload
 
 Vector: TypeAlias = npt.NDArray[np.float64]
 Progress: TypeAlias = Callable[[Round], None]
+# Of a model: arrays with a number of each own row, and others that are the same on every rank.
+State: TypeAlias = tuple[Mapping[str, Vector], Mapping[str, Vector]]
 
 
 class Model(Protocol):
@@ -40,66 +42,119 @@ class Model(Protocol):
     def result(self) -> Vector:
         """The weights to release."""
 
+    def state(self) -> State:
+        """All that later updates depend on beside the measurements; the arrays may be the model's own."""
 
-def open_curator(private: Records, question: Question, budget: Budget, rng: Rng) -> Curator:
-    """The door of one run."""
-    return Curator(private, question.measured, budget, rng=rng)
+    def restore(self, measurements: Sequence[Measurement], state: State) -> None:
+        """Be as after the updates with these measurements, which ended in this state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """What a round let out, before the model has learnt of it; rho: spent by then."""
+
+    round: int
+    chosen: tuple[int, ...]
+    measurements: tuple[Measurement, ...]
+    rho: float
+
+
+class Journal(Protocol):
+    """What keeps a run, so that another can go on where it ended (privmw/checkpoint.py)."""
+
+    @property
+    def released(self) -> Sequence[Released]:
+        """The rounds of the run that this one goes on with, in order."""
+
+    def restore(self, model: Model) -> list[Round]:
+        """Bring the model as far as it was kept; returns the history up to there."""
+
+    def keep(self, released: Released, ledger: Ledger) -> None:
+        """Keep what a round let out, before anybody sees it."""
+
+    def learnt(self, history: Sequence[Round], model: Model) -> None:
+        """Take note that the model has learnt from its last round."""
 
 
 def adapt(
-    curator: Curator, model: Model, question: Question, schedule: Schedule, progress: Progress | None = None
+    door: Door,
+    model: Model,
+    question: Question,
+    schedule: Schedule,
+    progress: Progress | None = None,
+    journal: Journal | None = None,
 ) -> tuple[tuple[Measurement, ...], tuple[Round, ...]]:
-    """Spend the curator's whole budget as the schedule says; returns all that was released on the way."""
-    shares = schedule.shares(curator.ledger.budget)
-    measurements: list[Measurement] = []
-    history: list[Round] = []
+    """Spend the whole budget as the schedule says; returns all that was released on the way."""
+    shares = schedule.shares(door.ledger.budget)
+    numbers = range(0 if shares.shot is not None else 1, schedule.rounds + 1)
+    rounds = [] if journal is None else list(journal.released)
+    if [entry.round for entry in rounds] != list(numbers[: len(rounds)]):
+        raise ValueError("checkpoint must hold every round up to its last")
+    history = [] if journal is None else journal.restore(model)
     answers = model.answers()
-
-    def measure(share: Fraction, **what: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        cost = {"rho": share} if shares.gaussian else {"epsilon": share}
-        return curator.measure(**what, **cost)  # type: ignore[arg-type]
-
-    def learn(number: int, chosen: tuple[int, ...], released: list[Measurement]) -> None:
-        nonlocal answers
-        before = _discrepancy(released, answers, curator.n)
-        details = model.update(released, last=number == schedule.rounds)
+    for place, number in list(enumerate(numbers))[len(history) :]:
+        if place == len(rounds):
+            if number == 0:
+                rounds.append(_shoot(door, question, shares))
+            else:
+                rounds.append(_look(door, question, schedule, shares, number, answers))
+            if journal is not None:
+                journal.keep(rounds[-1], door.ledger)
+        now = rounds[place]
+        before = _discrepancy(now.measurements, answers, door.ledger.n)
+        details = model.update(now.measurements, last=number == schedule.rounds)
         answers = model.answers()
-        after = _discrepancy(released, answers, curator.n)
-        measurements.extend(released)
-        history.append(Round(number, chosen, before, after, curator.ledger.rho, details))
+        after = _discrepancy(now.measurements, answers, door.ledger.n)
+        history.append(Round(number, now.chosen, before, after, now.rho, details))
+        if journal is not None:
+            journal.learnt(history, model)
         if progress is not None:
             progress(history[-1])
+    return tuple(measurement for entry in rounds for measurement in entry.measurements), tuple(history)
 
-    if shares.shot is not None:
-        noisy = measure(shares.shot, marginals=question.shot)
-        learn(0, (), [_measurement(curator, _cells(question.measured, question.shot), noisy, 0)])
-    if shares.select is None or shares.measure is None:
-        return tuple(measurements), tuple(history)
-    for number in range(1, schedule.rounds + 1):
-        chosen = curator.select(
-            answers,
-            epsilon=shares.select,
-            mechanism=schedule.select or "exponential",
-            among=question.unit,
-            k=schedule.per_round,
-            candidates=len(question.asked),
-        )
-        released = []
-        for choice in chosen:
-            if question.unit == "cell":
-                cells, noisy = np.array([choice]), measure(shares.measure, queries=[choice])
-            else:
-                cells = _cells(question.measured, np.array([choice]))
-                noisy = measure(shares.measure, marginals=[choice])
-            released.append(_measurement(curator, cells, noisy, number))
-        learn(number, chosen, released)
-    return tuple(measurements), tuple(history)
+
+def _shoot(door: Door, question: Question, shares: Shares) -> Released:
+    """Measure a fixed set of marginals at once."""
+    assert shares.shot is not None
+    noisy = door.measure(marginals=question.shot, **_cost(shares, shares.shot))
+    measurement = _measurement(door, _cells(question.measured, question.shot), noisy, 0)
+    return Released(0, (), (measurement,), door.ledger.rho)
+
+
+def _look(
+    door: Door, question: Question, schedule: Schedule, shares: Shares, number: int, answers: Vector
+) -> Released:
+    """Choose where the model errs most, and measure that."""
+    assert shares.select is not None
+    assert shares.measure is not None
+    chosen = door.select(
+        answers,
+        epsilon=shares.select,
+        mechanism=schedule.select or "exponential",
+        among=question.unit,
+        k=schedule.per_round,
+        candidates=len(question.asked),
+    )
+    measurements = []
+    for choice in chosen:
+        cost = _cost(shares, shares.measure)
+        if question.unit == "cell":
+            cells, noisy = np.array([choice]), door.measure(queries=[choice], **cost)
+        else:
+            cells = _cells(question.measured, np.array([choice]))
+            noisy = door.measure(marginals=[choice], **cost)
+        measurements.append(_measurement(door, cells, noisy, number))
+    return Released(number, chosen, tuple(measurements), door.ledger.rho)
+
+
+def _cost(shares: Shares, share: Fraction) -> dict[str, Fraction]:
+    return {"rho": share} if shares.gaussian else {"epsilon": share}
 
 
 def _measurement(
-    curator: Curator, cells: npt.NDArray[np.int64], noisy: npt.NDArray[np.int64], number: int
+    door: Door, cells: npt.NDArray[np.int64], noisy: npt.NDArray[np.int64], number: int
 ) -> Measurement:
-    event = curator.ledger.events[-1]
+    event = door.ledger.events[-1]
     if isinstance(event, DiscreteGaussian):
         return Measurement(cells, noisy, event.kind, float(event.sigma), number)
     assert isinstance(event, DiscreteLaplace)

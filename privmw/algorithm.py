@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
+import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,14 +18,18 @@ from typing import ClassVar, Literal, get_args
 
 from privmw.accounting import Budget, Composition, scale_for_epsilon, sigma_for_rho
 from privmw.accounting.rounding import Real, float_up, positive_integer, probability
-from privmw.adaptive import Model, Progress, adapt, open_curator
+from privmw.adaptive import Model, Progress, adapt
+from privmw.checkpoint import Checkpoint
+from privmw.communicator import agree
+from privmw.door import open_door
 from privmw.plan import Effort, Plan, check_memory, make_plan
-from privmw.question import Question, Unit, check_run, make_question
+from privmw.question import Question, Unit, check_run, count_records, make_question
 from privmw.random import Rng
 from privmw.records import Records
 from privmw.release import Release
 from privmw.schedule import Planned, Schedule
 from privmw.support import Support
+from privmw.version import __version__
 from privmw.workload import Workload
 
 Select = Literal["permute-and-flip", "exponential", "all"]
@@ -196,43 +201,61 @@ class Mechanism:
 
     def __call__(
         self,
-        private: Records,
+        private: Records | None,
         support: Support,
         workload: Workload,
         *,
         rng: Rng = None,
         threads: int | None = None,
         progress: Progress | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: int = 10,
     ) -> Release:
         """Make a release. rng: None for a release; a seed for experiments, and the ledger then says so.
 
         progress is called after each round with a `Round`. Whatever ends a run early, Ctrl-C or an error of
         `progress`, carries the ledger as its attribute `ledger`: what was spent stays spent.
+
+        checkpoint: a folder that keeps every round's released values, and the weights `every` so many rounds.
+        The same call goes on from there, and spends nothing twice; that the private table is the same is for
+        the caller to know, as nothing private is kept. Where the support lies on several ranks, all of them
+        call this. Only rank 0 needs rng, progress and the private table, for which the others give None; or
+        all give the same `ShardedRecords`.
         """
-        question = self._question(support, workload)
-        if not isinstance(private, Records):
-            raise TypeError(f"private ({type(private).__name__}) must be a Table")
-        if private.domain != support.domain:
-            raise ValueError("private must be on the domain of the support")
+        question, comm = self._question(support, workload), support.comm
+        agree(comm, "the algorithm, its budget and the workload", self._identity(workload))
+        agree(comm, "checkpoint and every", f"{checkpoint} {every}")
+        n = count_records(private, support)
         if progress is not None and not callable(progress):
             raise TypeError(f"progress ({_short(progress)}) must be callable")
-        model = self.algorithm.model(support, question, private.n, threads)
-        with open_curator(private, question, self.budget, rng) as curator:
+        journal = None
+        if checkpoint is not None:
+            journal = Checkpoint(checkpoint, f"{n} {self._identity(workload)}", support, every=every)
+            rng = journal.rng(rng)
+        model = self.algorithm.model(support, question, n, threads)
+        spent = None if journal is None else journal.ledger
+        with open_door(private, question.measured, self.budget, rng, comm, spent) as door:
             try:
-                measurements, history = adapt(curator, model, question, self.algorithm.schedule, progress)
+                told = progress if comm.rank == 0 else None
+                measurements, history = adapt(door, model, question, self.algorithm.schedule, told, journal)
                 return Release(
                     support,
                     workload,
                     model.result(),
                     measured=question.measured,
                     measurements=measurements,
-                    ledger=curator.ledger,
+                    ledger=door.ledger,
                     settings=self.settings(),
                     history=history,
                 )
             except BaseException as error:
-                error.ledger = curator.ledger  # type: ignore[attr-defined]
+                if comm.rank == 0:
+                    error.ledger = door.ledger  # type: ignore[attr-defined]
                 raise
+
+    def _identity(self, workload: Workload) -> str:
+        """What makes two runs the same, but for their rows."""
+        return f"privmw {__version__} {self.algorithm!r} {self.budget!r} {workload.fingerprint()}"
 
     def settings(self) -> dict[str, object]:
         """The algorithm's name and options, as plain values."""

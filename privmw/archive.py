@@ -59,7 +59,7 @@ def read_archive(path: str | os.PathLike[str], *, form: str, version: int) -> di
     """The members of a file, each checked against its digest. All that is wrong with one is a ValueError."""
     import zipfile
 
-    with open(path, "rb") as file, explained(path):
+    with open(path, "rb") as file, explained(path, form):
         size = os.fstat(file.fileno()).st_size
         try:
             with zipfile.ZipFile(file) as archive:
@@ -86,12 +86,13 @@ def read_archive(path: str | os.PathLike[str], *, form: str, version: int) -> di
 
 
 @contextlib.contextmanager
-def explained(path: str | os.PathLike[str]) -> Iterator[None]:
+def explained(path: str | os.PathLike[str], form: str) -> Iterator[None]:
     """Turn whatever a broken file raises into one ValueError that names it."""
+    kind = form.removeprefix("privmw ")
     try:
         yield
     except _BROKEN as error:
-        raise ValueError(f"{os.fspath(path)!r} must be a whole, unchanged release file: {error}") from error
+        raise ValueError(f"{os.fspath(path)!r} must be a whole, unchanged {kind} file: {error}") from error
 
 
 def write_array(array: npt.NDArray[Any]) -> bytes:

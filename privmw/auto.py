@@ -26,7 +26,7 @@ from typing import Any
 from privmw.accounting import Budget, sigma_for_rho
 from privmw.algorithm import Mechanism
 from privmw.pep import PEP
-from privmw.question import check_run
+from privmw.question import check_run, count_records
 from privmw.records import Records
 from privmw.release import Release
 from privmw.shorthand import check_options, run_budget
@@ -66,7 +66,7 @@ def choose_algorithm(n: int, workload: Workload, budget: Budget) -> PEP:
     return PEP(rounds=min(max(rounds, FEWEST), MOST))
 
 
-def release_auto(private: Records, support: Support, workload: Workload, **options: Any) -> Release:
+def release_auto(private: Records | None, support: Support, workload: Workload, **options: Any) -> Release:
     """Release by the recommended method. Takes epsilon and delta (or rho), rng, threads and progress.
 
     The release's settings say what was chosen. Its support may have more rows than the one given.
@@ -79,9 +79,11 @@ def release_auto(private: Records, support: Support, workload: Workload, **optio
     >>> release.settings["algorithm"], release.ledger.epsilon(1e-6) <= 1.0
     ('PEP', True)
     """
-    budget, run = run_budget(private, options)
+    check_run(support, workload)
+    n = count_records(private, support)
+    budget, run = run_budget(n, options)
     check_options(options, ())
-    mechanism, wide = recommend(private.n, support, workload, budget)
+    mechanism, wide = recommend(n, support, workload, budget)
     return mechanism(private, wide, workload, **run)
 
 
@@ -90,6 +92,6 @@ def recommend(n: int, support: Support, workload: Workload, budget: Budget) -> t
     check_run(support, workload)
     if budget.notion != "zCDP":
         raise ValueError("delta (0) must be above 0: the recommended methods use Gaussian noise")
-    times = min(LARGEST_WIDENED // support.size - 1, MOST_TIMES)
+    times = min(LARGEST_WIDENED // support.whole_size - 1, MOST_TIMES)
     wide = support.widened(times) if times >= 1 else support
     return choose_algorithm(n, workload, budget).spend(budget), wide

@@ -8,6 +8,7 @@ on its scores). Whoever is not trusted with the counts must ask from another pro
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -40,6 +41,7 @@ class Curator:
     rng: None is the operating system; a seed or another generator is for experiments, and marks the ledger.
     neighbors: under ADD_REMOVE_ONE the number of records is private. Then `public_n` gives a public figure
     for the statement, and only `measure` is offered (the scores of `select` use n); the ledger says so.
+    spent: the ledger of a run on the same table that this one goes on with; what it says stays spent.
 
     >>> from privmw import Domain, Table
     >>> table = Table.from_codes(Domain({"age": 3, "sex": 2}), [[2, 0], [0, 1], [2, 0]], private=True)
@@ -71,6 +73,7 @@ class Curator:
         rng: Rng = None,
         neighbors: Neighbors = Neighbors.REPLACE_ONE,
         public_n: int | None = None,
+        spent: Ledger | None = None,
     ) -> None:
         if not isinstance(private, Records):
             raise TypeError(f"private ({type(private).__name__}) must be a Table")
@@ -81,7 +84,8 @@ class Curator:
         if workload.cells == 0:
             raise ValueError(f"workload ({workload!r}) must have at least one cell")
         stream = privacy_stream(rng)
-        self._ledger = _ledger(private, budget, neighbors, public_n, stream)
+        fresh = _ledger(private, budget, neighbors, public_n, stream)
+        self._ledger = fresh if spent is None else _continued(spent, fresh)
         self._workload = workload
         self._process = os.getpid()
         self.__stream = stream
@@ -321,6 +325,19 @@ def _ledger(
         return Ledger(budget, neighbors, n=n, numerics=numerics, generator=stream.statement)
     ledger = Ledger(budget, neighbors, n=n, numerics=numerics)
     ledger.mark_seeded(f"{type(stream.bit_generator).__name__} given by the caller")
+    return ledger
+
+
+def _continued(spent: Ledger, fresh: Ledger) -> Ledger:
+    """The ledger that goes on: a copy of what was spent, on the same terms."""
+    if not isinstance(spent, Ledger):
+        raise TypeError(f"spent ({type(spent).__name__}) must be a Ledger")
+    for name in ("budget", "neighbors", "n", "unit", "numerics"):
+        if getattr(spent, name) != getattr(fresh, name):
+            raise ValueError(f"spent must have the same {name} as this run")
+    ledger = copy.copy(spent)
+    if fresh.seeded is not None:
+        ledger.mark_seeded(fresh.seeded)
     return ledger
 
 

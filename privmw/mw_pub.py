@@ -60,7 +60,7 @@ class MWPub(Algorithm):
         )
 
 
-def release_mw_pub(private: Records, support: Support, workload: Workload, **options: Any) -> Release:
+def release_mw_pub(private: Records | None, support: Support, workload: Workload, **options: Any) -> Release:
     """Release by MW-Pub. Takes epsilon and delta (or rho), rng, threads, progress and MWPub's options.
 
     >>> from privmw import Domain, Table

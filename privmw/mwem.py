@@ -31,7 +31,9 @@ class MWEM(MWPub):
     start: Start = "uniform"
 
 
-def release_mwem(private: Records, support: Support | None, workload: Workload, **options: Any) -> Release:
+def release_mwem(
+    private: Records | None, support: Support | None, workload: Workload, **options: Any
+) -> Release:
     """Release by MWEM. A support of None is the full domain; options as for `release_mw_pub`.
 
     >>> from privmw import Domain, Table

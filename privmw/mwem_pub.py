@@ -32,7 +32,9 @@ class MWEMPub(MWPub):
     advanced: ClassVar[bool] = True
 
 
-def release_mwem_pub(private: Records, support: Support, workload: Workload, **options: Any) -> Release:
+def release_mwem_pub(
+    private: Records | None, support: Support, workload: Workload, **options: Any
+) -> Release:
     """Release by MWEM+PUB; options as for `release_mw_pub`.
 
     >>> from privmw import Domain, Table

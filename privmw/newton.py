@@ -3,7 +3,8 @@ for many.
 
 With a distribution D, Q its rows x queries and C = diag(D) - D D^T, their covariance is Q^T C Q. A step
 d solves  (Q^T C Q + ridge) d = ridge * wanted  on the free multipliers; the others take what is wanted.
-This room knows numbers only.
+Rows may lie on several ranks: what is added up over them is the operator's, and the mean of potentials Q l is
+taken over queries, as their answers times l. This room knows numbers only.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from privmw import kernels
+from privmw.communicator import Communicator
 
 Vector: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -28,11 +32,18 @@ class Operator(Protocol):
     def count(self) -> int:
         """How many queries there are."""
 
+    @property
+    def comm(self) -> Communicator:
+        """The ranks that hold the rows: prior, weights and potentials are of the own ones."""
+
     def potentials(self, values: Vector) -> Vector:
         """For each row the sum of the values of the queries that hold it."""
 
     def sums(self, weights: Vector) -> Vector:
-        """For each query the sum of the weights, of either sign, of the rows that it holds."""
+        """For each query the sum of the weights of the rows that it holds; the weights total one."""
+
+    def moments(self, weights: Vector, values: Vector) -> Vector:
+        """For each query the sum of weight times value, of either sign, over the rows that it holds."""
 
     def gram(self, weights: Vector) -> Vector | None:
         """For each pair of queries the weight of the rows that both hold; None where that is too large."""
@@ -69,7 +80,7 @@ def newton_step(
     else:
         given = np.where(free, 0.0, wanted)
         step = Step(given, operator.potentials(given), 2)
-        right -= covariances(operator, weights, step.potentials)
+        right -= covariances(operator, weights, step.potentials, dot(fitted, given))
         right *= free
     count = int(np.count_nonzero(free))
     gram = operator.gram(weights) if 0 < count <= MOST_EXACT else None
@@ -77,15 +88,13 @@ def newton_step(
         _add_exact(operator, gram, fitted, right, ridge, free, step)
     elif count:
         scaling = free / _scale(np.maximum(fitted * (1 - fitted), 0.0), ridge, lasting)
-        _add_conjugate(operator, weights, scaling, right, ridge, free, step, accuracy, enough)
+        _add_conjugate(operator, weights, fitted, scaling, right, ridge, free, step, accuracy, enough)
     return step
 
 
-def covariances(operator: Operator, weights: Vector, potentials: Vector) -> Vector:
-    """Of each query with a function of the rows."""
-    centred = potentials - dot(weights, potentials)
-    centred *= weights
-    return operator.sums(centred)
+def covariances(operator: Operator, weights: Vector, potentials: Vector, mean: float) -> Vector:
+    """Of each query with a function of the rows, whose mean is known."""
+    return operator.moments(weights, potentials - mean)
 
 
 def _scale(diagonal: Vector, ridge: Vector, lasting: bool) -> Vector:
@@ -107,7 +116,7 @@ def _add_exact(
     hessian -= held[:, None] * held
     hessian[np.diag_indices(len(held))] += ridge[where]
     found = np.zeros(len(fitted))
-    found[where] = np.linalg.solve(hessian, right[where])
+    found[where] = kernels.solve_positive(hessian, right[where])
     step.multipliers += found
     step.potentials += operator.potentials(found)
     step.passes += 2
@@ -116,6 +125,7 @@ def _add_exact(
 def _add_conjugate(
     operator: Operator,
     weights: Vector,
+    fitted: Vector,
     scaling: Vector,
     residual: Vector,
     ridge: Vector,
@@ -134,7 +144,7 @@ def _add_conjugate(
         if size <= 0:
             break
         along = operator.potentials(direction)
-        curved = covariances(operator, weights, along)
+        curved = covariances(operator, weights, along, dot(fitted, direction))
         curved += np.multiply(ridge, direction, out=product)
         curved *= free
         step.passes += 2

@@ -47,7 +47,7 @@ class PEP(Algorithm):
     prior_weight: float | None = None
 
     # A projection takes some tens of passes, and a chosen prior weight several projections.
-    effort: ClassVar[Effort] = Effort(shot=500, round=12)
+    effort: ClassVar[Effort] = Effort(shot=500, round=12, passes=60)
 
     def __post_init__(self) -> None:
         """Refuse options that mean nothing."""
@@ -77,7 +77,7 @@ class PEP(Algorithm):
         )
 
 
-def release_pep(private: Records, support: Support, workload: Workload, **options: Any) -> Release:
+def release_pep(private: Records | None, support: Support, workload: Workload, **options: Any) -> Release:
     """Release by PEP. Takes epsilon and delta (or rho), rng, threads, progress and PEP's options.
 
     >>> from privmw import Domain, Table

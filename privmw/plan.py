@@ -36,8 +36,9 @@ class Noise:
 class Plan:
     """What a run will need.
 
-    bytes: held at once, support and workload included. evaluation: seconds of one evaluation, measured.
-    seconds: of the whole run, estimated from it.
+    bytes: held at once by a rank, support and workload included. evaluation: seconds of one evaluation,
+    measured. seconds: of the whole run, estimated from it. traffic: bytes that a rank adds up with the others
+    in a round, about; 0 alone.
     """
 
     rounds: int
@@ -48,6 +49,7 @@ class Plan:
     noise: tuple[Noise, ...]
     evaluation: float
     seconds: float
+    traffic: int = 0
 
     def __str__(self) -> str:
         noise = "; ".join(
@@ -58,15 +60,20 @@ class Plan:
         return (
             f"{self.rounds} rounds over {self.rows:,} rows and {self.cells:,} cells of {self.marginals:,} "
             f"marginals; {noise}; about {self.bytes / 1e6:,.0f} MB and {self.seconds:.3g} seconds"
+            + (f"; {self.traffic / 1e6:,.1f} MB added up over the ranks a round" if self.traffic else "")
         )
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How many evaluations' time a first shot takes, and a round, as measured (benches/README.md)."""
+    """How many evaluations' time a first shot takes, and a round, as measured (benches/README.md).
+
+    passes: how often a round adds up over the ranks what was measured.
+    """
 
     shot: float
     round: float
+    passes: int = 0
 
 
 def check_memory(support: Support, question: Question, *, shot: bool) -> None:
@@ -105,6 +112,7 @@ def make_plan(
     evaluation = time.perf_counter() - began
     cells = question.measured.cells
     held = support.nbytes + 8 * (ARRAYS_OF_CELLS * cells + ARRAYS_OF_ROWS * support.size)
+    traffic = 0 if support.comm.size == 1 else _traffic(question, schedule, shares.shot is not None, effort)
     if shares.shot is not None:
         held += 8 * ARRAYS_OF_SHOT * _cells_of_shot(question)
     scoring = SECONDS_PER_CELL * question.asked.cells * schedule.per_round
@@ -113,11 +121,21 @@ def make_plan(
         shot = evaluation * effort.shot * len(question.shot) / len(question.asked)
     return Plan(
         schedule.rounds,
-        support.size,
+        support.whole_size,
         len(question.measured),
         cells,
         held,
         tuple(looks),
         evaluation,
         evaluation + shot + (evaluation * effort.round + scoring) * schedule.rounds,
+        traffic,
     )
+
+
+def _traffic(question: Question, schedule: Schedule, shot: bool, effort: Effort) -> int:
+    """The answers once; at every pass what was measured of whole marginals, of rounds to come half of it."""
+    measured = _cells_of_shot(question) if shot else 0.0
+    if question.unit == "marginal":
+        choices = schedule.per_round * schedule.rounds / 2
+        measured += min(choices / len(question.measured), 1.0) * question.measured.cells
+    return round(8 * (question.asked.cells + effort.passes * measured))

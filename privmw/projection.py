@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmw import kernels
+from privmw.communicator import largest
 from privmw.newton import Operator, Step, Vector, covariances, dot, newton_step
 from privmw.slack import Goal, Place, Slack
 
@@ -75,7 +76,8 @@ class _Search:
 
     def place(self, multipliers: Vector, potentials: Vector, most: float = math.inf) -> Place | None:
         """None, and no pass over the queries, where the logarithm of the total is above `most`."""
-        weights, log_total = kernels.tilt(self.prior, potentials, threads=self.threads)
+        comm = self.operator.comm
+        weights, log_total = kernels.tilt(self.prior, potentials, threads=self.threads, comm=comm)
         if log_total > most:
             return None
         missed = self.operator.sums(weights)
@@ -95,9 +97,10 @@ class _Search:
         """
         if self.slack.gamma is None:
             return False
-        largest = float(at.potentials.max(initial=-math.inf, where=self.prior > 0))
-        largest += self.slack.value(at.multipliers) - dot(at.multipliers, self.answers)
-        return largest < -self.tolerance * float(np.abs(at.multipliers).sum())
+        own = float(at.potentials.max(initial=-math.inf, where=self.prior > 0))
+        most = largest(self.operator.comm, own)
+        most += self.slack.value(at.multipliers) - dot(at.multipliers, self.answers)
+        return most < -self.tolerance * float(np.abs(at.multipliers).sum())
 
     def next_goal(self, at: Place, goal: Goal | None, kkt: float) -> Goal:
         """Anchored here once the goal at hand is reached, or taken too long; without kinks at every step."""
@@ -134,11 +137,11 @@ class _Search:
     def advance(self, at: Place, goal: Goal, step: Step) -> Place | None:
         """As far along a step as lowers the dual, or with kinks the goal's primal; None: nothing does."""
         value, scale = self._merit(at, goal), 1.0
-        rise = dot(at.weights, step.potentials)
+        rise = dot(at.missed + self.answers, step.multipliers)
         if self.kinked:
             # The primal sees the distribution only: redundant multipliers move on while it rests.
             away = at.multipliers - goal.best(at.missed)
-            slope = min(0.0, dot(away, covariances(self.operator, at.weights, step.potentials)))
+            slope = min(0.0, dot(away, covariances(self.operator, at.weights, step.potentials, rise)))
             self.passes += 1
         else:
             slope = dot(at.missed + goal.curve * at.multipliers, step.multipliers)
@@ -161,7 +164,7 @@ class _Search:
     def _merit(self, at: Place, goal: Goal) -> float:
         if not self.kinked:
             return at.log_total - dot(at.multipliers, self.answers) + self.slack.value(at.multipliers)
-        divergence = dot(at.potentials, at.weights) - at.log_total
+        divergence = dot(at.multipliers, at.missed + self.answers) - at.log_total
         return divergence - goal.paid(goal.best(at.missed), at.missed)
 
 

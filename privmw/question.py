@@ -1,6 +1,6 @@
 """What is asked of the private table, and what is measured of it: a workload, and a first shot.
 
-This room knows workloads and supports, no data and no budget.
+This room knows workloads and supports, of private records only how many there are, and no budget.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from privmw.communicator import agree, together
+from privmw.records import Records
 from privmw.support import Support
 from privmw.workload import Workload
 
@@ -37,6 +39,31 @@ def check_run(support: Support, workload: Workload) -> None:
         raise ValueError(f"workload ({workload!r}) must be on the domain of the support")
     if workload.cells == 0:
         raise ValueError(f"workload ({workload!r}) must have at least one cell")
+
+
+def count_records(private: Records | None, support: Support) -> int:
+    """How many private records there are, a public number; refuses a table that does not go with the support.
+
+    All ranks together: rank 0 has the private table, and the others None, unless it lies on all of them.
+    """
+    comm = support.comm
+    together(comm, lambda: _check_private(private, support))
+    shared = private is not None and private.comm.size > 1
+    agree(comm, "whether private records lie on rank 0 or on all", str(shared))
+    return comm.broadcast(0 if private is None else private.n)
+
+
+def _check_private(private: Records | None, support: Support) -> None:
+    if private is None and support.comm.rank > 0:
+        return
+    if not isinstance(private, Records):
+        raise TypeError(f"private ({type(private).__name__}) must be a Table")
+    if private.domain != support.domain:
+        raise ValueError("private must be on the domain of the support")
+    if private.comm.size not in (1, support.comm.size):
+        raise ValueError(
+            f"private (on {private.comm.size} ranks) must be on one rank or on those of the support"
+        )
 
 
 def make_question(workload: Workload, order: int | None, unit: Unit) -> Question:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from privmw import apportion, kernels
 from privmw.accounting import Ledger
 from privmw.arrays import freeze, is_frozen
+from privmw.communicator import everyones, total
 from privmw.history import Round, index, plain
 from privmw.measurements import Measurement
 from privmw.random import sampling_stream
@@ -93,7 +94,7 @@ class Release:
         self._support = support
         self._workload = workload
         self._measured = workload if measured is None or measured == workload else measured
-        self._weights = _weights(weights, support.size)
+        self._weights = _weights(weights, support)
         self._measurements = tuple(measurements)
         for measurement in self._measurements:
             if not isinstance(measurement, Measurement):
@@ -124,7 +125,7 @@ class Release:
 
     @property
     def weights(self) -> Weights:
-        """The share of each row, read-only, with sum 1."""
+        """The share of each row, read-only, with sum 1 over all ranks."""
         return self._weights
 
     @property
@@ -159,7 +160,18 @@ class Release:
 
     def answer(self, names: Sequence[str], values: Sequence[int]) -> float:
         """The fraction of records that have these values (codes) of these attributes, however many."""
-        return float(self._weights[self._support.matching_rows(names, values)].sum())
+        shares = self._weights[self._support.matching_rows(names, values)]
+        masses = int(np.rint(shares * 2.0**kernels.MASS_BITS).astype(np.int64).sum())
+        return total(self._support.comm, masses) / 2.0**kernels.MASS_BITS
+
+    def gathered(self) -> Release | None:
+        """The whole release on rank 0, None on the others; where the support is on one rank, the release."""
+        found = self._support.gathered(self._weights)
+        if found is None:
+            return None
+        support, weights = found
+        assert weights is not None
+        return Release(support, self._workload, weights, **self._beside())
 
     def sample(
         self,
@@ -175,6 +187,7 @@ class Release:
         whole groups of light rows are lost, and marginals are off two to four times as far. The seed is of
         the sampling stream.
         """
+        self._check_whole()
         n = index("n", self.n if n is None else n)
         if not 1 <= n <= apportion.LARGEST_N:
             raise ValueError(f"n ({n}) must be from 1 to 2^40")
@@ -203,6 +216,7 @@ class Release:
         """Write one file that `load_release` reads back to an equal release; whole, or not at all."""
         from privmw.release_file import save_release  # here: it knows this room
 
+        self._check_whole()
         save_release(self, path, overwrite=overwrite)
 
     def __eq__(self, other: object) -> bool:
@@ -214,18 +228,27 @@ class Release:
         return np.array_equal(self._weights, other._weights)
 
     def __reduce__(self) -> tuple[object, ...]:
+        return partial(Release, **self._beside()), (self._support, self._workload, self._weights)
+
+    def _beside(self) -> dict[str, Any]:
         names = ("measured", "measurements", "ledger", "settings", "history")
-        make = partial(Release, **{name: getattr(self, name) for name in names})
-        return make, (self._support, self._workload, self._weights)
+        return {name: getattr(self, name) for name in names}
+
+    def _check_whole(self) -> None:
+        if self._support.comm.size > 1:
+            raise ValueError(f"release (on {self._support.comm.size} ranks) must be gathered first")
 
     def __repr__(self) -> str:
         algorithm = self.settings.get("algorithm")
         named = f"{algorithm}, " if isinstance(algorithm, str) else ""
         seeded = "" if self._ledger.for_release else f", {self._ledger.generator}"
-        return f"Release({named}{self._support.size} rows, rho {self._ledger.rho:g}, n {self.n}{seeded})"
+        return (
+            f"Release({named}{self._support.whole_size} rows, rho {self._ledger.rho:g}, n {self.n}{seeded})"
+        )
 
 
-def _weights(weights: npt.ArrayLike, size: int) -> Weights:
+def _weights(weights: npt.ArrayLike, support: Support) -> Weights:
+    size = support.size
     array = np.asarray(weights)
     if array.dtype != np.float64 or isinstance(weights, np.ma.MaskedArray):
         raise TypeError(f"weights ({type(weights).__name__} of {array.dtype}) must be float64")
@@ -235,7 +258,7 @@ def _weights(weights: npt.ArrayLike, size: int) -> Weights:
     if not np.isfinite(array).all() or array.min() < 0:
         raise ValueError("weights must be finite and not negative")
     with np.errstate(over="ignore"):
-        total = float(array.sum())
-    if not abs(total - 1) <= LARGEST_GAP:
-        raise ValueError(f"weights (sum {total}) must sum to 1")
+        whole = float(everyones(support.comm, float(array.sum())).sum())
+    if not abs(whole - 1) <= LARGEST_GAP:
+        raise ValueError(f"weights (sum {whole}) must sum to 1")
     return array

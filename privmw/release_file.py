@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ def load_release(path: str | os.PathLike[str]) -> Release:
     ValueError: '...' must be a whole, unchanged release file: File is not a zip file
     """
     members = read_archive(path, form=FORM, version=VERSION)
-    with explained(path):
+    with explained(path, FORM):
         release = _read(members)
         if members:
             raise ValueError(f"member ({next(iter(members))}) must be one that this version knows")
@@ -57,10 +57,7 @@ def _members(release: Release) -> Iterator[tuple[str, bytes]]:
     described = {
         "settings": release.settings,
         "history": [write_round(entry) for entry in release.history],
-        "measurements": [
-            {"size": len(m), "noise": m.noise, "scale": m.scale, "round": m.round}
-            for m in release.measurements
-        ],
+        "measurements": describe_measurements(release.measurements),
         "measured": "workload" if own else "another workload",
     }
     yield "release.json", json.dumps(described, indent=1, allow_nan=False).encode()
@@ -69,11 +66,7 @@ def _members(release: Release) -> Iterator[tuple[str, bytes]]:
     for name, workload in (("workload", release.workload), ("measured", release.measured))[: 2 - own]:
         yield f"{name}/attributes.npy", write_array(workload.attributes)
         yield f"{name}/starts.npy", write_array(workload.starts)
-    none = np.empty(0, np.int64)
-    cells = [measurement.cells for measurement in release.measurements]
-    counts = [measurement.noisy_counts for measurement in release.measurements]
-    yield "measurements/cells.npy", write_array(np.concatenate([none, *cells]))
-    yield "measurements/noisy_counts.npy", write_array(np.concatenate([none, *counts]))
+    yield from write_measurements(release.measurements)
     yield "weights.npy", write_array(release.weights)
     yield "support/counts.npy", write_array(release.support.counts)
     for place, column in enumerate(release.support.table.columns):
@@ -96,7 +89,7 @@ def _read(members: dict[str, bytes]) -> Release:
         workload,
         read_array(members.pop("weights.npy"), np.float64),
         measured=workload if own else _workload(domain, "measured", members),
-        measurements=_measurements(described["measurements"], members),
+        measurements=read_measurements(described["measurements"], members),
         ledger=Ledger.from_json(members.pop("ledger.json").decode()),
         settings=described["settings"],
         history=[read_round(entry) for entry in described["history"]],
@@ -136,7 +129,22 @@ def _workload(domain: Domain, name: str, members: dict[str, bytes]) -> Workload:
     return workload
 
 
-def _measurements(described: Any, members: dict[str, bytes]) -> Iterator[Measurement]:
+def describe_measurements(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
+    """What is short of each measurement, as JSON values."""
+    return [{"size": len(m), "noise": m.noise, "scale": m.scale, "round": m.round} for m in measurements]
+
+
+def write_measurements(measurements: Sequence[Measurement]) -> Iterator[tuple[str, bytes]]:
+    """What is long of them, as members of an archive."""
+    none = np.empty(0, np.int64)
+    cells = [measurement.cells for measurement in measurements]
+    counts = [measurement.noisy_counts for measurement in measurements]
+    yield "measurements/cells.npy", write_array(np.concatenate([none, *cells]))
+    yield "measurements/noisy_counts.npy", write_array(np.concatenate([none, *counts]))
+
+
+def read_measurements(described: Any, members: dict[str, bytes]) -> Iterator[Measurement]:
+    """The measurements that both wrote; their members are taken out."""
     cells = read_array(members.pop("measurements/cells.npy"), np.int64)
     counts = read_array(members.pop("measurements/noisy_counts.npy"), np.int64)
     start = 0

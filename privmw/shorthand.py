@@ -10,23 +10,20 @@ from typing import Any
 from privmw.accounting import Budget
 from privmw.accounting.rounding import Real
 from privmw.algorithm import Algorithm
+from privmw.question import check_run, count_records
 from privmw.records import Records
 from privmw.release import Release
 from privmw.support import Support
 from privmw.workload import Workload
 
+OF_A_CALL = ("rng", "threads", "progress", "checkpoint", "every")
 
-def run_budget(
-    private: Records, options: dict[str, Any], *, advanced: bool = False
-) -> tuple[Budget, dict[str, Any]]:
-    """Take the budget and what a call takes (rng, threads, progress) out of a shorthand's options."""
-    if not isinstance(private, Records):
-        raise TypeError(f"private ({type(private).__name__}) must be a Table")
-    run: dict[str, Any] = {
-        name: options.pop(name) for name in ("rng", "threads", "progress") if name in options
-    }
+
+def run_budget(n: int, options: dict[str, Any], *, advanced: bool = False) -> tuple[Budget, dict[str, Any]]:
+    """Take the budget for n records and what a call takes (rng, ...) out of a shorthand's options."""
+    run: dict[str, Any] = {name: options.pop(name) for name in OF_A_CALL if name in options}
     asked = {name: options.pop(name, None) for name in ("epsilon", "delta", "rho")}
-    return make_budget(private.n, **asked, advanced=advanced), run
+    return make_budget(n, **asked, advanced=advanced), run
 
 
 def make_budget(
@@ -66,9 +63,15 @@ def check_options(options: dict[str, Any], known: Collection[str]) -> None:
 
 
 def release_by(
-    kind: type[Algorithm], private: Records, support: Support, workload: Workload, options: dict[str, Any]
+    kind: type[Algorithm],
+    private: Records | None,
+    support: Support,
+    workload: Workload,
+    options: dict[str, Any],
 ) -> Release:
     """Configure, calibrate and run in one call: what every `release_*` does."""
-    budget, run = run_budget(private, options, advanced=kind.advanced)
+    check_run(support, workload)
+    n = count_records(private, support)
+    budget, run = run_budget(n, options, advanced=kind.advanced)
     check_options(options, {field.name for field in dataclasses.fields(kind)})
     return kind(**options).spend(budget)(private, support, workload, **run)

@@ -143,7 +143,8 @@ class Measured:
 def multiplicative_weights(held, offsets, start, n, rounds, *, replay="none", output="last", shuffle=None):
     """A(x) <- A(x) exp(q(x) (a - q(A)) / 2), renormalised, as the papers have it, row by row and in full.
 
-    rounds: for each round its measurements (cells, noisy_counts, variance). shuffle: orders a list in place.
+    rounds: for each round its measurements (cells, noisy_counts, variance). shuffle: for a round, what
+    orders a list in place.
     """
     now, measured, kept = start / start.sum(), Measured(offsets, n), []
 
@@ -154,7 +155,7 @@ def multiplicative_weights(held, offsets, start, n, rounds, *, replay="none", ou
         at = at * np.exp(by @ held[slice(*item)] / 2)
         return at / at.sum()
 
-    for measurements in rounds:
+    for number, measurements in enumerate(rounds):
         new = [item for one in measurements for item in measured.add(*one)]
         if replay == "none":
             for item in new:
@@ -169,8 +170,9 @@ def multiplicative_weights(held, offsets, start, n, rounds, *, replay="none", ou
             else:
                 cells = [item for item in again if item[1] - item[0] == 1]
                 marginals = [item for item in again if item[1] - item[0] > 1]
+                order = shuffle(number)
                 for items in (cells, marginals):
-                    shuffle(items)
+                    order(items)
                     for item in items:
                         now = moved(now, item, missing(item, now))
         kept.append(now)

@@ -61,7 +61,7 @@ def truth(release, **options):
         rounds_of(release),
         replay=release.settings["replay"],
         output=release.settings["output"],
-        shuffle=sampling_stream(0).shuffle,
+        shuffle=lambda number: sampling_stream(number).shuffle,
         **options,
     )
 
@@ -90,7 +90,7 @@ def test_the_slow_truth_would_notice():
     places = [[list(DOMAIN).index(name) for name in marginal] for marginal in WORKLOAD]
     held, offsets = reference.membership(columns, list(DOMAIN.sizes), places)
     start, rounds = support().counts.astype(float), rounds_of(release)
-    for wrong in ({"replay": "none"}, {"replay": "fresh", "shuffle": lambda items: None}):
+    for wrong in ({"replay": "none"}, {"replay": "fresh", "shuffle": lambda number: lambda items: None}):
         other = reference.multiplicative_weights(held, offsets, start, N, rounds, **wrong)
         assert np.abs(other - right).max() > 1e-6
     overwritten = [[(cells, counts + 20, variance) for cells, counts, variance in one] for one in rounds]

@@ -54,7 +54,7 @@ def no_door(monkeypatch):
     def opened(*args, **options):
         raise AssertionError("the private table was handed to the curator")
 
-    monkeypatch.setattr(privmw.adaptive, "Curator", opened)
+    monkeypatch.setattr(privmw.door, "Curator", opened)
 
 
 def run(kind=release_mw_pub, **options):
@@ -460,3 +460,15 @@ def test_the_same_check_finds_planted_bugs(name, bug, monkeypatch):
 )
 def test_the_examples_run(module):
     assert doctest.testmod(module).failed == 0
+
+
+@pytest.mark.parametrize("slack", ["l1", "l2"])
+def test_a_measured_cell_without_a_row_does_not_end_a_run_that_measures_a_marginal_of_one_cell(slack):
+    domain = privmw.Domain({"a": 1, "b": 3})
+    support = privmw.Support.from_table(privmw.Table.from_codes(domain, [[0, 0], [0, 1]]))
+    private = privmw.Table.from_codes(domain, [[0, 0], [0, 1], [0, 2]] * 20, private=True)
+    workload = privmw.Workload.all(domain, k=1)
+    for seed in range(20):
+        mechanism = privmw.PEP(rounds=6, measure="cell", slack=slack).configure(rho=1e-3)
+        release = mechanism(private, support, workload, rng=seed)
+        assert len(release.history) == 6

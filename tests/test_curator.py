@@ -685,6 +685,38 @@ def test_the_same_seed_gives_the_same_answers():
     assert seen[0] == seen[1]
 
 
+def test_a_curator_goes_on_with_what_was_spent():
+    before = curator(budget=Budget.zcdp(1), rng=None)
+    before.measure([0], rho=0.75)
+    door = curator(budget=Budget.zcdp(1), rng=None, spent=before.ledger)
+    assert door.ledger == before.ledger
+    with pytest.raises(BudgetError):
+        door.measure([0], rho=0.5)
+    door.measure([0], rho=0.25)
+    assert door.ledger.remaining == pytest.approx(0, abs=1e-12)
+    assert before.ledger.rho == pytest.approx(0.75)  # a copy went on
+    seeded = curator(budget=Budget.zcdp(1), rng=3, spent=before.ledger)
+    assert not seeded.ledger.for_release
+    assert not curator(budget=Budget.zcdp(1), rng=None, spent=seeded.ledger).ledger.for_release
+
+
+@pytest.mark.parametrize(
+    ("other", "name"),
+    [
+        (Ledger(Budget.zcdp(2), REPLACE, n=5), "budget"),
+        (Ledger(Budget.zcdp(1), REPLACE, n=6), "n"),
+        (Ledger(Budget.zcdp(1), ADD_REMOVE, n=5), "neighbors"),
+        (Ledger(Budget.zcdp(1), REPLACE, n=5, unit="household"), "unit"),
+        (Ledger(Budget.zcdp(1), REPLACE, n=5, numerics="rounded doubles"), "numerics"),
+    ],
+)
+def test_what_was_spent_on_other_terms_is_refused(other, name):
+    with pytest.raises(ValueError, match=f"spent must have the same {name}"):
+        curator(budget=Budget.zcdp(1), spent=other)
+    with pytest.raises(TypeError, match="spent"):
+        curator(spent=0.5)
+
+
 def test_the_examples_of_the_curator_run():
     result = doctest.testmod(privmw.curator)
     assert result.failed == 0

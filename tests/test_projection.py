@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from privmw import kernels
+from privmw.communicator import ALONE
 from privmw.kernels import projection as door
 from privmw.projection import Slack, project
 
@@ -17,6 +18,8 @@ TOLERANCE = 1e-9
 class Queries:
     """Rows x queries, written out; without a gram, steps are by conjugate gradients."""
 
+    comm = ALONE
+
     def __init__(self, holds, exact=True):
         self.holds, self.count = np.asarray(holds, bool), np.shape(holds)[1]
         starts = np.concatenate([[0], np.cumsum(self.holds.sum(axis=1))]).astype(np.int64)
@@ -24,6 +27,9 @@ class Queries:
         incidence = kernels.Incidence(starts, queries, self.count)
         self.potentials, self.sums = incidence.potentials, incidence.sums
         self.gram = incidence.gram if exact else lambda weights: None
+
+    def moments(self, weights, values):
+        return self.sums(weights * values)
 
 
 def recomputed(holds, prior, answers, slack, fit):

@@ -1,6 +1,8 @@
 """Rows alike on every measured query: they move together, so solvers work on these groups, not on rows.
 
-Groups only ever split: a new query cuts those that it holds in part. This room knows rows by number only.
+Groups only ever split: a new query cuts those that it holds in part. They may be those of the own rows, or of
+all ranks' rows: then each rank has the same groups, and knows its own rows in them. This room knows rows by
+number only.
 """
 
 from __future__ import annotations
@@ -8,12 +10,16 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from privmw.communicator import ALONE, Communicator, total
+
 Int64s = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.uint32]
 
+_PART = 21  # bits
+
 
 class Groups:
-    """The groups of `rows` rows, and which groups each query holds.
+    """The groups of `rows` rows and those of the other ranks, and which groups each query holds.
 
     >>> groups = Groups(4)
     >>> groups.add(np.array([0, 1], np.uint32)), groups.add(np.array([1], np.uint32))
@@ -22,11 +28,12 @@ class Groups:
     ([1, 2, 0, 0], [[1, 2], [2]])
     """
 
-    __slots__ = ("_held", "_sizes", "_splits", "of_row")
+    __slots__ = ("_comm", "_held", "_sizes", "_splits", "of_row")
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, comm: Communicator = ALONE) -> None:
+        self._comm = comm
         self.of_row: Int64s = np.zeros(rows, np.int64)
-        self._sizes: Int64s = np.array([rows], np.int64)
+        self._sizes: Int64s = np.array([total(comm, rows)], np.int64)
         # For each query the groups that it held whole, those that it cut, and the parts it cut off. A part is
         # held by what held its group before: so this says everything, in much less room than `held`.
         self._splits: list[tuple[Int64s, Int64s, Int64s]] = []
@@ -59,6 +66,7 @@ class Groups:
         """Add the query that holds these rows, distinct; returns its number."""
         of_held = self.of_row[rows]
         inside = np.bincount(of_held, minlength=self.count)
+        self._comm.sum(inside)
         whole = np.flatnonzero((inside > 0) & (inside == self._sizes))
         parents = np.flatnonzero((inside > 0) & (inside < self._sizes))
         parts = self.count + np.arange(len(parents))
@@ -86,9 +94,17 @@ class Groups:
             potentials[parts] = potentials[parents] + value
         return potentials
 
-    def sums(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """For each group the sum of its rows' values."""
-        sums: npt.NDArray[np.float64] = np.bincount(self.of_row, values, self.count).astype(np.float64)
+    def sums(self, masses: Int64s) -> Int64s:
+        """For each group the sum of its rows' masses, none negative and below 2^63 in all: exact.
+
+        >>> Groups(3).sums(np.array([2**60, 1, 2**60])) == 2**61 + 1
+        array([ True])
+        """
+        sums = np.zeros(self.count, np.int64)
+        for shift in (0, _PART, 2 * _PART):  # bincount adds in doubles: few bits at a time, of 2^32 rows
+            part = masses >> shift & (2**_PART - 1)
+            sums += np.bincount(self.of_row, part, self.count).astype(np.int64) << shift
+        self._comm.sum(sums)
         return sums
 
     def incidence(self) -> tuple[Int64s, npt.NDArray[np.uint32]]:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
+from privmw.communicator import ALONE
 from privmw.measurements import Measurement
 from privmw.models.groups import Groups
 from privmw.models.targets import Targets
@@ -55,10 +56,10 @@ class MultiplicativeWeights:
         self._replay = replay
         self._sum = np.zeros(support.size) if output == "average" else None
         self._updates = 0
-        self._groups = Groups(support.size) if replay != "none" else None
+        # Sums over groups need all ranks' rows; potentials are the same in groups of the own rows alone.
+        self._groups = Groups(support.size, support.comm if replay == "fresh" else ALONE)
         self._query: dict[int, int] = {}  # of a measured cell, its number among the groups
-        self._marginals: dict[int, kernels.Marginals] = {}
-        self._order = sampling_stream(0)
+        self._marginals: dict[tuple[int, ...], kernels.Marginals] = {}
 
     def answers(self) -> Vector:
         """The model's answers to the workload."""
@@ -72,7 +73,7 @@ class MultiplicativeWeights:
             single, whole = self._targets.add(measurement)
             cells += single
             marginals += whole
-        if self._groups is None:
+        if self._replay == "none":
             for cell in cells:
                 (missing,) = self._missing(np.array([cell])).tolist()
                 self._model.multiply(self._model.matching_rows(cell), math.exp(missing / 2))
@@ -88,8 +89,26 @@ class MultiplicativeWeights:
         """The weights to release, with sum 1."""
         if self._sum is None or self._updates == 0:
             return self._model.distribution()
-        average: Vector = self._sum / self._sum.sum()
+        average: Vector = self._sum / self._updates
         return average
+
+    def state(self) -> tuple[dict[str, Vector], dict[str, Vector]]:
+        """The weights of the own rows, and what is averaged; how many updates there were."""
+        rows = {"weights": self._model.weights} | ({} if self._sum is None else {"sum": self._sum})
+        return rows, {"updates": np.array([self._updates], np.float64)}
+
+    def restore(
+        self, measurements: Sequence[Measurement], state: tuple[Mapping[str, Vector], Mapping[str, Vector]]
+    ) -> None:
+        """Be as after the updates with these measurements, which ended in this state."""
+        for measurement in measurements:
+            cells, _ = self._targets.add(measurement)
+            if self._replay != "none":
+                self._group(cells)
+        rows, numbers = state
+        self._sum = rows.get("sum")
+        self._updates = int(numbers["updates"][0])
+        self._model.replace(rows["weights"], scaled=True)
 
     def _missing(self, cells: npt.NDArray[np.int64]) -> Vector:
         """A - q(A) of measured cells of the workload."""
@@ -99,19 +118,32 @@ class MultiplicativeWeights:
         """The measured answers of cells, clipped to what an answer can be."""
         return np.clip(self._targets.answers(cells), 0.0, 1.0)
 
-    def _missing_of(self, marginal: int, masses: npt.NDArray[np.int64], total: int) -> Vector:
-        first, end = self._targets.workload.offsets[marginal : marginal + 2].tolist()
-        return self._aim(np.arange(first, end)) - self._plan(marginal).sums(
-            masses, threads=self._model.threads
-        ) / float(total)
+    def _missing_of(self, marginals: Sequence[int]) -> dict[int, Vector]:
+        """The same for whole marginals; the answers of those that are not of the workload are made here."""
+        offsets, asked = self._targets.workload.offsets, len(self._model.workload)
+        more = [j for j in marginals if j >= asked]
+        made = self._evaluated(more, *self._model.masses()) if more else {}
+        return {
+            j: made[j] if j >= asked else self._missing(np.arange(*offsets[j : j + 2])) for j in marginals
+        }
 
-    def _plan(self, marginal: int) -> kernels.Marginals:
-        if marginal not in self._marginals:
-            one = self._targets.workload.select([marginal])
-            self._marginals[marginal] = kernels.Marginals(
-                self._model.support.columns, one.attributes, one.starts, threads=self._model.threads
+    def _evaluated(
+        self, marginals: Sequence[int], masses: npt.NDArray[np.int64], total: int
+    ) -> dict[int, Vector]:
+        """A - q(A) of whole marginals at any masses: one evaluation, added up over the ranks once."""
+        key, workload = tuple(marginals), self._targets.workload
+        some = workload.select(key)
+        if key not in self._marginals:
+            self._marginals[key] = kernels.Marginals(
+                self._model.support.columns, some.attributes, some.starts, threads=self._model.threads
             )
-        return self._marginals[marginal]
+        sums = self._marginals[key].sums(masses, threads=self._model.threads)
+        self._model.comm.sum(sums)
+        answers = np.split(sums / float(total), some.offsets[1:-1])
+        return {
+            j: self._aim(np.arange(*workload.offsets[j : j + 2])) - answer
+            for j, answer in zip(key, answers, strict=True)
+        }
 
     def _cells_of_rows(self, marginal: int) -> npt.NDArray[np.int64]:
         """For each row its cell within a marginal: exact, where the kernels' potentials would round."""
@@ -126,26 +158,26 @@ class MultiplicativeWeights:
         """Update on whole marginals, one after another."""
         if not marginals:
             return
-        weights = self._model.weights
+        weights, threads, comm = self._model.weights, self._model.threads, self._model.comm
         for marginal in marginals:
-            kernels.rescale(weights, threads=self._model.threads)
-            masses, total = kernels.to_masses(weights, threads=self._model.threads)
-            rates = self._missing_of(marginal, masses, total) / 2
+            kernels.rescale(weights, threads=threads, comm=comm)
+            masses, total = kernels.to_masses(weights, threads=threads, comm=comm)
+            rates = self._evaluated([marginal], masses, total)[marginal] / 2
             weights *= np.exp(rates)[self._cells_of_rows(marginal)]
         self._model.replace(weights)
 
-    def _repeat(self, cells: Sequence[int], marginals: Sequence[int]) -> None:
-        """Update with replay: choose what is repeated by the answers from before the round."""
-        assert self._groups is not None
+    def _group(self, cells: Sequence[int]) -> None:
+        """Know the rows of measured cells."""
         for cell in cells:
             if cell not in self._query:
                 self._query[cell] = self._groups.add(self._model.matching_rows(cell))
+
+    def _repeat(self, cells: Sequence[int], marginals: Sequence[int]) -> None:
+        """Update with replay: choose what is repeated by the answers from before the round."""
+        self._group(cells)
         measured = np.fromiter(self._targets.cells, np.int64)
         missing = dict(zip(measured.tolist(), self._missing(measured).tolist(), strict=True))
-        missing_of = {}
-        if self._targets.marginals:
-            masses, total = self._model.masses()
-            missing_of = {j: self._missing_of(j, masses, total) for j in self._targets.marginals}
+        missing_of = self._missing_of(list(self._targets.marginals))
         newest = [abs(missing[cell]) for cell in cells]
         newest += [float(np.abs(missing_of[j]).max()) for j in marginals]
         least = min(newest) / 2
@@ -160,15 +192,16 @@ class MultiplicativeWeights:
                 weights *= np.exp(missing_of[j] / 2)[self._cells_of_rows(j)]
             self._model.replace(weights)
             return
-        self._order.shuffle(again)
-        self._order.shuffle(again_of)
+        order = sampling_stream(self._updates)
+        order.shuffle(again)
+        order.shuffle(again_of)
         self._model.replace(self._model.weights * self._by_row(np.exp(self._refreshed(again))))
         self._move_marginals(again_of)
 
     def _refreshed(self, cells: Sequence[int]) -> Vector:
         """What each group's logarithm gains by updates on these cells in turn, each on current answers."""
-        assert self._groups is not None
-        mass = self._groups.sums(self._model.weights)
+        masses, _ = self._model.masses()
+        mass = self._groups.sums(masses).astype(np.float64)
         gained = np.zeros(self._groups.count)
         of_query = self._groups.held
         for cell, aim in zip(cells, self._aim(np.array(cells, np.int64)).tolist(), strict=True):
@@ -179,5 +212,4 @@ class MultiplicativeWeights:
         return gained
 
     def _by_row(self, of_group: Vector) -> Vector:
-        assert self._groups is not None
         return of_group[self._groups.of_row]

@@ -2,12 +2,13 @@
 
 l1 fits every answer to within gamma (PEP); l2 weighs misfit by the noise, as a Gaussian likelihood, against
 kappa KL(D || start): kappa is how many records the start is worth. Where nobody says, kappa is chosen by the
-measurements themselves (privmw/models/prior_weight.py). Cells are fitted over groups of rows alike, whole
-marginals over rows. Released values only.
+measurements themselves (privmw/models/prior_weight.py). Released values only.
 """
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -15,22 +16,25 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
+from privmw.communicator import ALONE, Communicator, largest
 from privmw.measurements import Measurement
 from privmw.models.groups import Groups
 from privmw.models.prior_weight import choose_prior_weight
 from privmw.models.targets import Targets
 from privmw.models.weighted_support import WeightedSupport
-from privmw.projection import Projection, Slack, project
+from privmw.projection import Slack, project
 from privmw.support import Start, Support
 from privmw.workload import Workload
 
 Kind = Literal["l1", "l2"]
+Int64s = npt.NDArray[np.int64]
 Vector = npt.NDArray[np.float64]
 
 # What a fit aims at, and what it must reach. A gap bounds answers to within its root only: the aim is far
 # below the certificate, so that every backend answers alike to 1e-9; rounding may end a fit before it.
 AIM, CERTIFIED = 1e-13, 1e-9
 MOST_DOUBLINGS = 40  # of gamma: from any noise to all of [0, 1]
+_LEAST = -900  # the exponent below which there is nothing but rounding
 
 
 class ProjectedSupport:
@@ -78,21 +82,42 @@ class ProjectedSupport:
         """The weights to release, with sum 1."""
         return self._model.distribution()
 
+    def state(self) -> tuple[dict[str, Vector], dict[str, Vector]]:
+        """The weights of the own rows; the last multipliers and how they were come by."""
+        numbers = {
+            "multipliers": self._values,
+            "fitted": self._fitted.astype(np.float64),
+            "chosen": np.array([math.nan if self._chosen is None else self._chosen]),
+            "updates": np.array([self._updates, self._chosen_at], np.float64),
+        }
+        return {"weights": self._model.weights}, numbers
+
+    def restore(
+        self, measurements: Sequence[Measurement], state: tuple[Mapping[str, Vector], Mapping[str, Vector]]
+    ) -> None:
+        """Be as after the updates with these measurements, which ended in this state."""
+        for measurement in measurements:
+            self._targets.add(measurement)
+        rows, numbers = state
+        self._values, self._fitted = numbers["multipliers"], numbers["fitted"].astype(np.int64)
+        (chosen,) = numbers["chosen"].tolist()
+        self._chosen = None if math.isnan(chosen) else chosen
+        self._updates, self._chosen_at = (int(number) for number in numbers["updates"])
+        self._model.replace(rows["weights"], scaled=True)
+
     def _project(self, choose: bool) -> Mapping[str, float]:
-        whole = bool(self._targets.marginals)
-        operator: Cells | WholeMarginals = self._whole() if whole else self._cells()
-        prior = self._prior if whole else self._groups.sums(self._prior)
+        operator = self._whole() if self._targets.marginals else self._cells()
         answers, precision = self._targets.answers(operator.cells), self._targets.precision(operator.cells)
         warm = self._warm(operator.cells)
         if choose and self._slack == "l2" and self._prior_weight is None:
-            self._chosen, warm = choose_prior_weight(operator, prior, answers, precision, self._threads)
+            self._chosen, warm = choose_prior_weight(operator, self._prior, answers, precision, self._threads)
             self._chosen_at = self._updates
         doubled = 0
         while True:
             slack, gamma = self._allowed(precision, doubled)
             fit = project(
                 operator,
-                prior,
+                self._prior,
                 answers if slack.w is not None else np.clip(answers, 0.0, 1.0),
                 slack,
                 multipliers=warm,
@@ -107,7 +132,7 @@ class ProjectedSupport:
         # Multipliers that went astray are no start for the next round.
         self._fitted = operator.cells if certified else operator.cells[:0]
         self._values = fit.multipliers if certified else fit.multipliers[:0]
-        self._model.replace(self._rows(fit, prior, whole))
+        self._model.replace(fit.weights)
         details = {"gap": fit.gap, "kkt": fit.kkt, "steps": float(fit.steps), "passes": float(fit.passes)}
         details["converged"] = float(certified)
         if gamma is not None:
@@ -130,20 +155,19 @@ class ProjectedSupport:
         """The last multipliers at their cells among these, 0 elsewhere."""
         if len(self._fitted) == 0:
             return None
-        order = np.argsort(cells)
-        at = order[np.searchsorted(cells, self._fitted, sorter=order)]
+        order, known = np.argsort(cells), np.isin(self._fitted, cells)
+        at = order[np.searchsorted(cells, self._fitted[known], sorter=order)]
         values = np.zeros(len(cells))
-        values[at] = self._values
+        values[at] = self._values[known]
         return values
 
-    def _cells(self) -> Cells:
+    def _cells(self) -> _OverRows:
         cells = np.fromiter(self._targets.cells, np.int64)
         for cell in cells[self._groups.queries :].tolist():
             self._groups.add(self._model.matching_rows(cell))
-        starts, queries = self._groups.incidence()
-        return Cells(cells, kernels.Incidence(starts, queries, len(cells)))
+        return Cells(cells, self._groups, self._threads, self._model.comm)
 
-    def _whole(self) -> WholeMarginals:
+    def _whole(self) -> _OverRows:
         """Every marginal of which something was measured.
 
         Cells without measurement stay out of the fit, and so do cells without a row: no weights change their
@@ -160,64 +184,116 @@ class ProjectedSupport:
         marginals = kernels.Marginals(
             self._model.support.columns, chosen.attributes, chosen.starts, threads=self._threads
         )
-        held = marginals.sums(np.ones(self._model.support.size, np.int64), threads=self._threads) > 0
-        places = np.flatnonzero((self._targets.precision(cells) > 0) & held)
-        return WholeMarginals(cells[places], places, marginals, self._threads)
-
-    def _rows(self, fit: Projection, prior: Vector, whole: bool) -> Vector:
-        if whole:
-            return fit.weights
-        with np.errstate(divide="ignore", invalid="ignore"):
-            factor = np.where(prior > 0, fit.weights / prior, 0.0)
-        weights: Vector = self._prior * factor[self._groups.of_row]
-        return weights
+        rows = marginals.sums(np.ones(self._model.support.size, np.int64), threads=self._threads)
+        self._model.comm.sum(rows)
+        places = np.flatnonzero((self._targets.precision(cells) > 0) & (rows > 0))
+        return WholeMarginals(cells[places], places, marginals, self._threads, self._model.comm)
 
 
-class Cells:
-    """Single cells over groups of rows alike."""
+class _OverRows(ABC):
+    """Queries over rows, of which other ranks may hold some; what is added up are integers.
 
-    def __init__(self, cells: npt.NDArray[np.int64], incidence: kernels.Incidence) -> None:
-        self.cells, self._incidence = cells, incidence
-        self.count = len(cells)
-        self.potentials, self.sums = incidence.potentials, incidence.sums
+    So sums are the same bits, however many ranks share the rows.
+    """
+
+    bits: int  # of a sum
+
+    def __init__(self, cells: Int64s, threads: int | None, comm: Communicator) -> None:
+        self.cells, self.count, self._threads, self.comm = cells, len(cells), threads, comm
+
+    def sums(self, weights: Vector) -> Vector:
+        """For each cell the sum of its rows' weights."""
+        return self._sums(weights.copy(), 1.0)
+
+    def moments(self, weights: Vector, values: Vector) -> Vector:
+        """For each cell the sum of its rows' weights times values."""
+        # The weights total one, so that no sum is beyond the largest value.
+        own = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+        return self._sums(weights * values, largest(self.comm, own))
+
+    def _sums(self, terms: Vector, most: float) -> Vector:
+        """The sums of terms, which are used up; their absolute values total at most `most`, or hardly so."""
+        if most == 0:
+            return np.zeros(self.count)
+        scale = 2.0 ** (self.bits - max(math.frexp(most)[1], _LEAST))
+        terms *= scale
+        sums = self._add(np.rint(terms, out=terms))
+        self.comm.sum(sums)
+        added: Vector = sums / scale
+        return added
+
+    @abstractmethod
+    def potentials(self, values: Vector) -> Vector:
+        """For each row the sum of its cells' values."""
+
+    @abstractmethod
+    def gram(self, weights: Vector) -> Vector | None:
+        """The weight of the rows that two cells share; None where that is too large."""
+
+    @abstractmethod
+    def _add(self, wholes: Vector) -> Int64s:
+        """For each cell the sum of its own rows' whole numbers, exactly."""
+
+
+class Cells(_OverRows):
+    """Single cells: rows that they hold alike are a group, whose sums are made once."""
+
+    bits = 52  # whole numbers that total no more have no other sum in doubles, in any order
+
+    def __init__(
+        self, cells: Int64s, groups: Groups, threads: int | None = None, comm: Communicator = ALONE
+    ) -> None:
+        super().__init__(cells, threads, comm)
+        self._of_row, self._groups = groups.of_row, groups.count
+        self._incidence = kernels.Incidence(*groups.incidence(), self.count)
+
+    def potentials(self, values: Vector) -> Vector:
+        """For each row the sum of its cells' values."""
+        return self._incidence.potentials(values, threads=self._threads)[self._of_row]
 
     def gram(self, weights: Vector) -> Vector | None:
-        """The weight of the groups that two queries share."""
-        gram: Vector = self._incidence.gram(weights)
+        """The weight of the rows that two cells share."""
+        scale = 2.0 ** (self.bits - 1)
+        of_groups = self._by_group(np.rint(weights * scale))
+        shared = self._incidence.gram(of_groups, threads=self._threads).astype(np.int64)
+        self.comm.sum(shared.reshape(-1))
+        gram: Vector = shared / scale
         return gram
 
+    def _add(self, wholes: Vector) -> Int64s:
+        return self._incidence.sums(self._by_group(wholes)).astype(np.int64)
 
-class WholeMarginals:
-    """Cells of whole marginals over rows: one gather, or one addition, for each row and marginal."""
+    def _by_group(self, wholes: Vector) -> Vector:
+        return np.bincount(self._of_row, wholes, self._groups).astype(np.float64, copy=False)
+
+
+class WholeMarginals(_OverRows):
+    """Cells of whole marginals: one gather, or one addition, for each row and marginal."""
+
+    bits = 61
 
     def __init__(
         self,
-        cells: npt.NDArray[np.int64],
-        places: npt.NDArray[np.int64],
+        cells: Int64s,
+        places: Int64s,
         marginals: kernels.Marginals,
-        threads: int | None,
+        threads: int | None = None,
+        comm: Communicator = ALONE,
     ) -> None:
-        self.cells, self._places, self._marginals, self._threads = cells, places, marginals, threads
-        self.count = len(cells)
+        super().__init__(cells, threads, comm)
+        self._places, self._marginals = places, marginals
         self._spread = np.zeros(marginals.cells)
-        self._sums = np.empty(marginals.cells, np.int64)
+        self._of_cells = np.empty(marginals.cells, np.int64)
 
     def potentials(self, values: Vector) -> Vector:
         """For each row the sum of its cells' values."""
         self._spread[self._places] = values
         return self._marginals.potentials(self._spread, threads=self._threads)
 
-    def sums(self, weights: Vector) -> Vector:
-        """For each cell the sum of its rows' weights: exact in fixed point, on a scale of their own."""
-        scale = float(np.abs(weights).sum())
-        if scale == 0:
-            return np.zeros(self.count)
-        masses = np.rint(weights * (2.0**60 / scale)).astype(np.int64)
-        sums = self._marginals.sums(masses, self._sums, threads=self._threads)[self._places]
-        fitted: Vector = sums.astype(np.float64)
-        fitted *= scale / 2.0**60
-        return fitted
-
     def gram(self, weights: Vector) -> Vector | None:
         """Too many cells for a matrix."""
         return None
+
+    def _add(self, wholes: Vector) -> Int64s:
+        sums = self._marginals.sums(wholes.astype(np.int64), self._of_cells, threads=self._threads)
+        return sums[self._places]

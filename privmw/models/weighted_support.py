@@ -1,8 +1,8 @@
 """A support with weights that change, and its answers to a workload: the state that every update works on.
 
 Answers are integer sums of masses over their total (privmw.kernels), so that adding what some rows gained
-gives the same bits as a new evaluation, and every backend the same bits as every other. This room knows
-public rows and released values only.
+gives the same bits as a new evaluation, and every backend, and any number of ranks that share the rows, the
+same bits as every other. This room knows public rows and released values only.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
+from privmw.communicator import total
 from privmw.support import Start, Support
 from privmw.workload import Workload
 
@@ -25,12 +26,20 @@ class WeightedSupport:
         self, support: Support, workload: Workload, start: Start = "public", *, threads: int | None = None
     ) -> None:
         self.support, self.workload, self.threads = support, workload, threads
+        self.comm = support.comm
         self.weights = support.start(start)
         self._marginals = support.marginals(workload)
-        self._total = kernels.rescale(self.weights, threads=threads)
-        self._sums = np.empty(workload.cells, np.int64)
+        # The sums of the own rows; behind them what the last update did to them. Added up over all ranks in
+        # one go: alone, these are the sums of all rows already.
+        self._own = np.empty(workload.cells + 3, np.int64)
+        self._all = self._own if self.comm.size == 1 else np.empty_like(self._own)
         self._answers = np.empty(workload.cells, np.float64)
+        self._total = kernels.rescale(self.weights, threads=threads, comm=self.comm)
         self._evaluate()
+
+    @property
+    def _sums(self) -> npt.NDArray[np.int64]:
+        return self._all[:-3]
 
     def answers(self) -> Weights:
         """The fraction of the weight in each cell. The array is the model's own: the next call refills it."""
@@ -43,14 +52,13 @@ class WeightedSupport:
         return answers
 
     def masses(self) -> tuple[npt.NDArray[np.int64], int]:
-        """Every row's mass, and their total."""
-        return kernels.to_masses(self.weights, threads=self.threads)
+        """Every own row's mass, and the total of all ranks'."""
+        return kernels.to_masses(self.weights, threads=self.threads, comm=self.comm)
 
     def distribution(self) -> Weights:
-        """The weights with sum 1, a copy."""
-        copy: Weights = self.weights.copy()
-        copy /= copy.sum()
-        return copy
+        """The weights with sum 1 over all ranks, a copy; the total is an exact one of masses."""
+        shares: Weights = self.weights / (self._total * 2.0**-kernels.MASS_BITS)
+        return shares
 
     def matching_rows(self, cell: int) -> Rows:
         """Ascending rows in a cell."""
@@ -58,31 +66,42 @@ class WeightedSupport:
         return self.support.matching_rows(names, values)
 
     def multiply(self, rows: Rows, factor: float) -> None:
-        """Multiply the odds of some rows (ascending) against all others by a factor.
+        """Multiply the odds of some rows (ascending) against all others by a factor, on all ranks the same.
 
         The changes of the fewer rows are followed always. For cells that rounds chose this cost less than an
         evaluation on the shapes of benches/bench_rounds.py: such cells hold common values, and their rows are
         light. Half of the rows at random may cost up to 1.7 times an evaluation where nothing is sparse.
         """
-        size = self.support.size
-        if 2 * len(rows) > size:  # the same odds, and fewer rows change
-            others = np.ones(size, bool)
+        if 2 * total(self.comm, len(rows)) > self.support.whole_size:  # the same odds, and fewer rows change
+            others = np.ones(self.support.size, bool)
             others[rows] = False
             rows, factor = np.flatnonzero(others).astype(np.uint32), 1 / factor
-        gained, self._total, rescaled = kernels.multiply(
-            self.weights, rows, factor, self._total, threads=self.threads
-        )
-        if rescaled:
-            self._evaluate()
+        gains = kernels.multiply(self.weights, rows, factor, threads=self.threads)
+        self._marginals.add_changes(rows, gains.changes, self._own[:-3], threads=self.threads)
+        self._own[-3:] = len(rows), gains.before, gains.gained
+        self._add_up()
+        count, before, gained = self._all[-3:].tolist()
+        after = kernels.total_after(self._total, before, count, factor, gained)
+        if after is None:
+            self.replace(self.weights)
         else:
-            self._marginals.add_changes(rows, gained, self._sums, threads=self.threads)
+            self._total = after
 
-    def replace(self, weights: Weights) -> None:
-        """Take these weights, of any scale, instead; the model owns them from now on."""
+    def replace(self, weights: Weights, *, scaled: bool = False) -> None:
+        """Take these weights instead, of any scale or as they were; the model owns them from now on."""
         self.weights = weights
-        self._total = kernels.rescale(weights, threads=self.threads)
+        if not scaled:
+            kernels.rescale(weights, threads=self.threads, comm=self.comm)
         self._evaluate()
 
     def _evaluate(self) -> None:
         masses, self._total = self.masses()
-        self._marginals.sums(masses, self._sums, threads=self.threads)
+        self._marginals.sums(masses, self._own[:-3], threads=self.threads)
+        self._own[-3:] = 0
+        self._add_up()
+
+    def _add_up(self) -> None:
+        """Once a round: as many bytes as there are cells, times eight."""
+        if self.comm.size > 1:
+            np.copyto(self._all, self._own)
+        self.comm.sum(self._all)

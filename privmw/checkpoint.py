@@ -1,0 +1,240 @@
+"""A checkpoint: a folder from which a run that ended early goes on, on any number of ranks.
+
+run.json says which run it is. rounds/N.zip is what round N released, with the ledger by then, and is there
+before anybody is shown it: what was drawn is never drawn again, so nothing is spent twice. Each says after
+which one it comes. weights/N.R.zip is the model after round N on rank R, rows in the order of their hashes,
+which is the same for any number of ranks; weights.json names the last that is whole, and without it the
+rounds suffice. Everything in it is public or released: no private value, no generator.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.accounting import Ledger
+from privmw.accounting.rounding import positive_integer
+from privmw.adaptive import Model, Released
+from privmw.archive import explained, parse_json, read_archive, read_array, write_archive, write_array
+from privmw.communicator import everyones, first, together
+from privmw.history import Round, index, read_round, write_round
+from privmw.io.whole_file import whole_file
+from privmw.random import Rng
+from privmw.release_file import describe_measurements, read_measurements, write_measurements
+from privmw.support import Support
+
+FORM, VERSION = "privmw checkpoint", 1
+Vector = npt.NDArray[np.float64]
+
+
+class Checkpoint:
+    """The folder of one run, opened by all its ranks; a new one is made.
+
+    identity: what makes two runs the same, but for the support's rows, which are looked at here.
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str], identity: str, support: Support, *, every: int = 10
+    ) -> None:
+        self._comm, self._support = support.comm, support
+        self._every = positive_integer("every", every)
+        self._folder = Path(folder)
+        run = hashlib.sha256(f"{identity} {support.fingerprint()}".encode()).hexdigest()
+        self._digest = ""  # on rank 0, of the last round kept
+        found = first(self._comm, lambda: self._open(run))
+        self.released: Sequence[Released] = found[0]
+        self.ledger: Ledger | None = found[1]
+        together(self._comm, lambda: self._check(run))
+
+    def rng(self, given: Rng) -> Rng:
+        """The generator of the rounds to come: of a seed, not the words that were drawn from it before."""
+        if self.ledger is None or given is None:
+            return given
+        if not isinstance(given, int | np.integer):
+            raise TypeError(f"rng ({type(given).__name__}) must be None or a seed where a run goes on")
+        anew = hashlib.sha256(f"{given} after {len(self.ledger.events)} events".encode()).digest()
+        return int.from_bytes(anew[:7], "little")
+
+    def keep(self, released: Released, ledger: Ledger) -> None:
+        """Keep what a round let out, before anybody sees it."""
+        first(self._comm, lambda: self._keep(released, ledger))
+
+    def learnt(self, history: Sequence[Round], model: Model) -> None:
+        """Keep the model every so many rounds."""
+        number = history[-1].round
+        if number % self._every:
+            return
+        rows, others = model.state()
+        order = self._support.hash_order()
+        arrays = {f"rows/{name}.npy": array[order] for name, array in rows.items()}
+        arrays |= {f"others/{name}.npy": array for name, array in others.items()}
+        own = self._shard(number, self._comm.rank)
+        members = ((name, write_array(array)) for name, array in arrays.items())
+        together(self._comm, lambda: _write(own, members, overwrite=True))
+        sizes = everyones(self._comm, np.int64(self._support.size))[:, 0].tolist()
+        kept = {"round": number, "sizes": sizes, "history": [write_round(entry) for entry in history]}
+        first(self._comm, lambda: self._commit(kept))
+
+    def restore(self, model: Model) -> list[Round]:
+        """Bring the model as far as it was kept; returns the history up to there."""
+        kept = first(self._comm, self._kept)
+        if kept is None:
+            return []
+        sizes = everyones(self._comm, np.int64(self._support.size))[:, 0].tolist()
+        place = sum(sizes[: self._comm.rank])
+        state = together(self._comm, lambda: self._state(kept["round"], kept["sizes"], place))
+        history = [read_round(entry) for entry in kept["history"]]
+        measurements = [
+            measurement
+            for released in self.released
+            if released.round <= kept["round"]
+            for measurement in released.measurements
+        ]
+        model.restore(measurements, state)
+        return history
+
+    def _open(self, run: str) -> tuple[list[Released], Ledger | None]:
+        """On rank 0: the rounds kept, and the ledger after them."""
+        file = self._folder / "run.json"
+        if not file.exists():
+            if any(path.is_file() for path in self._folder.rglob("*")):
+                raise ValueError(f"checkpoint ({self._folder}) must be a checkpoint or an empty folder")
+            (self._folder / "rounds").mkdir(parents=True, exist_ok=True)
+            (self._folder / "weights").mkdir(exist_ok=True)
+            _write_json(file, {"run": run})
+            return [], None
+        self._check(run)
+        rounds: list[Released] = []
+        ledger = None
+        for path in sorted((self._folder / "rounds").glob("[0-9]*.zip")):
+            released, ledger, after = _read_round(path)
+            if after != self._digest:
+                raise ValueError(f"checkpoint ({self._folder}) must hold the rounds of one run, all of them")
+            self._digest = _digest(path)
+            rounds.append(released)
+        return rounds, ledger
+
+    def _check(self, run: str) -> None:
+        """On every rank, which must all see the folder."""
+        if _read_json(self._folder / "run.json", {"run"})["run"] != run:
+            raise ValueError(
+                f"checkpoint ({self._folder}) must be of this run: the support, the workload, the algorithm, "
+                f"its budget, the number of private records or the version of privmw is another"
+            )
+
+    def _keep(self, released: Released, ledger: Ledger) -> None:
+        """On rank 0: a file that says which one it comes after."""
+        path = self._folder / "rounds" / f"{released.round:06}.zip"
+        try:
+            _write(path, _members(released, ledger, self._digest))
+        except FileExistsError:
+            raise ValueError(
+                f"checkpoint ({self._folder}) must be used by one run at a time: another has released round "
+                f"{released.round}"
+            ) from None
+        self._digest = _digest(path)
+
+    def _shard(self, number: int, rank: int) -> Path:
+        return self._folder / "weights" / f"{number:06}.{rank:04}.zip"
+
+    def _commit(self, kept: Mapping[str, Any]) -> None:
+        """On rank 0: every shard is there; those before are not needed any more."""
+        _write_json(self._folder / "weights.json", kept)
+        for path in (self._folder / "weights").iterdir():  # parts of files, of ranks that were killed, too
+            if not path.name.startswith(f"{kept['round']:06}."):
+                path.unlink()
+
+    def _kept(self) -> dict[str, Any] | None:
+        """On rank 0: what weights.json says, if there is one."""
+        file = self._folder / "weights.json"
+        if not file.exists():
+            return None
+        kept = _read_json(file, {"round", "sizes", "history"})
+        if not self.released or kept["round"] > self.released[-1].round:
+            raise ValueError(f"checkpoint ({self._folder}) must hold every round up to {kept['round']}")
+        return kept
+
+    def _state(
+        self, number: int, sizes: Sequence[int], place: int
+    ) -> tuple[dict[str, Vector], dict[str, Vector]]:
+        """The own rows' part of the shards, whose rows follow each other; own rows begin at `place`."""
+        order = self._support.hash_order()
+        rows: dict[str, Vector] = {}
+        others: dict[str, Vector] = {}
+        begin, filled = 0, 0
+        for rank, size in enumerate(sizes):
+            low, high = max(begin, place), min(begin + size, place + len(order))
+            if low < high:
+                for path, array in _read_arrays(self._shard(number, rank)):
+                    kind, name = path.split("/")
+                    if kind == "others":
+                        others[name] = array
+                    elif len(array) == size:
+                        own = rows.setdefault(name, np.empty(len(order)))
+                        own[order[low - place : high - place]] = array[low - begin : high - begin]
+                        filled += high - low
+            begin += size
+        if begin != self._support.whole_size or not rows or filled != len(rows) * len(order):
+            raise ValueError(f"checkpoint ({self._folder}) must hold weights of every row")
+        return rows, others
+
+
+def _members(released: Released, ledger: Ledger, after: str) -> Iterator[tuple[str, bytes]]:
+    described = {
+        "after": after,
+        "round": released.round,
+        "chosen": list(released.chosen),
+        "rho": released.rho,
+        "measurements": describe_measurements(released.measurements),
+    }
+    yield "round.json", json.dumps(described, allow_nan=False).encode()
+    yield "ledger.json", ledger.to_json().encode()
+    yield from write_measurements(released.measurements)
+
+
+def _read_round(path: Path) -> tuple[Released, Ledger, str]:
+    members = read_archive(path, form=FORM, version=VERSION)
+    with explained(path, FORM):
+        described = parse_json(members.pop("round.json"))
+        measurements = tuple(read_measurements(described["measurements"], members))
+        chosen = tuple(index("chosen", choice) for choice in described["chosen"])
+        released = Released(index("round", described["round"]), chosen, measurements, described["rho"])
+        return released, Ledger.from_json(members.pop("ledger.json").decode()), described["after"]
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _read_arrays(path: Path) -> Iterator[tuple[str, Vector]]:
+    members = read_archive(path, form=FORM, version=VERSION)
+    with explained(path, FORM):
+        for name, content in members.items():
+            yield name.removesuffix(".npy"), read_array(content, np.float64)
+
+
+def _write(path: Path, members: Iterable[tuple[str, bytes]], *, overwrite: bool = False) -> None:
+    write_archive(path, members, form=FORM, version=VERSION, overwrite=overwrite)
+
+
+def _write_json(path: Path, values: Mapping[str, Any]) -> None:
+    said = {"format": FORM, "version": VERSION, **values}
+    with whole_file(path, overwrite=True) as file:
+        file.write(json.dumps(said, allow_nan=False).encode())
+
+
+def _read_json(path: Path, names: set[str]) -> dict[str, Any]:
+    with explained(path, FORM):
+        values = parse_json(path.read_bytes())
+        if not isinstance(values, dict) or values.pop("format", None) != FORM:
+            raise ValueError(f"it must say format {FORM!r}")
+        if values.pop("version", None) != VERSION or set(values) != names:
+            raise ValueError(f"it must be of version {VERSION}")
+        return values
