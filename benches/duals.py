@@ -51,10 +51,9 @@ def cells_problem(shape: RoundShape, count: int, largest: bool = True) -> Proble
     for cell in chosen.tolist():
         groups.add(support.matching_rows(*workload.query(cell)))
     starts, queries = groups.incidence()
-    incidence = pm.kernels.Incidence(starts, queries, count)
-    prior = groups.sums(support.start("public"))
-    held = scipy.sparse.csr_array((np.ones(len(queries)), queries.astype(np.int32), starts))
-    operator = Cells(chosen, incidence)
+    prior = support.start("public")
+    held = scipy.sparse.csr_array((np.ones(len(queries)), queries.astype(np.int32), starts))[groups.of_row]
+    operator = Cells(chosen, groups)
     return Problem(operator, prior, true[chosen], operator.sums(_other(prior)), held)
 
 

@@ -7,14 +7,16 @@ The way of the data, file by file:
     io/                        files and frames become codes, and codes files and frames again
     propose/, constraints/     a domain proposed from public data; combinations that no record can have
     workload.py                which marginals are asked, and where their cells lie
-    support.py                 the distinct public rows, with counts and answers
+    support.py, row_hash.py    the distinct public rows, with counts and answers
+    communicator.py, cluster/  rows and records that lie on several ranks
     kernels/                   the loops: arrays in, arrays out (native C++, numba or numpy)
     random.py                  the stream of the mechanisms and the one of post-processing, never mixed
     accounting/                what looking at private data costs: events, budgets, the ledger
     mechanisms/                selection, noise, randomized response: each with the event it cost
     curator.py                 the door: private counts in; chosen queries and noisy counts out, paid for
+    door.py                    the same on every rank: rank 0 has the curator, the others hear it
     schedule.py                how an algorithm cuts its budget, before any data
-    adaptive.py                the loop: select, measure, update
+    adaptive.py, checkpoint.py the loop: select, measure, update; a folder from which a run goes on
     models/                    what the loop improves: a weighted support, stepped or projected
     projection.py newton.py slack.py                 the solver of projections, with its certificate
     question.py, algorithm.py  a frozen configuration, calibrated into a mechanism that states its cost
@@ -34,6 +36,8 @@ from privmw import accounting, kernels, mechanisms, postprocess
 from privmw.accounting import Budget, BudgetError, Ledger, Neighbors
 from privmw.attribute import Attribute
 from privmw.auto import release_auto
+from privmw.cluster.sharded_records import ShardedRecords
+from privmw.cluster.sharded_support import ShardedSupport
 from privmw.constraints import Constraints
 from privmw.curator import Curator
 from privmw.domain import Domain
@@ -68,6 +72,8 @@ __all__ = [
     "Neighbors",
     "Release",
     "Scan",
+    "ShardedRecords",
+    "ShardedSupport",
     "Support",
     "Table",
     "Workload",

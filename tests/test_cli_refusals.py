@@ -1,6 +1,7 @@
 """Wrong input: one line, exit code 2, nothing written, nothing private said."""
 
 import json
+import sys
 
 import pytest
 
@@ -278,3 +279,10 @@ def test_a_public_file_with_bad_values_says_which(here, capsys):
     said = refused(release_line(), here, capsys)
     assert "'age'" in said
     assert "-5" in said
+
+
+def test_a_missing_mpi4py_is_said_with_what_to_install(here, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    sys.modules["privmw.cluster.mpi"].mpi.cache_clear()
+    said = refused(release_line(cluster="mpi"), here, capsys)
+    assert said == "privmw release: mpi4py must be installed (pip install 'privmw[cluster]')\n"

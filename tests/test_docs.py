@@ -1,7 +1,8 @@
 """What the pages of docs/ show must run as it stands, page by page, and the pages must build.
 
-Python blocks share their names within a page; shell blocks that call privmw run in bash. Both run in an empty
-folder, and a `cd` holds for what follows. Other blocks are for reading.
+Python blocks share their names within a page; shell blocks that call privmw or mpiexec run in bash. Both run
+in an empty folder, and a `cd` holds for what follows. A block with a title is a file of that name. Others are
+for reading.
 """
 
 import argparse
@@ -9,6 +10,7 @@ import contextlib
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,17 +19,23 @@ from pathlib import Path
 import pytest
 
 import privmw
+from mpi_jobs import MPIEXEC
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.M | re.S)
+BLOCK = re.compile(r"^```(python|sh|yaml)(?: title=\"([\w.]+)\")?\n(.*?)^```$", re.M | re.S)
+CLUSTER = ROOT / "docs" / "cluster.md"
 APP = ("pyarrow", "narwhals", "rich", "matplotlib", "jinja2")
 
 
 def blocks(page):
-    for kind, code in BLOCK.findall(page.read_text("utf-8")):
-        if kind == "python" or re.search(r"^privmw ", code, re.M):
+    for kind, title, code in BLOCK.findall(page.read_text("utf-8")):
+        if not title and (kind == "python" or re.search(r"^(privmw|mpiexec) ", code, re.M)):
             yield kind, code
+
+
+def files(page):
+    return {title: code for _, title, code in BLOCK.findall(page.read_text("utf-8")) if title}
 
 
 def run_shell(code, scratch):
@@ -51,11 +59,17 @@ def test_the_examples_of_a_page_run_one_after_another(page, tmp_path, monkeypatc
             pytest.importorskip(name, reason="the command line needs privmw[app]")
         if shutil.which("bash") is None:
             pytest.skip("bash is not installed")
+        if "mpiexec" in "".join(code for _, code in blocks(page)):
+            pytest.importorskip("mpi4py", reason="several ranks need privmw[cluster]")
+            if MPIEXEC is None:
+                pytest.skip("mpiexec is not installed: pip install mpich")
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
     names = {"__name__": "__main__"}
     for kind, code in blocks(page):
         if kind == "sh":
+            for name, content in files(page).items():
+                Path(name).write_text(content, "utf-8")
             run_shell(code, tmp_path)
         else:
             with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
@@ -73,7 +87,7 @@ def test_every_public_name_is_in_the_reference():
     told = set(re.findall(r"^::: privmw\.(?:\w+\.)*(\w+)$", reference, re.M))
     rooms = {"accounting", "kernels", "mechanisms", "postprocess"}
     public = {name for room in rooms for name in getattr(privmw, room).__all__} | set(privmw.__all__)
-    assert public - rooms - {"BACKENDS", "__version__"} <= told
+    assert public - rooms - {"BACKENDS", "LARGEST_FACTOR", "MASS_BITS", "__version__"} <= told
 
 
 def test_every_option_of_the_command_line_is_on_its_page():
@@ -91,6 +105,41 @@ def test_every_option_of_the_command_line_is_on_its_page():
             "--help",
         }:
             assert re.search(rf"{option}\b", page), f"{command} {option}"
+
+
+@pytest.mark.parametrize("name", ["release.sbatch", "release.yaml"])
+def test_what_runs_on_a_cluster_says_what_the_command_line_takes(name):
+    from privmw.cli import parse
+
+    words = re.sub(r"^ *- |\\\n| &$", " ", files(CLUSTER)[name], flags=re.M)
+    line = re.search(r"privmw\s+release\s(.*?-o\s\S+|.*?--output=\S+)", words, re.S)
+    options = parse(["release", *shlex.split(line[1], comments=True)])
+    assert (options.cluster, options.method) == ("mpi", "mw-pub")
+    assert options.checkpoint
+
+
+def test_the_slurm_script_is_bash():
+    if shutil.which("bash") is None:
+        pytest.skip("bash is not installed")
+    script = files(CLUSTER)["release.sbatch"]
+    checked = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True)
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_the_manifest_shows_the_private_volume_to_rank_0_alone():
+    yaml = pytest.importorskip("yaml", reason="the pages need privmw[docs]")
+    job = yaml.safe_load(files(CLUSTER)["release.yaml"])["spec"]
+    pods = {kind: spec["template"]["spec"] for kind, spec in job["mpiReplicaSpecs"].items()}
+    mounted = {
+        kind: {volume["name"] for volume in pod["containers"][0]["volumeMounts"]}
+        for kind, pod in pods.items()
+    }
+    assert job["runLauncherAsWorker"] is True
+    assert mounted == {"Launcher": {"data", "private"}, "Worker": {"data"}}
+    assert {volume["name"] for volume in pods["Worker"]["volumes"]} == {"data"}
+    arguments = pods["Launcher"]["containers"][0]["args"]
+    assert int(arguments[arguments.index("-n") + 1]) == 1 + job["mpiReplicaSpecs"]["Worker"]["replicas"]
+    assert f"--threads={pods['Launcher']['containers'][0]['resources']['limits']['cpu']}" in arguments
 
 
 def test_files_that_the_pages_name_exist():

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from privmw.cli import answer, demo, domain, evaluate, inspect, postprocess, release
@@ -21,6 +21,7 @@ from privmw.cli.config import with_config
 from privmw.cli.console import Console
 from privmw.cli.options import Parser, add_voice
 from privmw.cli.refusal import explain
+from privmw.cluster import leave, mpi, wait_for_the_first
 from privmw.version import __version__
 
 COMMANDS = {
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console(command, json="--json" in given)
     with _interruptible(alone=arguments is None) as heard:
         try:
+            _join_early(given)
             options = parse(given)
             console = Console(command, json=options.json, quiet=options.quiet)
             COMMANDS[options.command][0].run(options, console)
@@ -61,7 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if os.environ.get("PRIVMW_DEBUG"):
                 raise
             ending = explain(error, interrupted=bool(heard))
+            wait_for_the_first(error)
             console.error(ending.message, ending.hint)
+            leave(ending.code)
             return ending.code
 
 
@@ -82,6 +86,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         known = commands.choices["release"]._option_string_actions
         arguments = ["release", *with_config(arguments[1:], known)]
     return parser.parse_args(arguments)
+
+
+def _join_early(given: Sequence[str]) -> None:
+    """Meet the other ranks before anything can be refused: then it is said once, not by each of them."""
+    if any(word.partition("=")[0] == "--cluster" for word in given):
+        with suppress(ImportError):  # told where the ranks are needed
+            mpi()
 
 
 @contextmanager

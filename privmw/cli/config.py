@@ -17,7 +17,8 @@ from privmw.cli.options import words
 from privmw.cli.refusal import RefusalError
 from privmw.io.whole_file import whole_file
 
-NOT_RECORDED = ("command", "config", "json", "quiet")
+# A checkpoint is of one run; what is recorded makes another.
+NOT_RECORDED = ("command", "config", "json", "quiet", "checkpoint", "every")
 
 
 def with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
@@ -50,12 +51,18 @@ def with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
 
 @contextlib.contextmanager
 def record_config(options: argparse.Namespace) -> Iterator[None]:
-    """Write the options to the file that --config names, at the end, if there is no such file yet."""
+    """Write the options to the file that --config names, at the end, if there is no such file yet.
+
+    Where it cannot be written is found at once, and a run that is killed leaves nothing of it.
+    """
     if options.config is None or os.path.lexists(options.config):
         yield
         return
     if os.path.abspath(options.config) == os.path.abspath(options.output):
         raise RefusalError(f"--config ({options.config}) must not be the output")
+    with contextlib.suppress(_TriedError), whole_file(options.config):
+        raise _TriedError
+    yield
     with whole_file(options.config) as file:
         kept = {
             name: value
@@ -64,7 +71,10 @@ def record_config(options: argparse.Namespace) -> Iterator[None]:
         }
         lines = [f"{name} = {_toml(value)}\n" for name, value in kept.items()]
         file.write("".join(["# privmw release --config THIS: once more, on a new budget\n", *lines]).encode())
-        yield
+
+
+class _TriedError(Exception):
+    """The file could be made: it is not wanted yet."""
 
 
 def _read(path: str) -> dict[str, Any]:

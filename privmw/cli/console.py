@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,8 @@ from privmw.cli.refusal import RefusalError
 from privmw.history import Round
 
 Show: TypeAlias = Callable[[Round], None]
+
+LOG_EVERY = 10.0  # seconds between two lines of a log
 
 
 class Console:
@@ -70,8 +73,14 @@ class Console:
         self.note(f"{doing}: {time.perf_counter() - began:.1f} s")
 
     @contextlib.contextmanager
-    def rounds(self, doing: str, rounds: int) -> Iterator[Show | None]:
-        """A bar with rounds done, time left and what was last released; without rounds, a plain step."""
+    def rounds(self, doing: str, rounds: int, *, log: bool = False) -> Iterator[Show | None]:
+        """A bar with rounds done, time left and what was last released; without rounds, a plain step.
+
+        log: where nobody watches, a line now and then.
+        """
+        if log and not self._watched():
+            yield self._log(doing, rounds)
+            return
         if rounds == 0 or not self._watched():
             with self.step(doing):
                 yield None
@@ -90,13 +99,31 @@ class Console:
             task = progress.add_task(_plain(doing), total=rounds, said="")
 
             def show(entry: Round) -> None:
-                said = f"off by {entry.discrepancy:.2%}, then {entry.after:.2%}; rho {entry.rho:.3g}"
-                progress.update(task, completed=entry.round, said=said)
+                progress.update(task, completed=entry.round, said=_said(entry))
 
             yield show
 
+    def _log(self, doing: str, rounds: int) -> Show:
+        self.note(doing)
+        last = time.monotonic()
+
+        def show(entry: Round) -> None:
+            nonlocal last
+            if time.monotonic() - last >= LOG_EVERY or entry.round == rounds:
+                last = time.monotonic()
+                self.note(f"round {entry.round} of {rounds}: {_said(entry)}" if rounds else _said(entry))
+
+        return show
+
     def _watched(self) -> bool:
         return not (self.json or self.quiet) and sys.stderr is not None and sys.stderr.isatty()
+
+
+def _said(entry: Round) -> str:
+    spent = f"rho {entry.rho:.3g}"
+    if math.isnan(entry.discrepancy):  # nothing that was asked was measured
+        return spent
+    return f"off by {entry.discrepancy:.2%}, then {entry.after:.2%}; {spent}"
 
 
 def _print(text: str, stream: TextIO | None) -> None:

@@ -12,12 +12,25 @@ from pathlib import Path
 from privmw.cli.refusal import RefusalError
 
 
+def check_place(path: str) -> None:
+    """Refuse a place where no new folder can be made: found out later, the budget would be spent."""
+    with _unfinished(path):
+        pass
+
+
 @contextlib.contextmanager
 def new_folder(path: str) -> Iterator[Path]:
-    """A folder to fill; at the end it gets its name, and whatever ends this early leaves nothing behind.
+    """A folder to fill; at the end it gets its name, and whatever ends this early leaves nothing behind."""
+    with _unfinished(path) as unfinished:
+        yield unfinished
+        with _naming(path):
+            # Unlike a file, a folder is never moved over another one unless that is empty.
+            os.rename(unfinished, path)
 
-    It is made at once, so that a place that cannot be written to is found before any budget is spent.
-    """
+
+@contextlib.contextmanager
+def _unfinished(path: str) -> Iterator[Path]:
+    """A folder with another name beside it, gone at the end if it still has that name."""
     final = Path(path)
     if not path:
         raise RefusalError(f"output ({path!r}) must name a folder")
@@ -30,9 +43,6 @@ def new_folder(path: str) -> Iterator[Path]:
         with _naming(path):
             unfinished.mkdir()
         yield unfinished
-        with _naming(path):
-            # Unlike a file, a folder is never moved over another one unless that is empty.
-            os.rename(unfinished, final)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

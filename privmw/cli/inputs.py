@@ -14,6 +14,9 @@ from privmw.auto import recommend
 from privmw.cli.console import Console
 from privmw.cli.options import words
 from privmw.cli.refusal import RefusalError
+from privmw.cluster import launched, mpi
+from privmw.cluster.sharded_support import ShardedSupport
+from privmw.communicator import ALONE, Communicator, together
 from privmw.constraints import Constraints
 from privmw.domain import Domain
 from privmw.io.scan import scan_table
@@ -37,19 +40,40 @@ class Question(NamedTuple):
     workload: Workload
 
 
-def read_question(options: argparse.Namespace, domain: Domain, console: Console) -> Question:
+def join_ranks(cluster: str | None) -> Communicator:
+    """The ranks of MPI, or this one alone."""
+    if cluster is not None:
+        return mpi()
+    if launched() > 1:
+        hint = "say --cluster mpi: otherwise each of them makes, and pays for, a release"
+        raise RefusalError(f"{launched()} ranks were started", hint)
+    return ALONE
+
+
+def read_question(
+    options: argparse.Namespace, domain: Domain, console: Console, comm: Communicator = ALONE
+) -> Question:
     """The support and the workload that the options name; MWEM has every row of the domain as its support."""
-    constraints = Constraints.read(options.constraints, domain) if options.constraints else None
-    workload = make_workload(options, domain)
+    constraints, workload = together(comm, lambda: _read_constraints(options, domain))
     if options.method == "mwem":
         if options.public is not None:
             raise RefusalError("--public must not be given with --method mwem: it uses the whole domain")
+        if comm is not ALONE:
+            return Question(ShardedSupport.full(domain, comm, constraints=constraints), workload)
         return Question(Support.full(domain, constraints=constraints), workload)
     if options.public is None:
         raise RefusalError("--public is missing", "only --method mwem does without")
     with console.step(f"reading {options.public}"):
+        if comm is not ALONE:
+            shard = ShardedSupport.from_parquet(options.public, domain, comm, constraints=constraints)
+            return Question(shard, workload)
         public = scan_table(options.public, domain)
         return Question(Support.from_table(public, constraints=constraints), workload)
+
+
+def _read_constraints(options: argparse.Namespace, domain: Domain) -> tuple[Constraints | None, Workload]:
+    constraints = Constraints.read(options.constraints, domain) if options.constraints else None
+    return constraints, make_workload(options, domain)
 
 
 def make_workload(options: argparse.Namespace, domain: Domain) -> Workload:

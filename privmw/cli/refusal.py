@@ -41,6 +41,10 @@ def explain(error: BaseException, *, interrupted: bool = False) -> Ending:
     'unexpected ValueError; its message is withheld, as it may tell of the data'
     """
     ending = _ending(KeyboardInterrupt() if interrupted else error)
+    kept = getattr(error, "kept", None)
+    if kept is not None:  # a checkpoint
+        said = "interrupted" if ending.code == INTERRUPTED else ending.message
+        ending = ending._replace(message=said, hint=f"the same command goes on from {kept}")
     ledger = getattr(error, "ledger", None)
     if ledger is None or not ledger.rho:
         return ending
@@ -57,7 +61,8 @@ def _ending(error: BaseException) -> Ending:
             REFUSED, "not enough memory", "ask for fewer marginals or smaller ones, or --sample them"
         )
     if isinstance(error, ModuleNotFoundError) and error.name:
-        return Ending(REFUSED, f"{error.name} must be installed", "pip install 'privmw[app]'")
+        extra = "cluster" if error.name == "mpi4py" else "app"
+        return Ending(REFUSED, f"{error.name} must be installed", f"pip install 'privmw[{extra}]'")
     if isinstance(error, OSError) and error.errno is not None:
         return Ending(REFUSED, _of_system(error), _HINTS.get(error.errno))
     # Only what privmw itself raised is known to carry no private value.

@@ -1,7 +1,8 @@
 """`privmw release`: from two files to a private release, its privacy statement and a report.
 
 Everything public is read and checked first; the budget is spent once the output folder could be made and both
-files were found good.
+files were found good. With --cluster every rank of mpiexec comes here: they share the public rows, and only
+rank 0 reads the private file, shows progress and writes.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from typing import Any
 from privmw.cells import write_answers, write_measurements
 from privmw.cli.config import record_config
 from privmw.cli.console import Console
-from privmw.cli.folder import new_folder
-from privmw.cli.inputs import METHODS, choose, read_question
+from privmw.cli.folder import check_place, new_folder
+from privmw.cli.inputs import METHODS, choose, join_ranks, read_question
 from privmw.cli.options import add_bins, add_budget, add_question, positive, whole
 from privmw.cli.refusal import RefusalError
+from privmw.communicator import ALONE, Communicator, together
 from privmw.domain import Domain
-from privmw.io.scan import scan_table
+from privmw.io.scan import Scan, scan_table
 from privmw.release import Release
 from privmw.report import write_report
 from privmw.support import memory
@@ -46,40 +48,79 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config", metavar="FILE", help="a TOML file of these options: repeats it, or records a new one"
     )
+    parser.add_argument(
+        "--checkpoint",
+        metavar="FOLDER",
+        help="keeps the run here: the same command goes on, spending nothing twice",
+    )
+    parser.add_argument(
+        "--every", type=positive, metavar="R", help="rounds between the checkpoint's weights (default: 10)"
+    )
+    parser.add_argument(
+        "--cluster",
+        choices=("mpi",),
+        help="share the public rows among the ranks of mpiexec; see docs/cluster.md",
+    )
     parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="must not exist yet")
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
     """Read, release, write."""
+    if options.every is not None and options.checkpoint is None:
+        raise RefusalError("--every must come with --checkpoint")
+    comm = join_ranks(options.cluster)
+    if comm.rank > 0:
+        make_release(options, Console(quiet=True), comm)
+        return
     release = None
     try:
-        with record_config(options), new_folder(options.output) as folder:
-            release = make_release(options, console)
-            with console.step("writing"):
+        with record_config(options):
+            release = make_release(options, console, comm)
+            assert release is not None
+            with new_folder(options.output) as folder, console.step("writing"):
                 write_release(release, folder, options)
-            facts = {"output": options.output, "files": sorted(file.name for file in folder.iterdir())}
+                facts = {"output": options.output, "files": sorted(file.name for file in folder.iterdir())}
     except BaseException as error:
         if release is not None:
             error.ledger = release.ledger  # type: ignore[attr-defined]
+        if getattr(error, "ledger", None) is not None:
+            error.kept = options.checkpoint  # type: ignore[attr-defined]
         raise
     facts.update(privacy(release))
     listed = "\n".join(f"  {options.output.rstrip('/')}/{name}" for name in facts["files"])
     console.result(facts, f"{release.statement()}\n\nWritten:\n{listed}")
 
 
-def make_release(options: argparse.Namespace, console: Console) -> Release:
-    """Read both files and spend the budget."""
-    domain = Domain.read(options.domain)
-    check_records(options.records, domain)
-    asked = read_question(options, domain, console)
-    with console.step(f"checking {options.private}"):
-        private = scan_table(options.private, domain, private=True)
-    mechanism, support = choose(options, private.n, asked)
+def make_release(options: argparse.Namespace, console: Console, comm: Communicator) -> Release | None:
+    """Read both files and spend the budget; the release is rank 0's."""
+    together(comm, lambda: check_place(options.output) if comm.rank == 0 else None)
+    domain = together(comm, lambda: Domain.read(options.domain))
+    together(comm, lambda: check_records(options.records, domain))
+    asked = read_question(options, domain, console, comm)
+
+    def read_private() -> Scan | None:
+        if comm.rank > 0:  # where the private file may not even be
+            return None
+        with console.step(f"checking {options.private}"):
+            return scan_table(options.private, domain, private=True)
+
+    private = together(comm, read_private)
+    n = comm.broadcast(0 if private is None else private.n)
+    mechanism, support = choose(options, n, asked)
     rounds = mechanism.algorithm.schedule.rounds
-    with console.rounds(f"releasing with {mechanism.algorithm!r}", rounds) as show:
-        return mechanism(
-            private, support, asked.workload, rng=options.seed, threads=options.threads, progress=show
+    doing = f"releasing with {mechanism.algorithm!r}"
+    with console.rounds(doing, rounds, log=comm is not ALONE) as show:
+        release = mechanism(
+            private,
+            support,
+            asked.workload,
+            rng=options.seed,
+            threads=options.threads,
+            progress=show,
+            checkpoint=options.checkpoint,
+            every=options.every or 10,
         )
+    return release.gathered()
 
 
 def check_records(records: int | None, domain: Domain) -> None:
