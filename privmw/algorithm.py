@@ -13,6 +13,7 @@ import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from reprlib import repr as _short
 from typing import ClassVar, Literal, get_args
 
@@ -20,7 +21,7 @@ from privmw.accounting import Budget, Composition, scale_for_epsilon, sigma_for_
 from privmw.accounting.rounding import Real, float_up, positive_integer, probability
 from privmw.adaptive import Model, Progress, adapt
 from privmw.checkpoint import Checkpoint
-from privmw.communicator import agree
+from privmw.communicator import agree, together
 from privmw.door import open_door
 from privmw.plan import Effort, Plan, check_memory, make_plan
 from privmw.question import Question, Unit, check_run, count_records, make_question
@@ -231,7 +232,7 @@ class Mechanism:
         journal = None
         if checkpoint is not None:
             journal = Checkpoint(checkpoint, f"{n} {self._identity(workload)}", support, every=every)
-            rng = journal.rng(rng)
+            rng = together(comm, partial(journal.rng, rng))
         model = self.algorithm.model(support, question, n, threads)
         spent = None if journal is None else journal.ledger
         with open_door(private, question.measured, self.budget, rng, comm, spent) as door:

@@ -131,7 +131,7 @@ class Checkpoint:
 
     def _keep(self, released: Released, ledger: Ledger) -> None:
         """On rank 0: a file that says which one it comes after."""
-        path = self._folder / "rounds" / f"{released.round:06}.zip"
+        path = self._round(released.round)
         try:
             _write(path, _members(released, ledger, self._digest))
         except FileExistsError:
@@ -141,12 +141,16 @@ class Checkpoint:
             ) from None
         self._digest = _digest(path)
 
+    def _round(self, number: int) -> Path:
+        return self._folder / "rounds" / f"{number:06}.zip"
+
     def _shard(self, number: int, rank: int) -> Path:
         return self._folder / "weights" / f"{number:06}.{rank:04}.zip"
 
     def _commit(self, kept: Mapping[str, Any]) -> None:
         """On rank 0: every shard is there; those before are not needed any more."""
-        _write_json(self._folder / "weights.json", kept)
+        after = _digest(self._round(kept["round"]))
+        _write_json(self._folder / "weights.json", {**kept, "after": after})
         for path in (self._folder / "weights").iterdir():  # parts of files, of ranks that were killed, too
             if not path.name.startswith(f"{kept['round']:06}."):
                 path.unlink()
@@ -156,9 +160,11 @@ class Checkpoint:
         file = self._folder / "weights.json"
         if not file.exists():
             return None
-        kept = _read_json(file, {"round", "sizes", "history"})
+        kept = _read_json(file, {"after", "round", "sizes", "history"})
         if not self.released or kept["round"] > self.released[-1].round:
             raise ValueError(f"checkpoint ({self._folder}) must hold every round up to {kept['round']}")
+        if kept["after"] != _digest(self._round(kept["round"])):
+            raise ValueError(f"checkpoint ({self._folder}) must hold weights that its rounds led to")
         return kept
 
     def _state(

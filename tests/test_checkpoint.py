@@ -134,11 +134,11 @@ def test_weights_that_are_not_of_every_row_are_refused(tmp_path, sizes):
         run(tmp_path / "kept", 1, ALGORITHMS["mw-pub"])
 
 
-@pytest.mark.parametrize(("missing", "said"), [(1, "of one run"), (2, "of one run")])
-def test_a_missing_round_is_refused(tmp_path, missing, said):
+@pytest.mark.parametrize("missing", [1, 2])
+def test_a_missing_round_is_refused(tmp_path, missing):
     ended(tmp_path / "kept", 1, ALGORITHMS["mw-pub"], until=3, every=9)
     (tmp_path / "kept" / "rounds" / f"{missing:06}.zip").unlink()
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match="must hold the rounds of one run, all of them"):
         run(tmp_path / "kept", 1, ALGORITHMS["mw-pub"], every=9)
 
 
@@ -162,6 +162,14 @@ def test_rounds_of_two_runs_are_not_mixed(tmp_path):
     rounds[0].write_bytes(rounds[1].read_bytes())
     with pytest.raises(ValueError, match="must hold the rounds of one run, all of them"):
         run(tmp_path / "one", 1, ALGORITHMS["mw-pub"], every=9)
+
+
+def test_weights_of_another_run_are_refused(tmp_path):
+    for name, seed in (("one", 5), ("two", 6)):
+        ended(tmp_path / name, 1, ALGORITHMS["mw-pub"], until=3, seed=seed)
+    (tmp_path / "one" / "weights.json").write_bytes((tmp_path / "two" / "weights.json").read_bytes())
+    with pytest.raises(ValueError, match="must hold weights that its rounds led to"):
+        run(tmp_path / "one", 1, ALGORITHMS["mw-pub"])
 
 
 def test_a_folder_that_was_made_and_no_more_is_a_new_checkpoint(tmp_path):

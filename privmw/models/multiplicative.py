@@ -57,7 +57,8 @@ class MultiplicativeWeights:
         self._sum = np.zeros(support.size) if output == "average" else None
         self._updates = 0
         # Sums over groups need all ranks' rows; potentials are the same in groups of the own rows alone.
-        self._groups = Groups(support.size, support.comm if replay == "fresh" else ALONE)
+        grouped = 0 if replay == "none" else support.size
+        self._groups = Groups(grouped, support.comm if replay == "fresh" else ALONE)
         self._query: dict[int, int] = {}  # of a measured cell, its number among the groups
         self._marginals: dict[tuple[int, ...], kernels.Marginals] = {}
 
