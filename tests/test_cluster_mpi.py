@@ -154,7 +154,7 @@ def test_ranks_of_different_versions_are_refused():
 @needs_mpi
 def test_ranks_that_do_not_find_each_other_are_refused():
     done = run("from privmw import cluster; cluster.mpi()", OMPI_COMM_WORLD_SIZE="4")
-    assert "it started 4 ranks (OMPI_COMM_WORLD_SIZE), and none of them finds another" in last_words(done)
+    assert "it started 4 ranks, and none of them finds another" in last_words(done)
 
 
 @needs_mpi
