@@ -54,7 +54,7 @@ def read_question(
     options: argparse.Namespace, domain: Domain, console: Console, comm: Communicator = ALONE
 ) -> Question:
     """The support and the workload that the options name; MWEM has every row of the domain as its support."""
-    constraints, workload = together(comm, lambda: _read_constraints(options, domain))
+    constraints, workload = together(comm, lambda: _read_asked(options, domain))
     if options.method == "mwem":
         if options.public is not None:
             raise RefusalError("--public must not be given with --method mwem: it uses the whole domain")
@@ -71,7 +71,8 @@ def read_question(
         return Question(Support.from_table(public, constraints=constraints), workload)
 
 
-def _read_constraints(options: argparse.Namespace, domain: Domain) -> tuple[Constraints | None, Workload]:
+def _read_asked(options: argparse.Namespace, domain: Domain) -> tuple[Constraints | None, Workload]:
+    """Which rows may be, and which marginals are asked."""
     constraints = Constraints.read(options.constraints, domain) if options.constraints else None
     return constraints, make_workload(options, domain)
 

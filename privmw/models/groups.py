@@ -1,4 +1,4 @@
-"""Rows alike on every measured query: they move together, so solvers work on these groups, not on rows.
+"""Rows alike on every measured query: they move together, so what they share is made once for a group.
 
 Groups only ever split: a new query cuts those that it holds in part. They may be those of the own rows, or of
 all ranks' rows: then each rank has the same groups, and knows its own rows in them. This room knows rows by
