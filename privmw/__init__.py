@@ -34,13 +34,13 @@ The way of the data, file by file:
 
 from privmw import accounting, kernels, mechanisms, postprocess
 from privmw.accounting import Budget, BudgetError, Ledger, Neighbors
-from privmw.attribute import Attribute
+from privmw.data.attribute import Attribute
 from privmw.auto import release_auto
 from privmw.cluster.sharded_records import ShardedRecords
 from privmw.cluster.sharded_support import ShardedSupport
-from privmw.constraints import Constraints
+from privmw.data.constraints import Constraints
 from privmw.curator import Curator
-from privmw.domain import Domain
+from privmw.data.domain import Domain
 from privmw.evaluation import best_mixture_error, evaluate
 from privmw.io.scan import Scan, read_table, scan_table
 from privmw.measure import measure_marginals
@@ -51,10 +51,10 @@ from privmw.pep import PEP, release_pep
 from privmw.random import ChaCha20
 from privmw.release import Release
 from privmw.release_file import load_release
-from privmw.support import Support
-from privmw.table import Table
+from privmw.data.support import Support
+from privmw.data.table import Table
 from privmw.version import __version__
-from privmw.workload import Workload
+from privmw.data.workload import Workload
 
 __all__ = [
     "MWEM",

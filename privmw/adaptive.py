@@ -22,7 +22,7 @@ from privmw.history import Round
 from privmw.measurements import Measurement
 from privmw.question import Question
 from privmw.schedule import Schedule, Shares
-from privmw.workload import Workload
+from privmw.data.workload import Workload
 
 Vector: TypeAlias = npt.NDArray[np.float64]
 Progress: TypeAlias = Callable[[Round], None]

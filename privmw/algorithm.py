@@ -26,12 +26,12 @@ from privmw.door import open_door
 from privmw.plan import Effort, Plan, check_memory, make_plan
 from privmw.question import Question, Unit, check_run, count_records, make_question
 from privmw.random import Rng
-from privmw.records import Records
+from privmw.data.records import Records
 from privmw.release import Release
 from privmw.schedule import Planned, Schedule
-from privmw.support import Support
+from privmw.data.support import Support
 from privmw.version import __version__
-from privmw.workload import Workload
+from privmw.data.workload import Workload
 
 Select = Literal["permute-and-flip", "exponential", "all"]
 

@@ -27,11 +27,11 @@ from privmw.accounting import Budget, sigma_for_rho
 from privmw.algorithm import Mechanism
 from privmw.pep import PEP
 from privmw.question import check_run, count_records
-from privmw.records import Records
+from privmw.data.records import Records
 from privmw.release import Release
 from privmw.shorthand import check_options, run_budget
-from privmw.support import Support
-from privmw.workload import Workload
+from privmw.data.support import Support
+from privmw.data.workload import Workload
 
 MOST_NOISE, ROUND_NOISE = 0.02, 0.015
 FEWEST, MOST = 10, 50

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privmw.domain import Domain
+from privmw.data.domain import Domain
 from privmw.io.files import ABOUT
 from privmw.measurements import NOISES
 from privmw.postprocess import Fit
 from privmw.release import Release
-from privmw.workload import Queries, Workload, find_queries
+from privmw.data.workload import Queries, Workload, find_queries
 
 Int64s = npt.NDArray[np.int64]
 

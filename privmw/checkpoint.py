@@ -28,7 +28,7 @@ from privmw.history import Round, index, read_round, write_round
 from privmw.io.whole_file import whole_file
 from privmw.random import Rng
 from privmw.release_file import describe_measurements, read_measurements, write_measurements
-from privmw.support import Support
+from privmw.data.support import Support
 
 FORM, VERSION = "privmw checkpoint", 1
 Vector = npt.NDArray[np.float64]

@@ -26,8 +26,8 @@ from privmw.accounting.events import Event
 from privmw.accounting.rounding import Real, float_up, positive_integer
 from privmw.mechanisms import Noise, Selection, scores
 from privmw.random import Rng, Stream, privacy_stream
-from privmw.records import Records
-from privmw.workload import Workload
+from privmw.data.records import Records
+from privmw.data.workload import Workload
 
 if TYPE_CHECKING:
     from typing_extensions import Self

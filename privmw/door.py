@@ -18,8 +18,8 @@ from privmw.accounting import Budget, Ledger
 from privmw.communicator import Communicator, first, together
 from privmw.curator import Curator
 from privmw.random import Rng, privacy_stream
-from privmw.records import Records
-from privmw.workload import Workload
+from privmw.data.records import Records
+from privmw.data.workload import Workload
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -15,12 +15,12 @@ import numpy.typing as npt
 from privmw.arrays import freeze
 from privmw.history import index, number
 from privmw.mixture import nearest_mixture
-from privmw.records import Records
+from privmw.data.records import Records
 from privmw.release import Release
-from privmw.support import Support
-from privmw.table import Table
+from privmw.data.support import Support
+from privmw.data.table import Table
 from privmw.true_errors import Cell, Evaluation
-from privmw.workload import Workload
+from privmw.data.workload import Workload
 
 __all__ = ["Bracket", "Evaluation", "best_mixture_error", "evaluate"]
 

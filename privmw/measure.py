@@ -19,8 +19,8 @@ from privmw.accounting.rounding import Real, positive
 from privmw.curator import Curator
 from privmw.postprocess import NoisyMarginal, NoisyMarginals
 from privmw.random import Rng
-from privmw.records import Records
-from privmw.workload import Workload
+from privmw.data.records import Records
+from privmw.data.workload import Workload
 
 
 class Measured(NamedTuple):

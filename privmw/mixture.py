@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
-from privmw.support import Support
-from privmw.workload import Workload
+from privmw.data.support import Support
+from privmw.data.workload import Workload
 
 Float64s = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]

@@ -15,11 +15,11 @@ from privmw.algorithm import Algorithm
 from privmw.models import MultiplicativeWeights
 from privmw.models.multiplicative import Output, Replay
 from privmw.question import Question
-from privmw.records import Records
+from privmw.data.records import Records
 from privmw.release import Release
 from privmw.shorthand import release_by
-from privmw.support import Start, Support
-from privmw.workload import Workload
+from privmw.data.support import Start, Support
+from privmw.data.workload import Workload
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

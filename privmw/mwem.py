@@ -12,11 +12,11 @@ from typing import Any
 
 from privmw.algorithm import Select
 from privmw.mw_pub import MWPub
-from privmw.records import Records
+from privmw.data.records import Records
 from privmw.release import Release
 from privmw.shorthand import release_by
-from privmw.support import Start, Support
-from privmw.workload import Workload
+from privmw.data.support import Start, Support
+from privmw.data.workload import Workload
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -17,11 +17,11 @@ from privmw.models import ProjectedSupport
 from privmw.models.projected import Kind
 from privmw.plan import Effort
 from privmw.question import Question, Unit
-from privmw.records import Records
+from privmw.data.records import Records
 from privmw.release import Release
 from privmw.shorthand import release_by
-from privmw.support import Start, Support
-from privmw.workload import Workload
+from privmw.data.support import Start, Support
+from privmw.data.workload import Workload
 
 LIGHTEST, HEAVIEST = 1e-3, 1e12  # records: beyond, the start is no prior, or there is no fit
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from privmw.accounting import Budget, scale_for_epsilon, sigma_for_rho
 from privmw.question import Question
 from privmw.schedule import Schedule
-from privmw.support import Support, memory
+from privmw.data.support import Support, memory
 
 # Arrays of one number a cell: counts, sums, answers, scores, targets and their precisions; and one a row:
 # weights, masses, a prior and two passing by.

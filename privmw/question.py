@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.communicator import agree, together
-from privmw.records import Records
-from privmw.support import Support
-from privmw.workload import Workload
+from privmw.data.records import Records
+from privmw.data.support import Support
+from privmw.data.workload import Workload
 
 Unit: TypeAlias = Literal["cell", "marginal"]
 

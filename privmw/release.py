@@ -24,9 +24,9 @@ from privmw.communicator import everyones, total
 from privmw.history import Round, index, plain
 from privmw.measurements import Measurement
 from privmw.random import sampling_stream
-from privmw.support import Support
-from privmw.table import Table
-from privmw.workload import Workload
+from privmw.data.support import Support
+from privmw.data.table import Table
+from privmw.data.workload import Workload
 
 __all__ = ["Release", "Round"]
 

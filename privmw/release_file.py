@@ -18,13 +18,13 @@ import numpy.typing as npt
 
 from privmw.accounting import Ledger
 from privmw.archive import explained, parse_json, read_archive, read_array, write_archive, write_array
-from privmw.domain import Domain
+from privmw.data.domain import Domain
 from privmw.history import read_round, write_round
 from privmw.measurements import Measurement
 from privmw.release import Release
-from privmw.support import Support
-from privmw.table import Table
-from privmw.workload import Workload
+from privmw.data.support import Support
+from privmw.data.table import Table
+from privmw.data.workload import Workload
 
 FORM = "privmw release"
 VERSION = 1

@@ -11,10 +11,10 @@ from privmw.accounting import Budget
 from privmw.accounting.rounding import Real
 from privmw.algorithm import Algorithm
 from privmw.question import check_run, count_records
-from privmw.records import Records
+from privmw.data.records import Records
 from privmw.release import Release
-from privmw.support import Support
-from privmw.workload import Workload
+from privmw.data.support import Support
+from privmw.data.workload import Workload
 
 OF_A_CALL = ("rng", "threads", "progress", "checkpoint", "every")
 

@@ -313,8 +313,9 @@ def test_only_the_curator_evaluation_and_a_table_itself_ask_for_counts(path):
 
 def test_the_readers_of_imports_see_what_they_must():
     source = """
-import privmw.table as t, numpy
-from privmw import kernels, support
+import privmw.data.table as t, numpy
+from privmw import kernels
+from privmw.data import support
 from privmw.accounting.events import Event
 def f():
     from privmw.curator import Curator

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import privmw.constraints
-from privmw.constraints import Constraints
-from privmw.domain import Domain
-from privmw.support import Support
-from privmw.table import Table
+import privmw.data.constraints
+from privmw.data.constraints import Constraints
+from privmw.data.domain import Domain
+from privmw.data.support import Support
+from privmw.data.table import Table
 
 DOMAIN = Domain(
     {
@@ -45,7 +45,7 @@ def keeps(row):
 
 
 def test_the_doctests_of_the_constraints_hold():
-    assert doctest.testmod(privmw.constraints).failed == 0
+    assert doctest.testmod(privmw.data.constraints).failed == 0
 
 
 def test_rows_that_keep_the_rules_are_those_that_one_would_say():
@@ -80,7 +80,7 @@ def test_rules_looked_up_together_are_the_rules_one_by_one(data):
     assert constraints.mask(every).tolist() == kept
     assert Constraints(domain, json.loads(constraints.to_json())) == constraints
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(privmw.constraints, "CELLS", 0)
+        patch.setattr(privmw.data.constraints, "CELLS", 0)
         assert constraints.mask(every).tolist() == kept
 
 

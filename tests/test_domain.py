@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import privmw.attribute
-import privmw.domain
-from privmw.domain import Attribute, Domain
+import privmw.data.attribute
+import privmw.data.domain
+from privmw.data.domain import Attribute, Domain
 
 SURVEY = {
     "age": 10,
@@ -59,7 +59,7 @@ junk = st.recursive(
 fuzz = settings(derandomize=True, deadline=None, max_examples=200)
 
 
-@pytest.mark.parametrize("module", [privmw.attribute, privmw.domain])
+@pytest.mark.parametrize("module", [privmw.data.attribute, privmw.data.domain])
 def test_the_doctests_of_the_domain_hold(module):
     assert doctest.testmod(module).failed == 0
 

@@ -19,10 +19,10 @@ from pyarrow import csv, parquet  # noqa: E402
 import privmw as pm  # noqa: E402
 import privmw.io.public_source  # noqa: E402
 import privmw.io.tally  # noqa: E402
-import privmw.propose  # noqa: E402
-import privmw.propose.edges  # noqa: E402
-from privmw.propose import propose  # noqa: E402
-from privmw.propose.edges import Dates, Numbers, bin_edges  # noqa: E402
+import privmw.data.propose  # noqa: E402
+import privmw.data.propose.edges  # noqa: E402
+from privmw.data.propose import propose  # noqa: E402
+from privmw.data.propose.edges import Dates, Numbers, bin_edges  # noqa: E402
 
 DATA = os.environ.get("PRIVMW_DATA")
 real = pytest.mark.skipif(not DATA, reason="PRIVMW_DATA is not set")
@@ -35,7 +35,7 @@ def declared(values, **options):
 
 
 def test_the_doctests_of_the_proposal_hold():
-    for module in (privmw.propose.edges, privmw.propose, privmw.io.public_source, privmw.io.tally):
+    for module in (privmw.data.propose.edges, privmw.data.propose, privmw.io.public_source, privmw.io.tally):
         assert doctest.testmod(module).failed == 0
 
 

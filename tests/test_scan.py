@@ -23,7 +23,7 @@ import privmw as pm
 import privmw.io.extras
 import privmw.io.files
 import privmw.io.scan
-import privmw.support
+import privmw.data.support
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -135,7 +135,7 @@ def test_a_scan_counts_what_the_table_counts(tmp_path, monkeypatch):
 def test_a_support_of_a_file_is_the_support_of_its_table(rows, batch, pending, tmp_path, monkeypatch):
     monkeypatch.setattr(privmw.io.files, "ROWS", batch)
     monkeypatch.setattr(privmw.io.scan, "BATCH", batch)
-    monkeypatch.setattr(privmw.support, "PENDING", pending)
+    monkeypatch.setattr(privmw.data.support, "PENDING", pending)
     table = pm.Table.from_codes(SMALL, rows)
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"a": table.column("a"), "b": np.array(["x", "y"])[table.column("b")]}), path)

@@ -14,8 +14,8 @@ import privmw.cluster.rows
 import privmw.cluster.sharded_records
 import privmw.cluster.sharded_support
 import privmw.io.scan
-import privmw.row_hash
-import privmw.support
+import privmw.data.row_hash
+import privmw.data.support
 from privmw.communicator import ALONE, RankError
 from ranks import run_ranks
 
@@ -75,7 +75,7 @@ def said(found):
 
 
 @pytest.mark.parametrize(
-    "module", [privmw.cluster.rows, privmw.cluster.sharded_support, privmw.row_hash], ids=lambda m: m.__name__
+    "module", [privmw.cluster.rows, privmw.cluster.sharded_support, privmw.data.row_hash], ids=lambda m: m.__name__
 )
 def test_the_documented_examples_run(module):
     assert doctest.testmod(module).failed == 0
@@ -143,13 +143,13 @@ def test_no_batch_no_rank_and_no_shared_hash_changes_the_rows(
     rows, group, size, pending, bits, tmp_path_factory, monkeypatch
 ):
     def hashes(columns):
-        return privmw.row_hash.row_hashes(columns) & ~np.uint64(2 ** (64 - bits) - 1)
+        return privmw.data.row_hash.row_hashes(columns) & ~np.uint64(2 ** (64 - bits) - 1)
 
     path = small(tmp_path_factory.getbasetemp() / "t.parquet", rows, group)
     true = pm.Support.from_table(pm.Table.from_codes(SMALL, rows))
     with monkeypatch.context() as patch:
         patch.setattr(privmw.cluster.rows, "row_hashes", hashes)
-        patch.setattr(privmw.support, "row_hashes", hashes)
+        patch.setattr(privmw.data.support, "row_hashes", hashes)
         patch.setattr(privmw.cluster.sharded_support, "PENDING", pending)
         patch.setattr(privmw.io.scan, "BATCH", 2)
 
@@ -180,17 +180,17 @@ def test_more_ranks_than_row_groups_still_have_rows_each(tmp_path, size):
 
 def test_the_hash_knows_every_code_and_the_order_of_columns_but_not_their_width():
     full = pm.Support.full(pm.Domain(dict.fromkeys("abcdefghijklmnopqr", 2)))
-    found = privmw.row_hash.row_hashes(full.table.columns)
+    found = privmw.data.row_hash.row_hashes(full.table.columns)
     assert len(np.unique(found)) == full.size
     assert np.unique(found >> np.uint64(62), return_counts=True)[1] == pytest.approx(
         [full.size / 4] * 4, rel=0.02
     )
     wide = [column.astype(np.uint32) for column in full.table.columns]
-    assert np.array_equal(privmw.row_hash.row_hashes(wide), found)
-    assert not np.array_equal(privmw.row_hash.row_hashes(wide[::-1]), found)
+    assert np.array_equal(privmw.data.row_hash.row_hashes(wide), found)
+    assert not np.array_equal(privmw.data.row_hash.row_hashes(wide[::-1]), found)
     codes = [np.array([0, 1, 2], np.uint8), np.array([5, 5, 299], np.uint16)]
     pinned = [1341581284665883086, 13813554096579597547, 16979769659997611860]  # checkpoints know them
-    assert privmw.row_hash.row_hashes(codes).tolist() == pinned
+    assert privmw.data.row_hash.row_hashes(codes).tolist() == pinned
 
 
 def test_a_fingerprint_is_that_of_the_rows_counts_and_domain_on_any_ranks():

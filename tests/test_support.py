@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privmw as pm
-import privmw.support
+import privmw.data.support
 import reference
 
 DOMAIN = pm.Domain({"age": 10, "sex": ["F", "M"], "zip": 60_000, "one": 1})
@@ -22,7 +22,7 @@ def support():
 
 
 def test_the_doctests_of_the_support_hold():
-    assert doctest.testmod(privmw.support).failed == 0
+    assert doctest.testmod(privmw.data.support).failed == 0
 
 
 def test_a_support_is_the_distinct_rows_in_order_with_counts():
@@ -161,12 +161,12 @@ def test_a_full_support_of_too_large_a_domain_is_refused_with_its_size(sizes, sa
 
 def test_a_full_support_must_fit_in_half_the_memory(monkeypatch):
     domain = pm.Domain({"a": 100, "b": 100})
-    monkeypatch.setattr(privmw.support, "memory", lambda: 2 * 18 * 10_000 - 2)
+    monkeypatch.setattr(privmw.data.support, "memory", lambda: 2 * 18 * 10_000 - 2)
     with pytest.raises(
         ValueError, match=r"domain \(10,000 rows, about 180,000 bytes\) must .* half the memory"
     ):
         pm.Support.full(domain)
-    monkeypatch.setattr(privmw.support, "memory", lambda: 2 * 18 * 10_000)
+    monkeypatch.setattr(privmw.data.support, "memory", lambda: 2 * 18 * 10_000)
     assert pm.Support.full(domain).size == 10_000
 
 
@@ -213,7 +213,7 @@ def test_a_support_of_batches_is_the_support_of_all_rows(parts, pending):
     domain = pm.Domain({"a": 3, "b": 2, "c": 5})
     records = Batches(*(pm.Table.from_codes(domain, part) for part in parts))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(privmw.support, "PENDING", pending)
+        patched.setattr(privmw.data.support, "PENDING", pending)
         found = pm.Support.from_table(records)
     whole = pm.Table.from_codes(domain, [row for part in parts for row in part])
     assert found == pm.Support.from_table(whole)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import privmw.table
-from privmw.domain import Domain
-from privmw.table import Table
-from privmw.workload import Workload
+import privmw.data.table
+from privmw.data.domain import Domain
+from privmw.data.table import Table
+from privmw.data.workload import Workload
 
 DOMAIN = Domain({"age": 10, "sex": ["F", "M"], "zip": 60_000, "id": 70_000})
 CODES = {"age": [3, 9, 0], "sex": [0, 1, 1], "zip": [59_999, 0, 5], "id": [1, 69_999, 2]}
@@ -30,7 +30,7 @@ def read_only(array):
 
 
 def test_the_doctests_of_the_table_hold():
-    assert doctest.testmod(privmw.table).failed == 0
+    assert doctest.testmod(privmw.data.table).failed == 0
 
 
 def test_columns_come_in_domain_order_in_the_smallest_dtype():

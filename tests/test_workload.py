@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import privmw.combinations
-import privmw.workload
-from privmw.combinations import combinations_at
-from privmw.domain import Domain
-from privmw.workload import Workload
+import privmw.data.combinations
+import privmw.data.workload
+from privmw.data.combinations import combinations_at
+from privmw.data.domain import Domain
+from privmw.data.workload import Workload
 
 DOMAIN = Domain({"age": 10, "sex": 2, "race": 5, "one": 1, "zip": 60_000, "state": 50, "edu": 7})
 
@@ -34,7 +34,7 @@ marginals = st.lists(
 fuzz = settings(derandomize=True, deadline=None, max_examples=200)
 
 
-@pytest.mark.parametrize("module", [privmw.combinations, privmw.workload])
+@pytest.mark.parametrize("module", [privmw.data.combinations, privmw.data.workload])
 def test_the_doctests_of_the_workload_hold(module):
     assert doctest.testmod(module).failed == 0
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from privmw.cli.console import Console
 from privmw.cli.refusal import RefusalError
 from privmw.cli.release import RELEASE_FILE
-from privmw.domain import Domain
+from privmw.data.domain import Domain
 from privmw.release_file import load_release
 
 

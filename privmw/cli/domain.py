@@ -10,7 +10,7 @@ from privmw.cli.console import Console
 from privmw.cli.options import names, positive
 from privmw.cli.refusal import RefusalError
 from privmw.io.whole_file import whole_file
-from privmw.propose import propose
+from privmw.data.propose import propose
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -17,16 +17,16 @@ from privmw.cli.refusal import RefusalError
 from privmw.cluster import launched, mpi
 from privmw.cluster.sharded_support import ShardedSupport
 from privmw.communicator import ALONE, Communicator, together
-from privmw.constraints import Constraints
-from privmw.domain import Domain
+from privmw.data.constraints import Constraints
+from privmw.data.domain import Domain
 from privmw.io.scan import scan_table
 from privmw.mw_pub import MWPub
 from privmw.mwem import MWEM
 from privmw.mwem_pub import MWEMPub
 from privmw.pep import PEP
 from privmw.shorthand import make_budget
-from privmw.support import Support
-from privmw.workload import Workload
+from privmw.data.support import Support
+from privmw.data.workload import Workload
 
 METHODS: dict[str, type[Algorithm]] = {"mw-pub": MWPub, "pep": PEP, "mwem": MWEM, "mwem-pub": MWEMPub}
 

@@ -10,8 +10,8 @@ import numpy as np
 from privmw.cli.console import Console
 from privmw.cli.inputs import choose, read_question
 from privmw.cli.options import add_budget, add_question, positive
-from privmw.domain import Domain
-from privmw.support import Support
+from privmw.data.domain import Domain
+from privmw.data.support import Support
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

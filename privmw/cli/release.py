@@ -20,11 +20,11 @@ from privmw.cli.inputs import METHODS, choose, join_ranks, read_question
 from privmw.cli.options import add_bins, add_budget, add_question, positive, whole
 from privmw.cli.refusal import RefusalError
 from privmw.communicator import ALONE, Communicator, together
-from privmw.domain import Domain
+from privmw.data.domain import Domain
 from privmw.io.scan import Scan, scan_table
 from privmw.release import Release
 from privmw.report import write_report
-from privmw.support import memory
+from privmw.data.support import memory
 
 RELEASE_FILE = "release.npz"
 

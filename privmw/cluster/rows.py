@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.communicator import Communicator, everyones
-from privmw.row_hash import Codes, Hashes, row_hashes
+from privmw.data.row_hash import Codes, Hashes, row_hashes
 
 Int64s = npt.NDArray[np.int64]
 

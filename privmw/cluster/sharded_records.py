@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.communicator import Communicator, agree, everyones, first, together, total
-from privmw.domain import Domain
+from privmw.data.domain import Domain
 from privmw.io import files
 from privmw.io.scan import Scan
-from privmw.records import Records
-from privmw.table import Table
-from privmw.workload import Workload
+from privmw.data.records import Records
+from privmw.data.table import Table
+from privmw.data.workload import Workload
 
 Int64s = npt.NDArray[np.int64]
 Path = str | os.PathLike[str]

@@ -19,12 +19,12 @@ from privmw.arrays import freeze
 from privmw.cluster.rows import Rows
 from privmw.cluster.sharded_records import Path, ShardedRecords
 from privmw.communicator import ALONE, Communicator, agree, together, total
-from privmw.constraints import Constraints
-from privmw.domain import Domain
-from privmw.records import Records
-from privmw.row_hash import Codes
-from privmw.support import Support, Weights, check_public
-from privmw.table import Table
+from privmw.data.constraints import Constraints
+from privmw.data.domain import Domain
+from privmw.data.records import Records
+from privmw.data.row_hash import Codes
+from privmw.data.support import Support, Weights, check_public
+from privmw.data.table import Table
 
 PENDING = 2**20  # rows that a rank reads before they move to their owners, and that wait there to be merged
 

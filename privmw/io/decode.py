@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from privmw.attribute import Attribute
+from privmw.data.attribute import Attribute
 from privmw.io.pool import Pool
 
 Codes = npt.NDArray[np.integer[Any]]

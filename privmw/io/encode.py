@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from privmw.attribute import DATE, NUMBER, Attribute
+from privmw.data.attribute import DATE, NUMBER, Attribute
 from privmw.io.lookup import EXACT, REFUSED, Codes, Lookup
 
 TICKS_OF_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}

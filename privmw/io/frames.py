@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from privmw.arrays import freeze
-from privmw.domain import Domain
+from privmw.data.domain import Domain
 from privmw.io.extras import need
 from privmw.io.files import check_names
-from privmw.table import Table
+from privmw.data.table import Table
 
 
 def from_frame(frame: Any, domain: Domain, *, private: bool = False) -> Table:

@@ -18,7 +18,7 @@ from privmw.io.public_source import PublicSource
 from privmw.io.tally import Tally
 from privmw.io.whole_file import whole_file
 from privmw.random import sampling_stream
-from privmw.table import Table
+from privmw.data.table import Table
 
 if TYPE_CHECKING:
     from privmw.io.decode import Decoder
@@ -29,7 +29,7 @@ ROWS = 2**18  # of a batch
 def to_frame(table: Table, kind: str, *, bins: str, public: Any, seed: int | None) -> Any:
     """The frame of a table; `Table.to_frame` says more.
 
-    >>> from privmw.domain import Domain
+    >>> from privmw.data.domain import Domain
     >>> domain = Domain({"sex": ["F", "M"], "age": {"edges": [0, 18, 65], "missing": "N"}})
     >>> table = Table.from_codes(domain, [[1, 0], [0, 2]])
     >>> table.to_frame().to_pylist()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privmw.attribute import Attribute
+from privmw.data.attribute import Attribute
 from privmw.io.tally import Tally
 
 

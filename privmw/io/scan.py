@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.arrays import freeze
-from privmw.domain import Domain
+from privmw.data.domain import Domain
 from privmw.io import files
 from privmw.io.extras import need
-from privmw.records import Records
-from privmw.table import Table
-from privmw.workload import Workload
+from privmw.data.records import Records
+from privmw.data.table import Table
+from privmw.data.workload import Workload
 
 if TYPE_CHECKING:
     from privmw.io.lookup import Codes

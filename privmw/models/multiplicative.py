@@ -25,8 +25,8 @@ from privmw.models.groups import Groups
 from privmw.models.targets import Targets
 from privmw.models.weighted_support import WeightedSupport
 from privmw.random import sampling_stream
-from privmw.support import Start, Support
-from privmw.workload import Workload
+from privmw.data.support import Start, Support
+from privmw.data.workload import Workload
 
 Replay = Literal["none", "paper", "fresh"]
 Output = Literal["average", "last"]

@@ -23,8 +23,8 @@ from privmw.models.prior_weight import choose_prior_weight
 from privmw.models.targets import Targets
 from privmw.models.weighted_support import WeightedSupport
 from privmw.projection import Slack, project
-from privmw.support import Start, Support
-from privmw.workload import Workload
+from privmw.data.support import Start, Support
+from privmw.data.workload import Workload
 
 Kind = Literal["l1", "l2"]
 Int64s = npt.NDArray[np.int64]

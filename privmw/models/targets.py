@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.measurements import Measurement
-from privmw.workload import Workload
+from privmw.data.workload import Workload
 
 Int64s = npt.NDArray[np.int64]
 Vector = npt.NDArray[np.float64]

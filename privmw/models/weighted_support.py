@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from privmw import kernels
 from privmw.communicator import total
-from privmw.support import Start, Support
-from privmw.workload import Workload
+from privmw.data.support import Start, Support
+from privmw.data.workload import Workload
 
 Weights = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.uint32]

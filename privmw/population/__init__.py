@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.arrays import freeze
-from privmw.domain import Domain
+from privmw.data.domain import Domain
 from privmw.population.census import DETAILS, PEOPLE, Node
-from privmw.table import Table
+from privmw.data.table import Table
 
 NODES = {node.name: node for node in (*PEOPLE, *DETAILS)}
 

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.arrays import freeze
-from privmw.domain import Domain
+from privmw.data.domain import Domain
 from privmw.measurements import Measurement, combine_cells
 from privmw.postprocess.common_noise import common_noise, noises_of_marginals
 from privmw.postprocess.noise import Noise
 from privmw.release import Release
-from privmw.workload import Workload
+from privmw.data.workload import Workload
 
 Float64s = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]

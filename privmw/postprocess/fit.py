@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.arrays import freeze
-from privmw.domain import Domain
+from privmw.data.domain import Domain
 from privmw.postprocess.answers import NoisyMarginals
-from privmw.support import Support
+from privmw.data.support import Support
 
 Float64s = npt.NDArray[np.float64]
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from privmw.postprocess.fit import Fit
 from privmw.postprocess.rounding import round_flow
 from privmw.random import sampling_stream
-from privmw.table import Table
+from privmw.data.table import Table
 
 Int64s = npt.NDArray[np.int64]
 Places = tuple[int, ...]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privmw.domain import Domain
+from privmw.data.domain import Domain
 from privmw.io.extras import need
 from privmw.io.files import about, batches, check_names, checked_path, columns_of, files_of
 from privmw.postprocess.answers import LARGEST_ANSWER, Float64s, Int64s, NoisyMarginals

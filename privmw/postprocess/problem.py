@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from privmw.kernels import Columns, Tallies
 from privmw.postprocess.answers import NoisyMarginals
-from privmw.support import Support
+from privmw.data.support import Support
 
 Vector: TypeAlias = npt.NDArray[np.float64]
 

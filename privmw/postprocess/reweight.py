@@ -17,7 +17,7 @@ from privmw.postprocess.fit import Fit
 from privmw.postprocess.noise import Noise
 from privmw.postprocess.problem import Problem, make_problem, regroup
 from privmw.postprocess.solve import Bounds, solve
-from privmw.support import Support
+from privmw.data.support import Support
 
 Mask = npt.NDArray[np.bool_]
 

@@ -16,7 +16,7 @@ from privmw.postprocess.answers import NoisyMarginals
 from privmw.postprocess.fit import Fit, Stage
 from privmw.postprocess.problem import Problem, Vector, make_problem
 from privmw.postprocess.solve import Bounds, number, solve
-from privmw.support import Support
+from privmw.data.support import Support
 
 
 def sequential(

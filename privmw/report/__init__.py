@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from privmw.accounting.statement import show
-from privmw.domain import Domain
+from privmw.data.domain import Domain
 from privmw.io.whole_file import whole_file
 from privmw.release import Release
 from privmw.report import answer_pictures, facts, run_pictures, words
@@ -23,7 +23,7 @@ from privmw.report.fit_report import render_fit, write_fit_report
 from privmw.report.page import load, make_page
 from privmw.report.promise import promise
 from privmw.true_errors import Cell, Evaluation
-from privmw.workload import Workload
+from privmw.data.workload import Workload
 
 __all__ = ["certificate_in_words", "render", "render_fit", "write_fit_report", "write_report"]
 

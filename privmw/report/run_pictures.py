@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from privmw.domain import Domain
+from privmw.data.domain import Domain
 from privmw.release import Release
 from privmw.report import facts
 from privmw.report.svg import BLUE, INK, MUTED, NARROW, ORANGE, Picture, draw, legend

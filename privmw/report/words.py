@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context
 from typing import Any
 
-from privmw.domain import Domain
+from privmw.data.domain import Domain
 
 LEAST_PERCENT = 1e-6  # below it, a percentage is said to be below
 MOST_SETTINGS = 40

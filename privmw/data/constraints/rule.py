@@ -1,6 +1,6 @@
 """One rule of constraints: values that exclude each other, or all the combinations that there may be.
 
-The inner room of `privmw.constraints`: here a rule is read, checked against its domain, and looked up.
+The inner room of `privmw.data.constraints`: here a rule is read, checked against its domain, and looked up.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privmw.attribute import Attribute
-from privmw.domain import Domain
-from privmw.table import Column, Table
+from privmw.data.attribute import Attribute
+from privmw.data.domain import Domain
+from privmw.data.table import Column, Table
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.arrays import freeze, is_frozen
-from privmw.domain import Domain
-from privmw.records import Records
-from privmw.workload import Workload
+from privmw.data.domain import Domain
+from privmw.data.records import Records
+from privmw.data.workload import Workload
 
 Column = npt.NDArray[np.unsignedinteger[Any]]
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from reprlib import repr as _short
 from typing import Any
 
-from privmw.attribute import Attribute
+from privmw.data.attribute import Attribute
 
 __all__ = ["Attribute", "Domain"]
 
@@ -93,10 +93,10 @@ class Domain:
           numbers. Infinite numbers have no bin.
 
         Text and integers that seem to identify records are left out unless `columns` names them, and so are
-        values of other kinds: `privmw.propose.propose` says which. `other` declares that label everywhere, so
+        values of other kinds: `privmw.data.propose.propose` says which. `other` declares that label everywhere, so
         that private values that no public record has find a place.
         """
-        from privmw.propose import propose  # here: it knows domains
+        from privmw.data.propose import propose  # here: it knows domains
 
         return propose(source, columns=columns, bins=bins, most_labels=most_labels, other=other).domain
 

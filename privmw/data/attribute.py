@@ -1,6 +1,6 @@
 """One attribute: which values it may take, and the code of each.
 
-The inner room of `privmw.domain`; it imports nothing of privmw. The codes number the labels (or bins)
+The inner room of `privmw.data.domain`; it imports nothing of privmw. The codes number the labels (or bins)
 first, in the order given, then "other" if declared, then "missing" if declared. Bins are half open, [edge,
 next edge), except the last, which is closed: edges 0, 10, 100 make [0, 10) and [10, 100].
 """

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.archive import parse_json
-from privmw.constraints.rule import Rule, checked_list, invalid_rule, valid_rule
-from privmw.domain import Domain
-from privmw.table import Table
+from privmw.data.constraints.rule import Rule, checked_list, invalid_rule, valid_rule
+from privmw.data.domain import Domain
+from privmw.data.table import Table
 
 CELLS = 2**22  # of the rules on the same attributes, looked up in one table if they have no more cells
 

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.arrays import freeze
-from privmw.combinations import CombinationIndex, all_combinations, sample_combinations
-from privmw.domain import Domain
+from privmw.data.combinations import CombinationIndex, all_combinations, sample_combinations
+from privmw.data.domain import Domain
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]

@@ -19,13 +19,13 @@ import numpy.typing as npt
 from privmw import kernels
 from privmw.arrays import freeze, is_frozen
 from privmw.communicator import ALONE, Communicator, total
-from privmw.constraints import Constraints
-from privmw.domain import Domain
+from privmw.data.constraints import Constraints
+from privmw.data.domain import Domain
 from privmw.random import sampling_stream
-from privmw.records import Records
-from privmw.row_hash import mixed, row_hashes
-from privmw.table import Table
-from privmw.workload import Workload
+from privmw.data.records import Records
+from privmw.data.row_hash import mixed, row_hashes
+from privmw.data.table import Table
+from privmw.data.workload import Workload
 
 Weights = npt.NDArray[np.float64]
 Start = Literal["public", "uniform"]

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.communicator import ALONE, Communicator
-from privmw.domain import Domain
-from privmw.workload import Workload
+from privmw.data.domain import Domain
+from privmw.data.workload import Workload
 
 if TYPE_CHECKING:
-    from privmw.table import Table
+    from privmw.data.table import Table
 
 
 class Records(ABC):
