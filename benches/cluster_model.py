@@ -26,7 +26,7 @@ from shapes import acs67
 
 import privmw as pm
 from privmw.cluster import Mpi, mpi
-from privmw.communicator import everyones
+from privmw.ranks import everyones
 
 MPIEXEC = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 MARGINALS, ROUNDS, REPEATS = 1000, 6, 3

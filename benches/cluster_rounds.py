@@ -23,7 +23,7 @@ from shapes import ACS_SIZES, acs67
 
 import privmw as pm
 from privmw.cluster import mpi
-from privmw.communicator import everyones
+from privmw.ranks import everyones
 from privmw.history import Round
 
 GROUP = 2**18  # rows of a row group

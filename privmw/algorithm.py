@@ -21,7 +21,7 @@ from privmw.accounting import Budget, Composition, scale_for_epsilon, sigma_for_
 from privmw.accounting.rounding import Real, float_up, positive_integer, probability
 from privmw.adaptive import Model, Progress, adapt
 from privmw.checkpoint import Checkpoint
-from privmw.communicator import agree, together
+from privmw.ranks import agree, together
 from privmw.door import open_door
 from privmw.plan import Effort, Plan, check_memory, make_plan
 from privmw.question import Question, Unit, check_run, count_records, make_question

@@ -23,7 +23,7 @@ from privmw.accounting import Ledger
 from privmw.accounting.rounding import positive_integer
 from privmw.adaptive import Model, Released
 from privmw.archive import explained, parse_json, read_archive, read_array, write_archive, write_array
-from privmw.communicator import everyones, first, together
+from privmw.ranks import everyones, first, together
 from privmw.history import Round, index, read_round, write_round
 from privmw.io.whole_file import whole_file
 from privmw.random import Rng

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.accounting import Budget, Ledger
-from privmw.communicator import Communicator, first, together
+from privmw.ranks import Communicator, first, together
 from privmw.curator import Curator
 from privmw.random import Rng, privacy_stream
 from privmw.data.records import Records

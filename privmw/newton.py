@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
-from privmw.communicator import Communicator
+from privmw.ranks import Communicator
 
 Vector: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmw import kernels
-from privmw.communicator import largest
+from privmw.ranks import largest
 from privmw.newton import Operator, Step, Vector, covariances, dot, newton_step
 from privmw.slack import Goal, Place, Slack
 

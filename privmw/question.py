@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from privmw.communicator import agree, together
+from privmw.ranks import agree, together
 from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.workload import Workload

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from privmw import apportion, kernels
 from privmw.accounting import Ledger
 from privmw.arrays import freeze, is_frozen
-from privmw.communicator import everyones, total
+from privmw.ranks import everyones, total
 from privmw.history import Round, index, plain
 from privmw.measurements import Measurement
 from privmw.random import sampling_stream

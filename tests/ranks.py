@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from privmw.communicator import RankError
+from privmw.ranks import RankError
 
 
 class ThreadRank:

@@ -5,8 +5,8 @@ import doctest
 import numpy as np
 import pytest
 
-from privmw import communicator
-from privmw.communicator import ALONE, RankError, agree, everyones, first, largest, together, total
+from privmw import ranks as communicator
+from privmw.ranks import ALONE, RankError, agree, everyones, first, largest, together, total
 from ranks import run_ranks
 
 

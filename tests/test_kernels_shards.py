@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kernel_cases import CASES, Case, case, door_of, drawn_cases, installed
 from privmw import kernels
-from privmw.communicator import ALONE
+from privmw.ranks import ALONE
 from privmw.kernels import weights as weights_door
 from ranks import run_ranks
 

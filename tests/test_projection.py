@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from privmw import kernels
-from privmw.communicator import ALONE
+from privmw.ranks import ALONE
 from privmw.kernels import projection as door
 from privmw.projection import Slack, project
 

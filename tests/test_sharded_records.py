@@ -12,7 +12,7 @@ import pytest
 import privmw as pm
 import privmw.cluster.sharded_records
 from privmw.cluster.sharded_records import ShardedRecords
-from privmw.communicator import ALONE, RankError
+from privmw.ranks import ALONE, RankError
 from ranks import run_ranks
 
 pa = pytest.importorskip("pyarrow")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import privmw as pm
-from privmw.communicator import RankError
+from privmw.ranks import RankError
 from ranks import run_ranks
 
 DOMAIN = pm.Domain({"age": 7, "sex": 2, "race": 5, "zip": 11, "own": 3})

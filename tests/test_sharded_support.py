@@ -16,7 +16,7 @@ import privmw.cluster.sharded_support
 import privmw.io.scan
 import privmw.data.row_hash
 import privmw.data.support
-from privmw.communicator import ALONE, RankError
+from privmw.ranks import ALONE, RankError
 from ranks import run_ranks
 
 pa = pytest.importorskip("pyarrow")

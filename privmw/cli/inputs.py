@@ -16,7 +16,7 @@ from privmw.cli.options import words
 from privmw.cli.refusal import RefusalError
 from privmw.cluster import launched, mpi
 from privmw.cluster.sharded_support import ShardedSupport
-from privmw.communicator import ALONE, Communicator, together
+from privmw.ranks import ALONE, Communicator, together
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.io.scan import scan_table

@@ -19,7 +19,7 @@ from privmw.cli.folder import check_place, new_folder
 from privmw.cli.inputs import METHODS, choose, join_ranks, read_question
 from privmw.cli.options import add_bins, add_budget, add_question, positive, whole
 from privmw.cli.refusal import RefusalError
-from privmw.communicator import ALONE, Communicator, together
+from privmw.ranks import ALONE, Communicator, together
 from privmw.data.domain import Domain
 from privmw.io.scan import Scan, scan_table
 from privmw.release import Release

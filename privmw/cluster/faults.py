@@ -18,7 +18,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import NoReturn, Protocol
 
-from privmw.communicator import RankError
+from privmw.ranks import RankError
 
 OWN_ERROR, OTHERS_ERROR = 2.0, 10.0  # seconds before a rank above 0 tells of its own error; any, of another's
 TURN, LAST_TURN = 0.25, 5.0  # seconds between a rank's turn and the next, and at most to the last one's

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from privmw import kernels
 from privmw.cluster import faults
-from privmw.communicator import Array, Int64s, RankError, agree
+from privmw.ranks import Array, Int64s, RankError, agree
 from privmw.io.extras import need
 from privmw.version import __version__
 

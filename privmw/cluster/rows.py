@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privmw.communicator import Communicator, everyones
+from privmw.ranks import Communicator, everyones
 from privmw.data.row_hash import Codes, Hashes, row_hashes
 
 Int64s = npt.NDArray[np.int64]

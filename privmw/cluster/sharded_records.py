@@ -17,7 +17,7 @@ from reprlib import repr as _short
 import numpy as np
 import numpy.typing as npt
 
-from privmw.communicator import Communicator, agree, everyones, first, together, total
+from privmw.ranks import Communicator, agree, everyones, first, together, total
 from privmw.data.domain import Domain
 from privmw.io import files
 from privmw.io.scan import Scan
@@ -35,7 +35,7 @@ BLOCK = 2**20  # cells whose counts rank 0 holds at once from every rank
 class ShardedRecords(Records):
     """The records of all ranks, which make it together: `own` is this one's part, or None if it has none.
 
-    >>> from privmw.communicator import ALONE
+    >>> from privmw.ranks import ALONE
     >>> domain = Domain({"age": 10, "sex": ["F", "M"]})
     >>> table = Table.from_codes(domain, [[3, 0], [9, 1], [3, 1]], private=True)
     >>> records = ShardedRecords(table, ALONE)

@@ -18,7 +18,7 @@ from privmw import kernels
 from privmw.arrays import freeze
 from privmw.cluster.rows import Rows
 from privmw.cluster.sharded_records import Path, ShardedRecords
-from privmw.communicator import ALONE, Communicator, agree, together, total
+from privmw.ranks import ALONE, Communicator, agree, together, total
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.data.records import Records

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from privmw.communicator import ALONE, Communicator
+from privmw.ranks import ALONE, Communicator
 from privmw.data.domain import Domain
 from privmw.data.workload import Workload
 

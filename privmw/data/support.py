@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from privmw import kernels
 from privmw.arrays import freeze, is_frozen
-from privmw.communicator import ALONE, Communicator, total
+from privmw.ranks import ALONE, Communicator, total
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.random import sampling_stream

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.arrays import freeze, is_frozen
-from privmw.communicator import ALONE, Communicator, largest, total
+from privmw.ranks import ALONE, Communicator, largest, total
 from privmw.kernels.checks import (
     check_apart,
     check_array,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from privmw.communicator import ALONE, Communicator, largest, total
+from privmw.ranks import ALONE, Communicator, largest, total
 from privmw.kernels.checks import check_apart, check_array, check_count, check_within, check_writable
 from privmw.kernels.choice import kernels, threads_of
 from privmw.kernels.scale import LEAST_TOTAL, MASS_BITS, MOST_TOTAL

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from privmw.communicator import ALONE, Communicator, total
+from privmw.ranks import ALONE, Communicator, total
 
 Int64s = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.uint32]

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
-from privmw.communicator import ALONE
+from privmw.ranks import ALONE
 from privmw.measurements import Measurement
 from privmw.models.groups import Groups
 from privmw.models.targets import Targets

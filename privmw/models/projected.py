@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
-from privmw.communicator import ALONE, Communicator, largest
+from privmw.ranks import ALONE, Communicator, largest
 from privmw.measurements import Measurement
 from privmw.models.groups import Groups
 from privmw.models.prior_weight import choose_prior_weight

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
-from privmw.communicator import total
+from privmw.ranks import total
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
 

@@ -17,7 +17,7 @@ if how == "arithmetic" and os.environ.get("PMI_RANK", os.environ.get("OMPI_COMM_
     np.exp = lambda x: np.nextafter(exponential(x), 9)
 
 from privmw import cluster  # noqa: E402
-from privmw.communicator import together  # noqa: E402
+from privmw.ranks import together  # noqa: E402
 
 comm = cluster.mpi()
 mine = comm.rank == who

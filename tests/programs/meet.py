@@ -9,7 +9,7 @@ import numpy as np
 
 from privmw import kernels
 from privmw.cluster import faults, mpi
-from privmw.communicator import RankError, agree, everyones, first, largest, together, total
+from privmw.ranks import RankError, agree, everyones, first, largest, together, total
 
 KINDS = ["bool", "i1", "u2", "u4", "i8", "f4", "f8", "c16", "S3", "U2", "M8[s]", [("a", "u2"), ("b", "f8")]]
 
