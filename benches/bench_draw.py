@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 native = pytest.importorskip("privmw._native")
-ChaCha20 = pytest.importorskip("privmw._chacha20").ChaCha20
+ChaCha20 = pytest.importorskip("privmw.random._chacha20").ChaCha20
 
 MEGABYTES = 64
 CANDIDATES = 10**7

@@ -15,17 +15,18 @@ import threading
 import numpy as np
 import pytest
 
-from privmw import _chacha20_python, random
+from privmw import random
+from privmw.random import chacha20_python
 
-compiled = pytest.importorskip("privmw._chacha20")
+compiled = pytest.importorskip("privmw.random._chacha20")
 
 KEY = bytes(range(32))
 BLOCK_FUNCTIONS = {
     "compiled": compiled._blocks,
     "portable": lambda *args: compiled._blocks(*args, portable=True),
-    "python": _chacha20_python.blocks,
+    "python": chacha20_python.blocks,
 }
-GENERATORS = {"compiled": compiled.ChaCha20, "python": _chacha20_python.ChaCha20}
+GENERATORS = {"compiled": compiled.ChaCha20, "python": chacha20_python.ChaCha20}
 
 
 @pytest.fixture(params=BLOCK_FUNCTIONS)
@@ -87,7 +88,7 @@ def test_a_seed_gives_the_same_words_with_and_without_the_extension():
     for seed in (0, 1, 2**200):
         words = [make(seed=seed).random_raw(1500) for make in GENERATORS.values()]
         np.testing.assert_array_equal(*words)
-        assert compiled.ChaCha20(seed=seed).bytes(12001) == _chacha20_python.ChaCha20(seed=seed).bytes(12001)
+        assert compiled.ChaCha20(seed=seed).bytes(12001) == chacha20_python.ChaCha20(seed=seed).bytes(12001)
 
 
 def test_words_bytes_and_fill_walk_one_stream():
@@ -188,7 +189,7 @@ def test_missing_entropy_is_an_error(monkeypatch):
 
     monkeypatch.setattr(os, "urandom", fail)
     with pytest.raises(RuntimeError, match="entropy"):
-        _chacha20_python.ChaCha20()
+        chacha20_python.ChaCha20()
 
 
 def test_a_generator_has_one_key_for_life():
@@ -197,7 +198,7 @@ def test_a_generator_has_one_key_for_life():
     with pytest.raises(TypeError, match="must not be initialised again"):
         generator.__init__(seed=7)
     assert not stream.seeded
-    twin = _chacha20_python.ChaCha20()
+    twin = chacha20_python.ChaCha20()
     stream = random.privacy_stream(twin)
     twin.__init__(seed=7)
     assert stream.seeded
@@ -219,7 +220,7 @@ def test_a_generator_without_a_key_gives_no_word_and_is_not_for_release():
 
 def test_threads_share_one_stream_without_repeating_a_word(generator):
     shared, found = generator(seed=4), []
-    count = 20 if generator is _chacha20_python.ChaCha20 else 400
+    count = 20 if generator is chacha20_python.ChaCha20 else 400
 
     def work():
         for _ in range(50):
@@ -244,7 +245,7 @@ def in_subprocess(script):
     )
 
 
-@pytest.mark.parametrize("module", ["privmw._chacha20", "privmw._chacha20_python"])
+@pytest.mark.parametrize("module", ["privmw.random._chacha20", "privmw.random.chacha20_python"])
 def test_a_child_process_takes_fresh_words(module):
     done = in_subprocess(f"""
         import os
@@ -274,7 +275,7 @@ def test_a_child_process_takes_fresh_words(module):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("module", ["privmw._chacha20", "privmw._chacha20_python"])
+@pytest.mark.parametrize("module", ["privmw.random._chacha20", "privmw.random.chacha20_python"])
 @pytest.mark.parametrize("fork", ["fork", "_Fork"])
 def test_a_child_that_no_handler_saw_takes_fresh_words(module, fork):
     # C's fork runs none of Python's handlers, and _Fork none at all.
@@ -300,7 +301,7 @@ def test_the_key_is_not_left_on_the_stack():
     done = in_subprocess("""
         import os
         import numpy as np
-        from privmw._chacha20 import ChaCha20
+        from privmw.random._chacha20 import ChaCha20
         stack = next(line for line in open("/proc/self/maps") if "[stack]" in line).split()[0]
         first, last = (int(end, 16) for end in stack.split("-"))
         memory, found = os.open("/proc/self/mem", os.O_RDONLY), bytearray(last - first)
@@ -317,7 +318,7 @@ def test_the_key_is_not_left_on_the_stack():
 def test_a_child_without_entropy_gets_an_error_or_ends():
     done = in_subprocess("""
         import os
-        from privmw._chacha20 import ChaCha20, _fail_entropy
+        from privmw.random._chacha20 import ChaCha20, _fail_entropy
         from privmw import _native
         shared = ChaCha20()
         _fail_entropy(True)

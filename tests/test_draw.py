@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from privmw import _chacha20_python
+from privmw.random import chacha20_python
 from privmw.kernels import coins_python as coins
 from privmw.kernels import draw_python
 from scripted_words import Branches, RefusedError, ScriptedBitGenerator, ScriptedWords, law_by_words
 
 native = pytest.importorskip("privmw._native")
-ChaCha20 = pytest.importorskip("privmw._chacha20").ChaCha20
+ChaCha20 = pytest.importorskip("privmw.random._chacha20").ChaCha20
 
 ALPHA = 1e-9
 BACKENDS = {"native": native, "python": draw_python}
@@ -218,7 +218,7 @@ CASES = [
 @pytest.mark.parametrize(("name", "arguments"), CASES)
 def test_native_and_python_draw_the_same_from_the_same_words(name, arguments):
     for fast, slow in (
-        (ChaCha20(seed=3), _chacha20_python.ChaCha20(seed=3)),
+        (ChaCha20(seed=3), chacha20_python.ChaCha20(seed=3)),
         (np.random.MT19937(8), np.random.MT19937(8)),
     ):
         found, expected = (

@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from privmw import _chacha20_python, kernels, mechanisms
+from privmw import kernels, mechanisms
+from privmw.random import chacha20_python
 from privmw import random as streams
 from privmw.accounting import (
     DiscreteGaussian,
@@ -158,7 +159,7 @@ def test_the_papers_exponential_mechanism_is_ours_at_twice_alpha_epsilon0():
 
 
 def draws(kind, scores, size, **options):
-    generator = np.random.Generator(np.random.PCG64(3)) if FAST else _chacha20_python.ChaCha20(seed=3)
+    generator = np.random.Generator(np.random.PCG64(3)) if FAST else chacha20_python.ChaCha20(seed=3)
     return [SELECT[kind][0](scores, rng=generator, **options)[0] for _ in range(size)]
 
 

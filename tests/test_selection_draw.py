@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from privmw import _chacha20_python
+from privmw.random import chacha20_python
 from privmw.kernels import coins_python as coins
 from privmw.kernels import draw_python, errors_python, selection_python
 from scripted_words import Branches, RefusedError, ScriptedBitGenerator, ScriptedWords, law_by_words
 
 native = pytest.importorskip("privmw._native")
-ChaCha20 = pytest.importorskip("privmw._chacha20").ChaCha20
+ChaCha20 = pytest.importorskip("privmw.random._chacha20").ChaCha20
 
 NAMES = ["select_permute_and_flip", "select_exponential", "report_noisy_max"]
 BACKENDS = {"native": native, "python": draw_python}
@@ -202,7 +202,7 @@ UNITS = [(1, 10), (1, 1000), (10**20, 10**20), (3, 2**80), (1, 2**62)]
 @pytest.mark.parametrize("size", [1, 2, 63, 64, 65, 300, 1500])
 def test_native_and_python_select_the_same_from_the_same_words(name, size):
     rng = np.random.default_rng(size)
-    fast, slow = ChaCha20(seed=6), _chacha20_python.ChaCha20(seed=6)
+    fast, slow = ChaCha20(seed=6), chacha20_python.ChaCha20(seed=6)
     for unit in UNITS[: 2 if size > 1000 else None]:
         for scores in (rng.integers(-200, 200, size), rng.integers(-(2**63), 2**63 - 1, size, endpoint=True)):
             for k in {1, min(3, size), min(20, size)}:
@@ -217,7 +217,7 @@ def test_native_and_python_select_the_same_from_the_same_words(name, size):
 @pytest.mark.parametrize("size", [5, 512, 1100])
 def test_native_and_python_leave_out_the_same(name, size):
     rng = np.random.default_rng(size)
-    fast, slow = ChaCha20(seed=7), _chacha20_python.ChaCha20(seed=7)
+    fast, slow = ChaCha20(seed=7), chacha20_python.ChaCha20(seed=7)
     for share in (0.01, 0.5, 0.99):
         excluded = np.flatnonzero(rng.random(size) < share)[: size - 1]
         for scores in (rng.integers(0, 200, size), np.zeros(size, np.int64), np.arange(size) * 2**40):
@@ -236,7 +236,7 @@ def test_errors_are_selected_as_their_scores_are(name):
     rng = np.random.default_rng(3)
     counts, answers = rng.integers(0, 1000, 3000), rng.random(3000)
     given = counts, answers, float(1000 << 20), 20
-    fast, slow, stored = ChaCha20(seed=8), _chacha20_python.ChaCha20(seed=8), ChaCha20(seed=8)
+    fast, slow, stored = ChaCha20(seed=8), chacha20_python.ChaCha20(seed=8), ChaCha20(seed=8)
     scores = native.Errors(*given).scores()
     for unit in ((1, 2**20), (1, 2**26)):
         arguments = *unit, 5, np.arange(100, 700)

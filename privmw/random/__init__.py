@@ -11,14 +11,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from privmw import _chacha20_python
+from privmw.random import chacha20_python
 
 try:
-    from privmw._chacha20 import ChaCha20
+    from privmw.random._chacha20 import ChaCha20
 
     compiled = True
 except ImportError:  # no compiler where privmw was installed: the same words, slower
-    ChaCha20 = _chacha20_python.ChaCha20  # type: ignore[assignment, misc]
+    ChaCha20 = chacha20_python.ChaCha20  # type: ignore[assignment, misc]
     compiled = False
 
 __all__ = ["NOT_FOR_RELEASE", "ChaCha20", "Rng", "Stream", "compiled", "privacy_stream", "sampling_stream"]
@@ -37,7 +37,7 @@ class Stream:
     @property
     def seeded(self) -> bool:
         """Whether it is all but a ChaCha20 keyed by the operating system: asked of it, not remembered."""
-        ours = type(self.bit_generator) in (ChaCha20, _chacha20_python.ChaCha20)
+        ours = type(self.bit_generator) in (ChaCha20, chacha20_python.ChaCha20)
         return not ours or bool(self.bit_generator.seeded)
 
     @property
@@ -61,7 +61,7 @@ def privacy_stream(rng: Rng = None) -> Stream:
     if isinstance(rng, int | np.integer) and not isinstance(rng, bool):
         return Stream(ChaCha20(seed=int(rng)))
     bit_generator: Any = rng.bit_generator if isinstance(rng, np.random.Generator) else rng
-    if isinstance(bit_generator, np.random.BitGenerator | _chacha20_python.ChaCha20):
+    if isinstance(bit_generator, np.random.BitGenerator | chacha20_python.ChaCha20):
         return Stream(bit_generator)
     raise TypeError(f"rng ({type(rng)}) must be None, an integer seed, or a numpy Generator or BitGenerator")
 
