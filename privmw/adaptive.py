@@ -2,7 +2,7 @@
 
 Algorithm 1 ("Adaptive Measurements") of "Iterative methods for private synthetic data", 2021. Before the
 rounds, or instead of them, a first shot measures a fixed set of marginals at once. The private table goes
-into the Curator and nowhere else (privmw/door.py); the model, the history and `progress` see released values
+into the Curator and nowhere else (privmw/curator/on_ranks.py); the model, the history and `progress` see released values
 only. Where the support lies on several ranks, every rank runs this loop, and hears the same.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.accounting import DiscreteGaussian, DiscreteLaplace, Ledger
-from privmw.door import Door
+from privmw.curator.on_ranks import Door
 from privmw.history import Round
 from privmw.measurements import Measurement
 from privmw.question import Question

@@ -22,7 +22,7 @@ from privmw.accounting.rounding import Real, float_up, positive_integer, probabi
 from privmw.adaptive import Model, Progress, adapt
 from privmw.checkpoint import Checkpoint
 from privmw.ranks import agree, together
-from privmw.door import open_door
+from privmw.curator.on_ranks import open_door
 from privmw.plan import Effort, Plan, check_memory, make_plan
 from privmw.question import Question, Unit, check_run, count_records, make_question
 from privmw.random import Rng

@@ -54,7 +54,7 @@ def no_door(monkeypatch):
     def opened(*args, **options):
         raise AssertionError("the private table was handed to the curator")
 
-    monkeypatch.setattr(privmw.door, "Curator", opened)
+    monkeypatch.setattr(privmw.curator.on_ranks, "Curator", opened)
 
 
 def run(kind=release_mw_pub, **options):

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import privmw.curator
+import privmw.curator.curator
 from privmw import Budget, BudgetError, Curator, Domain, Ledger, Neighbors, Table, Workload, kernels
 from privmw import random as streams
 from privmw.accounting import (
@@ -718,6 +718,6 @@ def test_what_was_spent_on_other_terms_is_refused(other, name):
 
 
 def test_the_examples_of_the_curator_run():
-    result = doctest.testmod(privmw.curator)
+    result = doctest.testmod(privmw.curator.curator)
     assert result.failed == 0
     assert result.attempted > 0

@@ -70,7 +70,7 @@ def test_only_the_curator_uses_mechanisms():
 
 
 def test_only_the_loop_opens_the_door_and_only_an_algorithm_runs_the_loop():
-    assert importers("privmw.door.open_door") == {"algorithm.py"}
+    assert importers("privmw.curator.on_ranks.open_door") == {"algorithm.py"}
     assert importers("privmw.adaptive.adapt") == {"algorithm.py"}
     # A measurement without a loop hands the table to the curator, and returns what that released.
     assert importers("privmw.measure") == {"__init__.py"}
