@@ -19,7 +19,7 @@ from race import Case, Figures, Line, Ratio, each_line
 from round_shapes import RoundShape, adult, rounds200k
 
 import privmw as pm
-from privmw.projection import Slack, project
+from privmw.models.projection.solver import Slack, project
 
 LBFGS = "scipy (L-BFGS-B)"
 NOISE, PRIOR_WEIGHT = 1e-3, 1000.0

@@ -18,7 +18,7 @@ from round_shapes import RoundShape, adult, long
 from shapes import SparseModel, make_table
 
 import privmw as pm
-from privmw.projection import Slack, project
+from privmw.models.projection.solver import Slack, project
 
 Made = Callable[[Problem], tuple[np.ndarray, Slack]]
 

@@ -16,7 +16,7 @@ from round_shapes import RoundShape
 import privmw as pm
 from privmw.models.groups import Groups
 from privmw.models.projected import Cells, WholeMarginals
-from privmw.projection import Slack
+from privmw.models.projection.solver import Slack
 
 TOLERANCE = 1e-9
 Array = np.ndarray

@@ -3,7 +3,7 @@
 After each round the model is the distribution nearest to the start, in relative entropy, that fits every
 measurement so far. The paper starts uniform and asks for a fit within gamma (l1); the default here starts at
 the public frequencies and weighs misfit by its noise against prior_weight records of prior (l2), which never
-contradicts itself. privmw.projection solves both and says how exactly.
+contradicts itself. privmw.models.projection.solver solves both and says how exactly.
 """
 
 from __future__ import annotations

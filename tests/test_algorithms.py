@@ -40,7 +40,7 @@ from privmw import (
 )
 from privmw.measurements import Measurement
 from privmw.models.targets import Targets
-from privmw.models.weighted_support import WeightedSupport
+from privmw.models.weighted_rows import WeightedSupport
 
 ALL = {"MWPub": release_mw_pub, "MWEMPub": release_mwem_pub, "PEP": release_pep}
 OTHER = Domain({"a": 3, "b": 2, "c": 5, "d": 1, "e": 2})

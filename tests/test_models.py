@@ -23,7 +23,7 @@ from privmw.measurements import Measurement, combine
 from privmw.models import MultiplicativeWeights, ProjectedSupport
 from privmw.models.groups import Groups
 from privmw.models.targets import Targets
-from privmw.models.weighted_support import WeightedSupport
+from privmw.models.weighted_rows import WeightedSupport
 
 PLACES = [[list(DOMAIN).index(name) for name in marginal] for marginal in WORKLOAD]
 B = Workload(DOMAIN, [("b",)])

@@ -9,7 +9,7 @@ from scipy import optimize
 from privmw import kernels
 from privmw.ranks import ALONE
 from privmw.kernels import projection as door
-from privmw.projection import Slack, project
+from privmw.models.projection.solver import Slack, project
 
 drawn = settings(max_examples=60)
 TOLERANCE = 1e-9

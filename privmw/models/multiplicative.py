@@ -23,7 +23,7 @@ from privmw.ranks import ALONE
 from privmw.measurements import Measurement
 from privmw.models.groups import Groups
 from privmw.models.targets import Targets
-from privmw.models.weighted_support import WeightedSupport
+from privmw.models.weighted_rows import WeightedSupport
 from privmw.random import sampling_stream
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload

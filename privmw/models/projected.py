@@ -2,7 +2,7 @@
 
 l1 fits every answer to within gamma (PEP); l2 weighs misfit by the noise, as a Gaussian likelihood, against
 kappa KL(D || start): kappa is how many records the start is worth. Where nobody says, kappa is chosen by the
-measurements themselves (privmw/models/prior_weight.py). Released values only.
+measurements themselves (privmw/models/projection/prior_weight.py). Released values only.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from privmw import kernels
 from privmw.ranks import ALONE, Communicator, largest
 from privmw.measurements import Measurement
 from privmw.models.groups import Groups
-from privmw.models.prior_weight import choose_prior_weight
+from privmw.models.projection.prior_weight import choose_prior_weight
 from privmw.models.targets import Targets
-from privmw.models.weighted_support import WeightedSupport
-from privmw.projection import Slack, project
+from privmw.models.weighted_rows import WeightedSupport
+from privmw.models.projection.solver import Slack, project
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
 

@@ -1,4 +1,4 @@
-"""One Newton step of a projection (privmw/projection.py): exact for few multipliers, by conjugate gradients
+"""One Newton step of a projection (privmw/models/projection/solver.py): exact for few multipliers, by conjugate gradients
 for many.
 
 With a distribution D, Q its rows x queries and C = diag(D) - D D^T, their covariance is Q^T C Q. A step

@@ -15,7 +15,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from privmw.projection import Operator, Slack, project
+from privmw.models.projection.solver import Operator, Slack, project
 from privmw.random import sampling_stream
 
 Vector = npt.NDArray[np.float64]

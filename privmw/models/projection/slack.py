@@ -1,4 +1,4 @@
-"""What a projection's multipliers pay (privmw/projection.py): for missed answers, and for leaving an anchor.
+"""What a projection's multipliers pay (privmw/models/projection/solver.py): for missed answers, and for leaving an anchor.
 
 This room knows numbers only.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privmw.newton import Vector, dot
+from privmw.models.projection.newton import Vector, dot
 
 
 @dataclass(frozen=True, slots=True, eq=False)

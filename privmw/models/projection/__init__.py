@@ -1,0 +1,1 @@
+"""The solver of projections: Newton's method with a certificate. It knows numbers only."""
