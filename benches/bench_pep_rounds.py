@@ -20,7 +20,7 @@ from authors import AuthorsPEP, epsilon0
 from race import Case, Figures, Line, Ratio, Spent, each_line
 
 import privmw as pm
-from privmw.measurements import Measurement
+from privmw.release.measurements import Measurement
 from privmw.question import Question
 
 OURS, AUTHORS = "privmw", "numpy (the authors' way)"

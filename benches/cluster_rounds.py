@@ -24,7 +24,7 @@ from shapes import ACS_SIZES, acs67
 import privmw as pm
 from privmw.cluster import mpi
 from privmw.ranks import everyones
-from privmw.history import Round
+from privmw.release.history import Round
 
 GROUP = 2**18  # rows of a row group
 RECORDS = 100_000  # private

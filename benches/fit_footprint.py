@@ -15,7 +15,7 @@ from footprint import memory, reset_peak
 from shapes import acs67
 
 import privmw as pm
-from privmw.measurements import Measurement
+from privmw.release.measurements import Measurement
 from privmw.postprocess import Fit, NoisyMarginal, NoisyMarginals, nnls, reweight
 
 

@@ -50,7 +50,7 @@ from privmw.mwem_pub import MWEMPub, release_mwem_pub
 from privmw.pep import PEP, release_pep
 from privmw.random import ChaCha20
 from privmw.release import Release
-from privmw.release_file import load_release
+from privmw.release.file import load_release
 from privmw.data.support import Support
 from privmw.data.table import Table
 from privmw.version import __version__

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from privmw.accounting import DiscreteGaussian, DiscreteLaplace, Ledger
 from privmw.curator.on_ranks import Door
-from privmw.history import Round
-from privmw.measurements import Measurement
+from privmw.release.history import Round
+from privmw.release.measurements import Measurement
 from privmw.question import Question
 from privmw.schedule import Schedule, Shares
 from privmw.data.workload import Workload

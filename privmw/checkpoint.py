@@ -22,12 +22,12 @@ import numpy.typing as npt
 from privmw.accounting import Ledger
 from privmw.accounting.rounding import positive_integer
 from privmw.adaptive import Model, Released
-from privmw.archive import explained, parse_json, read_archive, read_array, write_archive, write_array
+from privmw.release.archive import explained, parse_json, read_archive, read_array, write_archive, write_array
 from privmw.ranks import everyones, first, together
-from privmw.history import Round, index, read_round, write_round
+from privmw.release.history import Round, index, read_round, write_round
 from privmw.io.whole_file import whole_file
 from privmw.random import Rng
-from privmw.release_file import describe_measurements, read_measurements, write_measurements
+from privmw.release.file import describe_measurements, read_measurements, write_measurements
 from privmw.data.support import Support
 
 FORM, VERSION = "privmw checkpoint", 1

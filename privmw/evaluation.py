@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.arrays import freeze
-from privmw.history import index, number
+from privmw.release.history import index, number
 from privmw.mixture import nearest_mixture
 from privmw.data.records import Records
 from privmw.release import Release

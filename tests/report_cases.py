@@ -8,7 +8,7 @@ import privmw as pm
 from algorithm_cases import DOMAIN, WORKLOAD, private, support
 from fit_cases import drawn
 from privmw.accounting import DiscreteGaussian, ExponentialMechanism
-from privmw.measurements import Measurement
+from privmw.release.measurements import Measurement
 from privmw.postprocess import NoisyMarginal, NoisyMarginals, max_fit, nnls, ols, reweight, sequential
 from privmw.release import Release, Round
 

@@ -30,7 +30,7 @@ from privmw import (
 )
 from privmw.accounting import DiscreteGaussian, DiscreteLaplace
 from privmw.curator import Curator
-from privmw.history import Round
+from privmw.release.history import Round
 from privmw.random import sampling_stream
 
 

@@ -38,7 +38,7 @@ from privmw import (
     release_mwem_pub,
     release_pep,
 )
-from privmw.measurements import Measurement
+from privmw.release.measurements import Measurement
 from privmw.models.targets import Targets
 from privmw.models.weighted_rows import WeightedSupport
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import privmw.apportion
-from privmw.apportion import proportional, randomised
+import privmw.release.apportion
+from privmw.release.apportion import proportional, randomised
 
 masses = st.lists(st.integers(0, 2**58) | st.sampled_from([0, 1, 2**57]), min_size=1, max_size=8).filter(sum)
 numbers = st.integers(1, 50) | st.integers(1, 2**40) | st.sampled_from([1, 2**32, 2**40])
@@ -26,7 +26,7 @@ def check_counts(counts, weights, n):
 
 
 def test_the_doctests_of_the_apportionment_hold():
-    assert doctest.testmod(privmw.apportion).failed == 0
+    assert doctest.testmod(privmw.release.apportion).failed == 0
 
 
 @settings(max_examples=300)

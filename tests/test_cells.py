@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from privmw import Budget, Domain, Ledger, Neighbors, Release, Support, Table, Workload
-from privmw.cells import write_answers, write_fitted, write_measurements
-from privmw.measurements import Measurement
+from privmw.release.cells import write_answers, write_fitted, write_measurements
+from privmw.release.measurements import Measurement
 from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls
 
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -90,7 +90,7 @@ def test_the_files_say_of_how_many_records_and_which_domain(release, tmp_path):
 
 
 def test_cells_of_many_row_groups_are_the_same_cells(release, tmp_path, monkeypatch):
-    monkeypatch.setattr("privmw.cells.CELLS_AT_ONCE", 7)
+    monkeypatch.setattr("privmw.release.cells.CELLS_AT_ONCE", 7)
     write_answers(release, tmp_path / "answers.parquet")
     file = parquet.ParquetFile(tmp_path / "answers.parquet")
     assert file.num_row_groups == -(-release.workload.cells // 7)

@@ -12,7 +12,7 @@ import pytest
 import privmw as pm
 from cluster_cases import ALGORITHMS, MASK, workload_of
 from mpi_jobs import ended, needs_mpi, run_job, start_job
-from privmw.release_file import load_release
+from privmw.release.file import load_release
 
 pytestmark = needs_mpi
 pa = pytest.importorskip("pyarrow")

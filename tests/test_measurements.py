@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import privmw.measurements
-from privmw.measurements import Measurement, combine
+import privmw.release.measurements
+from privmw.release.measurements import Measurement, combine
 
 
 def measured(cells=(7, 3), counts=(120, -2), noise="discrete-gaussian", scale=2.0, when=1):
@@ -18,7 +18,7 @@ def measured(cells=(7, 3), counts=(120, -2), noise="discrete-gaussian", scale=2.
 
 
 def test_the_doctests_of_the_measurements_hold():
-    assert doctest.testmod(privmw.measurements).failed == 0
+    assert doctest.testmod(privmw.release.measurements).failed == 0
 
 
 def test_a_measurement_keeps_its_order_and_cannot_be_written_to():

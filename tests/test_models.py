@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-import privmw.history
+import privmw.release.history
 import privmw.models.groups
 import privmw.models.targets
 import privmw.pep
@@ -19,7 +19,7 @@ import reference
 from algorithm_cases import DOMAIN, FULL, PEP_OPTIONS, WORKLOAD, N, private, support
 from kernel_cases import skewed
 from privmw import Domain, Support, Table, Workload, kernels, release_pep
-from privmw.measurements import Measurement, combine
+from privmw.release.measurements import Measurement, combine
 from privmw.models import MultiplicativeWeights, ProjectedSupport
 from privmw.models.groups import Groups
 from privmw.models.targets import Targets
@@ -340,7 +340,7 @@ def test_a_model_s_answers_are_those_of_its_result(kind):
 
 @pytest.mark.parametrize(
     "module",
-    [privmw.models.groups, privmw.models.targets, privmw.history, privmw.pep],
+    [privmw.models.groups, privmw.models.targets, privmw.release.history, privmw.pep],
     ids=lambda m: m.__name__,
 )
 def test_the_examples_run(module):

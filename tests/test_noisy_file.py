@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import privmw as pm
-from privmw.cells import write_measurements
-from privmw.measurements import Measurement
+from privmw.release.cells import write_measurements
+from privmw.release.measurements import Measurement
 from privmw.postprocess import NoisyMarginal, NoisyMarginals, read_noisy_marginals
 from privmw.postprocess.noise import Noise
 

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import privmw as pm
-from privmw.measurements import Measurement
+from privmw.release.measurements import Measurement
 from privmw.postprocess import NoisyMarginal, NoisyMarginals, answers, noise
 from privmw.postprocess.noise import Noise
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privmw as pm
-import privmw.history
-import privmw.release
-from privmw.measurements import Measurement
+import privmw.release.history
+import privmw.release.release
+from privmw.release.measurements import Measurement
 from privmw.release import Release, Round
 
 DOMAIN = pm.Domain({"age": 10, "sex": ["F", "M"], "zip": 60_000})
@@ -48,7 +48,7 @@ def release(**changed):
 
 
 def test_the_doctests_of_the_release_hold():
-    assert doctest.testmod(privmw.release).failed == doctest.testmod(privmw.history).failed == 0
+    assert doctest.testmod(privmw.release.release).failed == doctest.testmod(privmw.release.history).failed == 0
 
 
 def test_a_release_shows_what_it_holds():

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import privmw as pm
-import privmw.archive
-import privmw.release_file
-from privmw.archive import write_archive, write_array
+import privmw.release.archive
+import privmw.release.file
+from privmw.release.archive import write_archive, write_array
 from privmw.release import Release
-from privmw.release_file import FORM, VERSION, load_release
+from privmw.release.file import FORM, VERSION, load_release
 from test_release import DOMAIN, SUPPORT, WORKLOAD, release
 
 
@@ -47,7 +47,7 @@ def described(path, **changed):
 
 
 def test_the_doctests_of_the_files_hold():
-    assert doctest.testmod(privmw.archive).failed == doctest.testmod(privmw.release_file).failed == 0
+    assert doctest.testmod(privmw.release.archive).failed == doctest.testmod(privmw.release.file).failed == 0
 
 
 @pytest.mark.parametrize(
@@ -285,6 +285,6 @@ def test_a_ledger_that_does_not_add_up_is_refused(path):
 
 def test_only_releases_are_saved(tmp_path):
     with pytest.raises(TypeError, match="must be a Release"):
-        privmw.release_file.save_release(SUPPORT, tmp_path / "x")
+        privmw.release.file.save_release(SUPPORT, tmp_path / "x")
     with pytest.raises(TypeError, match="must be a string or a path"):
         release(workload=WORKLOAD).save(b"bytes")

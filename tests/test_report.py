@@ -12,7 +12,7 @@ import pytest
 import privmw as pm
 from html_page import Page, assert_readable, assert_whole
 from privmw import report
-from privmw.measurements import Measurement
+from privmw.release.measurements import Measurement
 from privmw.report import facts, words
 from privmw.report.promise import promise
 from report_cases import HOSTILE, by_hand, evaluated, hostile, ledger, runs, unusual

@@ -9,7 +9,7 @@ from privmw.cli.console import Console
 from privmw.cli.refusal import RefusalError
 from privmw.cli.release import RELEASE_FILE
 from privmw.data.domain import Domain
-from privmw.release_file import load_release
+from privmw.release.file import load_release
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TextIO, TypeAlias
 
 from privmw.cli.refusal import RefusalError
-from privmw.history import Round
+from privmw.release.history import Round
 
 Show: TypeAlias = Callable[[Round], None]
 

@@ -16,7 +16,7 @@ from privmw.cli.release import RELEASE_FILE
 from privmw.evaluation import evaluate
 from privmw.io.scan import read_table, scan_table
 from privmw.release import Release
-from privmw.release_file import load_release
+from privmw.release.file import load_release
 from privmw.report import write_report
 from privmw.true_errors import Evaluation
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from privmw import postprocess
-from privmw.cells import write_fitted
+from privmw.release.cells import write_fitted
 from privmw.cli.console import Console
 from privmw.cli.folder import new_folder
 from privmw.cli.options import add_bins, number, positive, whole

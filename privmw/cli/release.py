@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from privmw.cells import write_answers, write_measurements
+from privmw.release.cells import write_answers, write_measurements
 from privmw.cli.config import record_config
 from privmw.cli.console import Console
 from privmw.cli.folder import check_place, new_folder

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from privmw import kernels
 from privmw.ranks import ALONE
-from privmw.measurements import Measurement
+from privmw.release.measurements import Measurement
 from privmw.models.groups import Groups
 from privmw.models.targets import Targets
 from privmw.models.weighted_rows import WeightedSupport

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from privmw import kernels
 from privmw.ranks import ALONE, Communicator, largest
-from privmw.measurements import Measurement
+from privmw.release.measurements import Measurement
 from privmw.models.groups import Groups
 from privmw.models.projection.prior_weight import choose_prior_weight
 from privmw.models.targets import Targets

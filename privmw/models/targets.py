@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from privmw.measurements import Measurement
+from privmw.release.measurements import Measurement
 from privmw.data.workload import Workload
 
 Int64s = npt.NDArray[np.int64]

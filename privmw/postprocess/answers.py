@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from privmw.arrays import freeze
 from privmw.data.domain import Domain
-from privmw.measurements import Measurement, combine_cells
+from privmw.release.measurements import Measurement, combine_cells
 from privmw.postprocess.common_noise import common_noise, noises_of_marginals
 from privmw.postprocess.noise import Noise
 from privmw.release import Release

@@ -10,7 +10,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from privmw.measurements import Combined
+from privmw.release.measurements import Combined
 from privmw.postprocess.noise import Noise
 
 Float64s = npt.NDArray[np.float64]

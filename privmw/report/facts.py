@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from privmw.accounting import Event
 from privmw.accounting.rounding import float_up
-from privmw.measurements import Measurement, combine
+from privmw.release.measurements import Measurement, combine
 from privmw.release import Release
 
 Float64s = npt.NDArray[np.float64]

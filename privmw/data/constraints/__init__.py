@@ -16,7 +16,7 @@ from reprlib import repr as _short
 import numpy as np
 import numpy.typing as npt
 
-from privmw.archive import parse_json
+from privmw.release.archive import parse_json
 from privmw.data.constraints.rule import Rule, checked_list, invalid_rule, valid_rule
 from privmw.data.domain import Domain
 from privmw.data.table import Table

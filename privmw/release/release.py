@@ -1,7 +1,7 @@
 """The release: weights on public rows, with the measurements and the ledger behind them. It may be published.
 
 It never receives a private value: what it holds is public rows, noisy counts and what they cost. Answers and
-synthetic records are post-processing, and free. Files are written and read in privmw.release_file.
+synthetic records are post-processing, and free. Files are written and read in privmw.release.file.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from privmw import apportion, kernels
+from privmw import kernels
+from privmw.release import apportion
 from privmw.accounting import Ledger
 from privmw.arrays import freeze, is_frozen
 from privmw.ranks import everyones, total
-from privmw.history import Round, index, plain
-from privmw.measurements import Measurement
+from privmw.release.history import Round, index, plain
+from privmw.release.measurements import Measurement
 from privmw.random import sampling_stream
 from privmw.data.support import Support
 from privmw.data.table import Table
@@ -214,7 +215,7 @@ class Release:
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write one file that `load_release` reads back to an equal release; whole, or not at all."""
-        from privmw.release_file import save_release  # here: it knows this room
+        from privmw.release.file import save_release  # here: it knows this room
 
         self._check_whole()
         save_release(self, path, overwrite=overwrite)

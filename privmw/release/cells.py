@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from privmw.data.domain import Domain
 from privmw.io.files import ABOUT
-from privmw.measurements import NOISES
+from privmw.release.measurements import NOISES
 from privmw.postprocess import Fit
-from privmw.release import Release
+from privmw.release.release import Release
 from privmw.data.workload import Queries, Workload, find_queries
 
 Int64s = npt.NDArray[np.int64]
@@ -30,7 +30,7 @@ CELLS_AT_ONCE = 2**18
 def write_answers(release: Release, path: str | os.PathLike[str]) -> None:
     """Write the answer to every cell of the release's workload: columns as above, and answer, a fraction.
 
-    >>> from privmw.cells import write_answers
+    >>> from privmw.release.cells import write_answers
     >>> write_answers(release, "answers.parquet")  # doctest: +SKIP
     """
     answers = release.answers()
@@ -41,7 +41,7 @@ def write_answers(release: Release, path: str | os.PathLike[str]) -> None:
 def write_measurements(release: Release, path: str | os.PathLike[str]) -> None:
     """Write every noisy count that was released: columns as above, and noisy_count, noise, scale and round.
 
-    >>> from privmw.cells import write_measurements
+    >>> from privmw.release.cells import write_measurements
     >>> write_measurements(release, "measurements.parquet")  # doctest: +SKIP
     """
     made = release.measurements
@@ -71,7 +71,7 @@ def write_fitted(fit: Fit, path: str | os.PathLike[str]) -> None:
     Columns as above, and noisy_count and standard_deviation, empty for a cell that was not measured, and
     fitted, all in counts.
 
-    >>> from privmw.cells import write_fitted
+    >>> from privmw.release.cells import write_fitted
     >>> write_fitted(fit, "fitted.parquet")  # doctest: +SKIP
     """
     import pyarrow as pa
