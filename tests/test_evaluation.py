@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 
 import privmw as pm
 import privmw.evaluation
-import privmw.mixture
+import privmw.evaluation.mixture
 import reference
 from privmw.evaluation import best_mixture_error, evaluate
 from privmw.release import Release
@@ -162,7 +162,7 @@ def test_the_linear_program_proves_what_no_single_cell_does(monkeypatch):
     workload = pm.Workload(domain, [("a",), ("b",)])
     support = pm.Support.from_table(pm.Table.from_codes(domain, [[0, 0], [1, 1]]))
     private = pm.Table.from_codes(domain, [[0, 1]] * 3 + [[1, 0]], private=True)
-    monkeypatch.setattr(privmw.mixture, "PATIENCE", 10)
+    monkeypatch.setattr(privmw.evaluation.mixture, "PATIENCE", 10)
     found = best_mixture_error(private, support, workload, tolerance=1e-6)
     assert found.lower == pytest.approx(0.25, abs=1e-6)
     assert found.upper == pytest.approx(0.25, abs=1e-6)

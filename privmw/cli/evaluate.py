@@ -18,7 +18,7 @@ from privmw.io.scan import read_table, scan_table
 from privmw.release import Release
 from privmw.release.file import load_release
 from privmw.report import write_report
-from privmw.true_errors import Evaluation
+from privmw.evaluation.true_errors import Evaluation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

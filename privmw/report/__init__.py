@@ -22,7 +22,7 @@ from privmw.report.fit_facts import certificate_in_words
 from privmw.report.fit_report import render_fit, write_fit_report
 from privmw.report.page import load, make_page
 from privmw.report.promise import promise
-from privmw.true_errors import Cell, Evaluation
+from privmw.evaluation.true_errors import Cell, Evaluation
 from privmw.data.workload import Workload
 
 __all__ = ["certificate_in_words", "render", "render_fit", "write_fit_report", "write_report"]

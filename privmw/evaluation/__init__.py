@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 from privmw.arrays import freeze
 from privmw.release.history import index, number
-from privmw.mixture import nearest_mixture
+from privmw.evaluation.mixture import nearest_mixture
 from privmw.data.records import Records
 from privmw.release import Release
 from privmw.data.support import Support
 from privmw.data.table import Table
-from privmw.true_errors import Cell, Evaluation
+from privmw.evaluation.true_errors import Cell, Evaluation
 from privmw.data.workload import Workload
 
 __all__ = ["Bracket", "Evaluation", "best_mixture_error", "evaluate"]
