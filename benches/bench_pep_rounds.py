@@ -21,7 +21,7 @@ from race import Case, Figures, Line, Ratio, Spent, each_line
 
 import privmw as pm
 from privmw.release.measurements import Measurement
-from privmw.question import Question
+from privmw.algorithms.question import Question
 
 OURS, AUTHORS = "privmw", "numpy (the authors' way)"
 N = 2**40  # records of the measurements: their answers are then exact to 1e-12

@@ -279,7 +279,7 @@ def test_an_interrupt_at_the_very_end_keeps_the_ledger(monkeypatch):
     def interrupted(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("privmw.algorithm.Release", interrupted)
+    monkeypatch.setattr("privmw.algorithms.algorithm.Release", interrupted)
     with pytest.raises(KeyboardInterrupt) as caught:
         mw()
     assert len(caught.value.ledger.events) == 12

@@ -15,12 +15,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import privmw.adaptive
-import privmw.algorithm
-import privmw.mw_pub
-import privmw.mwem
-import privmw.mwem_pub
-import privmw.plan
+import privmw.algorithms.loop
+import privmw.algorithms.algorithm
+import privmw.algorithms.mw_pub
+import privmw.algorithms.mwem
+import privmw.algorithms.mwem_pub
+import privmw.algorithms.plan
 from algorithm_cases import DOMAIN, WORKLOAD, N, private, support, table
 from kernel_cases import BACKENDS, load
 from privmw import (
@@ -176,7 +176,7 @@ def test_a_budget_too_small_for_one_round_is_refused_before_any_data(make):
 
 
 def test_a_budget_too_small_for_so_many_marginals_is_refused_before_any_look(no_door):
-    just = 4.0 / (2 * privmw.algorithm.LARGEST_SCALE**2)  # two marginals at once
+    just = 4.0 / (2 * privmw.algorithms.algorithm.LARGEST_SCALE**2)  # two marginals at once
     alone = Workload(DOMAIN, [("a", "b")])
     mechanism = PEP(select="all").configure(just)
     with pytest.raises(ValueError, match="budget must be enough"):
@@ -455,7 +455,7 @@ def test_the_same_check_finds_planted_bugs(name, bug, monkeypatch):
 
 @pytest.mark.parametrize(
     "module",
-    [privmw.algorithm, privmw.adaptive, privmw.plan, privmw.mw_pub, privmw.mwem, privmw.mwem_pub],
+    [privmw.algorithms.algorithm, privmw.algorithms.loop, privmw.algorithms.plan, privmw.algorithms.mw_pub, privmw.algorithms.mwem, privmw.algorithms.mwem_pub],
     ids=lambda module: module.__name__,
 )
 def test_the_examples_run(module):

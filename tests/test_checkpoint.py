@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import privmw as pm
-from privmw.checkpoint import Checkpoint
+from privmw.algorithms.checkpoint import Checkpoint
 from ranks import run_ranks
 from test_sharded_release import ALGORITHMS, PRIVATE, SUPPORT, WORKLOAD
 

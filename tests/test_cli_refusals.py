@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 import privmw.cli.release
-import privmw.plan
+import privmw.algorithms.plan
 from cli_cases import names_in, release_line, write_pair
 from privmw.cli import main
 
@@ -256,7 +256,7 @@ def test_public_mistakes_are_found_before_the_private_file_is_looked_at(here, ca
 
 
 def test_a_workload_larger_than_memory_is_refused_before_anything_is_spent(here, monkeypatch, capsys):
-    monkeypatch.setattr(privmw.plan, "memory", lambda: 2**12)
+    monkeypatch.setattr(privmw.algorithms.plan, "memory", lambda: 2**12)
     said = refused(release_line(), here, capsys)
     assert "must fit in memory" in said
     assert "spent" not in said

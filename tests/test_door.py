@@ -71,11 +71,11 @@ def test_only_the_curator_uses_mechanisms():
 
 def test_only_the_loop_opens_the_door_and_only_an_algorithm_runs_the_loop():
     assert importers("privmw.curator.on_ranks.open_door") == {"algorithm.py"}
-    assert importers("privmw.adaptive.adapt") == {"algorithm.py"}
+    assert importers("privmw.algorithms.loop.adapt") == {"algorithm.py"}
     # A measurement without a loop hands the table to the curator, and returns what that released.
-    assert importers("privmw.measure") == {"__init__.py"}
+    assert importers("privmw.algorithms.measure") == {"__init__.py"}
     # Algorithms themselves name its types, and hand the table on unread.
-    assert not any(name.startswith("models/") for name in importers("privmw.adaptive"))
+    assert not any(name.startswith("models/") for name in importers("privmw.algorithms.loop"))
 
 
 def test_models_never_take_a_table():

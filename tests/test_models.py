@@ -14,7 +14,7 @@ from scipy import optimize
 import privmw.release.history
 import privmw.models.groups
 import privmw.models.targets
-import privmw.pep
+import privmw.algorithms.pep
 import reference
 from algorithm_cases import DOMAIN, FULL, PEP_OPTIONS, WORKLOAD, N, private, support
 from kernel_cases import skewed
@@ -340,7 +340,7 @@ def test_a_model_s_answers_are_those_of_its_result(kind):
 
 @pytest.mark.parametrize(
     "module",
-    [privmw.models.groups, privmw.models.targets, privmw.release.history, privmw.pep],
+    [privmw.models.groups, privmw.models.targets, privmw.release.history, privmw.algorithms.pep],
     ids=lambda m: m.__name__,
 )
 def test_the_examples_run(module):

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import privmw.schedule
+import privmw.algorithms.schedule
 from privmw import MWEM, PEP, Budget, MWEMPub, MWPub
 from privmw.accounting import Composition, Cost, scale_for_epsilon, sigma_for_rho
-from privmw.schedule import Planned, Schedule
+from privmw.algorithms.schedule import Planned, Schedule
 
 NEAR = 1e-14  # of a formula in floats
 
@@ -185,4 +185,4 @@ def test_a_mechanism_never_states_more_epsilon_than_was_asked(algorithm, asked):
 
 
 def test_the_examples_run():
-    assert doctest.testmod(privmw.schedule).failed == 0
+    assert doctest.testmod(privmw.algorithms.schedule).failed == 0

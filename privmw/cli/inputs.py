@@ -9,8 +9,8 @@ import argparse
 from typing import NamedTuple
 
 from privmw.accounting import Budget
-from privmw.algorithm import Algorithm, Mechanism
-from privmw.auto import recommend
+from privmw.algorithms.algorithm import Algorithm, Mechanism
+from privmw.algorithms.auto import recommend
 from privmw.cli.console import Console
 from privmw.cli.options import words
 from privmw.cli.refusal import RefusalError
@@ -20,11 +20,11 @@ from privmw.ranks import ALONE, Communicator, together
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.io.scan import scan_table
-from privmw.mw_pub import MWPub
-from privmw.mwem import MWEM
-from privmw.mwem_pub import MWEMPub
-from privmw.pep import PEP
-from privmw.shorthand import make_budget
+from privmw.algorithms.mw_pub import MWPub
+from privmw.algorithms.mwem import MWEM
+from privmw.algorithms.mwem_pub import MWEMPub
+from privmw.algorithms.pep import PEP
+from privmw.algorithms.shorthand import make_budget
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 

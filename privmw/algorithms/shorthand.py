@@ -9,8 +9,8 @@ from typing import Any
 
 from privmw.accounting import Budget
 from privmw.accounting.rounding import Real
-from privmw.algorithm import Algorithm
-from privmw.question import check_run, count_records
+from privmw.algorithms.algorithm import Algorithm
+from privmw.algorithms.question import check_run, count_records
 from privmw.data.records import Records
 from privmw.release import Release
 from privmw.data.support import Support

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from privmw.accounting import Ledger
 from privmw.accounting.rounding import positive_integer
-from privmw.adaptive import Model, Released
+from privmw.algorithms.loop import Model, Released
 from privmw.release.archive import explained, parse_json, read_archive, read_array, write_archive, write_array
 from privmw.ranks import everyones, first, together
 from privmw.release.history import Round, index, read_round, write_round

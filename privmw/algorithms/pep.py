@@ -11,15 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from privmw.adaptive import Model
-from privmw.algorithm import Algorithm, Select
+from privmw.algorithms.loop import Model
+from privmw.algorithms.algorithm import Algorithm, Select
 from privmw.models import ProjectedSupport
 from privmw.models.projected import Kind
-from privmw.plan import Effort
-from privmw.question import Question, Unit
+from privmw.algorithms.plan import Effort
+from privmw.algorithms.question import Question, Unit
 from privmw.data.records import Records
 from privmw.release import Release
-from privmw.shorthand import release_by
+from privmw.algorithms.shorthand import release_by
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
 

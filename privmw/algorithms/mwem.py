@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from privmw.algorithm import Select
-from privmw.mw_pub import MWPub
+from privmw.algorithms.algorithm import Select
+from privmw.algorithms.mw_pub import MWPub
 from privmw.data.records import Records
 from privmw.release import Release
-from privmw.shorthand import release_by
+from privmw.algorithms.shorthand import release_by
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
 

@@ -10,8 +10,8 @@ import time
 from dataclasses import dataclass
 
 from privmw.accounting import Budget, scale_for_epsilon, sigma_for_rho
-from privmw.question import Question
-from privmw.schedule import Schedule
+from privmw.algorithms.question import Question
+from privmw.algorithms.schedule import Schedule
 from privmw.data.support import Support, memory
 
 # Arrays of one number a cell: counts, sums, answers, scores, targets and their precisions; and one a row:

@@ -24,12 +24,12 @@ from fractions import Fraction
 from typing import Any
 
 from privmw.accounting import Budget, sigma_for_rho
-from privmw.algorithm import Mechanism
-from privmw.pep import PEP
-from privmw.question import check_run, count_records
+from privmw.algorithms.algorithm import Mechanism
+from privmw.algorithms.pep import PEP
+from privmw.algorithms.question import check_run, count_records
 from privmw.data.records import Records
 from privmw.release import Release
-from privmw.shorthand import check_options, run_budget
+from privmw.algorithms.shorthand import check_options, run_budget
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 

@@ -20,8 +20,8 @@ from privmw.accounting import DiscreteGaussian, DiscreteLaplace, Ledger
 from privmw.curator.on_ranks import Door
 from privmw.release.history import Round
 from privmw.release.measurements import Measurement
-from privmw.question import Question
-from privmw.schedule import Schedule, Shares
+from privmw.algorithms.question import Question
+from privmw.algorithms.schedule import Schedule, Shares
 from privmw.data.workload import Workload
 
 Vector: TypeAlias = npt.NDArray[np.float64]
@@ -60,7 +60,7 @@ class Released:
 
 
 class Journal(Protocol):
-    """What keeps a run, so that another can go on where it ended (privmw/checkpoint.py)."""
+    """What keeps a run, so that another can go on where it ended (privmw/algorithms/checkpoint.py)."""
 
     @property
     def released(self) -> Sequence[Released]:

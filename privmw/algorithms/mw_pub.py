@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from privmw.adaptive import Model
-from privmw.algorithm import Algorithm
+from privmw.algorithms.loop import Model
+from privmw.algorithms.algorithm import Algorithm
 from privmw.models import MultiplicativeWeights
 from privmw.models.multiplicative import Output, Replay
-from privmw.question import Question
+from privmw.algorithms.question import Question
 from privmw.data.records import Records
 from privmw.release import Release
-from privmw.shorthand import release_by
+from privmw.algorithms.shorthand import release_by
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
 

@@ -1,0 +1,1 @@
+"""The loop, the schedule, configurations and mechanisms; one short file per algorithm, and the recommended one."""
