@@ -4,12 +4,12 @@ import mmap
 import numpy as np
 import pytest
 
-import privmw.arrays
-from privmw.arrays import freeze, is_frozen
+import privmw.kernels.arrays
+from privmw.kernels.arrays import freeze, is_frozen
 
 
 def test_the_doctests_of_the_arrays_hold():
-    assert doctest.testmod(privmw.arrays).failed == 0
+    assert doctest.testmod(privmw.kernels.arrays).failed == 0
 
 
 def test_a_frozen_array_cannot_be_thawed():

@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 
 import reference
 from privmw import kernels
-from privmw.arrays import freeze
+from privmw.kernels.arrays import freeze
 
 CODES = [np.array([3, 9, 3, 0], np.uint8), np.array([0, 1, 1, 0], np.uint8)]
 SIZES = [10, 2]

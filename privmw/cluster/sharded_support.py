@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
-from privmw.arrays import freeze
+from privmw.kernels.arrays import freeze
 from privmw.cluster.rows import Rows
 from privmw.cluster.sharded_records import Path, ShardedRecords
 from privmw.ranks import ALONE, Communicator, agree, together, total

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
-from privmw.arrays import freeze, is_frozen
+from privmw.kernels.arrays import freeze, is_frozen
 from privmw.ranks import ALONE, Communicator, total
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from privmw.arrays import freeze
+from privmw.kernels.arrays import freeze
 from privmw.data.combinations import CombinationIndex, all_combinations, sample_combinations
 from privmw.data.domain import Domain
 

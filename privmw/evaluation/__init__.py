@@ -12,7 +12,7 @@ from reprlib import repr as _short
 import numpy as np
 import numpy.typing as npt
 
-from privmw.arrays import freeze
+from privmw.kernels.arrays import freeze
 from privmw.release.history import index, number
 from privmw.evaluation.mixture import nearest_mixture
 from privmw.data.records import Records

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from privmw.arrays import freeze
+from privmw.kernels.arrays import freeze
 from privmw.data.domain import Domain
 from privmw.io.extras import need
 from privmw.io.files import check_names

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from privmw.arrays import freeze
+from privmw.kernels.arrays import freeze
 from privmw.data.domain import Domain
 from privmw.io import files
 from privmw.io.extras import need

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privmw.arrays import freeze, is_frozen
+from privmw.kernels.arrays import freeze, is_frozen
 
 Int64s = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.unsignedinteger[Any]]

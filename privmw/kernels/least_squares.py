@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from privmw.arrays import freeze, is_frozen
+from privmw.kernels.arrays import freeze, is_frozen
 from privmw.kernels.checks import (
     check_apart,
     check_array,

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from privmw.arrays import freeze, is_frozen
+from privmw.kernels.arrays import freeze, is_frozen
 from privmw.ranks import ALONE, Communicator, largest, total
 from privmw.kernels.checks import (
     check_apart,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privmw.arrays import freeze
+from privmw.kernels.arrays import freeze
 from privmw.data.domain import Domain
 from privmw.population.census import DETAILS, PEOPLE, Node
 from privmw.data.table import Table

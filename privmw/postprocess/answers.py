@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privmw.arrays import freeze
+from privmw.kernels.arrays import freeze
 from privmw.data.domain import Domain
 from privmw.release.measurements import Measurement, combine_cells
 from privmw.postprocess.common_noise import common_noise, noises_of_marginals

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from privmw.arrays import freeze
+from privmw.kernels.arrays import freeze
 from privmw.data.domain import Domain
 from privmw.postprocess.answers import NoisyMarginals
 from privmw.data.support import Support

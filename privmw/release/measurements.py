@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from privmw.arrays import freeze, is_frozen
+from privmw.kernels.arrays import freeze, is_frozen
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from privmw import kernels
 from privmw.release import apportion
 from privmw.accounting import Ledger
-from privmw.arrays import freeze, is_frozen
+from privmw.kernels.arrays import freeze, is_frozen
 from privmw.ranks import everyones, total
 from privmw.release.history import Round, index, plain
 from privmw.release.measurements import Measurement
