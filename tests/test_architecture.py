@@ -13,7 +13,7 @@ from kernel_cases import load
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "privmw").rglob("*.py"))
-CORE = sorted((ROOT / "csrc" / "core").glob("*.[ch]pp"))
+CORE = sorted((ROOT / "csrc" / "core").rglob("*.[ch]pp"))
 DRAW = sorted((ROOT / "csrc" / "draw").glob("*.[ch]pp"))
 
 # Room -> the rooms of privmw it may import; a room is a file or a folder of privmw, and knows itself.
@@ -338,7 +338,7 @@ def test_every_room_has_its_rule_and_every_rule_its_room():
 @pytest.mark.parametrize("path", **named(CORE))
 def test_the_core_includes_the_standard_library_and_itself_only(path):
     for quoted in re.findall(r"^\s*#\s*include\s*(\S+)", path.read_text(), re.MULTILINE):
-        assert re.fullmatch(r'<[a-z_]+>|"core/[a-z_]+\.hpp"', quoted)
+        assert re.fullmatch(r'<[a-z_]+>|"core/[a-z_/]+\.hpp"', quoted)
         assert quoted not in ("<random>", "<pybind>")
 
 

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "core/support.hpp"
+#include "core/rows.hpp"
 
 namespace privmw {
 

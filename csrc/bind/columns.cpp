@@ -1,5 +1,5 @@
 #include "bind/arrays.hpp"
-#include "core/support.hpp"
+#include "core/rows.hpp"
 
 namespace privmw {
 

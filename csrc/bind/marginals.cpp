@@ -1,4 +1,4 @@
-#include "core/marginals.hpp"
+#include "core/marginals/marginals.hpp"
 
 #include "bind/arrays.hpp"
 

@@ -1,7 +1,7 @@
 // Least squares on sums of weights, solved on the dual by Newton's method.
 #pragma once
 
-#include "core/tallies.hpp"
+#include "core/tallies/tallies.hpp"
 
 namespace privmw {
 

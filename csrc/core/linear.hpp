@@ -2,7 +2,7 @@
 // that is symmetric and positive.
 #pragma once
 
-#include "core/tallies.hpp"
+#include "core/tallies/tallies.hpp"
 
 namespace privmw {
 

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <span>
 
-#include "core/support.hpp"
+#include "core/rows.hpp"
 
 namespace privmw {
 

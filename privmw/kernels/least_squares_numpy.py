@@ -1,4 +1,4 @@
-"""Tallies in numpy alone, for small sizes: the twin of csrc/core/tallies.hpp.
+"""Tallies in numpy alone, for small sizes: the twin of csrc/core/tallies/tallies.hpp.
 
 A table of rows x queries says which queries count each row; `count`, the query that is none, ends it.
 """

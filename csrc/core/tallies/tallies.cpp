@@ -1,4 +1,4 @@
-#include "core/tallies.hpp"
+#include "core/tallies/tallies.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <utility>
 
-#include "core/marginals.hpp"
+#include "core/marginals/marginals.hpp"
 
 namespace privmw {
 

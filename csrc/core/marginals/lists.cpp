@@ -1,4 +1,4 @@
-#include "core/lists.hpp"
+#include "core/marginals/lists.hpp"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/evaluation.hpp"
+#include "core/marginals/evaluation.hpp"
 
 namespace privmw {
 

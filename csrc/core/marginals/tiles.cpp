@@ -1,4 +1,4 @@
-#include "core/tiles.hpp"
+#include "core/marginals/tiles.hpp"
 
 #include <algorithm>
 

@@ -6,9 +6,9 @@
 #include <mutex>
 #include <type_traits>
 
-#include "core/marginals.hpp"
+#include "core/marginals/marginals.hpp"
 #include "core/power_of_two.hpp"
-#include "core/tallies.hpp"
+#include "core/tallies/tallies.hpp"
 
 namespace privmw {
 

@@ -1,4 +1,4 @@
-#include "core/tasks.hpp"
+#include "core/marginals/tasks.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "core/support.hpp"
+#include "core/rows.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "core/costs.hpp"
+#include "core/marginals/costs.hpp"
 
 #include <algorithm>
 

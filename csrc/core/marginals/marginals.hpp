@@ -3,9 +3,9 @@
 
 #include <map>
 
-#include "core/lists.hpp"
-#include "core/plan.hpp"
-#include "core/tiles.hpp"
+#include "core/marginals/lists.hpp"
+#include "core/marginals/plan.hpp"
+#include "core/marginals/tiles.hpp"
 
 namespace privmw {
 

@@ -1,11 +1,11 @@
-#include "core/plan.hpp"
+#include "core/marginals/plan.hpp"
 
 #include <algorithm>
 #include <map>
 #include <string>
 #include <unordered_map>
 
-#include "core/tasks.hpp"
+#include "core/marginals/tasks.hpp"
 
 namespace privmw {
 

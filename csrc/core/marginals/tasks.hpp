@@ -1,8 +1,8 @@
 // The tasks of a plan: what one thread evaluates at a time, in stages that build on each other.
 #pragma once
 
-#include "core/costs.hpp"
-#include "core/plan.hpp"
+#include "core/marginals/costs.hpp"
+#include "core/marginals/plan.hpp"
 
 namespace privmw {
 

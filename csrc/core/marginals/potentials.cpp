@@ -10,7 +10,7 @@
 #include <bit>
 #include <numeric>
 
-#include "core/marginals.hpp"
+#include "core/marginals/marginals.hpp"
 #include "core/parallel.hpp"
 #include "core/power_of_two.hpp"
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <mutex>
 
-#include "core/tallies.hpp"
+#include "core/tallies/tallies.hpp"
 
 namespace privmw {
 

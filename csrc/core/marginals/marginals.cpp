@@ -1,9 +1,9 @@
-#include "core/marginals.hpp"
+#include "core/marginals/marginals.hpp"
 
 #include <algorithm>
 #include <set>
 
-#include "core/evaluation.hpp"
+#include "core/marginals/evaluation.hpp"
 #include "core/parallel.hpp"
 
 namespace privmw {
