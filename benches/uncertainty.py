@@ -4,7 +4,7 @@
     python benches/uncertainty.py sweep     # every histogram, six budgets: no failure, KKT residuals
 
 PRIVMW_DATA names the folder of real data. The paper dropped runs whose optimiser failed, so its MaxFit and
-Sequential columns are not what we should find: tests/test_fits.py holds those two to independent solvers.
+Sequential columns are not what we should find: tests/postprocess/test_fits.py holds those two to independent solvers.
 """
 
 from __future__ import annotations

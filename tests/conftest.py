@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 import privmw
-from kernel_cases import TRIED, load
+from kernels.cases import TRIED, load
 
 settings.register_profile("privmw", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("privmw")

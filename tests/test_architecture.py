@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel_cases import load
+from kernels.cases import load
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "privmw").rglob("*.py"))
@@ -359,7 +359,7 @@ def test_the_core_draws_nothing_and_knows_neither_python_nor_epsilon(path):
 
 
 def test_the_tests_truth_imports_nothing_of_privmw():
-    assert not imported_rooms((ROOT / "tests" / "reference.py").read_text())
+    assert not imported_rooms((ROOT / "tests" / "truth" / "reference.py").read_text())
 
 
 def test_importing_privmw_loads_numpy_and_nothing_else_from_outside(tmp_path):

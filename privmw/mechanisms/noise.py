@@ -107,8 +107,8 @@ def add_discrete_gaussian(
         costs at most rho; counts beyond 2^62 are taken as 2^62, so that nothing wraps.
     Privacy: l2_sensitivity^2 / (2 sigma^2) <= rho of zCDP, the cost in the event; no pure guarantee.
     Numerics: exact sampling at the rational that sigma is, at most 2^40. Time depends on the noise.
-    Checked by: tests/test_mechanisms.py::test_noise_is_drawn_at_exactly_the_scale_of_the_event,
-        tests/test_audit.py::test_what_the_audit_finds_is_within_the_claim
+    Checked by: tests/mechanisms/test_mechanisms.py::test_noise_is_drawn_at_exactly_the_scale_of_the_event,
+        tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
 
     >>> noisy, event = add_discrete_gaussian(np.array([10, 20]), l2_sensitivity=2**0.5, rho=0.25)
     >>> noisy.dtype, event.sigma, event.rho
@@ -135,8 +135,8 @@ def add_discrete_laplace(
         most epsilon; counts beyond 2^62 are taken as 2^62, so that nothing wraps.
     Privacy: (l1_sensitivity / scale)-DP, at most epsilon, the cost in the event; rho = epsilon^2 / 2.
     Numerics: exact sampling at the rational that scale is, at most 2^40. Time depends on the noise.
-    Checked by: tests/test_mechanisms.py::test_noise_is_drawn_at_exactly_the_scale_of_the_event,
-        tests/test_audit.py::test_what_the_audit_finds_is_within_the_claim
+    Checked by: tests/mechanisms/test_mechanisms.py::test_noise_is_drawn_at_exactly_the_scale_of_the_event,
+        tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
 
     >>> noisy, event = add_discrete_laplace(np.array([10, 20]), l1_sensitivity=2, epsilon=0.5)
     >>> noisy.dtype, event.scale, event.epsilon

@@ -116,8 +116,8 @@ def select_permute_and_flip(
         given the earlier choices, which are released, a choice is one run on the candidates left.
     Numerics: exact; coins are decided by enclosures of exp of a rational, and differences cannot overflow.
         Time depends on the scores.
-    Checked by: tests/test_mechanisms.py::test_selection_laws_of_neighbours_are_within_e_to_the_epsilon,
-        tests/test_audit.py::test_what_the_audit_finds_is_within_the_claim
+    Checked by: tests/mechanisms/test_mechanisms.py::test_selection_laws_of_neighbours_are_within_e_to_the_epsilon,
+        tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
 
     >>> select_permute_and_flip(np.array([0, 900, 5]), sensitivity=1, epsilon=1)
     (1, PermuteAndFlip(epsilon=1, candidates=3, count=1))
@@ -147,8 +147,8 @@ def select_exponential(
         k times that, by adaptive composition over the released choices.
     Numerics: exact rejection with coins of exp of a rational; differences cannot overflow.
         Time depends on the scores.
-    Checked by: tests/test_mechanisms.py::test_selection_laws_of_neighbours_are_within_e_to_the_epsilon,
-        tests/test_audit.py::test_what_the_audit_finds_is_within_the_claim
+    Checked by: tests/mechanisms/test_mechanisms.py::test_selection_laws_of_neighbours_are_within_e_to_the_epsilon,
+        tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
 
     >>> select_exponential(np.array([0, 900, 5]), sensitivity=1, epsilon=1, k=1)
     ((1,), ExponentialMechanism(epsilon=1, candidates=3, count=1))
@@ -177,8 +177,8 @@ def report_noisy_max(
     Privacy: epsilon-DP, rho = epsilon^2 / 2; with k, k times that.
     Numerics: exact; noise is drawn digit by digit, as far as the comparison needs it. Kept as a cross-check.
         Time depends on the scores.
-    Checked by: tests/test_mechanisms.py::test_noisy_max_and_permute_and_flip_share_one_law,
-        tests/test_audit.py::test_what_the_audit_finds_is_within_the_claim
+    Checked by: tests/mechanisms/test_mechanisms.py::test_noisy_max_and_permute_and_flip_share_one_law,
+        tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
 
     >>> report_noisy_max(np.array([0, 900, 5]), sensitivity=1, epsilon=1)
     (1, ReportNoisyMax(epsilon=1, candidates=3, count=1))

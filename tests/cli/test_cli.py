@@ -1,0 +1,260 @@
+"""The command line as a person uses it: files in, files out, and what it says on the way."""
+
+import doctest
+import json
+import re
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("rich")
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+import privmw as pm
+import privmw.cli.answer
+import privmw.cli.inspect
+import privmw.cli.refusal
+from cli.cases import ATTRIBUTES, FILES, N, names_in, release_line, write_pair
+from privmw.cli import COMMANDS, main
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_pair(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def released(here, capsys):
+    assert main(release_line(seed=1)) == 0
+    capsys.readouterr()
+    return here
+
+
+@pytest.mark.parametrize("module", [privmw.cli.answer, privmw.cli.inspect, privmw.cli.refusal, privmw.cli])
+def test_the_doctests_of_the_command_line_hold(module):
+    assert doctest.testmod(module).failed == 0
+
+
+def test_a_release_writes_its_files_and_states_its_promise_first(here, capsys):
+    assert main(release_line()) == 0
+    said = capsys.readouterr()
+    assert set(names_in(here / "out")) == FILES
+    assert said.out.startswith("Protected: one record of 400 (a public number)")
+    assert "epsilon = 1 " in said.out
+    assert "not for release" not in said.out.lower()
+    assert "Written:\n  out/answers.parquet" in said.out
+    assert names_in(here) == ["domain.json", "out", "private.parquet", "public.parquet"]
+
+
+def test_every_file_of_a_release_says_the_same(released):
+    out = released / "out"
+    release = pm.load_release(out / "release.npz")
+    answers = parquet.read_table(out / "answers.parquet")
+    assert np.array_equal(answers["answer"].to_numpy(), release.answers())
+    measured = parquet.read_table(out / "measurements.parquet")
+    assert measured.num_rows == sum(map(len, release.measurements))
+    told = json.loads((out / "privacy.json").read_text())
+    assert told["statement"] == release.statement()
+    assert pm.Ledger.from_json(json.dumps(told["ledger"])) == release.ledger
+    assert (told["epsilon"], told["n"], told["for_release"]) == (
+        release.ledger.epsilon(told["delta"]),
+        N,
+        False,
+    )
+    synthetic = pm.read_table(out / "synthetic.parquet", release.support.domain)
+    assert synthetic == release.sample(seed=1)
+    assert "Privacy" in (out / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("method", ["auto", "mw-pub", "pep", "mwem", "mwem-pub"])
+def test_every_method_releases(method, here, capsys):
+    rounds = None if method == "auto" else "3"
+    public = None if method == "mwem" else "public.parquet"
+    assert main([*release_line(method=method, rounds=rounds, public=public), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    algorithm = {"auto": "PEP", "mw-pub": "MWPub", "pep": "PEP", "mwem": "MWEM", "mwem-pub": "MWEMPub"}[
+        method
+    ]
+    assert told["settings"]["algorithm"] == algorithm
+    assert told["epsilon"] <= 1
+    assert told["for_release"] is True
+    assert set(told["files"]) == FILES
+
+
+def test_a_delta_of_zero_is_pure_privacy(here, capsys):
+    assert main([*release_line(method="mwem", public=None, delta=0, rounds=2), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["epsilon"], told["delta"]) == (1, 0)
+
+
+def test_a_seed_repeats_a_run_and_marks_it(released, capsys):
+    assert main(release_line(seed=1, output="again")) == 0
+    assert "NOT FOR RELEASE" in capsys.readouterr().out
+    for name in FILES:
+        assert (released / "out" / name).read_bytes() == (released / "again" / name).read_bytes(), name
+
+
+def test_a_config_records_a_run_and_repeats_it_with_changes(here, capsys):
+    assert main(release_line(seed=3, config="run.toml", marginals="1,2")) == 0
+    recorded = (here / "run.toml").read_text()
+    assert 'private = "private.parquet"' in recorded
+    assert "marginals = [1, 2]" in recorded
+    assert main(["release", "--config", "run.toml", "-o", "again"]) == 0
+    one, two = (pm.load_release(here / name / "release.npz") for name in ("out", "again"))
+    assert one == two
+    assert len(two.workload) == ATTRIBUTES + ATTRIBUTES * (ATTRIBUTES - 1) // 2
+    assert (here / "run.toml").read_text() == recorded
+    assert main(["release", "--config", "run.toml", "-o", "other", "--epsilon", "2"]) == 0
+    assert pm.load_release(here / "other" / "release.npz").ledger.rho > one.ledger.rho
+
+
+def test_a_config_is_not_recorded_for_a_run_that_failed(here, capsys):
+    assert main(release_line(config="run.toml", private="missing.parquet")) == 2
+    assert not (here / "run.toml").exists()
+
+
+def test_answers_on_the_command_line_are_the_releases(released, capsys):
+    domain = pm.Domain.read("domain.json")
+    release = pm.load_release("out/release.npz")
+    name, label = domain.names[1], domain[domain.names[1]].label(0)
+    code = domain["age"].code(37)
+    in_words = f"age={domain['age'].label(code)}"
+    assert main(["answer", "out", "--query", f"age=37,{name}={label}", "--query", in_words, "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)["answers"]
+    assert first["fraction"] == release.answer(["age", name], [code, 0])
+    assert first["count"] == first["fraction"] * N
+    assert second["fraction"] == release.answer(["age"], [code])
+
+
+def test_an_evaluation_says_that_it_is_not_private_and_leaves_the_release_alone(released, capsys):
+    before = {path.name: path.read_bytes() for path in (released / "out").iterdir()}
+    assert main(["evaluate", "out", "--private", "private.parquet"]) == 0
+    assert capsys.readouterr().out.startswith("NOT PRIVATE")
+    assert before == {path.name: path.read_bytes() for path in (released / "out").iterdir()}
+    folder = released / "out-not-private"
+    assert names_in(folder) == ["evaluation.json", "report.html"]
+    told = json.loads((folder / "evaluation.json").read_text())
+    release = pm.load_release("out/release.npz")
+    private = pm.read_table("private.parquet", release.support.domain, private=True)
+    assert told["release"]["max_error"] == pm.evaluate(release, private).max_error
+    truth = private.counts(release.workload) / N
+    start = np.abs(release.support.answers(release.workload) - truth).max()
+    assert told["public_start"]["max_error"] == pytest.approx(start, abs=1e-12)
+    assert "NOT PRIVATE" in (folder / "report.html").read_text("utf-8")
+    assert "NOT PRIVATE" not in (released / "out" / "report.html").read_text("utf-8")
+
+
+def test_inspect_tells_of_public_things_what_a_release_will_do(here, capsys):
+    line = [
+        "inspect",
+        "public.parquet",
+        "--domain",
+        "domain.json",
+        "--marginals",
+        "2",
+        "--n",
+        "5000",
+        "--json",
+    ]
+    assert main(line) == 0
+    told = json.loads(capsys.readouterr().out)
+    support = pm.Support.from_table(pm.read_table("public.parquet", pm.Domain.read("domain.json")))
+    assert (told["rows"], told["records"], told["marginals"], told["n"]) == (support.size, N, 6, 5000)
+    assert told["plan"]["noise"][0]["fraction"] > 0
+    assert main([*line[:-1], "--epsilon", "0.5", "--method", "mw-pub", "--rounds", "7"]) == 0
+    assert "7 rounds" in capsys.readouterr().out
+
+
+def test_a_proposed_domain_reads_the_file_it_came_from(here, capsys):
+    assert main(["domain", "public.parquet", "-o", "proposed.json"]) == 0
+    domain = pm.Domain.read("proposed.json")
+    assert len(domain) == ATTRIBUTES
+    assert pm.read_table("public.parquet", domain).n == N
+    capsys.readouterr()
+    assert main(["domain", "public.parquet", "--columns", "age", "--bins", "3", "--other", "else"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert list(printed) == ["age"]
+    assert printed["age"]["other"] == "else"
+
+
+def test_constraints_leave_no_weight_on_rows_that_break_them(here, capsys):
+    domain = pm.Domain.read("domain.json")
+    name, label = domain.names[1], domain[domain.names[1]].label(0)
+    age = domain["age"].label(domain["age"].code(37))
+    (here / "rules.json").write_text(json.dumps({"invalid": [{"age": [age], name: [label]}]}))
+    assert main(release_line(constraints="rules.json", seed=0)) == 0
+    assert main(["answer", "out", "--query", f"age=37,{name}={label}", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["answers"][0]["fraction"] == 0
+
+
+def test_records_that_are_other_among_numbers_are_evaluated_too(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rooms = pa.table({"rooms": [1, 2, 3, 9, None] * 40, "owner": [True, False] * 100})
+    parquet.write_table(rooms, "public.parquet")
+    parquet.write_table(rooms, "private.parquet")
+    pm.Domain({"rooms": {"labels": [1, 2, 3], "other": "more"}, "owner": ["false", "true"]}).write(
+        "domain.json"
+    )
+    assert main(release_line(epsilon=100, seed=0)) == 0
+    assert main(["evaluate", "out", "--private", "private.parquet", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert told["synthetic"]["max_error"] < 0.02
+
+
+def test_quiet_says_nothing_and_json_says_one_object(here, capsys):
+    assert main([*release_line(), "--quiet"]) == 0
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "")
+    assert main([*release_line(output="two"), "--json"]) == 0
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 1
+    assert said.err == ""
+
+
+@pytest.mark.parametrize("bins", ["label", "midpoint", "draw"])
+def test_synthetic_records_show_bins_as_asked(bins, here, capsys):
+    assert main(release_line(bins=bins, records=50, seed=0)) == 0
+    ages = parquet.read_table(here / "out" / "synthetic.parquet")["age"].to_pylist()
+    assert len(ages) == 50
+    public = set(parquet.read_table(here / "public.parquet")["age"].to_pylist())
+    if bins == "label":
+        assert all(re.fullmatch(r"\[\d+, \d+[)\]]", age) for age in ages)
+    elif bins == "draw":
+        assert set(ages) <= public
+
+
+def test_some_marginals_can_be_sampled(here, capsys):
+    assert main([*release_line(sample=2), "--json"]) == 0
+    assert len(pm.load_release("out/release.npz").workload) == 2
+
+
+def test_the_demo_goes_the_whole_way(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", "--n", "500"]) == 0
+    said = capsys.readouterr().out
+    for command in ("inspect", "release", "evaluate", "answer"):
+        assert f"$ privmw {command}" in said
+    demo = tmp_path / "privmw-demo"
+    assert names_in(demo) == [
+        "domain.json",
+        "out",
+        "out-not-private",
+        "private.parquet",
+        "public.parquet",
+    ]
+    assert set(names_in(demo / "out")) == FILES
+    told = json.loads((demo / "out-not-private" / "evaluation.json").read_text())
+    assert told["release"]["max_error"] < told["public_start"]["max_error"]
+
+
+@pytest.mark.parametrize("command", [None, *COMMANDS])
+def test_every_command_explains_itself(command, capsys):
+    assert main([*([] if command is None else [command]), "--help"]) == 0
+    assert "usage: privmw" in capsys.readouterr().out

@@ -1,0 +1,178 @@
+"""The ranks of MPI, as processes: they meet as ranks must, and one that cannot go on ends the job."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from cluster.mpi_jobs import PROGRAMS, ended, needs_mpi, run_job, start_job
+from privmw import cluster
+
+
+def run(program, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=PROGRAMS,  # not where the sources are: what is installed is tested
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+def last_words(done):
+    return done.stderr.strip().splitlines()[-1]
+
+
+@needs_mpi
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_ranks_meet_in_every_way(size):
+    done = run_job(size, "meet")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(done.stdout.splitlines()) == [f"rank {rank} of {size} met" for rank in range(size)]
+
+
+@needs_mpi
+def test_without_a_launcher_there_is_one_rank():
+    done = run("from privmw import cluster; print(cluster.mpi()); raise ValueError('as usual')")
+    assert done.stdout == "Mpi(rank 0 of 1)\n"
+    assert done.stderr.startswith("Traceback")
+    assert done.returncode == 1
+
+
+@needs_mpi
+@pytest.mark.parametrize("who", [0, 2])
+def test_an_error_of_one_rank_ends_the_job_and_is_told_once(who):
+    done = run_job(3, "fail", "raise", who)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"rank {who} of 3: Traceback (most recent call last):\n")
+    assert last_words(done) == "ValueError: the cause of it all"
+    assert done.stderr.count("Traceback") == 1
+    assert done.stdout == ""
+
+
+@needs_mpi
+@pytest.mark.parametrize(("how", "teller"), [("everyone", "0"), ("others", "[123]")])
+def test_an_error_of_many_ranks_is_told_by_one_of_them(how, teller):
+    done = run_job(4, "fail", how, 0)
+    assert done.returncode == 1
+    assert re.match(f"rank {teller} of 4: Traceback", done.stderr)
+    assert done.stderr.count("Traceback") == 1
+
+
+@needs_mpi
+@pytest.mark.parametrize("who", [0, 1])
+def test_who_only_heard_of_an_error_lets_the_other_tell(who):
+    done = run_job(3, "fail", "together", who)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"rank {who} of 3: Traceback")
+    assert last_words(done) == "FileNotFoundError: people.parquet must exist"
+    assert done.stderr.count("Traceback") == 1
+
+
+@needs_mpi
+@pytest.mark.parametrize(("how", "who"), [("exit", 0), ("end", 1)])
+def test_a_rank_that_ends_before_the_others_is_missed(how, who):
+    done = run_job(3, "fail", how, who)
+    assert done.returncode == 1
+    assert re.match(r"rank \d of 3: Traceback", done.stderr)
+    assert last_words(done).endswith(f"rank {who} must not end before the others: they wait for it")
+    assert done.stderr.count("Traceback") == 1
+
+
+@needs_mpi
+@pytest.mark.parametrize(("how", "code"), [("exits", 3), ("late", 0)])
+def test_ranks_that_all_end_need_not_end_at_once(how, code):
+    done = run_job(3, "fail", how, 1)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+
+
+@needs_mpi
+def test_a_meeting_left_in_the_midst_is_no_good_end():
+    done = run_job(2, "fail", "catch", 0)
+    assert done.returncode == 1
+    assert last_words(done).endswith("the ranks must meet to the end: this one left them in the midst")
+
+
+@needs_mpi
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGSEGV"])
+def test_a_rank_that_dies_ends_the_job_and_the_launcher_tells(name):
+    done = run_job(3, "fail", name, 1)
+    assert done.returncode != 0
+    said = done.stdout + done.stderr  # MPICH's launcher tells it on standard output
+    assert len(re.findall(rf"signal {getattr(signal, name).value}\b", said)) == 1
+    assert "Traceback" not in said
+    assert "met" not in said.split()
+
+
+@needs_mpi
+@pytest.mark.parametrize(("how", "code"), [("_exit", 5), ("leave", 7)])
+def test_a_rank_may_end_the_job_without_words_of_ours(how, code):
+    done = run_job(3, "fail", how, 1)
+    assert done.returncode != 0
+    assert how != "leave" or (done.returncode, done.stderr) == (code, "")
+    assert "Traceback" not in done.stderr
+
+
+@needs_mpi
+def test_an_interrupted_job_ends_though_a_rank_waits_for_another():
+    job = start_job(3, "fail", "wait", 1)
+    assert job.stdout.readline() == "waiting\n"
+    time.sleep(0.5)
+    job.send_signal(signal.SIGINT)
+    done = ended(job)
+    assert done.returncode == 130
+    assert done.stderr.startswith("rank 0 of 3: Traceback")
+    assert last_words(done) == "KeyboardInterrupt"
+    assert done.stderr.count("Traceback") == 1
+
+
+@needs_mpi
+def test_ranks_that_round_differently_are_refused():
+    done = run_job(3, "fail", "arithmetic", 1)
+    assert done.returncode == 1
+    assert last_words(done).endswith(
+        "the arithmetic of the machines must be the same on every rank: rank 1 has another than rank 0"
+    )
+
+
+@needs_mpi
+def test_ranks_of_different_versions_are_refused():
+    done = run_job(3, "fail", "version", 2)
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"ValueError: the version of privmw \(\S+\) must be the same on every rank: "
+        "rank 2 has another than rank 0",
+        last_words(done),
+    )
+    assert done.stderr.count("Traceback") == 1
+
+
+@needs_mpi
+def test_ranks_that_do_not_find_each_other_are_refused():
+    done = run("from privmw import cluster; cluster.mpi()", OMPI_COMM_WORLD_SIZE="4")
+    assert "it started 4 ranks, and none of them finds another" in last_words(done)
+
+
+@needs_mpi
+def test_a_missing_mpi_is_said_to_be_installed():
+    done = run("from privmw import cluster; cluster.mpi()", MPI4PY_LIBMPI="/nowhere/libmpi.so")
+    assert last_words(done) == (
+        "ImportError: an MPI must be installed to run on a cluster (cannot load MPI library): "
+        "load the cluster's own, or pip install mpich"
+    )
+
+
+def test_a_missing_mpi4py_is_said_to_be_installed():
+    done = run("import sys; sys.modules['mpi4py'] = None; from privmw import cluster; cluster.mpi()")
+    assert last_words(done) == (
+        "ModuleNotFoundError: mpi4py must be installed to run on a cluster: pip install 'privmw[cluster]'"
+    )
+
+
+def test_out_of_any_job_nobody_waits_and_nothing_ends():
+    cluster.wait_for_the_first(ValueError("alone"))
+    cluster.leave(1)

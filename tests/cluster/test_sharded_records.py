@@ -1,0 +1,282 @@
+"""Records on several ranks: the counts of one table, on rank 0 alone."""
+
+import copy
+import doctest
+import os
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import privmw as pm
+import privmw.cluster.sharded_records
+from privmw.cluster.sharded_records import ShardedRecords
+from privmw.ranks import ALONE, RankError
+from cluster.thread_ranks import run_ranks
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+DOMAIN = pm.Domain({"a": 10, "b": ["x", "y"], "c": 3})
+WORKLOAD = pm.Workload.all(DOMAIN, [1, 2, 3])
+SECRET = 77
+SIZES = [1, 2, 3, 4]
+
+
+def table(rows=500, seed=0, private=True):
+    rng = np.random.default_rng(seed)
+    codes = np.stack([rng.integers(0, size, rows) for size in DOMAIN.sizes], axis=1)
+    return pm.Table.from_codes(DOMAIN, codes, private=private)
+
+
+def write(path, given, group=37):
+    columns = dict(zip(DOMAIN.names, given.columns, strict=True))
+    columns["b"] = np.array(["x", "y"])[columns["b"]]
+    pq.write_table(pa.table(columns), path, row_group_size=group)
+    return path
+
+
+def parts(size, given):
+    """A part for each of several ranks; the first of more than two has none."""
+    ends = np.linspace(0, given.n, size + 1 - (size > 2)).astype(int)
+    own = [given.take(np.arange(*pair)) for pair in pairwise(ends)]
+    return [None, *own] if size > 2 else own
+
+
+class Watched:
+    """A rank that keeps every array that reaches it from others, as it came and as it is."""
+
+    def __init__(self, comm):
+        self._comm, self.rank, self.size = comm, comm.rank, comm.size
+        self.received, self.kept = [], []
+
+    def _see(self, *arrays):
+        self.kept += arrays
+        self.received += [array.copy() for array in arrays]
+
+    def sum(self, array):
+        self._comm.sum(array)
+        self._see(array)
+
+    def broadcast(self, value):
+        found = self._comm.broadcast(value)
+        assert not isinstance(found, np.ndarray)
+        return found
+
+    def gather(self, array):
+        found = self._comm.gather(array)
+        self._see(*(found or ()))
+        self.kept.append(array)
+        return found
+
+    def exchange(self, array, counts):
+        found = self._comm.exchange(array, counts)
+        self._see(found)
+        return found
+
+
+def test_the_documented_examples_run():
+    assert doctest.testmod(privmw.cluster.sharded_records).failed == 0
+
+
+@pytest.mark.parametrize("block", [5, 2**20])
+@pytest.mark.parametrize("size", SIZES)
+def test_rank_0_has_the_counts_of_the_whole_table(tmp_path, size, block, monkeypatch):
+    monkeypatch.setattr(privmw.cluster.sharded_records, "BLOCK", block)
+    whole = table()
+    path = write(tmp_path / "t.parquet", whole)
+
+    def program(comm):
+        given = ShardedRecords(parts(size, whole)[comm.rank], comm)
+        read = ShardedRecords.from_parquet(path, DOMAIN, comm, private=True)
+        for records in (given, read):
+            assert (records.n, len(records), records.domain, records.private) == (500, 500, DOMAIN, True)
+            assert records.comm is comm
+        empty = read.counts(pm.Workload(DOMAIN, []))
+        return (
+            given.counts(WORKLOAD),
+            read.counts(WORKLOAD),
+            list(given.batches()),
+            list(read.batches()),
+            empty,
+        )
+
+    found = run_ranks(size, program)
+    true = whole.counts(WORKLOAD)
+    for rank, (given, read, *_, empty) in enumerate(found):
+        for counts in (given, read):
+            assert counts.dtype == np.int64
+            assert np.array_equal(counts, true if rank == 0 else np.zeros_like(true))
+        assert empty.shape == (0,)
+    for kind in (2, 3):
+        codes = [batch.codes() for each in found for batch in each[kind]]
+        assert np.array_equal(np.concatenate(codes), whole.codes())
+
+
+class Noted(pm.Table):
+    """A table that keeps the counts it has made."""
+
+    __slots__ = ("made",)
+
+    def counts(self, workload):
+        self.made = super().counts(workload)
+        return self.made
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_other_ranks_never_hold_the_totals_and_what_came_by_is_erased(size):
+    def run(whole):
+        given = parts(size, whole)
+        for rank, part in enumerate(given):
+            if part is not None:
+                given[rank] = Noted(DOMAIN, zip(DOMAIN.names, part.columns, strict=True), private=True)
+
+        def program(comm):
+            watched = Watched(comm)
+            return ShardedRecords(given[comm.rank], watched).counts(WORKLOAD), watched
+
+        found = run_ranks(size, program)
+        assert not any(part.made.any() for part in given if part is not None)
+        for counts, watched in found:
+            assert not any(array.any() for array in watched.kept if len(array) == len(counts))
+        return found
+
+    whole, other = table(), table(seed=1)
+    found, as_well = run(whole), run(other)
+    arrived = [array for array in found[0][1].received if len(array) == WORKLOAD.cells]
+    assert np.array_equal(sum(arrived), whole.counts(WORKLOAD))
+    for (counts, watched), (_, unlike) in zip(found[1:], as_well[1:], strict=True):
+        assert not counts.any()
+        assert len(watched.received) > 3
+        for array, same in zip(watched.received, unlike.received, strict=True):
+            assert np.array_equal(array, same), "what a rank hears must not depend on the records"
+
+
+def test_a_rank_that_cannot_count_ends_the_count_for_all_and_leaves_nothing(tmp_path):
+    path = write(tmp_path / "t.parquet", table())
+    held = []
+
+    class Failing(Watched):
+        def gather(self, array):
+            raise AssertionError("nothing must be sent")
+
+    def program(comm):
+        own = table(seed=1) if comm.rank == 0 else pm.scan_table(path, DOMAIN, private=True)
+        records = ShardedRecords(own, Failing(comm))
+        if comm.rank == 1:
+            os.utime(path, ns=(1, 1))
+        return records.counts(WORKLOAD)
+
+    zeros = np.zeros_like
+
+    def watched_zeros(*given, **options):
+        held.append(zeros(*given, **options))
+        return held[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(privmw.cluster.sharded_records.np, "zeros_like", watched_zeros)
+        found = run_ranks(2, program, errors=True)
+    assert isinstance(found[0], RankError)
+    assert str(found[1]).endswith("(changed since it was opened) must stay as it is")
+    assert held
+    assert not any(array.any() for array in held)
+
+
+def test_a_curator_of_one_rank_takes_sharded_records():
+    records = ShardedRecords(table(), ALONE)
+    support = pm.Support.full(DOMAIN)
+    found, true = (
+        pm.release_mw_pub(private, support, WORKLOAD, epsilon=1.0, rng=7, rounds=3)
+        for private in (records, table())
+    )
+    assert np.array_equal(found.weights, true.weights)
+
+
+def test_records_on_ranks_show_how_many_there_are_and_no_more():
+    shown = run_ranks(3, lambda comm: repr(ShardedRecords(parts(3, table())[comm.rank], comm)))
+    assert shown == ["ShardedRecords(500 rows x 3 attributes on 3 ranks, private)"] * 3
+    for private in (True, False):
+        records = ShardedRecords(table(private=private), ALONE)
+        for leak in (pickle.dumps, copy.deepcopy):
+            with pytest.raises(TypeError, match="records of several ranks must not be pickled"):
+                leak(records)
+
+
+def test_a_bad_value_of_private_records_is_everyones_error_and_nobodys_knowledge(tmp_path):
+    write(tmp_path / "a.parquet", table())
+    pq.write_table(pa.table({"a": [SECRET], "b": ["x"], "c": [0]}), tmp_path / "b.parquet")
+    found = run_ranks(
+        3, lambda comm: ShardedRecords.from_parquet(tmp_path, DOMAIN, comm, private=True), errors=True
+    )
+    assert [type(error) for error in found] == [RankError, RankError, ValueError]
+    assert "b.parquet: column 'a' of kind integer: every value must be" in str(found[2])
+    assert not any(str(SECRET) in str(error) for error in found)
+
+
+OTHER = pm.Domain({"a": 10, "b": ["x", "z"], "c": 3})
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ([None, None], "records (none) must lie on at least one rank"),
+        ([table(), 3], "own (int) must be a Table, or None where a rank has no records"),
+        ([table(), table(private=False)], "private must be the same on every rank: rank 1 has another"),
+        (
+            [table(), pm.Table.from_codes(OTHER, [[0, 0, 0]], private=True)],
+            "domain must be the same on every",
+        ),
+    ],
+)
+def test_records_that_do_not_belong_together_are_everyones_error(own, message):
+    found = run_ranks(2, lambda comm: ShardedRecords(own[comm.rank], comm), errors=True)
+    assert all(isinstance(error, Exception) for error in found)
+    assert any(str(error).startswith(message) for error in found)
+
+
+def test_records_are_shared_out_once():
+    def program(comm):
+        return ShardedRecords(ShardedRecords(table(), comm), comm)
+
+    found = run_ranks(2, program, errors=True)
+    assert {str(error) for error in found} == {
+        "own must be the records of one rank: these are shared out already"
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (3, "workload (3) must be a Workload"),
+        (pm.Workload.all(OTHER, 1), "must be on the domain of the records"),
+        (
+            pm.Workload.all(DOMAIN, 1),
+            "workload must be the same on every rank: rank 1 has another than rank 0",
+        ),
+    ],
+)
+def test_a_workload_that_does_not_fit_is_everyones_error(asked, message):
+    def program(comm):
+        return ShardedRecords(table(), comm).counts(asked if comm.rank else WORKLOAD)
+
+    found = run_ranks(2, program, errors=True)
+    assert all(isinstance(error, Exception) for error in found)
+    assert message in str(found[1])
+
+
+def test_ranks_read_about_as_many_rows_each(tmp_path):
+    write(tmp_path / "a.parquet", table(3000), group=10)
+    write(tmp_path / "b.parquet", table(1000), group=100)
+    for size in (2, 3, 7):
+        rows = run_ranks(
+            size,
+            lambda comm: sum(
+                batch.n
+                for batch in ShardedRecords.from_parquet(
+                    [tmp_path / "a.parquet", tmp_path / "b.parquet"], DOMAIN, comm
+                ).batches()
+            ),
+        )
+        assert sum(rows) == 4000
+        assert max(rows) - min(rows) <= 200

@@ -1,0 +1,182 @@
+"""The report as a reader sees it: in headless Chromium, on a phone, on a desk and on paper."""
+
+import base64
+import re
+import shutil
+from functools import cache
+
+import pytest
+
+from report.cases import evaluated, fits, hostile, runs, unusual
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+webdriver = pytest.importorskip("selenium.webdriver")
+report = pytest.importorskip("privmw.report")
+
+CHROMIUM, DRIVER = shutil.which("chromium") or shutil.which("chromium-browser"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed"
+)
+SIZES = {"phone": (360, 740), "desk": (1280, 900)}
+
+OVERFLOW = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+# The least contrast of any text with what is behind it: (L1 + 0.05) / (L2 + 0.05), as WCAG defines it.
+LEAST_CONTRAST = """
+const channel = v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+const light = c => 0.2126 * channel(c[0]) + 0.7152 * channel(c[1]) + 0.0722 * channel(c[2]);
+const parse = text => text.match(/[\\d.]+/g).map(Number);
+const behind = element => {
+    for (; element; element = element.parentElement) {
+        const colour = parse(getComputedStyle(element).backgroundColor);
+        if (colour.length < 4 || colour[3] > 0) return colour;
+    }
+    return [255, 255, 255];
+};
+let least = [99, ""];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement, words = walker.currentNode.data.trim();
+    if (!words || ["title", "desc", "STYLE"].includes(element.tagName)) continue;
+    const style = getComputedStyle(element), svg = element.closest("svg");
+    const pair = [light(parse(svg ? style.fill : style.color)), light(behind(svg || element))];
+    const ratio = (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
+    if (ratio < least[0]) least = [ratio, words];
+}
+return least;
+"""
+
+
+@cache
+def pages():
+    return {
+        "rounds": report.render(runs()["rounds"]),
+        "one shot": report.render(runs()["auto"]),
+        "evaluated": report.render(runs()["rounds"], evaluation=evaluated("rounds")),
+        "hostile": report.render(hostile()),
+        "60,000 values": report.render(unusual()["60,000 values"]),
+        "fit": report.render_fit(fits()["sequential"], for_release=False),
+        "hostile fit": report.render_fit(fits()["hostile"]),
+        "fit of 60,000": report.render_fit(fits()["60,000 values"]),
+    }
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for argument in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "disable-gpu"):
+        options.add_argument(f"--{argument}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    found = webdriver.Chrome(options=options, service=Service(executable_path=DRIVER))
+    found.folder = tmp_path_factory.mktemp("pages")
+    yield found
+    found.quit()
+
+
+def open_page(browser, name, size="desk"):
+    width, height = SIZES[size]
+    path = browser.folder / "report.html"
+    path.write_text(pages()[name], "utf-8")
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == "phone"}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get_log("browser")
+    browser.get_log("performance")
+    browser.get(path.as_uri())
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    "name",
+    ["rounds", "one shot", "evaluated", "hostile", "60,000 values", "fit", "hostile fit", "fit of 60,000"],
+)
+def test_a_page_fits_its_screen_and_shows_every_picture(browser, name, size):
+    open_page(browser, name, size)
+    width = SIZES[size][0]
+    assert browser.execute_script("return window.innerWidth") == width
+    assert browser.execute_script(OVERFLOW) <= 0
+    pictures = browser.execute_script("""return [...document.querySelectorAll("svg")].map(svg => {
+        const box = svg.getBoundingClientRect();
+        const names = svg.getAttribute("aria-labelledby").split(" ");
+        const letters = [...svg.querySelectorAll("text")].map(text => text.getBoundingClientRect());
+        return {
+            left: box.left, right: box.right, width: box.width, height: box.height,
+            alt: names.map(name => document.getElementById(name).textContent),
+            letters: Math.min(...letters.map(box => Math.min(box.height, box.width + 8))),
+            inside: letters.every(text => text.left >= box.left - 2 && text.right <= box.right + 2),
+            visible: svg.checkVisibility(),
+        };
+    })""")
+    assert len(pictures) >= (2 if "fit" in name else 4)
+    for picture in pictures:
+        assert picture["visible"]
+        assert picture["width"] > 200
+        assert picture["height"] > 60
+        assert picture["left"] >= 0
+        assert picture["right"] <= width
+        assert picture["letters"] >= 9
+        assert picture["inside"], picture["alt"]
+        title, description = picture["alt"]
+        assert title
+        assert re.search(r"\d", description)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_statement_is_the_first_section_and_on_the_first_screen(browser, size):
+    open_page(browser, "rounds", size)
+    first = browser.execute_script("return document.querySelector('main').firstElementChild.id")
+    assert first == "privacy"
+    banner, heading = browser.execute_script(
+        "return ['.banner', '#privacy-heading']"
+        ".map(found => document.querySelector(found).getBoundingClientRect().top)"
+    )
+    assert 0 < banner < heading < SIZES[size][1]
+
+
+@pytest.mark.parametrize("name", ["rounds", "evaluated", "hostile", "hostile fit"])
+def test_nothing_is_fetched_and_nothing_fails(browser, name):
+    open_page(browser, name)
+    assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
+    assert browser.get_log("browser") == []
+    asked = [entry["message"] for entry in browser.get_log("performance")]
+    urls = [url for message in asked for url in re.findall(r'requestWillBeSent".*?"url":"([^"]*)', message)]
+    assert all(url.startswith("file:") for url in urls)
+    assert browser.execute_script("return document.scripts.length") == 0
+    assert browser.execute_script("return document.querySelectorAll('main > section').length") == 5
+
+
+@pytest.mark.parametrize("name", ["one shot", "evaluated", "fit"])
+def test_every_word_stands_out_from_its_background(browser, name):
+    open_page(browser, name)
+    ratio, words = browser.execute_script(LEAST_CONTRAST)
+    assert 4.5 <= ratio < 22, words
+
+
+@pytest.mark.parametrize("name", ["evaluated", "fit", "hostile fit"])
+def test_tables_too_wide_for_a_phone_scroll_by_keyboard(browser, name):
+    open_page(browser, name, "phone")
+    wide = browser.execute_script("""return [...document.querySelectorAll(".table")]
+        .filter(box => box.scrollWidth > box.clientWidth)
+        .map(box => [box.tabIndex, box.getAttribute("role"), box.getAttribute("aria-label")])""")
+    for tab, role, label in wide:
+        assert (tab, role) == (0, "region")
+        assert label
+
+
+@pytest.mark.parametrize("name", ["rounds", "evaluated", "fit"])
+def test_it_prints(browser, name):
+    open_page(browser, name)
+    printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True, "printBackground": True})
+    pdf = base64.b64decode(printed["data"])
+    assert pdf.startswith(b"%PDF")
+    assert 3 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 12
+
+
+def test_the_checks_would_notice_a_page_too_wide_or_too_pale(browser):
+    open_page(browser, "one shot", "phone")
+    browser.execute_script("document.querySelector('.lead').style.color = '#999'")
+    assert browser.execute_script(LEAST_CONTRAST)[0] < 4.5
+    browser.execute_script("document.querySelector('.lead').style.width = '500px'")
+    assert browser.execute_script(OVERFLOW) > 0

@@ -1,0 +1,345 @@
+import doctest
+import math
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+
+import numpy as np
+import pytest
+
+import privmw as pm
+from report.html_page import Page, assert_readable, assert_whole
+from privmw import report
+from privmw.release.measurements import Measurement
+from privmw.report import facts, words
+from privmw.report.promise import promise
+from report.cases import HOSTILE, by_hand, evaluated, hostile, ledger, runs, unusual
+from evaluation.test_evaluation import release_of, table
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+
+
+def page_of(release, **options):
+    return Page(report.render(release, **options))
+
+
+@cache
+def every_release():
+    return {**runs(), **unusual(), "by hand": by_hand(), "hostile": hostile()}
+
+
+@cache
+def rendered(name):
+    return report.render(every_release()[name])
+
+
+def test_the_doctests_of_the_report_hold():
+    for module in (report, facts, words, sys.modules["privmw.report.promise"]):
+        assert doctest.testmod(module).failed == 0
+
+
+@pytest.mark.parametrize("name", every_release())
+def test_every_page_is_whole_and_needs_nothing_else(name):
+    assert_whole(rendered(name))
+
+
+@pytest.mark.parametrize("name", every_release())
+def test_every_page_can_be_read_out(name):
+    assert_readable(rendered(name), ["privacy", "released", "error", "pictures", "use"])
+
+
+def test_the_same_release_gives_the_same_bytes_whatever_the_users_style():
+    matplotlib = pytest.importorskip("matplotlib")
+    first = report.render(runs()["rounds"], evaluation=evaluated("rounds"))
+    with matplotlib.rc_context({"font.size": 30, "axes.grid": False, "svg.fonttype": "path"}):
+        assert report.render(runs()["rounds"], evaluation=evaluated("rounds")) == first
+
+
+def test_another_process_writes_the_same_bytes(tmp_path):
+    by_hand().save(tmp_path / "x.release")
+    program = """
+import sys, privmw, privmw.report
+privmw.report.write_report(sys.argv[2], privmw.load_release(sys.argv[1]))
+"""
+    paths = [str(tmp_path / name) for name in ("x.release", "report.html")]
+    environment = {**os.environ, "PYTHONHASHSEED": "1"}
+    subprocess.run([sys.executable, "-c", program, *paths], check=True, env=environment, cwd=tmp_path)
+    assert (tmp_path / "report.html").read_text("utf-8") == report.render(by_hand())
+
+
+def test_the_noise_is_that_of_the_measurements():
+    gaussian, laplace = facts.noises(by_hand())
+    assert gaussian == facts.Noise("discrete-gaussian", 2, 4.0, 0.004)
+    p = math.exp(-1 / 2.5)
+    assert laplace.deviation == pytest.approx(math.sqrt(2 * p) / (1 - p))
+    assert laplace.share == laplace.deviation / 1000
+
+
+def test_the_fit_is_the_gap_between_released_and_noisy():
+    found = facts.fit(by_hand())
+    deviation = facts.noises(by_hand())[1].deviation
+    assert found.cells.tolist() == [3, 9, 17]
+    assert found.noisy.tolist() == [0.493, 0.372, 0.03]
+    assert found.fitted.tolist() == [0.5, 0.375, 0.0]
+    assert found.z == pytest.approx([1.75, 0.75, -30 / deviation])
+    assert found.farthest == 2
+    assert found.largest_gap == pytest.approx(0.03)
+    assert found.within == pytest.approx((1 / 3, 2 / 3, 2 / 3))
+    normal, laplace = math.erf(math.sqrt(0.5)), 1 - math.exp(-math.sqrt(2))
+    assert found.expected[0] == pytest.approx((2 * normal + laplace) / 3)
+    assert found.laplace == pytest.approx(1 / 3)
+
+
+def test_a_release_that_missed_its_measurements_says_so():
+    assert not facts.fit(by_hand()).reached
+    assert "did not reach what was measured, because" in Page(rendered("by hand")).text
+    near = by_hand(measurements=[Measurement([3, 9], [499, 372], "discrete-gaussian", 4.0, 1)])
+    assert facts.fit(near).reached
+    assert "did not reach what was measured, because" not in page_of(near).text
+
+
+def test_the_weights_and_attributes_are_compared_with_the_public_frequencies():
+    found = facts.weights(by_hand())
+    assert found.before == pytest.approx([0.2, 0.2, 0.4, 0.2])
+    assert found.effective_before == pytest.approx(1 / 0.28)
+    assert found.effective_after == pytest.approx(1 / 0.40625)
+    assert found.empty == 1
+    assert found.moved == pytest.approx(0.475)
+    moved = {attribute.name: attribute.moved for attribute in facts.one_way(by_hand())}
+    assert list(moved) == ["zip", "age", "sex"]
+    assert list(moved.values()) == pytest.approx([0.475, 0.175, 0.1])
+    age = facts.one_way(by_hand())[1]
+    assert (age.codes.tolist(), age.size) == ([0, 3, 9], 10)
+    assert age.before == pytest.approx([0.2, 0.6, 0.2])
+    assert age.after == pytest.approx([0.125, 0.5, 0.375])
+
+
+def test_the_spending_is_the_ledgers():
+    found = facts.spending(by_hand())
+    assert (found.unit, found.limit, found.total) == ("rho", 0.5, 0.1875)
+    assert [(look.purpose, look.times, look.each, look.total) for look in found.looks] == [
+        ("measuring", 1, 0.0625, 0.0625),
+        ("choosing", 1, 0.125, 0.125),
+    ]
+    assert [look.share for look in found.looks] == pytest.approx([1 / 3, 2 / 3])
+    assert found.running["measuring"].tolist() == [0.0625, 0.0625]
+    assert found.running["choosing"].tolist() == [0, 0.125]
+    assert facts.spending(runs()["pure"]).unit == "epsilon"
+    assert facts.spending(runs()["pure"]).total == pytest.approx(1.0)
+    assert facts.spending(runs()["advanced"]).total == pytest.approx(runs()["advanced"].ledger.rho)
+
+
+def test_the_page_shows_these_numbers():
+    page = Page(rendered("by hand"))
+    deviation = facts.noises(by_hand())[1].deviation
+    for shown in (
+        "discrete Gaussian noise 2 4 0.4 %",
+        "1 standard deviation of the noise 33.3 % 70.7 %",
+        "2 standard deviations of the noise 66.7 % 95 %",
+        f"is {words.quantity(30 / deviation)} standard deviations, at age = 3, sex = M: 3 % of the records "
+        "by the noisy count, 0 % released. The largest gap in records is 3 % of them.",
+        "Effective number of rows: 3.58 before, 2.47 after; 1 row without weight.",
+        "47.5 % of the weight moved",
+        "measuring discrete Gaussian noise 1 0.0625 0.0625 33.3 %",
+        "choosing exponential mechanism 1 0.125 0.125 66.7 %",
+        "60,000 values; 47.5 % of the records moved",
+        "distinct public rows, weighed 4",
+        "marginals asked for 2",
+        "cells in them 30",
+        "2 measurements counted 3 cells",
+        "1 age = 3 25 % 12.5 %",
+        "2 age = 3, sex = M 6.25 % 3 %",
+        "rounds 2 how often",
+        f"Made by privmw {pm.__version__}",
+    ):
+        assert shown in page.text, shown
+
+
+@pytest.mark.parametrize("name", ["by hand", "rounds", "pure", "advanced", "one value"])
+def test_the_privacy_statement_comes_first_and_exactly(name):
+    release = every_release()[name]
+    page = Page(rendered(name))
+    for line in release.statement().splitlines():
+        assert line in page.text
+    assert page.text.index("What is promised") < page.text.index(release.statement()[:40])
+    assert page.text.index(release.statement()[:40]) < page.text.rindex("What was released")
+    for words_ in ("timing side channels", "budgets add up", "for one release"):
+        assert words_ in page.text
+    public = "must really be public" in page.text
+    assert public == (name not in ("pure", "one value"))
+
+
+def test_the_figures_of_the_promise_never_claim_too_much():
+    for name, release in runs().items():
+        found = promise(release.ledger)
+        delta = release.ledger.budget.delta or 0.0
+        epsilon = release.ledger.epsilon(delta)
+        odds = math.exp(epsilon)
+        assert float(found.epsilon) >= epsilon, name
+        assert float(found.delta) >= delta
+        assert float(found.factor) >= odds
+        assert float(found.guess) / 100 >= (odds + delta) / (1 + odds)
+        assert float(found.guess) / 100 <= (odds + delta) / (1 + odds) + 0.0011
+        test = min(0.05 * odds + delta, 1 - (0.95 - delta) / odds)
+        assert test <= float(found.hits) / 100 <= test + 0.0011
+        assert float(found.twice) >= 2 * epsilon
+        if delta:
+            assert 1 / float(found.chance.removeprefix("1 in ").replace(",", "")) >= delta * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "guess", "hits"), [(0.01, "50.3", "5.1"), (5, "99.4", "99.4"), (800, "100", "100")]
+)
+def test_strong_and_weak_promises_are_shown_as_they_are(epsilon, guess, hits):
+    paid = pm.Ledger(pm.Budget.pure(epsilon), pm.Neighbors.REPLACE_ONE, n=9)
+    paid.charge(pm.accounting.DiscreteLaplace(scale=1 / epsilon, l1_sensitivity=1))
+    found = promise(paid)
+    assert (found.guess, found.hits) == (guess, hits)
+
+
+def test_adding_or_removing_is_said_so():
+    page = page_of(by_hand(ledger=ledger(pm.Neighbors.ADD_REMOVE_ONE, unit="person")))
+    assert "Adding or removing one person makes nothing" in page.text
+    assert "whether one person is in the table at all" in page.text
+    assert "about 1,000" in page.text
+    assert "the number of persons shown is a public figure" in page.text
+
+
+def test_a_seeded_release_is_marked_on_top():
+    page = Page(rendered("auto"))
+    assert page.text.startswith("NOT FOR RELEASE: Report")
+    assert page.text.index("NOT FOR RELEASE", 20) < page.text.index("What is promised")
+    assert "NOT FOR RELEASE" not in page_of(by_hand()).text
+
+
+def test_true_errors_are_marked_everywhere():
+    found = evaluated("rounds")
+    text = report.render(runs()["rounds"], evaluation=found)
+    page = Page(text)
+    assert page.text.startswith("NOT PRIVATE: Report")
+    assert page.text.index("NOT PRIVATE: contains true errors") < page.text.index("What is promised")
+    assert page.text.count("NOT PRIVATE: true") == text.count('class="true"') == 2
+    picture = text[text.index('<figure id="truth"') :]
+    assert "NOT PRIVATE" in picture[: picture.index("</figure>")]
+    shown = page.text
+    for error in (found.max_error, found.mean_error, found.rmse, found.max_total_variation):
+        assert words.percent(error, up=True) in shown
+    for cell in found.largest:
+        name = ", ".join(f"{n} = {v}" for n, v in zip(cell.names, cell.values, strict=True))
+        values = (
+            f"{words.percent(cell.true)} {words.percent(cell.released)} {words.percent(cell.error, up=True)}"
+        )
+        assert f"{name} {values}" in shown
+
+
+def test_without_an_evaluation_nothing_is_said_to_be_true():
+    page = Page(rendered("rounds"))
+    assert "NOT PRIVATE" not in page.text
+    assert "truth" not in page.ids
+
+
+def test_a_perfect_release_is_evaluated_and_shown():
+    codes = [[0, 0, 0], [2, 1, 3]]
+    release = release_of(pm.Support.from_table(table(codes)), [0.5, 0.5])
+    found = pm.evaluate(release, table(codes, True))
+    assert found.typical == ()
+    assert "largest error of any cell 0 %" in page_of(release, evaluation=found).text
+
+
+def test_one_shot_has_no_picture_of_rounds_and_says_so():
+    page = Page(rendered("auto"))
+    assert not {"rounds", "budget"} & set(page.ids)
+    assert "everything was measured in one shot. The whole budget went into that one look." in page.text
+    assert {"fit", "gaps", "weights", "attribute-0"} <= set(page.ids)
+    assert {"rounds", "budget"} <= set(Page(rendered("rounds")).ids)
+
+
+def test_names_and_labels_cannot_break_out_of_the_page():
+    domain = hostile().support.domain
+    private = pm.Table.from_codes(domain, [[1, 0], [0, 1]], private=True)
+    text = report.render(hostile(), evaluation=pm.evaluate(hostile(), private))
+    page = Page(text)
+    assert not page.all("script")
+    assert "49" not in page.text.replace("$", " ").split()
+    assert "alert('x')" in page.text
+    assert text.count("</style>") == 1
+    assert "\u202e" not in text
+    assert "\x07" not in text
+    assert "é" * 100 not in text
+    assert "日本語" in page.text
+    assert HOSTILE[:15] in page.text
+
+
+def test_many_points_and_values_are_thinned_and_the_caption_says_so():
+    text = rendered("60,000 values")
+    page = Page(text)
+    assert re.search(r"Of 60,000 measured cells, [\d,]+ are shown", page.text)
+    assert "60,000 values, 11 shown" in page.text
+    assert "all others" in page.text
+    assert len(text) < 500_000
+
+
+def test_a_report_is_written_whole_and_overwrites_only_when_told(tmp_path):
+    path = tmp_path / "report.html"
+    report.write_report(path, by_hand())
+    assert path.read_text("utf-8") == report.render(by_hand())
+    before = path.read_bytes()
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        report.write_report(path, runs()["auto"])
+    assert path.read_bytes() == before
+    report.write_report(path, runs()["auto"], overwrite=True)
+    assert path.read_bytes() != before
+    assert os.listdir(tmp_path) == ["report.html"]
+
+
+def test_only_releases_and_their_evaluations_are_reported():
+    with pytest.raises(TypeError, match=r"release \(int\) must be a Release"):
+        report.render(3)
+    with pytest.raises(TypeError, match=r"evaluation \(dict\) must be an Evaluation"):
+        report.render(by_hand(), evaluation={})
+    with pytest.raises(ValueError, match="must be on the domain of the release"):
+        report.render(by_hand(), evaluation=evaluated("rounds"))
+
+
+@pytest.mark.parametrize("name", ["jinja2", "matplotlib"])
+def test_what_is_not_installed_is_named_with_its_extra(monkeypatch, name):
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(
+        ModuleNotFoundError, match=rf"{name} must be installed .* pip install 'privmw\[app\]'"
+    ):
+        report.render(by_hand())
+
+
+def test_importing_the_report_loads_neither_matplotlib_nor_jinja2():
+    program = "import sys, privmw.report; print({'matplotlib', 'jinja2'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("fraction", "shown", "up"),
+    [
+        (0, "0 %", "0 %"),
+        (1, "100 %", "100 %"),
+        (0.99999, "100 %", "100 %"),
+        (0.12341, "12.3 %", "12.4 %"),
+        (0.3, "30 %", "30 %"),
+        (-0.012, "−1.2 %", "−1.2 %"),
+        (1e-12, "below 0.000001 %", "below 0.000001 %"),
+        (math.nan, "unknown", "unknown"),
+        (np.float64(0.07), "7 %", "7 %"),
+    ],
+)
+def test_percentages_have_three_digits_and_round_up_when_asked(fraction, shown, up):
+    assert words.percent(fraction) == shown
+    assert words.percent(fraction, up=True) == up
+
+
+def test_the_template_and_the_style_are_installed_with_the_package():
+    from importlib.resources import files
+
+    for name in ("base.html.j2", "fit.html.j2", "page.html.j2", "picture.html.j2", "style.css"):
+        assert (files("privmw.report") / name).is_file()
