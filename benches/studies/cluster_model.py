@@ -1,11 +1,11 @@
 """A model of the time of a round of MW-Pub over MPI ranks: measured here, fitted, and extrapolated.
 
-    python benches/cluster_model.py     measures, prints how well the model fits and what it says of clusters
+    python benches/study.py cluster_model     measures, prints how well the model fits and what it says of clusters
 
 A round takes (c marginals + d) rows / cores + e cells + meetings latency + bytes / bandwidth: evaluating and
 passing over rows, which all cores share; what every rank does for each cell; adding up. What it says of
 clusters is an extrapolation: their network is assumed, and so is that cores share rows without loss. The
-parts run in processes of their own: `mpiexec -n R python benches/cluster_model.py rounds ROWS | sums`.
+parts run in processes of their own: `mpiexec -n R python benches/study.py cluster_model rounds ROWS | sums`.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def sums() -> list[float]:
 def measure(ranks: int, *arguments: object) -> Any:
     if MPIEXEC is None:
         sys.exit("mpiexec must be installed: pip install mpich mpi4py")
-    command = [MPIEXEC, "-n", str(ranks), sys.executable, __file__, *map(str, arguments)]
+    command = [MPIEXEC, "-n", str(ranks), sys.executable, str(Path(__file__).parents[1] / "study.py"), "cluster_model", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -1,7 +1,7 @@
 """Tables 1 and 2 of "An Uncertainty Principle is a Price of Privacy-Preserving Microdata", ours and theirs.
 
-    python benches/uncertainty.py tables    # 1,000 runs of every method on 16 histograms, epsilon .5
-    python benches/uncertainty.py sweep     # every histogram, six budgets: no failure, KKT residuals
+    python benches/study.py uncertainty tables    # 1,000 runs of every method on 16 histograms, epsilon .5
+    python benches/study.py uncertainty sweep     # every histogram, six budgets: no failure, KKT residuals
 
 PRIVMW_DATA names the folder of real data. The paper dropped runs whose optimiser failed, so its MaxFit and
 Sequential columns are not what we should find: tests/postprocess/test_fits.py holds those two to independent solvers.

@@ -1,6 +1,6 @@
 """Instructions of one evaluation, counted by valgrind: a figure that no other program disturbs, for a gate.
 
-    python benches/callgrind.py [rows] [marginals]
+    python benches/study.py callgrind [rows] [marginals]
 
 Two runs under callgrind differ by ten evaluations only; a tenth of the difference is the count.
 """
@@ -41,7 +41,7 @@ def instructions(rows: int, marginals: int, evaluations: int) -> int:
         ]
         environment = {
             **os.environ,
-            "PYTHONPATH": str(Path(__file__).resolve().parent),
+            "PYTHONPATH": str(Path(__file__).resolve().parents[1]),
             "PYTHONHASHSEED": "0",
         }
         environment |= {"OPENBLAS_NUM_THREADS": "1"}

@@ -1,9 +1,9 @@
 """True errors of every algorithm on real pairs: mean and standard error over seeds, as tables.
 
-    python benches/accuracy.py adult            # the two ADULT sets: every algorithm and T, and the authors'
-    python benches/accuracy.py acs              # the survey's pairs, good and poor
-    python benches/accuracy.py reduced          # MWEM on the full domain against public supports
-    python benches/accuracy.py adult --seeds 10 --epsilons 0.1 1
+    python benches/study.py accuracy adult            # the two ADULT sets: every algorithm and T, and the authors'
+    python benches/study.py accuracy acs              # the survey's pairs, good and poor
+    python benches/study.py accuracy reduced          # MWEM on the full domain against public supports
+    python benches/study.py accuracy adult --seeds 10 --epsilons 0.1 1
 
 Needs PRIVMW_DATA. Errors look at private records, so nothing here is private; seeds make runs repeatable.
 `--smoke` runs one seed of few rounds.
