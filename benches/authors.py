@@ -16,14 +16,14 @@ from typing import Literal
 import numpy as np
 from baselines import numpy_indices, numpy_matching, numpy_prebuilt_sums
 
-import privmw as pm
+import privmw as pmw
 
 EDGE = 1e-6  # PEP keeps answers this far from 0 and 1
 
 
 def epsilon0(epsilon: float, delta: float, rounds: int) -> float:
     """A round selects and measures for rho / (2 rounds) each: epsilon0^2 / 2 twice."""
-    return math.sqrt(pm.accounting.rho_from_epsilon(epsilon, delta) / rounds)
+    return math.sqrt(pmw.accounting.rho_from_epsilon(epsilon, delta) / rounds)
 
 
 class Authors:
@@ -37,7 +37,7 @@ class Authors:
         self,
         rows: np.ndarray,
         counts: np.ndarray,
-        workload: pm.Workload,
+        workload: pmw.Workload,
         private_counts: np.ndarray,
         n: int,
     ) -> None:

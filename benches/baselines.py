@@ -10,28 +10,28 @@ from collections.abc import Iterable, Sequence
 import numba
 import numpy as np
 
-import privmw as pm
+import privmw as pmw
 
 Columns = Sequence[np.ndarray]
 
 
-def subset(workload: pm.Workload, size: int, seed: int = 1) -> np.ndarray:
+def subset(workload: pmw.Workload, size: int, seed: int = 1) -> np.ndarray:
     """Random marginals for lines that would take a minute over all of them."""
     if size >= len(workload):
         return np.arange(len(workload))
     return np.sort(np.random.default_rng(seed).choice(len(workload), size, replace=False))
 
 
-def marginal(workload: pm.Workload, j: int) -> tuple[list[int], tuple[int, ...]]:
+def marginal(workload: pmw.Workload, j: int) -> tuple[list[int], tuple[int, ...]]:
     return workload.attributes[workload.starts[j] : workload.starts[j + 1]].tolist(), workload.shape(j)
 
 
-def cells_of(workload: pm.Workload, chosen: Iterable[int], sums: np.ndarray) -> list[np.ndarray]:
+def cells_of(workload: pmw.Workload, chosen: Iterable[int], sums: np.ndarray) -> list[np.ndarray]:
     return [sums[workload.offsets[j] : workload.offsets[j + 1]] for j in chosen]
 
 
 def numpy_sums(
-    columns: Columns, workload: pm.Workload, chosen: Iterable[int], weights: np.ndarray
+    columns: Columns, workload: pmw.Workload, chosen: Iterable[int], weights: np.ndarray
 ) -> list[np.ndarray]:
     sums = []
     for j in chosen:
@@ -42,7 +42,7 @@ def numpy_sums(
 
 
 def numpy_indices(
-    columns: Columns, workload: pm.Workload, chosen: Iterable[int]
+    columns: Columns, workload: pmw.Workload, chosen: Iterable[int]
 ) -> list[tuple[np.ndarray, int]]:
     """Prebuilt: eight bytes for every row and marginal."""
     made = []
@@ -63,7 +63,7 @@ def _scatter(a, b, c, size_b, size_c, masses, sums):  # type: ignore[no-untyped-
 
 
 def numba_sums(
-    columns: Columns, workload: pm.Workload, chosen: Iterable[int], masses: np.ndarray
+    columns: Columns, workload: pmw.Workload, chosen: Iterable[int], masses: np.ndarray
 ) -> list[np.ndarray]:
     """Three-way marginals only; int64, so exact."""
     sums = []
@@ -75,7 +75,7 @@ def numba_sums(
 
 
 def numpy_changes(
-    columns: Columns, workload: pm.Workload, chosen: Iterable[int], rows: np.ndarray, changes: np.ndarray
+    columns: Columns, workload: pmw.Workload, chosen: Iterable[int], rows: np.ndarray, changes: np.ndarray
 ) -> list[np.ndarray]:
     """What the cells gain when only some rows change; the rows' codes are taken once."""
     return numpy_sums([column[rows] for column in columns], workload, chosen, changes)

@@ -12,7 +12,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from race import Case, Figures, Line, Ratio, each_line
 from shapes import acs67
 
-import privmw as pm
+import privmw as pmw
 
 NUMPY = "numpy (ravel + bincount)"
 STEPS = ("distinct rows", "plan of 200 marginals", "evaluation", NUMPY)
@@ -37,22 +37,22 @@ def fit(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
 def test_cost_grows_linearly_in_rows(benchmark: BenchmarkFixture, report: Figures, smoke: bool) -> None:
     rows = [1_000, 3_000, 10_000] if smoke else [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000]
     longest = acs67(rows[-1])
-    workload = pm.Workload.sample(longest.domain, k=3, size=200, seed=0)
+    workload = pmw.Workload.sample(longest.domain, k=3, size=200, seed=0)
     few = subset(workload, 2)
     taken: dict[str, list[float]] = {step: [] for step in STEPS}
-    marginals: pm.kernels.Marginals | None = None
+    marginals: pmw.kernels.Marginals | None = None
     masses = np.empty(0, np.int64)
     for n in rows:
         part = {name: longest.column(name)[:n] for name in longest.domain.names}
-        table = pm.Table(longest.domain, part)
+        table = pmw.Table(longest.domain, part)
         rounds = 1 if smoke or n > 1_000_000 else 3
         taken["distinct rows"].append(
-            seconds(lambda table=table: pm.kernels.distinct_rows(table.columns, table.domain.sizes), rounds)
+            seconds(lambda table=table: pmw.kernels.distinct_rows(table.columns, table.domain.sizes), rounds)
         )
-        support = pm.Support.from_table(table)
+        support = pmw.Support.from_table(table)
         taken["plan of 200 marginals"].append(seconds(lambda support=support: support.marginals(workload), 1))
         marginals = support.marginals(workload)
-        masses, _ = pm.kernels.to_masses(rescaled(support))
+        masses, _ = pmw.kernels.to_masses(rescaled(support))
         weights, columns = masses / 2.0**60, support.table.columns
         sums = marginals.sums(masses)
         taken["evaluation"].append(
@@ -80,9 +80,9 @@ def test_cost_grows_linearly_in_rows(benchmark: BenchmarkFixture, report: Figure
     benchmark.pedantic(lambda: marginals.sums(masses), rounds=1)
 
 
-def rescaled(support: pm.Support) -> np.ndarray:
+def rescaled(support: pmw.Support) -> np.ndarray:
     weights = support.start()
-    pm.kernels.rescale(weights)
+    pmw.kernels.rescale(weights)
     return weights
 
 
@@ -90,11 +90,11 @@ def edge_case(sizes: list[int], rows: int, marginals: list[tuple[str, ...]]) -> 
     def build(smoke: bool) -> Case:
         n = min(rows, 5_000) if smoke else rows
         rng = np.random.default_rng(9)
-        domain = pm.Domain({"abcdef"[a]: size for a, size in enumerate(sizes)})
-        table = pm.Table(domain, {name: rng.integers(0, domain[name].size, n) for name in domain.names})
-        workload = pm.Workload(domain, marginals)
-        columns = pm.kernels.Columns(table.columns, domain.sizes)
-        plan = pm.kernels.Marginals(columns, workload.attributes, workload.starts)
+        domain = pmw.Domain({"abcdef"[a]: size for a, size in enumerate(sizes)})
+        table = pmw.Table(domain, {name: rng.integers(0, domain[name].size, n) for name in domain.names})
+        workload = pmw.Workload(domain, marginals)
+        columns = pmw.kernels.Columns(table.columns, domain.sizes)
+        plan = pmw.kernels.Marginals(columns, workload.attributes, workload.starts)
         masses = rng.integers(0, 2**20, n)  # small enough to be exact in numpy's doubles
         every = range(len(workload))
 
@@ -107,7 +107,7 @@ def edge_case(sizes: list[int], rows: int, marginals: list[tuple[str, ...]]) -> 
             plan.add_changes(np.array([n - 1], np.uint32), -masses[-1:], sums)
             assert np.array_equal(sums, plan.sums(np.append(masses[:-1], 0)))
             assert np.array_equal(table.counts(workload), plan.sums(np.ones(n, np.int64)))
-            support = pm.Support.from_table(table)
+            support = pmw.Support.from_table(table)
             assert support.counts.sum() == n
             for answers in cells_of(workload, every, support.answers(workload)):
                 np.testing.assert_allclose(answers.sum(), 1.0)

@@ -16,7 +16,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 from race import Case, Figures, Line, Ratio, each_line
 
-import privmw as pm
+import privmw as pmw
 from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls, reweight
 from privmw.postprocess.problem import Problem, make_problem
 from privmw.postprocess.reweight import _reweighted
@@ -30,7 +30,7 @@ HERE = Path(__file__).parent
 
 def draw(sizes: list[int], orders: list[int], scale: float, rng: np.random.Generator) -> NoisyMarginals:
     """A histogram with heavy tails and many zeros, its marginals of some orders, and itself."""
-    domain = pm.Domain({f"x{a}": size for a, size in enumerate(sizes)})
+    domain = pmw.Domain({f"x{a}": size for a, size in enumerate(sizes)})
     counts = np.floor(rng.pareto(0.8, sizes) * 5).clip(0, 5_000) * (rng.random(sizes) < 0.2)
     found = []
     for names in [m for k in orders for m in itertools.combinations(domain.names, k)] + [domain.names]:
@@ -77,8 +77,8 @@ def small_case(method: str) -> Callable[[bool], Case]:
             free = (-np.inf * one, np.inf * one)
             return [
                 problem.tallies.newton(
-                    pm.kernels.Wanted(problem.centre, 1 / problem.precisions, 0 * one, np.inf * one),
-                    pm.kernels.Wanted(problem.answers, problem.variances, *free),
+                    pmw.kernels.Wanted(problem.centre, 1 / problem.precisions, 0 * one, np.inf * one),
+                    pmw.kernels.Wanted(problem.answers, problem.variances, *free),
                     tolerance=1e-11 * problem.scale,
                 ).weights
                 for problem in problems
@@ -131,8 +131,8 @@ def large_case(smoke: bool) -> Case:
     variance = float(problem.variances[0])
 
     def ours() -> np.ndarray:
-        rows = pm.kernels.Wanted(problem.centre, variance * one, 0 * one, np.inf * one)
-        queries = pm.kernels.Wanted(problem.answers, problem.variances, -np.inf * one, np.inf * one)
+        rows = pmw.kernels.Wanted(problem.centre, variance * one, 0 * one, np.inf * one)
+        queries = pmw.kernels.Wanted(problem.answers, problem.variances, -np.inf * one, np.inf * one)
         return problem.tallies.newton(rows, queries, tolerance=tolerance).weights
 
     def theirs() -> np.ndarray:

@@ -18,7 +18,7 @@ from baselines import (
 from race import Case, Line, Ratio, each_line
 from shapes import acs67, acs67_real, dense, sparsity, wide
 
-import privmw as pm
+import privmw as pmw
 
 NUMPY = "numpy (ravel + bincount)"
 PREBUILT = "numpy (bincount, prebuilt index)"
@@ -27,14 +27,14 @@ FULL_LINES = ("privmw", "privmw, two threads", NUMPY, PREBUILT, NUMBA)
 CHANGE = "numpy (bincount of changed rows)"
 
 
-def masses_of(support: pm.Support) -> np.ndarray:
+def masses_of(support: pmw.Support) -> np.ndarray:
     """Weights in the middle of a release: no two alike."""
     weights = support.start() * np.random.default_rng(5).lognormal(0.0, 1.0, support.size)
-    pm.kernels.rescale(weights)
-    return pm.kernels.to_masses(weights)[0]
+    pmw.kernels.rescale(weights)
+    return pmw.kernels.to_masses(weights)[0]
 
 
-def real() -> pm.Table:
+def real() -> pmw.Table:
     table = acs67_real()
     if isinstance(table, str):
         pytest.skip(table)
@@ -42,13 +42,13 @@ def real() -> pm.Table:
 
 
 def full_case(
-    table: pm.Table,
-    workload: pm.Workload,
+    table: pmw.Table,
+    workload: pmw.Workload,
     numpy_marginals: int,
     targets: dict[str, float],
     numba_marginals: int = 0,
 ) -> Case:
-    support = pm.Support.from_table(table)
+    support = pmw.Support.from_table(table)
     columns, masses = support.table.columns, masses_of(support)
     weights = masses / 2.0**60
     marginals = support.marginals(workload)
@@ -87,12 +87,12 @@ def full_case(
     )
 
 
-def all_three_way(table: Callable[[int], pm.Table]) -> Callable[[bool], Case]:
+def all_three_way(table: Callable[[int], pmw.Table]) -> Callable[[bool], Case]:
     def build(smoke: bool) -> Case:
         made = table(3_000 if smoke else 150_000)
         return full_case(
             made,
-            pm.Workload.all(made.domain, k=3),
+            pmw.Workload.all(made.domain, k=3),
             8 if smoke else 64,
             {NUMPY: 150, NUMBA: 30},
             20 if smoke else 512,
@@ -101,10 +101,10 @@ def all_three_way(table: Callable[[int], pm.Table]) -> Callable[[bool], Case]:
     return build
 
 
-def random_three_way(table: Callable[[int], pm.Table]) -> Callable[[bool], Case]:
+def random_three_way(table: Callable[[int], pmw.Table]) -> Callable[[bool], Case]:
     def build(smoke: bool) -> Case:
         made = table(3_000 if smoke else 150_000)
-        sampled = pm.Workload.sample(made.domain, k=3, size=256 if smoke else 4096, seed=0)
+        sampled = pmw.Workload.sample(made.domain, k=3, size=256 if smoke else 4096, seed=0)
         return full_case(made, sampled, 8 if smoke else 64, {NUMPY: 80})
 
     return build
@@ -112,20 +112,20 @@ def random_three_way(table: Callable[[int], pm.Table]) -> Callable[[bool], Case]
 
 def dense_case(smoke: bool) -> Case:
     table = dense(20_000 if smoke else 1_000_000)
-    sampled = pm.Workload.sample(table.domain, k=3, size=200, seed=0)
+    sampled = pmw.Workload.sample(table.domain, k=3, size=200, seed=0)
     return full_case(table, sampled, 8 if smoke else 16, {NUMPY: 8, NUMBA: 1.5})
 
 
 def wide_case(smoke: bool) -> Case:
     table = wide(2_000 if smoke else 50_000)
-    return full_case(table, pm.Workload.sample(table.domain, k=3, size=4096, seed=0), 8 if smoke else 64, {})
+    return full_case(table, pmw.Workload.sample(table.domain, k=3, size=4096, seed=0), 8 if smoke else 64, {})
 
 
-def change_case(table: Callable[[int], pm.Table]) -> Callable[[bool], Case]:
+def change_case(table: Callable[[int], pmw.Table]) -> Callable[[bool], Case]:
     def build(smoke: bool) -> Case:
         made = table(3_000 if smoke else 150_000)
-        support = pm.Support.from_table(made)
-        workload = pm.Workload.all(made.domain, k=3)
+        support = pmw.Support.from_table(made)
+        workload = pmw.Workload.all(made.domain, k=3)
         if smoke:
             workload = workload.select(subset(workload, 4096))
         marginals, masses = support.marginals(workload), masses_of(support)

@@ -19,9 +19,9 @@ import round_shapes
 from authors import AuthorsPEP, epsilon0
 from race import Case, Figures, Line, Ratio, Spent, each_line
 
-import privmw as pm
-from privmw.release.measurements import Measurement
+import privmw as pmw
 from privmw.algorithms.question import Question
+from privmw.release.measurements import Measurement
 
 OURS, AUTHORS = "privmw", "numpy (the authors' way)"
 N = 2**40  # records of the measurements: their answers are then exact to 1e-12
@@ -29,7 +29,7 @@ N = 2**40  # records of the measurements: their answers are then exact to 1e-12
 
 def measurements(shape: round_shapes.RoundShape, count: int) -> list[Measurement]:
     """Distinct cells as MW-Pub chooses them, five at a time, and the answers of its last weights."""
-    algorithm = pm.MWPub(rounds=count // 2, per_round=5, select="exponential", replay="paper", output="last")
+    algorithm = pmw.MWPub(rounds=count // 2, per_round=5, select="exponential", replay="paper", output="last")
     run = algorithm.calibrate(1.0, 1 / shape.private.n**2)
     release = run(shape.private, shape.support, shape.workload, rng=0, threads=1)
     chosen = dict.fromkeys(cell for entry in release.history for cell in entry.chosen)
@@ -49,11 +49,11 @@ class OurRound:
     def __init__(self, shape: round_shapes.RoundShape, given: list[Measurement]) -> None:
         self.shape, self.given = shape, given
         self.question = Question(shape.workload, shape.workload, np.arange(len(shape.workload)), "cell")
-        self.curator = pm.Curator(shape.private, shape.workload, pm.Budget.zcdp(1000), rng=0)
+        self.curator = pmw.Curator(shape.private, shape.workload, pmw.Budget.zcdp(1000), rng=0)
         self.epsilon = 2 * epsilon0(1.0, 1 / shape.private.n**2, 100)
 
     def run(self) -> Spent:
-        algorithm = pm.PEP(measure="cell", slack="l1", gamma=0.0)
+        algorithm = pmw.PEP(measure="cell", slack="l1", gamma=0.0)
         self.model = algorithm.model(self.shape.support, self.question, N, 1)
         self.model.update(self.given[:-1])
         answers = self.model.answers()

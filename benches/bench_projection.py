@@ -18,7 +18,7 @@ from duals import (
 from race import Case, Figures, Line, Ratio, each_line
 from round_shapes import RoundShape, adult, rounds200k
 
-import privmw as pm
+import privmw as pmw
 from privmw.models.projection.solver import Slack, project
 
 LBFGS = "scipy (L-BFGS-B)"
@@ -41,7 +41,7 @@ def race_case(build: Callable[[bool], Problem], noise: float = NOISE) -> Callabl
             assert fit.converged
             assert gap <= TOLERANCE
             # Both are within the gap of the solution, so their answers are within sqrt(4 gap / w) in all.
-            theirs = pm.kernels.tilt(problem.prior, problem.operator.potentials(multipliers))[0]
+            theirs = pmw.kernels.tilt(problem.prior, problem.operator.potentials(multipliers))[0]
             missed = problem.operator.sums(theirs) - problem.operator.sums(fit.weights)
             assert (w * missed * missed).sum() <= 8 * TOLERANCE
 

@@ -17,7 +17,7 @@ from race import Figures
 from round_shapes import RoundShape, adult, long
 from shapes import SparseModel, make_table
 
-import privmw as pm
+import privmw as pmw
 from privmw.models.projection.solver import Slack, project
 
 Made = Callable[[Problem], tuple[np.ndarray, Slack]]
@@ -47,9 +47,9 @@ def million(smoke: bool) -> RoundShape:
     rows = 5_000 if smoke else 200_000
     sizes = [6 + a % 14 for a in range(30)]
     table = make_table(sizes, SparseModel(sizes, [0.4] * 30, 3.0, 9).columns(2 * rows))
-    workload = pm.Workload.sample(table.domain, k=3, size=20 if smoke else 500, seed=1)
+    workload = pmw.Workload.sample(table.domain, k=3, size=20 if smoke else 500, seed=1)
     hidden = table.take(np.arange(rows, 2 * rows))
-    return RoundShape(pm.Support.from_table(table.take(np.arange(rows))), hidden, workload)
+    return RoundShape(pmw.Support.from_table(table.take(np.arange(rows))), hidden, workload)
 
 
 def millions(smoke: bool) -> RoundShape:

@@ -10,7 +10,7 @@ from baselines import marginal, subset
 from race import Case, Line, Ratio, each_line
 from shapes import acs67
 
-import privmw as pm
+import privmw as pmw
 
 GATHER = "numpy (ravel + take)"
 PRODUCT = "numpy (dense product)"
@@ -19,9 +19,9 @@ EXP = "numpy (exp, divide)"
 
 def potentials_case(size: int) -> Callable[[bool], Case]:
     def build(smoke: bool) -> Case:
-        support = pm.Support.from_table(acs67(5_000 if smoke else 150_000))
+        support = pmw.Support.from_table(acs67(5_000 if smoke else 150_000))
         columns = support.table.columns
-        workload = pm.Workload.sample(support.domain, k=3, size=50 if smoke else size, seed=1)
+        workload = pmw.Workload.sample(support.domain, k=3, size=50 if smoke else size, seed=1)
         marginals = support.marginals(workload)
         values = np.random.default_rng(2).standard_normal(workload.cells)
         out = np.empty(support.size)
@@ -58,7 +58,7 @@ def groups_case(smoke: bool) -> Case:
     rng = np.random.default_rng(3)
     answers = rng.random((groups, count)) < 0.03
     starts = np.concatenate([[0], np.cumsum(answers.sum(axis=1))])
-    incidence = pm.kernels.Incidence(starts, np.nonzero(answers)[1].astype(np.uint32), count)
+    incidence = pmw.kernels.Incidence(starts, np.nonzero(answers)[1].astype(np.uint32), count)
     weights, dense = rng.random(groups), answers.astype(float)
 
     def check() -> None:
@@ -86,9 +86,9 @@ def tilt_case(smoke: bool) -> Case:
         return weights / weights.sum()
 
     return Case(
-        {"privmw": Line(lambda: pm.kernels.tilt(base, potentials, out, threads=1)), EXP: Line(numpy_tilt)},
+        {"privmw": Line(lambda: pmw.kernels.tilt(base, potentials, out, threads=1)), EXP: Line(numpy_tilt)},
         [Ratio("privmw", EXP)],
-        lambda: np.testing.assert_allclose(pm.kernels.tilt(base, potentials)[0], numpy_tilt(), rtol=1e-12),
+        lambda: np.testing.assert_allclose(pmw.kernels.tilt(base, potentials)[0], numpy_tilt(), rtol=1e-12),
         f"{rows:,} rows",
     )
 

@@ -23,7 +23,7 @@ from baselines import cells_of, numpy_indices, numpy_prebuilt_sums, numpy_sums, 
 from race import Case, Line, Ratio, Spent, each_line
 from round_shapes import RoundShape
 
-import privmw as pm
+import privmw as pmw
 from privmw.algorithms.algorithm import Mechanism
 from privmw.models import MultiplicativeWeights
 
@@ -33,7 +33,7 @@ SETUP, INDEX, EVALUATION = "numpy (index and counts)", "numpy (index alone)", "n
 
 
 def mechanism(shape: RoundShape, rounds: int, replay: Replay) -> Mechanism:
-    algorithm = pm.MWPub(rounds=rounds, replay=replay, output="last", select="exponential")
+    algorithm = pmw.MWPub(rounds=rounds, replay=replay, output="last", select="exponential")
     return algorithm.calibrate(1.0, 1 / shape.private.n**2)
 
 
@@ -55,7 +55,7 @@ def timed_rounds(shape: RoundShape, rounds: int, replay: Replay) -> Line:
     return Line(run, rounds - 1)
 
 
-def follow(authors: AuthorsMWPub, release: pm.Release, replay: Replay) -> np.ndarray:
+def follow(authors: AuthorsMWPub, release: pmw.Release, replay: Replay) -> np.ndarray:
     """The authors' answers when what a release chose and measured is fed to them.
 
     They keep a cell's newest answer only, privmw the mean of all: so they are given the mean.
@@ -111,7 +111,7 @@ def setup_case(smoke: bool) -> Case:
     everything = range(len(workload))
 
     def ours() -> tuple[np.ndarray, np.ndarray]:
-        support = pm.Support(rows, shape.support.counts)
+        support = pmw.Support(rows, shape.support.counts)
         model = MultiplicativeWeights(support, workload, workload, n, threads=1)
         return model.answers(), shape.private.counts(workload)
 

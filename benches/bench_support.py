@@ -10,31 +10,31 @@ from baselines import numpy_distinct
 from race import Case, Line, Ratio, each_line
 from shapes import acs67, acs67_real
 
-import privmw as pm
+import privmw as pmw
 
 UNIQUE = "numpy.unique(axis=0)"
 LINES = ("privmw", "privmw, two threads", "Support.from_table", UNIQUE)
 
 
-def distinct_case(table: pm.Table, targets: dict[str, float]) -> Case:
+def distinct_case(table: pmw.Table, targets: dict[str, float]) -> Case:
     columns, sizes = table.columns, table.domain.sizes
     codes = table.codes()
 
     def check() -> None:
         rows, counts = numpy_distinct(codes)
         for threads in (1, 2):
-            first, ours = pm.kernels.distinct_rows(columns, sizes, threads=threads)
+            first, ours = pmw.kernels.distinct_rows(columns, sizes, threads=threads)
             assert np.array_equal(codes[first], rows)
             assert np.array_equal(ours, counts)
-        support = pm.Support.from_table(table)
+        support = pmw.Support.from_table(table)
         assert np.array_equal(support.rows, rows)
         assert np.array_equal(support.counts, counts)
 
     return Case(
         {
-            "privmw": Line(lambda: pm.kernels.distinct_rows(columns, sizes, threads=1)),
-            "privmw, two threads": Line(lambda: pm.kernels.distinct_rows(columns, sizes, threads=2)),
-            "Support.from_table": Line(lambda: pm.Support.from_table(table)),
+            "privmw": Line(lambda: pmw.kernels.distinct_rows(columns, sizes, threads=1)),
+            "privmw, two threads": Line(lambda: pmw.kernels.distinct_rows(columns, sizes, threads=2)),
+            "Support.from_table": Line(lambda: pmw.Support.from_table(table)),
             UNIQUE: Line(lambda: numpy_distinct(codes)),
         },
         [

@@ -11,7 +11,7 @@ from baselines import numpy_matching, numpy_update
 from race import Case, Line, Ratio, each_line
 from shapes import millions
 
-import privmw as pm
+import privmw as pmw
 
 NUMPY = "numpy (mask, multiply, divide)"
 ROWS = "numpy (mask, flatnonzero)"
@@ -29,13 +29,13 @@ FACTOR = 1.25
 
 
 @lru_cache(maxsize=1)
-def long_support(rows: int) -> pm.Support:
-    return pm.Support.from_table(millions(rows))
+def long_support(rows: int) -> pmw.Support:
+    return pmw.Support.from_table(millions(rows))
 
 
-def query_of_a_tenth(support: pm.Support, order: int) -> tuple[list[int], list[int]]:
+def query_of_a_tenth(support: pmw.Support, order: int) -> tuple[list[int], list[int]]:
     """Of random queries, the one that matches nearest to 10 % of the rows."""
-    workload = pm.Workload.sample(support.domain, k=order, size=min(40, len(support.domain)), seed=1)
+    workload = pmw.Workload.sample(support.domain, k=order, size=min(40, len(support.domain)), seed=1)
     matches = support.marginals(workload).sums(np.ones(support.size, np.int64))
     names, values = workload.query(int(np.abs(matches - support.size / 10).argmin()))
     return [support.domain.index(name) for name in names], list(values)
@@ -48,7 +48,7 @@ def update_case(order: int) -> Callable[[bool], Case]:
         places, values = query_of_a_tenth(support, order)
         theirs = support.start()
         ours = {threads: support.start() for threads in (1, 2)}
-        totals = {threads: pm.kernels.rescale(weights) for threads, weights in ours.items()}
+        totals = {threads: pmw.kernels.rescale(weights) for threads, weights in ours.items()}
         factors = {1: FACTOR, 2: FACTOR, 0: FACTOR}
 
         def turn(which: int) -> float:
@@ -57,9 +57,11 @@ def update_case(order: int) -> Callable[[bool], Case]:
 
         def update(threads: int) -> Callable[[], None]:
             def run() -> None:
-                rows, factor = pm.kernels.matching_rows(columns, places, values), turn(threads)
-                gains = pm.kernels.multiply(ours[threads], rows, factor, threads=threads)
-                after = pm.kernels.total_after(totals[threads], gains.before, len(rows), factor, gains.gained)
+                rows, factor = pmw.kernels.matching_rows(columns, places, values), turn(threads)
+                gains = pmw.kernels.multiply(ours[threads], rows, factor, threads=threads)
+                after = pmw.kernels.total_after(
+                    totals[threads], gains.before, len(rows), factor, gains.gained
+                )
                 assert after is not None
                 totals[threads] = after
 
@@ -68,19 +70,19 @@ def update_case(order: int) -> Callable[[bool], Case]:
         def update_numpy() -> None:
             numpy_update(theirs, codes, places, values, turn(0))
 
-        rows = pm.kernels.matching_rows(columns, places, values)
+        rows = pmw.kernels.matching_rows(columns, places, values)
 
         def check() -> None:
             assert np.array_equal(rows, np.flatnonzero(numpy_matching(codes, places, values)))
-            bits = pm.kernels.matching_bitmap(columns, places, values).view(np.uint8)
+            bits = pmw.kernels.matching_bitmap(columns, places, values).view(np.uint8)
             assert np.array_equal(np.flatnonzero(np.unpackbits(bits, bitorder="little")), rows)
-            before, _ = pm.kernels.to_masses(ours[1])
-            gains = pm.kernels.multiply(ours[1].copy(), rows, 1 / FACTOR)
+            before, _ = pmw.kernels.to_masses(ours[1])
+            gains = pmw.kernels.multiply(ours[1].copy(), rows, 1 / FACTOR)
             total = totals[1] + gains.gained
             update(1)()
             update(2)()
             update_numpy()
-            after, exact = pm.kernels.to_masses(ours[1])
+            after, exact = pmw.kernels.to_masses(ours[1])
             assert exact == total == totals[1] == totals[2]
             assert np.array_equal(after[rows] - before[rows], gains.changes)
             assert np.array_equal(ours[1], ours[2])
@@ -90,8 +92,8 @@ def update_case(order: int) -> Callable[[bool], Case]:
             {
                 "privmw": Line(update(1)),
                 "privmw, two threads": Line(update(2)),
-                "privmw, matching rows": Line(lambda: pm.kernels.matching_rows(columns, places, values)),
-                "privmw, matching bitmap": Line(lambda: pm.kernels.matching_bitmap(columns, places, values)),
+                "privmw, matching rows": Line(lambda: pmw.kernels.matching_rows(columns, places, values)),
+                "privmw, matching bitmap": Line(lambda: pmw.kernels.matching_bitmap(columns, places, values)),
                 NUMPY: Line(update_numpy),
                 ROWS: Line(lambda: np.flatnonzero(numpy_matching(codes, places, values))),
                 BITMAP: Line(lambda: np.packbits(numpy_matching(codes, places, values), bitorder="little")),

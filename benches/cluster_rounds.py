@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from footprint import memory
 from shapes import ACS_SIZES, acs67
 
-import privmw as pm
+import privmw as pmw
 from privmw.cluster import mpi
 from privmw.ranks import everyones
 from privmw.release.history import Round
@@ -29,9 +29,9 @@ from privmw.release.history import Round
 GROUP = 2**18  # rows of a row group
 RECORDS = 100_000  # private
 ALGORITHMS = {
-    "MW-Pub": lambda rounds: pm.MWPub(rounds=rounds),
-    "MW-Pub, by changes": lambda rounds: pm.MWPub(rounds=rounds, replay="none"),
-    "PEP, marginals": lambda rounds: pm.PEP(rounds=min(rounds, 3), prior_weight=3000.0),  # of many passes
+    "MW-Pub": lambda rounds: pmw.MWPub(rounds=rounds),
+    "MW-Pub, by changes": lambda rounds: pmw.MWPub(rounds=rounds, replay="none"),
+    "PEP, marginals": lambda rounds: pmw.PEP(rounds=min(rounds, 3), prior_weight=3000.0),  # of many passes
 }
 
 
@@ -43,18 +43,18 @@ def make(file: Path, rows: int) -> None:
 
 def run(file: Path, threads: int, marginals: int, rounds: int) -> None:
     comm = mpi()
-    pm.kernels.set_threads(threads)
-    domain = pm.Domain({f"a{a:03d}": size for a, size in enumerate(ACS_SIZES)})
+    pmw.kernels.set_threads(threads)
+    domain = pmw.Domain({f"a{a:03d}": size for a, size in enumerate(ACS_SIZES)})
     began = time.perf_counter()
-    support = pm.ShardedSupport.from_parquet(str(file), domain, comm)
+    support = pmw.ShardedSupport.from_parquet(str(file), domain, comm)
     figures: dict[str, object] = {"ranks": comm.size, "threads": threads, "rows": support.whole_size}
     figures["reading"] = time.perf_counter() - began
-    workload = pm.Workload.sample(domain, k=3, size=marginals, seed=0)
+    workload = pmw.Workload.sample(domain, k=3, size=marginals, seed=0)
     private = None
     if comm.rank == 0:
         records = acs67(RECORDS)
         columns = dict(zip(domain.names, records.columns, strict=True))
-        private = pm.Table(domain, columns, private=True)
+        private = pmw.Table(domain, columns, private=True)
     digest = hashlib.sha256()
     figures["cells"], figures["rounds"] = workload.cells, {}
     for name, algorithm in ALGORITHMS.items():

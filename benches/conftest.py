@@ -9,7 +9,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 from race import Case, Figures, add_ratios, race
 
-import privmw as pm
+import privmw as pmw
 
 FIGURES = pytest.StashKey[Figures]()
 HEADER = ("case", "line", "target", "reached", "")
@@ -31,10 +31,10 @@ def smoke(report: Figures) -> bool:
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    before = pm.kernels.threads()
-    pm.kernels.set_threads(1)
+    before = pmw.kernels.threads()
+    pmw.kernels.set_threads(1)
     yield
-    pm.kernels.set_threads(before)
+    pmw.kernels.set_threads(before)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import scipy.optimize
 import scipy.sparse
 from round_shapes import RoundShape
 
-import privmw as pm
+import privmw as pmw
 from privmw.models.groups import Groups
 from privmw.models.projected import Cells, WholeMarginals
 from privmw.models.projection.solver import Slack
@@ -62,7 +62,7 @@ def whole_problem(shape: RoundShape, marginals: int, for_scipy: bool = True) -> 
     support, everything = shape.support, shape.workload
     chosen = np.random.default_rng(7).permutation(len(everything))[:marginals]
     workload = everything.select(np.sort(chosen))
-    kernel = pm.kernels.Marginals(support.columns, workload.attributes, workload.starts)
+    kernel = pmw.kernels.Marginals(support.columns, workload.attributes, workload.starts)
     cells = np.arange(workload.cells)
     operator = WholeMarginals(cells, cells, kernel, None)
     true, prior = shape.private.counts(workload) / shape.private.n, support.start("public")
@@ -76,7 +76,7 @@ def _other(prior: Array) -> Array:
     return np.asarray(weights / weights.sum())
 
 
-def _held(support: pm.Support, workload: pm.Workload, wanted: bool) -> scipy.sparse.csr_array:
+def _held(support: pmw.Support, workload: pmw.Workload, wanted: bool) -> scipy.sparse.csr_array:
     if not wanted:
         return scipy.sparse.csr_array((0, 0))
     cells = []
@@ -144,4 +144,4 @@ def coordinate_steps(problem: Problem, answers: Array, steps: int) -> tuple[Arra
 def dual_value(problem: Problem, answers: Array, multipliers: Array) -> float:
     """With gamma 0."""
     potentials = problem.operator.potentials(multipliers)
-    return float(pm.kernels.tilt(problem.prior, potentials)[1] - multipliers @ answers)
+    return float(pmw.kernels.tilt(problem.prior, potentials)[1] - multipliers @ answers)

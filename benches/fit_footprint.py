@@ -14,14 +14,14 @@ import numpy as np
 from footprint import memory, reset_peak
 from shapes import acs67
 
-import privmw as pm
-from privmw.release.measurements import Measurement
+import privmw as pmw
 from privmw.postprocess import Fit, NoisyMarginal, NoisyMarginals, nnls, reweight
+from privmw.release.measurements import Measurement
 
 
 def cells(large: bool) -> tuple[str, Fit, float]:
     rng, sizes = np.random.default_rng(7), [10] * (7 if large else 4)
-    domain = pm.Domain({f"x{a}": size for a, size in enumerate(sizes)})
+    domain = pmw.Domain({f"x{a}": size for a, size in enumerate(sizes)})
     counts = rng.pareto(0.8, sizes).astype(np.float32)
     counts *= rng.random(sizes, np.float32) < 0.05
     found, scale = [], float(len(sizes) + 1)
@@ -41,10 +41,10 @@ def cells(large: bool) -> tuple[str, Fit, float]:
 
 def rows(large: bool) -> tuple[str, Fit, float]:
     size, marginals = (1_000_000, 200) if large else (5_000, 20)
-    public = pm.Support.from_table(acs67(size * 23 // 20)).table
+    public = pmw.Support.from_table(acs67(size * 23 // 20)).table
     chosen = np.sort(np.random.default_rng(1).permutation(public.n)[:size])
-    support = pm.Support.from_table(public.take(chosen))
-    workload = pm.Workload.sample(support.domain, k=3, size=marginals, seed=1)
+    support = pmw.Support.from_table(public.take(chosen))
+    workload = pmw.Workload.sample(support.domain, k=3, size=marginals, seed=1)
     private = acs67(200_000 if large else 2_000)
     sigma, rng = 20.0, np.random.default_rng(3)
     noisy = np.rint(private.counts(workload) + rng.normal(0, sigma, workload.cells)).astype(np.int64)
@@ -58,7 +58,7 @@ def rows(large: bool) -> tuple[str, Fit, float]:
 
 
 if __name__ == "__main__":
-    pm.kernels.set_threads(1)
+    pmw.kernels.set_threads(1)
     case, fit, seconds = {"cells": cells, "rows": rows}[sys.argv[1]](sys.argv[2] == "large")
     figures = {
         "case": case,

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from shapes import millions
 
-import privmw as pm
+import privmw as pmw
 
 
 def memory(key: str) -> int:
@@ -31,19 +31,19 @@ def reset_peak() -> None:
 
 
 def main(rows: int) -> None:
-    pm.kernels.set_threads(1)
+    pmw.kernels.set_threads(1)
     empty = settle()
     table = millions(rows)
     figures = {"empty": empty, "table": settle()}
     reset_peak()
-    support = pm.Support.from_table(table)
+    support = pmw.Support.from_table(table)
     figures |= {"rows": support.size, "peak_of_support": memory("VmHWM")}
     del table
     figures["steady_of_support"] = settle()
     workloads = {
-        str(size): pm.Workload.sample(support.domain, k=3, size=size, seed=0) for size in (1000, 2000)
+        str(size): pmw.Workload.sample(support.domain, k=3, size=size, seed=0) for size in (1000, 2000)
     }
-    workloads["all"] = pm.Workload.all(support.domain, k=3)
+    workloads["all"] = pmw.Workload.all(support.domain, k=3)
     masses = np.ones(support.size, np.int64)
     for name, workload in workloads.items():
         reset_peak()

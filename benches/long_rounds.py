@@ -14,17 +14,17 @@ import round_shapes
 from baselines import cells_of, numpy_sums, subset
 from footprint import memory
 
-import privmw as pm
+import privmw as pmw
 
 ROUNDS = 20
 
 
 def main(rows: int, replay: str, threads: int) -> None:
-    pm.kernels.set_threads(threads)
+    pmw.kernels.set_threads(threads)
     begin = time.perf_counter()
     shape = round_shapes.long(rows)
     ends = [time.perf_counter()]
-    algorithm = pm.MWPub(rounds=ROUNDS, replay=replay)  # type: ignore[arg-type]
+    algorithm = pmw.MWPub(rounds=ROUNDS, replay=replay)  # type: ignore[arg-type]
     mechanism = algorithm.calibrate(epsilon=1.0, delta=1 / shape.private.n**2)
     release = mechanism(
         shape.private,

@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 import numpy as np
 import real_data
 
-import privmw as pm
+import privmw as pmw
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,15 @@ class Pair:
     """A private table to be answered for by re-weighting a public one."""
 
     name: str
-    private: pm.Table
-    public: pm.Table
-    workload: pm.Workload
+    private: pmw.Table
+    public: pmw.Table
+    workload: pmw.Workload
     delta: float = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", 1 / self.private.n**2)
 
-    def start_error(self, workload: pm.Workload | None = None) -> float:
+    def start_error(self, workload: pmw.Workload | None = None) -> float:
         """The largest error when the public table answers. Looks at private records: for experiments."""
         asked = self.workload if workload is None else workload
         ours, theirs = self.public.counts(asked), self.private.counts(asked)
@@ -52,7 +52,7 @@ def adult(name: str, bias: float) -> Pair:
         name,
         _private(everyone.take(adult_is_private(everyone.n))),
         everyone.take(np.concatenate(rows)),
-        pm.Workload.all(everyone.domain, k=3),
+        pmw.Workload.all(everyone.domain, k=3),
     )
 
 
@@ -62,12 +62,12 @@ def adult_is_private(records: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=4)
-def _state(profile: str, file: str) -> pm.Table:
+def _state(profile: str, file: str) -> pmw.Table:
     return real_data.acs(profile, [file])
 
 
-def _private(table: pm.Table) -> pm.Table:
-    return pm.Table(table.domain, zip(table.domain.names, table.columns, strict=True), private=True)
+def _private(table: pmw.Table) -> pmw.Table:
+    return pmw.Table(table.domain, zip(table.domain.names, table.columns, strict=True), private=True)
 
 
 def acs(name: str, private: str, public: str, share: float = 1.0) -> Pair:
@@ -79,15 +79,15 @@ def acs(name: str, private: str, public: str, share: float = 1.0) -> Pair:
     return Pair(name, _private(_state("acs67", private)), theirs, acs_workload(theirs.domain))
 
 
-def acs_workload(domain: pm.Domain) -> pm.Workload:
-    everything = pm.Workload.all(domain, k=3)
+def acs_workload(domain: pmw.Domain) -> pmw.Workload:
+    everything = pmw.Workload.all(domain, k=3)
     return everything.select(np.random.RandomState(0).choice(len(everything), 1024, replace=False))
 
 
 def reduced(name: str, private: str, public: str) -> Pair:
     """All 3,003 five-way marginals of 15 attributes; the full domain has 172,032 rows, so MWEM can run."""
     theirs = _state("acs15_reduced", public)
-    workload = pm.Workload.all(theirs.domain, k=5)
+    workload = pmw.Workload.all(theirs.domain, k=5)
     return Pair(name, _private(_state("acs15_reduced", private)), theirs, workload)
 
 
@@ -129,8 +129,8 @@ def pairs(*names: str) -> Iterator[Pair]:
 def main() -> None:
     print("pair, private n, public records, distinct, marginals, cells; largest error: workload, three-way")
     for each in pairs():
-        distinct = pm.Support.from_table(each.public).size
-        three_way = each.start_error(pm.Workload.all(each.private.domain, k=3))
+        distinct = pmw.Support.from_table(each.public).size
+        three_way = each.start_error(pmw.Workload.all(each.private.domain, k=3))
         print(
             f"{each.name}: n {each.private.n:,}, public {each.public.n:,} ({distinct:,} distinct), "
             f"{len(each.workload):,} marginals, {each.workload.cells:,} cells; "

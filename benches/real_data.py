@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-import privmw as pm
+import privmw as pmw
 
 
 class NoDataError(Exception):
@@ -47,7 +47,7 @@ def acs_files() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in folder("acs_pums").glob("*.parquet")))
 
 
-def acs(profile: str, files: Sequence[str]) -> pm.Table:
+def acs(profile: str, files: Sequence[str]) -> pmw.Table:
     """The person records of some of the survey's files, one after the other."""
     path = folder("acs_pums")
     described = json.loads((path / "domain.json").read_text())
@@ -60,7 +60,7 @@ def acs(profile: str, files: Sequence[str]) -> pm.Table:
         if name == "AGEP10":
             raw = np.minimum(raw // 10, 9)
         columns[name] = _positions(name, raw, described["attributes"][name]["codes"])
-    return pm.Table(pm.Domain(sizes), columns)
+    return pmw.Table(pmw.Domain(sizes), columns)
 
 
 def _positions(name: str, raw: np.ndarray, codes: Sequence[int]) -> np.ndarray:
@@ -74,7 +74,7 @@ def _positions(name: str, raw: np.ndarray, codes: Sequence[int]) -> np.ndarray:
 
 
 @lru_cache(maxsize=1)
-def adult() -> pm.Table:
+def adult() -> pmw.Table:
     """All records of ADULT on the paper's 13 attributes, in the order that the authors' splits count in.
 
     Their file has the records grouped by the weight `fnlwgt`, in percent of the largest, in order of first
@@ -92,7 +92,7 @@ def adult() -> pm.Table:
     percent = np.rint(weight / weight.max() * 100).astype(np.int64)
     _, first, group = np.unique(percent, return_index=True, return_inverse=True)
     order = np.argsort(first[group], kind="stable")
-    return pm.Table(pm.Domain(sizes), {name: codes[name][order] for name in sizes})
+    return pmw.Table(pmw.Domain(sizes), {name: codes[name][order] for name in sizes})
 
 
 def _first_of_equals(columns: Sequence[np.ndarray]) -> np.ndarray:

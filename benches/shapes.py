@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import real_data
 
-import privmw as pm
+import privmw as pmw
 
 CHUNK = 1 << 14  # rows
 STEPS = 1 << 16  # of the uniform noise
@@ -50,7 +50,7 @@ class Sparsity(NamedTuple):
         )
 
 
-def sparsity(support: pm.Support) -> Sparsity:
+def sparsity(support: pmw.Support) -> Sparsity:
     uncommon = np.zeros(support.size)
     for column in support.table.columns:
         uncommon += column != np.bincount(column).argmax()
@@ -115,11 +115,11 @@ def _value_table(size: int, share: float, common: int) -> tuple[np.uint8, np.nda
     return np.uint8(common), others[np.searchsorted(ends, np.arange(STEPS), "right")]
 
 
-def make_table(sizes: list[int], columns: list[np.ndarray]) -> pm.Table:
+def make_table(sizes: list[int], columns: list[np.ndarray]) -> pmw.Table:
     names = [f"a{a:03d}" for a in range(len(sizes))]
     for column in columns:
         column.flags.writeable = False  # so that the table adopts it without a copy
-    return pm.Table(pm.Domain(dict(zip(names, sizes, strict=True))), dict(zip(names, columns, strict=True)))
+    return pmw.Table(pmw.Domain(dict(zip(names, sizes, strict=True))), dict(zip(names, columns, strict=True)))
 
 
 @lru_cache(maxsize=1)
@@ -127,16 +127,16 @@ def _acs_model() -> SparseModel:
     return SparseModel(ACS_SIZES, [share / 1000 for share in ACS_UNCOMMON], ACS_NOISE, seed=67)
 
 
-def acs67(rows: int = 150_000) -> pm.Table:
+def acs67(rows: int = 150_000) -> pmw.Table:
     return make_table(ACS_SIZES, _acs_model().columns(rows))
 
 
-def millions(rows: int = 5_000_000) -> pm.Table:
+def millions(rows: int = 5_000_000) -> pmw.Table:
     """acs67, but long."""
     return acs67(rows)
 
 
-def wide(rows: int = 50_000, width: int = 500) -> pm.Table:
+def wide(rows: int = 50_000, width: int = 500) -> pmw.Table:
     """Many narrow attributes with a common value each."""
     rng = np.random.default_rng(500)
     sizes = rng.integers(2, 9, width).tolist()
@@ -145,14 +145,14 @@ def wide(rows: int = 50_000, width: int = 500) -> pm.Table:
     )
 
 
-def dense(rows: int = 1_000_000) -> pm.Table:
+def dense(rows: int = 1_000_000) -> pmw.Table:
     """No sparsity to use: 30 uniform attributes of 2 to 10 values."""
     rng = np.random.Generator(np.random.SFC64(30))
     sizes = [2 + a % 9 for a in range(30)]
     return make_table(sizes, [rng.integers(0, size, rows, np.uint8) for size in sizes])
 
 
-def acs67_real() -> pm.Table | str:
+def acs67_real() -> pmw.Table | str:
     """The union of the survey's files under PRIVMW_DATA, or why there is none."""
     try:
         return real_data.acs("acs67", real_data.acs_files())
@@ -167,4 +167,4 @@ if __name__ == "__main__":
         "wide": wide(),
         "dense": dense(),
     }.items():
-        print(f"{name}: {table if isinstance(table, str) else sparsity(pm.Support.from_table(table))}")
+        print(f"{name}: {table if isinstance(table, str) else sparsity(pmw.Support.from_table(table))}")

@@ -1,7 +1,7 @@
 """Runs one of the studies: scripts that print tables, beside the benches that pytest runs.
 
-    python benches/study.py                    # what there is
-    python benches/study.py accuracy adult     # one of them, with its own arguments
+python benches/study.py                    # what there is
+python benches/study.py accuracy adult     # one of them, with its own arguments
 """
 
 from __future__ import annotations

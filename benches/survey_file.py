@@ -22,7 +22,7 @@ from baselines import numpy_distinct
 from footprint import memory, reset_peak, settle
 from shapes import ACS_SIZES, acs67
 
-import privmw as pm
+import privmw as pmw
 
 GROUP = 2**19  # rows of a row group
 
@@ -37,7 +37,7 @@ def declared(a: int, size: int) -> object:
     return {"edges": list(range(size + 1))} if a % 4 == 3 else size
 
 
-def written(attribute: pm.Attribute, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
+def written(attribute: pmw.Attribute, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
     if attribute.edges is not None:
         numbers = codes + rng.random(len(codes))
         return pa.array(np.where(codes < len(attribute.edges) - 1, numbers, np.nan))
@@ -48,7 +48,7 @@ def written(attribute: pm.Attribute, codes: np.ndarray, rng: np.random.Generator
 
 
 def make(file: Path, rows: int) -> None:
-    domain = pm.Domain({f"a{a:03d}": declared(a, size) for a, size in enumerate(ACS_SIZES)})
+    domain = pmw.Domain({f"a{a:03d}": declared(a, size) for a, size in enumerate(ACS_SIZES)})
     domain.write(file.with_suffix(".json"))
     columns = acs67(rows).columns
     rng = np.random.Generator(np.random.SFC64(5))
@@ -63,7 +63,7 @@ def make(file: Path, rows: int) -> None:
     writer.close()
 
 
-def plain(file: Path, domain: pm.Domain) -> tuple[np.ndarray, np.ndarray]:
+def plain(file: Path, domain: pmw.Domain) -> tuple[np.ndarray, np.ndarray]:
     """What one would write without privmw."""
     frame = pq.read_table(file).to_pandas()
     codes = np.empty((len(frame), len(domain)), np.uint8)
@@ -80,15 +80,15 @@ def plain(file: Path, domain: pm.Domain) -> tuple[np.ndarray, np.ndarray]:
 
 
 def main(way: str, file: Path) -> None:
-    domain = pm.Domain.read(file.with_suffix(".json"))
+    domain = pmw.Domain.read(file.with_suffix(".json"))
     settle()
     reset_peak()
     wall, cpu = time.perf_counter(), time.process_time()
     if way == "plain":
         rows, counts = plain(file, domain)
     else:
-        public: pm.Table | pm.Scan = {"scan": pm.scan_table, "read": pm.read_table}[way](file, domain)
-        found = pm.Support.from_table(public)
+        public: pmw.Table | pmw.Scan = {"scan": pmw.scan_table, "read": pmw.read_table}[way](file, domain)
+        found = pmw.Support.from_table(public)
         rows, counts = found.table, found.counts
     figures = {
         "seconds": time.perf_counter() - wall,
@@ -97,7 +97,7 @@ def main(way: str, file: Path) -> None:
         "rows": int(counts.sum()),
         "distinct": len(counts),
     }
-    codes = rows.codes() if isinstance(rows, pm.Table) else rows
+    codes = rows.codes() if isinstance(rows, pmw.Table) else rows
     told = hashlib.sha256(codes.tobytes() + counts.astype(np.int64).tobytes()).hexdigest()
     print(json.dumps({**figures, "told": told}))
 

@@ -34,27 +34,27 @@ The way of the data, file by file:
 
 from privmw import accounting, kernels, mechanisms, postprocess
 from privmw.accounting import Budget, BudgetError, Ledger, Neighbors
-from privmw.data.attribute import Attribute
 from privmw.algorithms.auto import release_auto
-from privmw.cluster.sharded_records import ShardedRecords
-from privmw.cluster.sharded_support import ShardedSupport
-from privmw.data.constraints import Constraints
-from privmw.curator import Curator
-from privmw.data.domain import Domain
-from privmw.evaluation import best_mixture_error, evaluate
-from privmw.io.scan import Scan, read_table, scan_table
 from privmw.algorithms.measure import measure_marginals
 from privmw.algorithms.mw_pub import MWPub, release_mw_pub
 from privmw.algorithms.mwem import MWEM, release_mwem
 from privmw.algorithms.mwem_pub import MWEMPub, release_mwem_pub
 from privmw.algorithms.pep import PEP, release_pep
+from privmw.cluster.sharded_records import ShardedRecords
+from privmw.cluster.sharded_support import ShardedSupport
+from privmw.curator import Curator
+from privmw.data.attribute import Attribute
+from privmw.data.constraints import Constraints
+from privmw.data.domain import Domain
+from privmw.data.support import Support
+from privmw.data.table import Table
+from privmw.data.workload import Workload
+from privmw.evaluation import best_mixture_error, evaluate
+from privmw.io.scan import Scan, read_table, scan_table
 from privmw.random import ChaCha20
 from privmw.release import Release
 from privmw.release.file import load_release
-from privmw.data.support import Support
-from privmw.data.table import Table
 from privmw.version import __version__
-from privmw.data.workload import Workload
 
 __all__ = [
     "MWEM",

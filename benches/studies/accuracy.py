@@ -22,7 +22,7 @@ import numpy as np
 import pairs
 import real_data
 
-import privmw as pm
+import privmw as pmw
 
 ROUNDS = (10, 25, 50, 100)
 # The authors' code, largest error of the last iterate at its best T (ALGORITHMS of the papers' repository).
@@ -46,7 +46,7 @@ class Method:
     """A line of the tables: what is run at each number of rounds, None where rounds mean nothing."""
 
     name: str
-    make: Callable[[int | None], pm.MWPub | pm.PEP | None]
+    make: Callable[[int | None], pmw.MWPub | pmw.PEP | None]
     rounds: tuple[int | None, ...] = ROUNDS
     times: int = 0  # of widening
     full: bool = False
@@ -55,41 +55,41 @@ class Method:
 ROUNDS_L2, SHOT = "PEP (whole marginals, l2)", "PEP (one shot at the workload)"
 PAPER = Method(
     "MWPub as the authors ran it (exponential, replay='paper', last)",
-    lambda rounds: pm.MWPub(rounds=rounds, select="exponential", replay="paper", output="last"),
+    lambda rounds: pmw.MWPub(rounds=rounds, select="exponential", replay="paper", output="last"),
 )
 AUTO = Method("release_auto", lambda _: None, (None,))
 METHODS = (
     PAPER,
     Method(
         "MWPub as its text says (permute-and-flip, no replay, average)",
-        lambda rounds: pm.MWPub(rounds=rounds, replay="none", output="average"),
+        lambda rounds: pmw.MWPub(rounds=rounds, replay="none", output="average"),
     ),
-    Method("MWPub", lambda rounds: pm.MWPub(rounds=rounds)),
+    Method("MWPub", lambda rounds: pmw.MWPub(rounds=rounds)),
     Method(
         "MWPub (exponential, replay='fresh', last)",
-        lambda rounds: pm.MWPub(rounds=rounds, select="exponential", replay="fresh", output="last"),
+        lambda rounds: pmw.MWPub(rounds=rounds, select="exponential", replay="fresh", output="last"),
     ),
     Method(
         "MWPub (whole marginals, replay='fresh', last)",
-        lambda rounds: pm.MWPub(
+        lambda rounds: pmw.MWPub(
             rounds=rounds, select="exponential", measure="marginal", replay="fresh", output="last"
         ),
     ),
-    Method("MWEMPub", lambda rounds: pm.MWEMPub(rounds=rounds)),
-    Method("PEP (cells, l1)", lambda rounds: pm.PEP(rounds=rounds, measure="cell", slack="l1")),
-    Method(ROUNDS_L2, lambda rounds: pm.PEP(rounds=rounds), (10, 25, 50)),
-    Method(SHOT, lambda _: pm.PEP(select="all"), (None,)),
-    Method("PEP (one shot at order 2)", lambda _: pm.PEP(select="all", order=2), (None,)),
-    Method("PEP (one shot, widened support)", lambda _: pm.PEP(select="all"), (None,), times=10),
+    Method("MWEMPub", lambda rounds: pmw.MWEMPub(rounds=rounds)),
+    Method("PEP (cells, l1)", lambda rounds: pmw.PEP(rounds=rounds, measure="cell", slack="l1")),
+    Method(ROUNDS_L2, lambda rounds: pmw.PEP(rounds=rounds), (10, 25, 50)),
+    Method(SHOT, lambda _: pmw.PEP(select="all"), (None,)),
+    Method("PEP (one shot at order 2)", lambda _: pmw.PEP(select="all", order=2), (None,)),
+    Method("PEP (one shot, widened support)", lambda _: pmw.PEP(select="all"), (None,), times=10),
     AUTO,
 )
 FEW = (PAPER, *(method for method in METHODS if method.name in (ROUNDS_L2, SHOT)), AUTO)
 REDUCED = (
-    Method("MWEM, full domain, uniform", lambda rounds: pm.MWEM(rounds=rounds), full=True),
-    Method("MWEM, public support, uniform", lambda rounds: pm.MWEM(rounds=rounds)),
+    Method("MWEM, full domain, uniform", lambda rounds: pmw.MWEM(rounds=rounds), full=True),
+    Method("MWEM, public support, uniform", lambda rounds: pmw.MWEM(rounds=rounds)),
     Method(
         "MWPub, public support and start",
-        lambda rounds: pm.MWPub(rounds=rounds, select="exponential"),
+        lambda rounds: pmw.MWPub(rounds=rounds, select="exponential"),
     ),
 )
 
@@ -97,13 +97,13 @@ REDUCED = (
 def error(name: str, method: Method, rounds: int | None, epsilon: float, seed: int) -> tuple[float, float]:
     """The largest error of one run, and its seconds."""
     pair = pairs.pair(name)
-    pm.kernels.set_threads(1)
-    support = pm.Support.full(pair.private.domain) if method.full else pm.Support.from_table(pair.public)
+    pmw.kernels.set_threads(1)
+    support = pmw.Support.full(pair.private.domain) if method.full else pmw.Support.from_table(pair.public)
     if method.times:
         support = support.widened(method.times)
     began = time.perf_counter()
     if method is AUTO or method.name == AUTO.name:
-        release = pm.release_auto(
+        release = pmw.release_auto(
             pair.private, support, pair.workload, epsilon=epsilon, delta=pair.delta, rng=seed
         )
     else:
@@ -111,7 +111,7 @@ def error(name: str, method: Method, rounds: int | None, epsilon: float, seed: i
         assert algorithm is not None
         release = algorithm.calibrate(epsilon, pair.delta)(pair.private, support, pair.workload, rng=seed)
     seconds = time.perf_counter() - began
-    return pm.evaluate(release, pair.private).max_error, seconds
+    return pmw.evaluate(release, pair.private).max_error, seconds
 
 
 def _run(job: tuple[str, str, int, int | None, float, int]) -> tuple[float, float]:

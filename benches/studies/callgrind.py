@@ -17,11 +17,11 @@ from pathlib import Path
 DRIVER = """
 import sys
 import numpy as np
-import privmw as pm
+import privmw as pmw
 from shapes import acs67
 rows, size, evaluations = map(int, sys.argv[1:])
-support = pm.Support.from_table(acs67(rows))
-marginals = support.marginals(pm.Workload.sample(support.domain, k=3, size=size, seed=0))
+support = pmw.Support.from_table(acs67(rows))
+marginals = support.marginals(pmw.Workload.sample(support.domain, k=3, size=size, seed=0))
 masses, out = np.ones(support.size, np.int64), np.empty(marginals.cells, np.int64)
 for _ in range(evaluations):
     marginals.sums(masses, out, threads=1)

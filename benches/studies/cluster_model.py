@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from shapes import acs67
 
-import privmw as pm
+import privmw as pmw
 from privmw.cluster import Mpi, mpi
 from privmw.ranks import everyones
 
@@ -73,15 +73,15 @@ class Timed:
 
 def rounds(rows: int) -> dict[str, float]:
     """An evaluation and a round: seconds of the slowest rank, the fastest of some; bytes; meetings."""
-    pm.kernels.set_threads(1)
+    pmw.kernels.set_threads(1)
     table = acs67(rows)
-    workload = pm.Workload.sample(table.domain, k=3, size=MARGINALS, seed=0)
+    workload = pmw.Workload.sample(table.domain, k=3, size=MARGINALS, seed=0)
     comm = Timed(mpi(), workload.cells)
-    support = pm.ShardedSupport.of(pm.Support.from_table(table), comm)
+    support = pmw.ShardedSupport.of(pmw.Support.from_table(table), comm)
     masses, marginals = np.ones(support.size, np.int64), support.marginals(workload)
     columns = {name: table.column(name) for name in table.domain.names}
-    private = pm.Table(table.domain, columns, private=True) if comm.rank == 0 else None
-    mechanism = pm.MWPub(rounds=ROUNDS).configure(rho=0.1)
+    private = pmw.Table(table.domain, columns, private=True) if comm.rank == 0 else None
+    mechanism = pmw.MWPub(rounds=ROUNDS).configure(rho=0.1)
     evaluations, steps = [], []
     for _ in range(REPEATS):
         began = time.process_time()
@@ -115,7 +115,15 @@ def sums() -> list[float]:
 def measure(ranks: int, *arguments: object) -> Any:
     if MPIEXEC is None:
         sys.exit("mpiexec must be installed: pip install mpich mpi4py")
-    command = [MPIEXEC, "-n", str(ranks), sys.executable, str(Path(__file__).parents[1] / "study.py"), "cluster_model", *map(str, arguments)]
+    command = [
+        MPIEXEC,
+        "-n",
+        str(ranks),
+        sys.executable,
+        str(Path(__file__).parents[1] / "study.py"),
+        "cluster_model",
+        *map(str, arguments),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -61,7 +61,9 @@ def main() -> None:
         for kind, release in (("mw_pub", pmw.release_mw_pub), ("mwem_pub", pmw.release_mwem_pub)):
             if kind == "mwem_pub" and ("warm_up" in options or options.get("select") == "all"):
                 continue
-            made = release(private, support, workload, epsilon=1.0, delta=1e-6, rng=3, **{"rounds": 6, **options})
+            made = release(
+                private, support, workload, epsilon=1.0, delta=1e-6, rng=3, **{"rounds": 6, **options}
+            )
             show(f"{kind} {name}", digest_of_release(made))
     for delta in (0, 1e-6):
         made = pmw.release_mwem(private, support, workload, epsilon=1.0, delta=delta, rng=3, rounds=6)
@@ -74,9 +76,7 @@ def main() -> None:
         show(f"auto {epsilon}", digest_of_release(made))
     names = public.domain.names[:3]
     table = private.project(names)
-    measured, _ = pmw.measure_marginals(
-        table, [(names[0],), (names[1], names[2]), names], epsilon=1.0, rng=3
-    )
+    measured, _ = pmw.measure_marginals(table, [(names[0],), (names[1], names[2]), names], epsilon=1.0, rng=3)
     for name in ("ols", "nnls", "max_fit", "sequential"):
         fit = getattr(postprocess, name)(measured)
         show(f"fit {name}", hashlib.sha256(np.ascontiguousarray(fit.weights).tobytes()).hexdigest()[:32])

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-import privmw as pm
+import privmw as pmw
 from privmw.postprocess import NoisyMarginal, NoisyMarginals, max_fit, nnls, ols, reweight, sequential
 
 METHODS = {method.__name__: method for method in (ols, nnls, max_fit, sequential, reweight)}
@@ -76,7 +76,7 @@ def read_histograms() -> dict[str, np.ndarray]:
 
 def measure(counts: np.ndarray, unit: str, budget: float, rng: np.random.Generator) -> NoisyMarginals:
     """The sum, every margin and the histogram, the budget split evenly."""
-    domain = pm.Domain({f"x{a}": size for a, size in enumerate(counts.shape)})
+    domain = pmw.Domain({f"x{a}": size for a, size in enumerate(counts.shape)})
     margins = domain.names if counts.ndim > 1 else ()
     classes = [(), *((name,) for name in margins), domain.names]
     if unit == "epsilon":
@@ -157,5 +157,5 @@ if __name__ == "__main__":
     parser.add_argument("what", choices=("tables", "sweep"))
     parser.add_argument("--runs", type=int, help="per dataset (1,000), or per histogram and budget (25)")
     given = parser.parse_args()
-    pm.kernels.set_threads(1)
+    pmw.kernels.set_threads(1)
     tables(given.runs or 1000) if given.what == "tables" else sweep(given.runs or 25)

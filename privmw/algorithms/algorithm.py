@@ -19,19 +19,19 @@ from typing import ClassVar, Literal, get_args
 
 from privmw.accounting import Budget, Composition, scale_for_epsilon, sigma_for_rho
 from privmw.accounting.rounding import Real, float_up, positive_integer, probability
-from privmw.algorithms.loop import Model, Progress, adapt
 from privmw.algorithms.checkpoint import Checkpoint
-from privmw.ranks import agree, together
-from privmw.curator.on_ranks import open_door
+from privmw.algorithms.loop import Model, Progress, adapt
 from privmw.algorithms.plan import Effort, Plan, check_memory, make_plan
 from privmw.algorithms.question import Question, Unit, check_run, count_records, make_question
-from privmw.random import Rng
-from privmw.data.records import Records
-from privmw.release import Release
 from privmw.algorithms.schedule import Planned, Schedule
+from privmw.curator.on_ranks import open_door
+from privmw.data.records import Records
 from privmw.data.support import Support
-from privmw.version import __version__
 from privmw.data.workload import Workload
+from privmw.random import Rng
+from privmw.ranks import agree, together
+from privmw.release import Release
+from privmw.version import __version__
 
 Select = Literal["permute-and-flip", "exponential", "all"]
 

@@ -27,11 +27,11 @@ from privmw.accounting import Budget, sigma_for_rho
 from privmw.algorithms.algorithm import Mechanism
 from privmw.algorithms.pep import PEP
 from privmw.algorithms.question import check_run, count_records
-from privmw.data.records import Records
-from privmw.release import Release
 from privmw.algorithms.shorthand import check_options, run_budget
+from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.workload import Workload
+from privmw.release import Release
 
 MOST_NOISE, ROUND_NOISE = 0.02, 0.015
 FEWEST, MOST = 10, 50

@@ -22,13 +22,13 @@ import numpy.typing as npt
 from privmw.accounting import Ledger
 from privmw.accounting.rounding import positive_integer
 from privmw.algorithms.loop import Model, Released
-from privmw.release.archive import explained, parse_json, read_archive, read_array, write_archive, write_array
-from privmw.ranks import everyones, first, together
-from privmw.release.history import Round, index, read_round, write_round
+from privmw.data.support import Support
 from privmw.io.whole_file import whole_file
 from privmw.random import Rng
+from privmw.ranks import everyones, first, together
+from privmw.release.archive import explained, parse_json, read_archive, read_array, write_archive, write_array
 from privmw.release.file import describe_measurements, read_measurements, write_measurements
-from privmw.data.support import Support
+from privmw.release.history import Round, index, read_round, write_round
 
 FORM, VERSION = "privmw checkpoint", 1
 Vector = npt.NDArray[np.float64]

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.accounting import DiscreteGaussian, DiscreteLaplace, Ledger
-from privmw.curator.on_ranks import Door
-from privmw.release.history import Round
-from privmw.release.measurements import Measurement
 from privmw.algorithms.question import Question
 from privmw.algorithms.schedule import Schedule, Shares
+from privmw.curator.on_ranks import Door
 from privmw.data.workload import Workload
+from privmw.release.history import Round
+from privmw.release.measurements import Measurement
 
 Vector: TypeAlias = npt.NDArray[np.float64]
 Progress: TypeAlias = Callable[[Round], None]

@@ -17,10 +17,10 @@ from privmw.accounting import Budget, DiscreteGaussian, DiscreteLaplace, Ledger,
 from privmw.accounting.events import Event
 from privmw.accounting.rounding import Real, positive
 from privmw.curator import Curator
-from privmw.postprocess import NoisyMarginal, NoisyMarginals
-from privmw.random import Rng
 from privmw.data.records import Records
 from privmw.data.workload import Workload
+from privmw.postprocess import NoisyMarginal, NoisyMarginals
+from privmw.random import Rng
 
 
 class Measured(NamedTuple):

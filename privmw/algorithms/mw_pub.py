@@ -10,16 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from privmw.algorithms.loop import Model
 from privmw.algorithms.algorithm import Algorithm
-from privmw.models import MultiplicativeWeights
-from privmw.models.multiplicative import Output, Replay
+from privmw.algorithms.loop import Model
 from privmw.algorithms.question import Question
-from privmw.data.records import Records
-from privmw.release import Release
 from privmw.algorithms.shorthand import release_by
+from privmw.data.records import Records
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
+from privmw.models import MultiplicativeWeights
+from privmw.models.multiplicative import Output, Replay
+from privmw.release import Release
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -12,11 +12,11 @@ from typing import Any
 
 from privmw.algorithms.algorithm import Select
 from privmw.algorithms.mw_pub import MWPub
-from privmw.data.records import Records
-from privmw.release import Release
 from privmw.algorithms.shorthand import release_by
+from privmw.data.records import Records
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
+from privmw.release import Release
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

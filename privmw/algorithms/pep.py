@@ -11,17 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from privmw.algorithms.loop import Model
 from privmw.algorithms.algorithm import Algorithm, Select
-from privmw.models import ProjectedSupport
-from privmw.models.projected import Kind
+from privmw.algorithms.loop import Model
 from privmw.algorithms.plan import Effort
 from privmw.algorithms.question import Question, Unit
-from privmw.data.records import Records
-from privmw.release import Release
 from privmw.algorithms.shorthand import release_by
+from privmw.data.records import Records
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
+from privmw.models import ProjectedSupport
+from privmw.models.projected import Kind
+from privmw.release import Release
 
 LIGHTEST, HEAVIEST = 1e-3, 1e12  # records: beyond, the start is no prior, or there is no fit
 

@@ -11,10 +11,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from privmw.ranks import agree, together
 from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.workload import Workload
+from privmw.ranks import agree, together
 
 Unit: TypeAlias = Literal["cell", "marginal"]
 

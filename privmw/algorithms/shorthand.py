@@ -12,9 +12,9 @@ from privmw.accounting.rounding import Real
 from privmw.algorithms.algorithm import Algorithm
 from privmw.algorithms.question import check_run, count_records
 from privmw.data.records import Records
-from privmw.release import Release
 from privmw.data.support import Support
 from privmw.data.workload import Workload
+from privmw.release import Release
 
 OF_A_CALL = ("rng", "threads", "progress", "checkpoint", "every")
 

@@ -9,8 +9,8 @@ import os
 from privmw.cli.console import Console
 from privmw.cli.options import names, positive
 from privmw.cli.refusal import RefusalError
-from privmw.io.whole_file import whole_file
 from privmw.data.propose import propose
+from privmw.io.whole_file import whole_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

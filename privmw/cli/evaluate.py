@@ -14,11 +14,11 @@ from privmw.cli.console import Console
 from privmw.cli.folder import new_folder
 from privmw.cli.release import RELEASE_FILE
 from privmw.evaluation import evaluate
+from privmw.evaluation.true_errors import Evaluation
 from privmw.io.scan import read_table, scan_table
 from privmw.release import Release
 from privmw.release.file import load_release
 from privmw.report import write_report
-from privmw.evaluation.true_errors import Evaluation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,22 +11,22 @@ from typing import NamedTuple
 from privmw.accounting import Budget
 from privmw.algorithms.algorithm import Algorithm, Mechanism
 from privmw.algorithms.auto import recommend
-from privmw.cli.console import Console
-from privmw.cli.options import words
-from privmw.cli.refusal import RefusalError
-from privmw.cluster import launched, mpi
-from privmw.cluster.sharded_support import ShardedSupport
-from privmw.ranks import ALONE, Communicator, together
-from privmw.data.constraints import Constraints
-from privmw.data.domain import Domain
-from privmw.io.scan import scan_table
 from privmw.algorithms.mw_pub import MWPub
 from privmw.algorithms.mwem import MWEM
 from privmw.algorithms.mwem_pub import MWEMPub
 from privmw.algorithms.pep import PEP
 from privmw.algorithms.shorthand import make_budget
+from privmw.cli.console import Console
+from privmw.cli.options import words
+from privmw.cli.refusal import RefusalError
+from privmw.cluster import launched, mpi
+from privmw.cluster.sharded_support import ShardedSupport
+from privmw.data.constraints import Constraints
+from privmw.data.domain import Domain
 from privmw.data.support import Support
 from privmw.data.workload import Workload
+from privmw.io.scan import scan_table
+from privmw.ranks import ALONE, Communicator, together
 
 METHODS: dict[str, type[Algorithm]] = {"mw-pub": MWPub, "pep": PEP, "mwem": MWEM, "mwem-pub": MWEMPub}
 

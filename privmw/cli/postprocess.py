@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from privmw import postprocess
-from privmw.release.cells import write_fitted
 from privmw.cli.console import Console
 from privmw.cli.folder import new_folder
 from privmw.cli.options import add_bins, number, positive, whole
 from privmw.cli.refusal import RefusalError
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
+from privmw.data.support import Support, memory
 from privmw.io.files import about, files_of
 from privmw.io.scan import scan_table
 from privmw.postprocess import Fit
 from privmw.postprocess.microdata import MOST_RECORDS
 from privmw.postprocess.problem import MOST_ROWS
+from privmw.release.cells import write_fitted
 from privmw.report import certificate_in_words, write_fit_report
-from privmw.data.support import Support, memory
 
 METHODS: dict[str, Callable[..., Fit]] = {
     "ols": postprocess.ols,

@@ -12,19 +12,19 @@ import json
 from pathlib import Path
 from typing import Any
 
-from privmw.release.cells import write_answers, write_measurements
 from privmw.cli.config import record_config
 from privmw.cli.console import Console
 from privmw.cli.folder import check_place, new_folder
 from privmw.cli.inputs import METHODS, choose, join_ranks, read_question
 from privmw.cli.options import add_bins, add_budget, add_question, positive, whole
 from privmw.cli.refusal import RefusalError
-from privmw.ranks import ALONE, Communicator, together
 from privmw.data.domain import Domain
-from privmw.io.scan import Scan, scan_table
-from privmw.release import Release
-from privmw.report import write_report
 from privmw.data.support import memory
+from privmw.io.scan import Scan, scan_table
+from privmw.ranks import ALONE, Communicator, together
+from privmw.release import Release
+from privmw.release.cells import write_answers, write_measurements
+from privmw.report import write_report
 
 RELEASE_FILE = "release.npz"
 

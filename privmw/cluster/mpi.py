@@ -21,8 +21,8 @@ import numpy.typing as npt
 
 from privmw import kernels
 from privmw.cluster import faults
-from privmw.ranks import Array, Int64s, RankError, agree
 from privmw.io.extras import need
+from privmw.ranks import Array, Int64s, RankError, agree
 from privmw.version import __version__
 
 T = TypeVar("T")

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privmw.ranks import Communicator, everyones
 from privmw.data.row_hash import Codes, Hashes, row_hashes
+from privmw.ranks import Communicator, everyones
 
 Int64s = npt.NDArray[np.int64]
 

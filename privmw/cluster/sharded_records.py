@@ -17,13 +17,13 @@ from reprlib import repr as _short
 import numpy as np
 import numpy.typing as npt
 
-from privmw.ranks import Communicator, agree, everyones, first, together, total
 from privmw.data.domain import Domain
-from privmw.io import files
-from privmw.io.scan import Scan
 from privmw.data.records import Records
 from privmw.data.table import Table
 from privmw.data.workload import Workload
+from privmw.io import files
+from privmw.io.scan import Scan
+from privmw.ranks import Communicator, agree, everyones, first, together, total
 
 Int64s = npt.NDArray[np.int64]
 Path = str | os.PathLike[str]

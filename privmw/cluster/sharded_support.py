@@ -15,16 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
-from privmw.kernels.arrays import freeze
 from privmw.cluster.rows import Rows
 from privmw.cluster.sharded_records import Path, ShardedRecords
-from privmw.ranks import ALONE, Communicator, agree, together, total
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.data.records import Records
 from privmw.data.row_hash import Codes
 from privmw.data.support import Support, Weights, check_public
 from privmw.data.table import Table
+from privmw.kernels.arrays import freeze
+from privmw.ranks import ALONE, Communicator, agree, together, total
 
 PENDING = 2**20  # rows that a rank reads before they move to their owners, and that wait there to be merged
 

@@ -24,10 +24,10 @@ import numpy.typing as npt
 from privmw.accounting import Budget, Ledger, Neighbors
 from privmw.accounting.events import Event
 from privmw.accounting.rounding import Real, float_up, positive_integer
-from privmw.mechanisms import Noise, Selection, scores
-from privmw.random import Rng, Stream, privacy_stream
 from privmw.data.records import Records
 from privmw.data.workload import Workload
+from privmw.mechanisms import Noise, Selection, scores
+from privmw.random import Rng, Stream, privacy_stream
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.accounting import Budget, Ledger
-from privmw.ranks import Communicator, first, together
 from privmw.curator import Curator
-from privmw.random import Rng, privacy_stream
 from privmw.data.records import Records
 from privmw.data.workload import Workload
+from privmw.random import Rng, privacy_stream
+from privmw.ranks import Communicator, first, together
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from privmw.ranks import ALONE, Communicator
 from privmw.data.domain import Domain
 from privmw.data.workload import Workload
+from privmw.ranks import ALONE, Communicator
 
 if TYPE_CHECKING:
     from privmw.data.table import Table

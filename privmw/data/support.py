@@ -17,15 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
-from privmw.kernels.arrays import freeze, is_frozen
-from privmw.ranks import ALONE, Communicator, total
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
-from privmw.random import sampling_stream
 from privmw.data.records import Records
 from privmw.data.row_hash import mixed, row_hashes
 from privmw.data.table import Table
 from privmw.data.workload import Workload
+from privmw.kernels.arrays import freeze, is_frozen
+from privmw.random import sampling_stream
+from privmw.ranks import ALONE, Communicator, total
 
 Weights = npt.NDArray[np.float64]
 Start = Literal["public", "uniform"]

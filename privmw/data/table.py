@@ -14,10 +14,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from privmw.kernels.arrays import freeze, is_frozen
 from privmw.data.domain import Domain
 from privmw.data.records import Records
 from privmw.data.workload import Workload
+from privmw.kernels.arrays import freeze, is_frozen
 
 Column = npt.NDArray[np.unsignedinteger[Any]]
 

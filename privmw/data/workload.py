@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from privmw.kernels.arrays import freeze
 from privmw.data.combinations import CombinationIndex, all_combinations, sample_combinations
 from privmw.data.domain import Domain
+from privmw.kernels.arrays import freeze
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]

@@ -12,15 +12,15 @@ from reprlib import repr as _short
 import numpy as np
 import numpy.typing as npt
 
-from privmw.kernels.arrays import freeze
-from privmw.release.history import index, number
-from privmw.evaluation.mixture import nearest_mixture
 from privmw.data.records import Records
-from privmw.release import Release
 from privmw.data.support import Support
 from privmw.data.table import Table
-from privmw.evaluation.true_errors import Cell, Evaluation
 from privmw.data.workload import Workload
+from privmw.evaluation.mixture import nearest_mixture
+from privmw.evaluation.true_errors import Cell, Evaluation
+from privmw.kernels.arrays import freeze
+from privmw.release import Release
+from privmw.release.history import index, number
 
 __all__ = ["Bracket", "Evaluation", "best_mixture_error", "evaluate"]
 

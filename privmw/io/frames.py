@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from privmw.kernels.arrays import freeze
 from privmw.data.domain import Domain
+from privmw.data.table import Table
 from privmw.io.extras import need
 from privmw.io.files import check_names
-from privmw.data.table import Table
+from privmw.kernels.arrays import freeze
 
 
 def from_frame(frame: Any, domain: Domain, *, private: bool = False) -> Table:

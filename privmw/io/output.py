@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privmw.data.table import Table
 from privmw.io.extras import need
 from privmw.io.files import check_names
 from privmw.io.public_source import PublicSource
 from privmw.io.tally import Tally
 from privmw.io.whole_file import whole_file
 from privmw.random import sampling_stream
-from privmw.data.table import Table
 
 if TYPE_CHECKING:
     from privmw.io.decode import Decoder

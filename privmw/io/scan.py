@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from privmw.kernels.arrays import freeze
 from privmw.data.domain import Domain
-from privmw.io import files
-from privmw.io.extras import need
 from privmw.data.records import Records
 from privmw.data.table import Table
 from privmw.data.workload import Workload
+from privmw.io import files
+from privmw.io.extras import need
+from privmw.kernels.arrays import freeze
 
 if TYPE_CHECKING:
     from privmw.io.lookup import Codes

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.kernels.arrays import freeze, is_frozen
-from privmw.ranks import ALONE, Communicator, largest, total
 from privmw.kernels.checks import (
     check_apart,
     check_array,
@@ -20,6 +19,7 @@ from privmw.kernels.checks import (
 )
 from privmw.kernels.choice import backend, kernels, threads_of
 from privmw.kernels.scale import MASS_BITS
+from privmw.ranks import ALONE, Communicator, largest, total
 
 Float64s = npt.NDArray[np.float64]
 MOST_QUERIES = 2**32 - 1

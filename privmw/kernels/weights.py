@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from privmw.ranks import ALONE, Communicator, largest, total
 from privmw.kernels.checks import check_apart, check_array, check_count, check_within, check_writable
 from privmw.kernels.choice import kernels, threads_of
 from privmw.kernels.scale import LEAST_TOTAL, MASS_BITS, MOST_TOTAL
+from privmw.ranks import ALONE, Communicator, largest, total
 
 Int64s = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.uint32]

@@ -19,14 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
-from privmw.ranks import ALONE
-from privmw.release.measurements import Measurement
+from privmw.data.support import Start, Support
+from privmw.data.workload import Workload
 from privmw.models.groups import Groups
 from privmw.models.targets import Targets
 from privmw.models.weighted_rows import WeightedSupport
 from privmw.random import sampling_stream
-from privmw.data.support import Start, Support
-from privmw.data.workload import Workload
+from privmw.ranks import ALONE
+from privmw.release.measurements import Measurement
 
 Replay = Literal["none", "paper", "fresh"]
 Output = Literal["average", "last"]

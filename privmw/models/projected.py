@@ -16,15 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
-from privmw.ranks import ALONE, Communicator, largest
-from privmw.release.measurements import Measurement
-from privmw.models.groups import Groups
-from privmw.models.projection.prior_weight import choose_prior_weight
-from privmw.models.targets import Targets
-from privmw.models.weighted_rows import WeightedSupport
-from privmw.models.projection.solver import Slack, project
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
+from privmw.models.groups import Groups
+from privmw.models.projection.prior_weight import choose_prior_weight
+from privmw.models.projection.solver import Slack, project
+from privmw.models.targets import Targets
+from privmw.models.weighted_rows import WeightedSupport
+from privmw.ranks import ALONE, Communicator, largest
+from privmw.release.measurements import Measurement
 
 Kind = Literal["l1", "l2"]
 Int64s = npt.NDArray[np.int64]

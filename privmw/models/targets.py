@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from privmw.release.measurements import Measurement
 from privmw.data.workload import Workload
+from privmw.release.measurements import Measurement
 
 Int64s = npt.NDArray[np.int64]
 Vector = npt.NDArray[np.float64]

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
-from privmw.ranks import total
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
+from privmw.ranks import total
 
 Weights = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.uint32]

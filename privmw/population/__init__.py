@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privmw.kernels.arrays import freeze
 from privmw.data.domain import Domain
-from privmw.population.census import DETAILS, PEOPLE, Node
 from privmw.data.table import Table
+from privmw.kernels.arrays import freeze
+from privmw.population.census import DETAILS, PEOPLE, Node
 
 NODES = {node.name: node for node in (*PEOPLE, *DETAILS)}
 

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privmw.kernels.arrays import freeze
 from privmw.data.domain import Domain
-from privmw.release.measurements import Measurement, combine_cells
+from privmw.data.workload import Workload
+from privmw.kernels.arrays import freeze
 from privmw.postprocess.common_noise import common_noise, noises_of_marginals
 from privmw.postprocess.noise import Noise
 from privmw.release import Release
-from privmw.data.workload import Workload
+from privmw.release.measurements import Measurement, combine_cells
 
 Float64s = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]

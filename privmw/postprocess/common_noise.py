@@ -10,8 +10,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from privmw.release.measurements import Combined
 from privmw.postprocess.noise import Noise
+from privmw.release.measurements import Combined
 
 Float64s = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]

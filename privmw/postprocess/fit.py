@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from privmw.kernels.arrays import freeze
 from privmw.data.domain import Domain
-from privmw.postprocess.answers import NoisyMarginals
 from privmw.data.support import Support
+from privmw.kernels.arrays import freeze
+from privmw.postprocess.answers import NoisyMarginals
 
 Float64s = npt.NDArray[np.float64]
 

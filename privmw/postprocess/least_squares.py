@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from privmw.data.support import Support
 from privmw.postprocess.answers import NoisyMarginals
 from privmw.postprocess.fit import Fit
 from privmw.postprocess.problem import make_problem
 from privmw.postprocess.solve import Bounds, number, solve
-from privmw.data.support import Support
 
 
 def ols(measured: NoisyMarginals, support: Support | None = None, *, total: float | None = None) -> Fit:

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from privmw.data.support import Support
 from privmw.postprocess.answers import NoisyMarginals
 from privmw.postprocess.fit import Fit, Stage
 from privmw.postprocess.problem import Problem, Vector, make_problem
 from privmw.postprocess.solve import Bounds, Solved, solve
-from privmw.data.support import Support
 
 CLOSE = 1e-9  # of the largest answer: a violation that is rounding
 

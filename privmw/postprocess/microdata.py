@@ -14,10 +14,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from privmw.data.table import Table
 from privmw.postprocess.fit import Fit
 from privmw.postprocess.rounding import round_flow
 from privmw.random import sampling_stream
-from privmw.data.table import Table
 
 Int64s = npt.NDArray[np.int64]
 Places = tuple[int, ...]

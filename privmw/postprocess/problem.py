@@ -18,9 +18,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from privmw.data.support import Support
 from privmw.kernels import Columns, Tallies
 from privmw.postprocess.answers import NoisyMarginals
-from privmw.data.support import Support
 
 Vector: TypeAlias = npt.NDArray[np.float64]
 

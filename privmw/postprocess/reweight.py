@@ -12,12 +12,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from privmw.data.support import Support
 from privmw.postprocess.answers import Float64s, NoisyMarginals
 from privmw.postprocess.fit import Fit
 from privmw.postprocess.noise import Noise
 from privmw.postprocess.problem import Problem, make_problem, regroup
 from privmw.postprocess.solve import Bounds, solve
-from privmw.data.support import Support
 
 Mask = npt.NDArray[np.bool_]
 

@@ -12,11 +12,11 @@ from reprlib import repr as _short
 
 import numpy as np
 
+from privmw.data.support import Support
 from privmw.postprocess.answers import NoisyMarginals
 from privmw.postprocess.fit import Fit, Stage
 from privmw.postprocess.problem import Problem, Vector, make_problem
 from privmw.postprocess.solve import Bounds, number, solve
-from privmw.data.support import Support
 
 
 def sequential(

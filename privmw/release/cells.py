@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.data.domain import Domain
-from privmw.io.files import ABOUT
-from privmw.release.measurements import NOISES
-from privmw.postprocess import Fit
-from privmw.release.release import Release
 from privmw.data.workload import Queries, Workload, find_queries
+from privmw.io.files import ABOUT
+from privmw.postprocess import Fit
+from privmw.release.measurements import NOISES
+from privmw.release.release import Release
 
 Int64s = npt.NDArray[np.int64]
 

@@ -17,14 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.accounting import Ledger
-from privmw.release.archive import explained, parse_json, read_archive, read_array, write_archive, write_array
 from privmw.data.domain import Domain
-from privmw.release.history import read_round, write_round
-from privmw.release.measurements import Measurement
-from privmw.release.release import Release
 from privmw.data.support import Support
 from privmw.data.table import Table
 from privmw.data.workload import Workload
+from privmw.release.archive import explained, parse_json, read_archive, read_array, write_archive, write_array
+from privmw.release.history import read_round, write_round
+from privmw.release.measurements import Measurement
+from privmw.release.release import Release
 
 FORM = "privmw release"
 VERSION = 1

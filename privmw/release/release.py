@@ -18,16 +18,16 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
-from privmw.release import apportion
 from privmw.accounting import Ledger
-from privmw.kernels.arrays import freeze, is_frozen
-from privmw.ranks import everyones, total
-from privmw.release.history import Round, index, plain
-from privmw.release.measurements import Measurement
-from privmw.random import sampling_stream
 from privmw.data.support import Support
 from privmw.data.table import Table
 from privmw.data.workload import Workload
+from privmw.kernels.arrays import freeze, is_frozen
+from privmw.random import sampling_stream
+from privmw.ranks import everyones, total
+from privmw.release import apportion
+from privmw.release.history import Round, index, plain
+from privmw.release.measurements import Measurement
 
 __all__ = ["Release", "Round"]
 

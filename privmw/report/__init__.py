@@ -15,6 +15,8 @@ import numpy as np
 
 from privmw.accounting.statement import show
 from privmw.data.domain import Domain
+from privmw.data.workload import Workload
+from privmw.evaluation.true_errors import Cell, Evaluation
 from privmw.io.whole_file import whole_file
 from privmw.release import Release
 from privmw.report import answer_pictures, facts, run_pictures, words
@@ -22,8 +24,6 @@ from privmw.report.fit_facts import certificate_in_words
 from privmw.report.fit_report import render_fit, write_fit_report
 from privmw.report.page import load, make_page
 from privmw.report.promise import promise
-from privmw.evaluation.true_errors import Cell, Evaluation
-from privmw.data.workload import Workload
 
 __all__ = ["certificate_in_words", "render", "render_fit", "write_fit_report", "write_report"]
 

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from privmw.evaluation.true_errors import Cell, Evaluation
 from privmw.report import facts
 from privmw.report.svg import BAND, BLUE, INK, ORANGE, Picture, draw, legend
 from privmw.report.words import number, percent, plural
-from privmw.evaluation.true_errors import Cell, Evaluation
 
 Float64s = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]

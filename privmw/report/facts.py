@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from privmw.accounting import Event
 from privmw.accounting.rounding import float_up
-from privmw.release.measurements import Measurement, combine
 from privmw.release import Release
+from privmw.release.measurements import Measurement, combine
 
 Float64s = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]

@@ -15,8 +15,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import privmw.algorithms.loop
 import privmw.algorithms.algorithm
+import privmw.algorithms.loop
 import privmw.algorithms.mw_pub
 import privmw.algorithms.mwem
 import privmw.algorithms.mwem_pub
@@ -38,9 +38,9 @@ from privmw import (
     release_mwem_pub,
     release_pep,
 )
-from privmw.release.measurements import Measurement
 from privmw.models.targets import Targets
 from privmw.models.weighted_rows import WeightedSupport
+from privmw.release.measurements import Measurement
 
 ALL = {"MWPub": release_mw_pub, "MWEMPub": release_mwem_pub, "PEP": release_pep}
 OTHER = Domain({"a": 3, "b": 2, "c": 5, "d": 1, "e": 2})
@@ -352,7 +352,11 @@ print(json.dumps(found))
 
 def on(backend, directory):
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(path=[os.path.dirname(os.path.dirname(__file__))], names=TRIED)],
+        [
+            sys.executable,
+            "-c",
+            PROGRAM.format(path=[os.path.dirname(os.path.dirname(__file__))], names=TRIED),
+        ],
         env={**os.environ, "PRIVMW_BACKEND": backend},
         cwd=directory,
         capture_output=True,
@@ -455,7 +459,14 @@ def test_the_same_check_finds_planted_bugs(name, bug, monkeypatch):
 
 @pytest.mark.parametrize(
     "module",
-    [privmw.algorithms.algorithm, privmw.algorithms.loop, privmw.algorithms.plan, privmw.algorithms.mw_pub, privmw.algorithms.mwem, privmw.algorithms.mwem_pub],
+    [
+        privmw.algorithms.algorithm,
+        privmw.algorithms.loop,
+        privmw.algorithms.plan,
+        privmw.algorithms.mw_pub,
+        privmw.algorithms.mwem,
+        privmw.algorithms.mwem_pub,
+    ],
     ids=lambda module: module.__name__,
 )
 def test_the_examples_run(module):

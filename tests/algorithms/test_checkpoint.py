@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-import privmw as pm
-from privmw.algorithms.checkpoint import Checkpoint
-from cluster.thread_ranks import run_ranks
+import privmw as pmw
 from cluster.test_sharded_release import ALGORITHMS, PRIVATE, SUPPORT, WORKLOAD
+from cluster.thread_ranks import run_ranks
+from privmw.algorithms.checkpoint import Checkpoint
 
 
 class EndedError(Exception):
@@ -23,7 +23,7 @@ def run(folder, size, algorithm, *, until=None, every=2, seed=5):
             if entry.round == until:
                 raise EndedError
 
-        support = pm.ShardedSupport.of(SUPPORT, comm) if size > 1 else SUPPORT
+        support = pmw.ShardedSupport.of(SUPPORT, comm) if size > 1 else SUPPORT
         mechanism = algorithm.configure(rho=0.3)
         private = PRIVATE if comm.rank == 0 else None
         release = mechanism(
@@ -87,11 +87,11 @@ def test_a_checkpoint_holds_released_values_only(tmp_path):
 
 def other(**changed):
     kinds = {
-        "algorithm": {"algorithm": pm.MWPub(rounds=7)},
+        "algorithm": {"algorithm": pmw.MWPub(rounds=7)},
         "budget": {"rho": 0.4},
-        "workload": {"workload": pm.Workload.all(WORKLOAD.domain, k=2)},
-        "support": {"support": pm.Support.full(WORKLOAD.domain)},
-        "private": {"private": pm.Table.from_codes(WORKLOAD.domain, PRIVATE.codes()[:-1], private=True)},
+        "workload": {"workload": pmw.Workload.all(WORKLOAD.domain, k=2)},
+        "support": {"support": pmw.Support.full(WORKLOAD.domain)},
+        "private": {"private": pmw.Table.from_codes(WORKLOAD.domain, PRIVATE.codes()[:-1], private=True)},
     }
     return kinds | changed
 
@@ -196,7 +196,7 @@ def test_parts_of_weights_that_a_killed_rank_left_are_taken_away(tmp_path):
 def test_ranks_with_different_checkpoints_are_refused_everywhere(tmp_path, differs):
     def program(comm):
         name = differs[min(comm.rank, 1)]
-        support = pm.ShardedSupport.of(SUPPORT, comm)
+        support = pmw.ShardedSupport.of(SUPPORT, comm)
         folder = None if name is None else tmp_path / name
         ALGORITHMS["mw-pub"].configure(rho=0.3)(PRIVATE, support, WORKLOAD, checkpoint=folder)
 

@@ -13,7 +13,6 @@ import time
 import numpy as np
 import pytest
 
-from truth import reference
 from algorithms.cases import DOMAIN, FULL, MW_OPTIONS, PEP_OPTIONS, WORKLOAD, N, private, support
 from privmw import (
     MWEM,
@@ -30,8 +29,9 @@ from privmw import (
 )
 from privmw.accounting import DiscreteGaussian, DiscreteLaplace
 from privmw.curator import Curator
-from privmw.release.history import Round
 from privmw.random import sampling_stream
+from privmw.release.history import Round
+from truth import reference
 
 
 def mw(rho=0.5, table=None, **options):

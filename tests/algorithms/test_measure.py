@@ -3,11 +3,11 @@ import doctest
 import numpy as np
 import pytest
 
-import privmw as pm
+import privmw as pmw
 from privmw import Budget, Curator, Neighbors, measure, measure_marginals
 from privmw.postprocess import nnls, to_microdata
 
-DOMAIN = pm.Domain({"age": 9, "origin": 24})
+DOMAIN = pmw.Domain({"age": 9, "origin": 24})
 ADD_REMOVE = {"neighbors": Neighbors.ADD_REMOVE_ONE, "public_n": 300}
 FOUR = [(), ("age",), ("origin",), ("age", "origin")]
 
@@ -15,7 +15,7 @@ FOUR = [(), ("age",), ("origin",), ("age", "origin")]
 def table(rows=300, seed=0):
     rng = np.random.default_rng(seed)
     codes = np.stack([rng.integers(0, 9, rows), rng.integers(0, 24, rows)], axis=1)
-    return pm.Table.from_codes(DOMAIN, codes, private=True)
+    return pmw.Table.from_codes(DOMAIN, codes, private=True)
 
 
 def test_the_papers_experiment_is_one_call():
@@ -50,7 +50,7 @@ def test_shares_split_the_budget():
 def test_what_is_measured_is_near_the_truth():
     private = table()
     measured, _ = measure_marginals(private, FOUR, epsilon=2000, **ADD_REMOVE, rng=1)
-    truth = private.counts(pm.Workload(DOMAIN, FOUR[1:]))
+    truth = private.counts(pmw.Workload(DOMAIN, FOUR[1:]))
     assert measured.answers.tolist() == [300, *truth.tolist()]
 
 
@@ -99,7 +99,7 @@ def test_what_cannot_be_measured_is_refused(changed, error, match):
 
 def curator(rows=300, **changed):
     given = {**ADD_REMOVE, "rng": 1, **changed}
-    return Curator(table(rows), pm.Workload.all(DOMAIN, 1), Budget.pure(10_000), **given)
+    return Curator(table(rows), pmw.Workload.all(DOMAIN, 1), Budget.pure(10_000), **given)
 
 
 def test_the_totals_of_neighbours_differ_by_one_and_it_is_charged_so():

@@ -15,7 +15,7 @@ pytest.importorskip("jinja2")
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-import privmw as pm
+import privmw as pmw
 import privmw.cli.answer
 import privmw.cli.inspect
 import privmw.cli.refusal
@@ -55,20 +55,20 @@ def test_a_release_writes_its_files_and_states_its_promise_first(here, capsys):
 
 def test_every_file_of_a_release_says_the_same(released):
     out = released / "out"
-    release = pm.load_release(out / "release.npz")
+    release = pmw.load_release(out / "release.npz")
     answers = parquet.read_table(out / "answers.parquet")
     assert np.array_equal(answers["answer"].to_numpy(), release.answers())
     measured = parquet.read_table(out / "measurements.parquet")
     assert measured.num_rows == sum(map(len, release.measurements))
     told = json.loads((out / "privacy.json").read_text())
     assert told["statement"] == release.statement()
-    assert pm.Ledger.from_json(json.dumps(told["ledger"])) == release.ledger
+    assert pmw.Ledger.from_json(json.dumps(told["ledger"])) == release.ledger
     assert (told["epsilon"], told["n"], told["for_release"]) == (
         release.ledger.epsilon(told["delta"]),
         N,
         False,
     )
-    synthetic = pm.read_table(out / "synthetic.parquet", release.support.domain)
+    synthetic = pmw.read_table(out / "synthetic.parquet", release.support.domain)
     assert synthetic == release.sample(seed=1)
     assert "Privacy" in (out / "report.html").read_text("utf-8")
 
@@ -107,12 +107,12 @@ def test_a_config_records_a_run_and_repeats_it_with_changes(here, capsys):
     assert 'private = "private.parquet"' in recorded
     assert "marginals = [1, 2]" in recorded
     assert main(["release", "--config", "run.toml", "-o", "again"]) == 0
-    one, two = (pm.load_release(here / name / "release.npz") for name in ("out", "again"))
+    one, two = (pmw.load_release(here / name / "release.npz") for name in ("out", "again"))
     assert one == two
     assert len(two.workload) == ATTRIBUTES + ATTRIBUTES * (ATTRIBUTES - 1) // 2
     assert (here / "run.toml").read_text() == recorded
     assert main(["release", "--config", "run.toml", "-o", "other", "--epsilon", "2"]) == 0
-    assert pm.load_release(here / "other" / "release.npz").ledger.rho > one.ledger.rho
+    assert pmw.load_release(here / "other" / "release.npz").ledger.rho > one.ledger.rho
 
 
 def test_a_config_is_not_recorded_for_a_run_that_failed(here, capsys):
@@ -121,8 +121,8 @@ def test_a_config_is_not_recorded_for_a_run_that_failed(here, capsys):
 
 
 def test_answers_on_the_command_line_are_the_releases(released, capsys):
-    domain = pm.Domain.read("domain.json")
-    release = pm.load_release("out/release.npz")
+    domain = pmw.Domain.read("domain.json")
+    release = pmw.load_release("out/release.npz")
     name, label = domain.names[1], domain[domain.names[1]].label(0)
     code = domain["age"].code(37)
     in_words = f"age={domain['age'].label(code)}"
@@ -141,9 +141,9 @@ def test_an_evaluation_says_that_it_is_not_private_and_leaves_the_release_alone(
     folder = released / "out-not-private"
     assert names_in(folder) == ["evaluation.json", "report.html"]
     told = json.loads((folder / "evaluation.json").read_text())
-    release = pm.load_release("out/release.npz")
-    private = pm.read_table("private.parquet", release.support.domain, private=True)
-    assert told["release"]["max_error"] == pm.evaluate(release, private).max_error
+    release = pmw.load_release("out/release.npz")
+    private = pmw.read_table("private.parquet", release.support.domain, private=True)
+    assert told["release"]["max_error"] == pmw.evaluate(release, private).max_error
     truth = private.counts(release.workload) / N
     start = np.abs(release.support.answers(release.workload) - truth).max()
     assert told["public_start"]["max_error"] == pytest.approx(start, abs=1e-12)
@@ -165,7 +165,7 @@ def test_inspect_tells_of_public_things_what_a_release_will_do(here, capsys):
     ]
     assert main(line) == 0
     told = json.loads(capsys.readouterr().out)
-    support = pm.Support.from_table(pm.read_table("public.parquet", pm.Domain.read("domain.json")))
+    support = pmw.Support.from_table(pmw.read_table("public.parquet", pmw.Domain.read("domain.json")))
     assert (told["rows"], told["records"], told["marginals"], told["n"]) == (support.size, N, 6, 5000)
     assert told["plan"]["noise"][0]["fraction"] > 0
     assert main([*line[:-1], "--epsilon", "0.5", "--method", "mw-pub", "--rounds", "7"]) == 0
@@ -174,9 +174,9 @@ def test_inspect_tells_of_public_things_what_a_release_will_do(here, capsys):
 
 def test_a_proposed_domain_reads_the_file_it_came_from(here, capsys):
     assert main(["domain", "public.parquet", "-o", "proposed.json"]) == 0
-    domain = pm.Domain.read("proposed.json")
+    domain = pmw.Domain.read("proposed.json")
     assert len(domain) == ATTRIBUTES
-    assert pm.read_table("public.parquet", domain).n == N
+    assert pmw.read_table("public.parquet", domain).n == N
     capsys.readouterr()
     assert main(["domain", "public.parquet", "--columns", "age", "--bins", "3", "--other", "else"]) == 0
     printed = json.loads(capsys.readouterr().out)
@@ -185,7 +185,7 @@ def test_a_proposed_domain_reads_the_file_it_came_from(here, capsys):
 
 
 def test_constraints_leave_no_weight_on_rows_that_break_them(here, capsys):
-    domain = pm.Domain.read("domain.json")
+    domain = pmw.Domain.read("domain.json")
     name, label = domain.names[1], domain[domain.names[1]].label(0)
     age = domain["age"].label(domain["age"].code(37))
     (here / "rules.json").write_text(json.dumps({"invalid": [{"age": [age], name: [label]}]}))
@@ -199,7 +199,7 @@ def test_records_that_are_other_among_numbers_are_evaluated_too(tmp_path, monkey
     rooms = pa.table({"rooms": [1, 2, 3, 9, None] * 40, "owner": [True, False] * 100})
     parquet.write_table(rooms, "public.parquet")
     parquet.write_table(rooms, "private.parquet")
-    pm.Domain({"rooms": {"labels": [1, 2, 3], "other": "more"}, "owner": ["false", "true"]}).write(
+    pmw.Domain({"rooms": {"labels": [1, 2, 3], "other": "more"}, "owner": ["false", "true"]}).write(
         "domain.json"
     )
     assert main(release_line(epsilon=100, seed=0)) == 0
@@ -232,7 +232,7 @@ def test_synthetic_records_show_bins_as_asked(bins, here, capsys):
 
 def test_some_marginals_can_be_sampled(here, capsys):
     assert main([*release_line(sample=2), "--json"]) == 0
-    assert len(pm.load_release("out/release.npz").workload) == 2
+    assert len(pmw.load_release("out/release.npz").workload) == 2
 
 
 def test_the_demo_goes_the_whole_way(tmp_path, monkeypatch, capsys):

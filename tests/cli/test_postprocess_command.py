@@ -14,7 +14,7 @@ pytest.importorskip("jinja2")
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-import privmw as pm
+import privmw as pmw
 import privmw.cli.postprocess
 from cli.cases import names_in, release_line, write_pair
 from privmw import postprocess
@@ -22,7 +22,7 @@ from privmw.cli import main
 from privmw.cli.postprocess import METHODS
 
 FILES = ["certificate.json", "fitted.parquet", "report.html", "synthetic.parquet"]
-DOMAIN = pm.Domain({"age": {"edges": [0, 18, 65, 100]}, "sex": ["F", "M"]})
+DOMAIN = pmw.Domain({"age": {"edges": [0, 18, 65, 100]}, "sex": ["F", "M"]})
 TRUE = np.array([[60.0, 55], [110, 0], [0, 20]])
 
 
@@ -82,7 +82,7 @@ def test_every_method_writes_what_the_library_fits(method, here, capsys):
         assert "No synthetic.parquet: some weights are below 0" in said
     else:
         assert names_in(here / "out") == FILES
-        records = pm.read_table("out/synthetic.parquet", DOMAIN)
+        records = pmw.read_table("out/synthetic.parquet", DOMAIN)
         assert abs(records.n - fit.weights.sum()) <= 1
 
 
@@ -107,7 +107,7 @@ def test_a_public_file_says_which_rows_there_are(here, capsys):
 def test_constraints_leave_no_records_that_break_them(here, capsys):
     (here / "rules.json").write_text('{"invalid": [{"age": ["[0, 18)"], "sex": ["F"]}]}')
     assert main(line("--constraints", "rules.json")) == 0
-    records = pm.read_table("out/synthetic.parquet", DOMAIN)
+    records = pmw.read_table("out/synthetic.parquet", DOMAIN)
     assert not ((records.column("age") == 0) & (records.column("sex") == 0)).any()
     assert "No row of the support lies in 1 measured cell" in capsys.readouterr().out
 
@@ -205,7 +205,7 @@ def test_a_bad_file_is_refused_and_nothing_is_written(here, capsys):
 
 
 def test_a_domain_too_large_to_weigh_is_refused_with_a_hint(here, capsys):
-    pm.Domain({"sex": ["F", "M"], "id": 2**31}).write("large.json")
+    pmw.Domain({"sex": ["F", "M"], "id": 2**31}).write("large.json")
     (here / "few.csv").write_text("attribute_1,value_1,noisy_count,noise,scale\nsex,F,9,laplace,2\n")
     words = [word.replace("domain.json", "large.json") for word in line(measurements="few.csv")]
     refused(capsys, *words, said="must have at most 2^28 rows to weigh them all (give --public")

@@ -12,8 +12,8 @@ pytest.importorskip("jinja2")
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-import privmw.cli.release
 import privmw.algorithms.plan
+import privmw.cli.release
 from cli.cases import names_in, release_line, write_pair
 from privmw.cli import main
 

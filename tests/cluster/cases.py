@@ -2,15 +2,15 @@
 
 import numpy as np
 
-import privmw as pm
+import privmw as pmw
 
 ALGORITHMS = {
-    "mw-pub": pm.MWPub(rounds=6),
-    "mw-pub by changes": pm.MWPub(rounds=6, replay="none"),
-    "pep": pm.PEP(rounds=4),
+    "mw-pub": pmw.MWPub(rounds=6),
+    "mw-pub by changes": pmw.MWPub(rounds=6, replay="none"),
+    "pep": pmw.PEP(rounds=4),
 }
 MASK = np.int64(0x5A5A_5A5A_5A5A_5A5A)  # hides numbers from a search for them
 
 
 def workload_of(domain):
-    return pm.Workload.all(domain, k=3)
+    return pmw.Workload.all(domain, k=3)

@@ -5,9 +5,9 @@ import doctest
 import numpy as np
 import pytest
 
+from cluster.thread_ranks import run_ranks
 from privmw import ranks as communicator
 from privmw.ranks import ALONE, RankError, agree, everyones, first, largest, together, total
-from cluster.thread_ranks import run_ranks
 
 
 def test_the_documented_examples_run():

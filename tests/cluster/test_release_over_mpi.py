@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import privmw as pm
+import privmw as pmw
 from cluster.cases import ALGORITHMS, MASK, workload_of
 from cluster.mpi_jobs import ended, needs_mpi, run_job, start_job
 from privmw.release.file import load_release
@@ -17,7 +17,7 @@ from privmw.release.file import load_release
 pytestmark = needs_mpi
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
-DOMAIN = pm.Domain({"age": 9, "sex": 2, "race": 5, "zip": 13, "own": 3, "job": 7})
+DOMAIN = pmw.Domain({"age": 9, "sex": 2, "race": 5, "zip": 13, "own": 3, "job": 7})
 KEPT = 12  # counts that are looked for
 
 
@@ -48,11 +48,11 @@ def folder(tmp_path_factory):
 
 
 def private(folder):
-    return pm.read_table(folder / "private.parquet", DOMAIN, private=True)
+    return pmw.read_table(folder / "private.parquet", DOMAIN, private=True)
 
 
 def alone(folder, kind, **options):
-    support = pm.Support.from_table(pm.read_table(folder / "public", DOMAIN))
+    support = pmw.Support.from_table(pmw.read_table(folder / "public", DOMAIN))
     mechanism = ALGORITHMS[kind].configure(rho=0.5)
     return mechanism(private(folder), support, workload_of(DOMAIN), rng=7, **options)
 

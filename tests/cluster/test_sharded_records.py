@@ -9,17 +9,17 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-import privmw as pm
+import privmw as pmw
 import privmw.cluster.sharded_records
+from cluster.thread_ranks import run_ranks
 from privmw.cluster.sharded_records import ShardedRecords
 from privmw.ranks import ALONE, RankError
-from cluster.thread_ranks import run_ranks
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-DOMAIN = pm.Domain({"a": 10, "b": ["x", "y"], "c": 3})
-WORKLOAD = pm.Workload.all(DOMAIN, [1, 2, 3])
+DOMAIN = pmw.Domain({"a": 10, "b": ["x", "y"], "c": 3})
+WORKLOAD = pmw.Workload.all(DOMAIN, [1, 2, 3])
 SECRET = 77
 SIZES = [1, 2, 3, 4]
 
@@ -27,7 +27,7 @@ SIZES = [1, 2, 3, 4]
 def table(rows=500, seed=0, private=True):
     rng = np.random.default_rng(seed)
     codes = np.stack([rng.integers(0, size, rows) for size in DOMAIN.sizes], axis=1)
-    return pm.Table.from_codes(DOMAIN, codes, private=private)
+    return pmw.Table.from_codes(DOMAIN, codes, private=private)
 
 
 def write(path, given, group=37):
@@ -93,7 +93,7 @@ def test_rank_0_has_the_counts_of_the_whole_table(tmp_path, size, block, monkeyp
         for records in (given, read):
             assert (records.n, len(records), records.domain, records.private) == (500, 500, DOMAIN, True)
             assert records.comm is comm
-        empty = read.counts(pm.Workload(DOMAIN, []))
+        empty = read.counts(pmw.Workload(DOMAIN, []))
         return (
             given.counts(WORKLOAD),
             read.counts(WORKLOAD),
@@ -114,7 +114,7 @@ def test_rank_0_has_the_counts_of_the_whole_table(tmp_path, size, block, monkeyp
         assert np.array_equal(np.concatenate(codes), whole.codes())
 
 
-class Noted(pm.Table):
+class Noted(pmw.Table):
     """A table that keeps the counts it has made."""
 
     __slots__ = ("made",)
@@ -162,7 +162,7 @@ def test_a_rank_that_cannot_count_ends_the_count_for_all_and_leaves_nothing(tmp_
             raise AssertionError("nothing must be sent")
 
     def program(comm):
-        own = table(seed=1) if comm.rank == 0 else pm.scan_table(path, DOMAIN, private=True)
+        own = table(seed=1) if comm.rank == 0 else pmw.scan_table(path, DOMAIN, private=True)
         records = ShardedRecords(own, Failing(comm))
         if comm.rank == 1:
             os.utime(path, ns=(1, 1))
@@ -185,9 +185,9 @@ def test_a_rank_that_cannot_count_ends_the_count_for_all_and_leaves_nothing(tmp_
 
 def test_a_curator_of_one_rank_takes_sharded_records():
     records = ShardedRecords(table(), ALONE)
-    support = pm.Support.full(DOMAIN)
+    support = pmw.Support.full(DOMAIN)
     found, true = (
-        pm.release_mw_pub(private, support, WORKLOAD, epsilon=1.0, rng=7, rounds=3)
+        pmw.release_mw_pub(private, support, WORKLOAD, epsilon=1.0, rng=7, rounds=3)
         for private in (records, table())
     )
     assert np.array_equal(found.weights, true.weights)
@@ -214,7 +214,7 @@ def test_a_bad_value_of_private_records_is_everyones_error_and_nobodys_knowledge
     assert not any(str(SECRET) in str(error) for error in found)
 
 
-OTHER = pm.Domain({"a": 10, "b": ["x", "z"], "c": 3})
+OTHER = pmw.Domain({"a": 10, "b": ["x", "z"], "c": 3})
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ OTHER = pm.Domain({"a": 10, "b": ["x", "z"], "c": 3})
         ([table(), 3], "own (int) must be a Table, or None where a rank has no records"),
         ([table(), table(private=False)], "private must be the same on every rank: rank 1 has another"),
         (
-            [table(), pm.Table.from_codes(OTHER, [[0, 0, 0]], private=True)],
+            [table(), pmw.Table.from_codes(OTHER, [[0, 0, 0]], private=True)],
             "domain must be the same on every",
         ),
     ],
@@ -249,9 +249,9 @@ def test_records_are_shared_out_once():
     ("asked", "message"),
     [
         (3, "workload (3) must be a Workload"),
-        (pm.Workload.all(OTHER, 1), "must be on the domain of the records"),
+        (pmw.Workload.all(OTHER, 1), "must be on the domain of the records"),
         (
-            pm.Workload.all(DOMAIN, 1),
+            pmw.Workload.all(DOMAIN, 1),
             "workload must be the same on every rank: rank 1 has another than rank 0",
         ),
     ],

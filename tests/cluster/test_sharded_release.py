@@ -5,39 +5,39 @@ import itertools
 import numpy as np
 import pytest
 
-import privmw as pm
-from privmw.ranks import RankError
+import privmw as pmw
 from cluster.thread_ranks import run_ranks
+from privmw.ranks import RankError
 
-DOMAIN = pm.Domain({"age": 7, "sex": 2, "race": 5, "zip": 11, "own": 3})
+DOMAIN = pmw.Domain({"age": 7, "sex": 2, "race": 5, "zip": 11, "own": 3})
 
 
 def made(rows, seed, private=False):
     rng = np.random.default_rng(seed)
     skewed = [np.minimum(rng.geometric(0.4, rows) - 1, size - 1) for size in DOMAIN.sizes]
-    return pm.Table.from_codes(DOMAIN, np.stack(skewed, axis=1), private=private)
+    return pmw.Table.from_codes(DOMAIN, np.stack(skewed, axis=1), private=private)
 
 
 PUBLIC, PRIVATE = made(3000, 1), made(2000, 2, private=True)
-SUPPORT = pm.Support.from_table(PUBLIC)
-WORKLOAD = pm.Workload.all(DOMAIN, k=3)
+SUPPORT = pmw.Support.from_table(PUBLIC)
+WORKLOAD = pmw.Workload.all(DOMAIN, k=3)
 
 ALGORITHMS = {
-    "mw-pub": pm.MWPub(rounds=6),
-    "mw-pub by changes": pm.MWPub(rounds=6, replay="none"),
-    "mw-pub afresh": pm.MWPub(rounds=6, replay="fresh"),
-    "mw-pub averaged": pm.MWPub(rounds=4, output="average", start="uniform"),
-    "mw-pub on marginals": pm.MWPub(rounds=4, measure="marginal"),
-    "mw-pub on marginals, once each": pm.MWPub(rounds=4, measure="marginal", replay="none"),
-    "mw-pub on marginals afresh": pm.MWPub(rounds=3, measure="marginal", replay="fresh", per_round=2),
-    "mw-pub after a shot": pm.MWPub(rounds=3, warm_up=0.3, order=2),
-    "mwem+pub": pm.MWEMPub(rounds=5),
-    "pep": pm.PEP(rounds=5),
-    "pep on cells": pm.PEP(rounds=5, measure="cell"),
-    "pep within gamma": pm.PEP(rounds=4, slack="l1"),
-    "pep within gamma on cells": pm.PEP(rounds=5, slack="l1", measure="cell", gamma=0.02),
-    "pep of all": pm.PEP(select="all"),
-    "pep of all pairs": pm.PEP(select="all", order=2, start="uniform"),
+    "mw-pub": pmw.MWPub(rounds=6),
+    "mw-pub by changes": pmw.MWPub(rounds=6, replay="none"),
+    "mw-pub afresh": pmw.MWPub(rounds=6, replay="fresh"),
+    "mw-pub averaged": pmw.MWPub(rounds=4, output="average", start="uniform"),
+    "mw-pub on marginals": pmw.MWPub(rounds=4, measure="marginal"),
+    "mw-pub on marginals, once each": pmw.MWPub(rounds=4, measure="marginal", replay="none"),
+    "mw-pub on marginals afresh": pmw.MWPub(rounds=3, measure="marginal", replay="fresh", per_round=2),
+    "mw-pub after a shot": pmw.MWPub(rounds=3, warm_up=0.3, order=2),
+    "mwem+pub": pmw.MWEMPub(rounds=5),
+    "pep": pmw.PEP(rounds=5),
+    "pep on cells": pmw.PEP(rounds=5, measure="cell"),
+    "pep within gamma": pmw.PEP(rounds=4, slack="l1"),
+    "pep within gamma on cells": pmw.PEP(rounds=5, slack="l1", measure="cell", gamma=0.02),
+    "pep of all": pmw.PEP(select="all"),
+    "pep of all pairs": pmw.PEP(select="all", order=2, start="uniform"),
 }
 
 
@@ -52,7 +52,7 @@ def test_any_number_of_ranks_releases_the_same_bits(name, size):
     alone = released(algorithm, PRIVATE, SUPPORT)
 
     def program(comm):
-        support = pm.ShardedSupport.of(SUPPORT, comm)
+        support = pmw.ShardedSupport.of(SUPPORT, comm)
         release = released(algorithm, PRIVATE if comm.rank == 0 else None, support, threads=1)
         return release.answers(), release.answer(["sex"], [1]), release.ledger, release.gathered()
 
@@ -68,34 +68,34 @@ def test_any_number_of_ranks_releases_the_same_bits(name, size):
 @pytest.mark.parametrize("size", [2, 3])
 def test_the_recommended_release_is_the_same_on_ranks(size):
     options = {"epsilon": 1.0, "delta": 1e-6, "rng": 3}
-    alone = pm.release_auto(PRIVATE, SUPPORT, WORKLOAD, **options)
+    alone = pmw.release_auto(PRIVATE, SUPPORT, WORKLOAD, **options)
 
     def program(comm):
-        support = pm.ShardedSupport.of(SUPPORT, comm)
+        support = pmw.ShardedSupport.of(SUPPORT, comm)
         private = PRIVATE if comm.rank == 0 else None
-        return pm.release_auto(private, support, WORKLOAD, **options).gathered()
+        return pmw.release_auto(private, support, WORKLOAD, **options).gathered()
 
     assert run_ranks(size, program)[0] == alone
 
 
 def test_private_records_on_several_ranks_release_the_same_bits():
-    alone = released(pm.MWPub(rounds=3), PRIVATE, SUPPORT)
+    alone = released(pmw.MWPub(rounds=3), PRIVATE, SUPPORT)
     parts = np.array_split(PRIVATE.codes(), 3)
 
     def program(comm):
-        own = pm.Table.from_codes(DOMAIN, parts[comm.rank], private=True)
-        private = pm.ShardedRecords(own, comm)
-        return released(pm.MWPub(rounds=3), private, pm.ShardedSupport.of(SUPPORT, comm)).gathered()
+        own = pmw.Table.from_codes(DOMAIN, parts[comm.rank], private=True)
+        private = pmw.ShardedRecords(own, comm)
+        return released(pmw.MWPub(rounds=3), private, pmw.ShardedSupport.of(SUPPORT, comm)).gathered()
 
     assert run_ranks(3, program)[0] == alone
 
 
 def test_a_round_adds_up_the_answers_once():
     def program(comm):
-        support = pm.ShardedSupport.of(SUPPORT, comm)
+        support = pmw.ShardedSupport.of(SUPPORT, comm)
         ends = []
         released(
-            pm.MWPub(rounds=4),
+            pmw.MWPub(rounds=4),
             PRIVATE if comm.rank == 0 else None,
             support,
             progress=lambda entry: ends.append(len(comm.reduced)),
@@ -111,10 +111,10 @@ def test_a_round_adds_up_the_answers_once():
 
 def test_a_plan_says_the_bytes_of_a_round():
     def program(comm):
-        support = pm.ShardedSupport.of(SUPPORT, comm)
+        support = pmw.ShardedSupport.of(SUPPORT, comm)
         return [
             algorithm.configure(rho=1).plan(support, WORKLOAD)
-            for algorithm in (pm.MWPub(rounds=4), pm.PEP(rounds=4))
+            for algorithm in (pmw.MWPub(rounds=4), pmw.PEP(rounds=4))
         ]
 
     mw, pep = run_ranks(2, program)[1]
@@ -127,9 +127,9 @@ def test_a_plan_says_the_bytes_of_a_round():
 
 def test_ranks_that_ask_for_different_things_are_refused_everywhere():
     def program(comm):
-        support = pm.ShardedSupport.of(SUPPORT, comm)
-        workload = pm.Workload.all(DOMAIN, k=2 + (comm.rank == 1))
-        pm.MWPub(rounds=2).configure(rho=1)(PRIVATE, support, workload)
+        support = pmw.ShardedSupport.of(SUPPORT, comm)
+        workload = pmw.Workload.all(DOMAIN, k=2 + (comm.rank == 1))
+        pmw.MWPub(rounds=2).configure(rho=1)(PRIVATE, support, workload)
 
     for error in run_ranks(3, program, errors=True):
         assert isinstance(error, ValueError)
@@ -138,7 +138,7 @@ def test_ranks_that_ask_for_different_things_are_refused_everywhere():
 
 def test_what_rank_0_refuses_ends_every_rank():
     def program(comm):
-        pm.MWPub(rounds=2).configure(rho=1)(None, pm.ShardedSupport.of(SUPPORT, comm), WORKLOAD)
+        pmw.MWPub(rounds=2).configure(rho=1)(None, pmw.ShardedSupport.of(SUPPORT, comm), WORKLOAD)
 
     found = run_ranks(3, program, errors=True)
     assert [type(error) for error in found] == [TypeError, RankError, RankError]
@@ -148,9 +148,9 @@ def test_what_rank_0_refuses_ends_every_rank():
 @pytest.mark.parametrize("sharded", [{0}, {1, 2}, {0, 1}])
 def test_private_records_lie_on_rank_0_or_on_all_ranks(sharded):
     def program(comm):
-        whole = pm.ShardedRecords(PRIVATE if comm.rank == 0 else None, comm)
+        whole = pmw.ShardedRecords(PRIVATE if comm.rank == 0 else None, comm)
         private = whole if comm.rank in sharded else (PRIVATE if comm.rank == 0 else None)
-        released(pm.MWPub(rounds=1), private, pm.ShardedSupport.of(SUPPORT, comm))
+        released(pmw.MWPub(rounds=1), private, pmw.ShardedSupport.of(SUPPORT, comm))
 
     for error in run_ranks(3, program, errors=True):
         assert "whether private records lie on rank 0 or on all must be the same" in str(error)
@@ -159,7 +159,7 @@ def test_private_records_lie_on_rank_0_or_on_all_ranks(sharded):
 def test_what_another_rank_gives_as_private_must_be_a_table():
     def program(comm):
         private = PRIVATE if comm.rank == 0 else "people.parquet"
-        released(pm.MWPub(rounds=1), private, pm.ShardedSupport.of(SUPPORT, comm))
+        released(pmw.MWPub(rounds=1), private, pmw.ShardedSupport.of(SUPPORT, comm))
 
     found = run_ranks(2, program, errors=True)
     assert [type(error) for error in found] == [RankError, TypeError]
@@ -167,7 +167,7 @@ def test_what_another_rank_gives_as_private_must_be_a_table():
 
 def test_a_release_in_parts_must_be_gathered_to_be_sampled_or_saved(tmp_path):
     def program(comm):
-        release = released(pm.MWPub(rounds=1), PRIVATE, pm.ShardedSupport.of(SUPPORT, comm))
+        release = released(pmw.MWPub(rounds=1), PRIVATE, pmw.ShardedSupport.of(SUPPORT, comm))
         for use in (release.sample, lambda: release.save(tmp_path / "release.npz")):
             with pytest.raises(ValueError, match="must be gathered first"):
                 use()

@@ -9,22 +9,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import privmw as pm
+import privmw as pmw
 import privmw.cluster.rows
 import privmw.cluster.sharded_records
 import privmw.cluster.sharded_support
-import privmw.io.scan
 import privmw.data.row_hash
 import privmw.data.support
-from privmw.ranks import ALONE, RankError
+import privmw.io.scan
 from cluster.thread_ranks import run_ranks
+from privmw.ranks import ALONE, RankError
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-DOMAIN = pm.Domain({"age": 7, "sex": ["F", "M"], "code": 300, "town": 70_000})
-SMALL = pm.Domain({"a": 10, "b": ["x", "y"]})
-NO_F_AT_0 = pm.Constraints(DOMAIN, {"invalid": [{"age": [0], "sex": ["F"]}]})
+DOMAIN = pmw.Domain({"age": 7, "sex": ["F", "M"], "code": 300, "town": 70_000})
+SMALL = pmw.Domain({"a": 10, "b": ["x", "y"]})
+NO_F_AT_0 = pmw.Constraints(DOMAIN, {"invalid": [{"age": [0], "sex": ["F"]}]})
 SIZES = [1, 2, 3, 4]
 
 
@@ -33,7 +33,7 @@ def people(rows=800, seed=0):
     rng = np.random.default_rng(seed)
     sizes = (7, 2, 300, 70_000)
     codes = np.stack([rng.integers(0, size, rows) for size in sizes], axis=1)
-    return pm.Table.from_codes(DOMAIN, codes[rng.integers(0, rows, rows)])
+    return pmw.Table.from_codes(DOMAIN, codes[rng.integers(0, rows, rows)])
 
 
 def write(path, table, group):
@@ -75,7 +75,9 @@ def said(found):
 
 
 @pytest.mark.parametrize(
-    "module", [privmw.cluster.rows, privmw.cluster.sharded_support, privmw.data.row_hash], ids=lambda m: m.__name__
+    "module",
+    [privmw.cluster.rows, privmw.cluster.sharded_support, privmw.data.row_hash],
+    ids=lambda m: m.__name__,
 )
 def test_the_documented_examples_run(module):
     assert doctest.testmod(module).failed == 0
@@ -85,21 +87,23 @@ def test_the_documented_examples_run(module):
 @pytest.mark.parametrize("size", SIZES)
 def test_shards_of_files_are_the_support_of_their_table(folder, size, constraints):
     def program(comm):
-        shard = pm.ShardedSupport.from_parquet(folder, DOMAIN, comm, constraints=constraints)
+        shard = pmw.ShardedSupport.from_parquet(folder, DOMAIN, comm, constraints=constraints)
         return shard, shard.gathered(np.arange(shard.size) + 1000.0 * comm.rank), shard.gathered()
 
-    true = pm.Support.from_table(people(), constraints)
+    true = pmw.Support.from_table(people(), constraints)
     shards, with_weights, without = zip(*run_ranks(size, program), strict=True)
     assert max(shard.size for shard in shards) - min(shard.size for shard in shards) <= 1
     assert {(shard.whole_size, shard.records) for shard in shards} == {(true.size, true.records)}
     order = true.hash_order()
     assert whole_of(shards) == (true.rows[order].tolist(), true.counts[order].tolist())
     for shard in shards:
-        assert shard == pm.Support.from_table(pm.Table.from_codes(DOMAIN, shard.rows.repeat(shard.counts, 0)))
+        assert shard == pmw.Support.from_table(
+            pmw.Table.from_codes(DOMAIN, shard.rows.repeat(shard.counts, 0))
+        )
         assert shard.constraints == constraints
     whole, weights = with_weights[0]
     assert whole == true
-    assert type(whole) is pm.Support
+    assert type(whole) is pmw.Support
     assert (whole.comm, whole.constraints) == (ALONE, constraints)
     place = {tuple(row): position for position, row in enumerate(whole.rows.tolist())}
     for rank, shard in enumerate(shards):
@@ -119,12 +123,12 @@ def test_the_same_rows_make_the_same_shards_wherever_they_come_from(folder, tmp_
 
     def program(comm):
         own = [None, table.take(np.arange(500, 800)), table.take(np.arange(500))][max(3 - size, 0) :]
-        records = pm.ShardedRecords((own + [None] * 4)[comm.rank] if size > 1 else table, comm)
+        records = pmw.ShardedRecords((own + [None] * 4)[comm.rank] if size > 1 else table, comm)
         return [
-            pm.ShardedSupport.from_parquet(tmp_path / "one.parquet", DOMAIN, comm),
-            pm.ShardedSupport.from_parquet(parts[::-1], DOMAIN, comm),
-            pm.ShardedSupport.from_table(records),
-            pm.ShardedSupport.of(pm.Support.from_table(table), comm),
+            pmw.ShardedSupport.from_parquet(tmp_path / "one.parquet", DOMAIN, comm),
+            pmw.ShardedSupport.from_parquet(parts[::-1], DOMAIN, comm),
+            pmw.ShardedSupport.from_table(records),
+            pmw.ShardedSupport.of(pmw.Support.from_table(table), comm),
         ]
 
     for shards in run_ranks(size, program):
@@ -146,7 +150,7 @@ def test_no_batch_no_rank_and_no_shared_hash_changes_the_rows(
         return privmw.data.row_hash.row_hashes(columns) & ~np.uint64(2 ** (64 - bits) - 1)
 
     path = small(tmp_path_factory.getbasetemp() / "t.parquet", rows, group)
-    true = pm.Support.from_table(pm.Table.from_codes(SMALL, rows))
+    true = pmw.Support.from_table(pmw.Table.from_codes(SMALL, rows))
     with monkeypatch.context() as patch:
         patch.setattr(privmw.cluster.rows, "row_hashes", hashes)
         patch.setattr(privmw.data.support, "row_hashes", hashes)
@@ -154,8 +158,8 @@ def test_no_batch_no_rank_and_no_shared_hash_changes_the_rows(
         patch.setattr(privmw.io.scan, "BATCH", 2)
 
         def program(comm):
-            shard = pm.ShardedSupport.from_parquet(path, SMALL, comm)
-            return shard, shard.gathered(), shard == pm.ShardedSupport.of(true, comm)
+            shard = pmw.ShardedSupport.from_parquet(path, SMALL, comm)
+            return shard, shard.gathered(), shard == pmw.ShardedSupport.of(true, comm)
 
         found = run_ranks(size, program, errors=true.size < size)
         if true.size < size:
@@ -172,14 +176,14 @@ def test_no_batch_no_rank_and_no_shared_hash_changes_the_rows(
 @pytest.mark.parametrize("size", SIZES)
 def test_more_ranks_than_row_groups_still_have_rows_each(tmp_path, size):
     path = small(tmp_path / "t.parquet", [(i, 0) for i in range(9)], group=100)
-    shards = run_ranks(size, lambda comm: pm.ShardedSupport.from_parquet(path, SMALL, comm))
+    shards = run_ranks(size, lambda comm: pmw.ShardedSupport.from_parquet(path, SMALL, comm))
     assert sorted(shard.size for shard in shards) == sorted(
         9 * (r + 1) // size - 9 * r // size for r in range(size)
     )
 
 
 def test_the_hash_knows_every_code_and_the_order_of_columns_but_not_their_width():
-    full = pm.Support.full(pm.Domain(dict.fromkeys("abcdefghijklmnopqr", 2)))
+    full = pmw.Support.full(pmw.Domain(dict.fromkeys("abcdefghijklmnopqr", 2)))
     found = privmw.data.row_hash.row_hashes(full.table.columns)
     assert len(np.unique(found)) == full.size
     assert np.unique(found >> np.uint64(62), return_counts=True)[1] == pytest.approx(
@@ -194,22 +198,22 @@ def test_the_hash_knows_every_code_and_the_order_of_columns_but_not_their_width(
 
 
 def test_a_fingerprint_is_that_of_the_rows_counts_and_domain_on_any_ranks():
-    support = pm.Support.from_table(people())
+    support = pmw.Support.from_table(people())
     true = support.fingerprint()
     for size in SIZES:
         assert (
-            run_ranks(size, lambda comm: pm.ShardedSupport.of(support, comm).fingerprint()) == [true] * size
+            run_ranks(size, lambda comm: pmw.ShardedSupport.of(support, comm).fingerprint()) == [true] * size
         )
     one_more = support.counts.copy()
     one_more[3] += 1
     moved = support.counts.copy()
     moved[[3, 4]] += [1, -1] if moved[4] > 1 else [-1, 1] if moved[3] > 1 else [1, 1]
-    renamed = pm.Domain({"Age": 7, "sex": ["F", "M"], "code": 300, "town": 70_000})
+    renamed = pmw.Domain({"Age": 7, "sex": ["F", "M"], "code": 300, "town": 70_000})
     others = [
-        pm.Support(support.table, one_more),
-        pm.Support(support.table, moved),
-        pm.Support(support.table.take(np.arange(1, support.size)), support.counts[1:]),
-        pm.Support(pm.Table.from_codes(renamed, support.rows), support.counts),
+        pmw.Support(support.table, one_more),
+        pmw.Support(support.table, moved),
+        pmw.Support(support.table.take(np.arange(1, support.size)), support.counts[1:]),
+        pmw.Support(pmw.Table.from_codes(renamed, support.rows), support.counts),
     ]
     assert len({true, *(other.fingerprint() for other in others)}) == 5
 
@@ -217,22 +221,22 @@ def test_a_fingerprint_is_that_of_the_rows_counts_and_domain_on_any_ranks():
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("constraints", [None, NO_F_AT_0])
 def test_a_widened_shard_is_the_shard_of_the_widened_support(size, constraints):
-    support = pm.Support.from_table(people(60), constraints)
+    support = pmw.Support.from_table(people(60), constraints)
 
     def program(comm):
-        shard = pm.ShardedSupport.of(support, comm).widened(4, 0.1, seed=5)
-        return shard == pm.ShardedSupport.of(support.widened(4, 0.1, seed=5), comm), shard.constraints
+        shard = pmw.ShardedSupport.of(support, comm).widened(4, 0.1, seed=5)
+        return shard == pmw.ShardedSupport.of(support.widened(4, 0.1, seed=5), comm), shard.constraints
 
     assert run_ranks(size, program) == [(True, constraints)] * size
 
 
 def test_every_row_of_a_domain_is_on_one_rank():
-    gathered = run_ranks(3, lambda comm: pm.ShardedSupport.full(SMALL, comm).gathered())
-    assert gathered[0] == (pm.Support.full(SMALL), None)
+    gathered = run_ranks(3, lambda comm: pmw.ShardedSupport.full(SMALL, comm).gathered())
+    assert gathered[0] == (pmw.Support.full(SMALL), None)
 
 
 def test_a_shard_says_its_rank_and_is_not_pickled():
-    shards = run_ranks(4, lambda comm: pm.ShardedSupport.full(pm.Domain({"a": 10, "b": 3}), comm))
+    shards = run_ranks(4, lambda comm: pmw.ShardedSupport.full(pmw.Domain({"a": 10, "b": 3}), comm))
     assert repr(shards[1]) == (
         "ShardedSupport(rank 1 of 4: 8 of 30 distinct rows x 2 attributes of 30 public records)"
     )
@@ -258,7 +262,7 @@ def test_a_bad_row_group_is_everyones_error(tmp_path, bad, first):
     table, kind, message = BAD[bad]
     small(tmp_path / "b.parquet", [(1, 0), (2, 0), (3, 0)])
     pq.write_table(table, tmp_path / ("a.parquet" if first else "c.parquet"))
-    found = run_ranks(3, lambda comm: pm.ShardedSupport.from_parquet(tmp_path, SMALL, comm), errors=True)
+    found = run_ranks(3, lambda comm: pmw.ShardedSupport.from_parquet(tmp_path, SMALL, comm), errors=True)
     assert message in said(found)
     assert sum(isinstance(error, kind) for error in found) == 1
 
@@ -270,7 +274,7 @@ def test_a_damaged_missing_or_other_file_is_everyones_error(tmp_path):
         def program(comm):
             mine = paths[comm.rank] if isinstance(paths, dict) else paths
             own = domain[comm.rank] if isinstance(domain, dict) else domain
-            return pm.ShardedSupport.from_parquet(mine, own, comm, **options)
+            return pmw.ShardedSupport.from_parquet(mine, own, comm, **options)
 
         return said(run_ranks(2, program, errors=True))
 
@@ -297,11 +301,11 @@ def test_a_damaged_missing_or_other_file_is_everyones_error(tmp_path):
     assert load({0: path, 1: tmp_path / "cut.parquet"}) == (
         "paths must be the same on every rank: rank 1 has another than rank 0"
     )
-    assert load(domain={0: SMALL, 1: pm.Domain({"a": 11, "b": ["x", "y"]})}) == (
+    assert load(domain={0: SMALL, 1: pmw.Domain({"a": 11, "b": ["x", "y"]})}) == (
         "domain must be the same on every rank: rank 1 has another than rank 0"
     )
     assert load(domain={0: SMALL, 1: 3}) == "domain (3) must be a Domain"
-    for bad in (3, pm.Constraints(DOMAIN, {"invalid": [{"age": [1], "sex": ["F"]}]})):
+    for bad in (3, pmw.Constraints(DOMAIN, {"invalid": [{"age": [1], "sex": ["F"]}]})):
         assert "must be" in load(constraints=bad)
 
 
@@ -323,73 +327,73 @@ def test_a_file_that_one_rank_lacks_or_has_otherwise_is_everyones_error(tmp_path
 
         monkeypatch.setattr(privmw.cluster.sharded_records, "_opened", here)
         found = run_ranks(
-            2, lambda comm: pm.ShardedSupport.from_parquet("t.parquet", SMALL, comm), errors=True
+            2, lambda comm: pmw.ShardedSupport.from_parquet("t.parquet", SMALL, comm), errors=True
         )
         assert message in str(found[1])
         assert isinstance(found[0], RankError)
 
 
 def test_what_is_no_whole_support_or_differs_is_everyones_error():
-    support, other = pm.Support.full(SMALL), pm.Support.full(DOMAIN.project(["age"]))
+    support, other = pmw.Support.full(SMALL), pmw.Support.full(DOMAIN.project(["age"]))
 
     def shards(given, size=2):
-        return said(run_ranks(size, lambda comm: pm.ShardedSupport.of(given[comm.rank], comm), errors=True))
+        return said(run_ranks(size, lambda comm: pmw.ShardedSupport.of(given[comm.rank], comm), errors=True))
 
     assert (
         shards([support, other]) == "support must be the same on every rank: rank 1 has another than rank 0"
     )
     assert shards([support, 3]) == "support (3) must be a Support"
-    rules = pm.Constraints(SMALL, {"invalid": [{"a": [3], "b": ["x"]}]})
-    ruled = pm.Support(support.table, support.counts, rules)
+    rules = pmw.Constraints(SMALL, {"invalid": [{"a": [3], "b": ["x"]}]})
+    ruled = pmw.Support(support.table, support.counts, rules)
     assert "constraints must be the same on every rank" in shards([support, ruled])
     assert shards([other] * 8, size=8) == (
         "support (7 distinct rows) must have at least one row for each of the 8 ranks"
     )
 
     def again(comm):
-        return pm.ShardedSupport.of(pm.ShardedSupport.of(support, comm), comm)
+        return pmw.ShardedSupport.of(pmw.ShardedSupport.of(support, comm), comm)
 
     assert "must be whole: it is shared out already" in str(run_ranks(2, again, errors=True)[0])
 
 
 def test_private_or_sharded_records_make_no_support_of_one_rank():
     table = people(20)
-    private = pm.Table.from_codes(DOMAIN, table.codes(), private=True)
+    private = pmw.Table.from_codes(DOMAIN, table.codes(), private=True)
 
     def program(make, records):
-        return lambda comm: make(pm.ShardedRecords(records, comm))
+        return lambda comm: make(pmw.ShardedRecords(records, comm))
 
-    found = run_ranks(2, program(pm.ShardedSupport.from_table, private), errors=True)
+    found = run_ranks(2, program(pmw.ShardedSupport.from_table, private), errors=True)
     assert {str(error) for error in found} == {
         "public (a private table) must be public: a support shows its rows"
     }
-    found = run_ranks(2, program(pm.Support.from_table, table), errors=True)
+    found = run_ranks(2, program(pmw.Support.from_table, table), errors=True)
     assert "must lie on one rank: use ShardedSupport.from_table" in said(found)
     with pytest.raises(TypeError, match=r"public .* must be a Table"):
-        pm.ShardedSupport.from_table(3)
+        pmw.ShardedSupport.from_table(3)
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_constraints_that_leave_no_row_anywhere_are_said_as_of_one_support(size):
-    rules = pm.Constraints(SMALL, {"invalid": [{"a": [0, 1, 2], "b": ["x"]}, {"a": [1], "b": ["y", "x"]}]})
-    table = pm.Table.from_codes(SMALL, [[0, 0], [1, 0], [1, 1], [1, 1], [2, 0]])
+    rules = pmw.Constraints(SMALL, {"invalid": [{"a": [0, 1, 2], "b": ["x"]}, {"a": [1], "b": ["y", "x"]}]})
+    table = pmw.Table.from_codes(SMALL, [[0, 0], [1, 0], [1, 1], [1, 1], [2, 0]])
     with pytest.raises(ValueError, match="takes 3 of 4 rows") as alone:
-        pm.Support.from_table(table, rules)
+        pmw.Support.from_table(table, rules)
     found = run_ranks(
         size,
-        lambda comm: pm.ShardedSupport.from_table(
-            pm.ShardedRecords(table if comm.rank == size - 1 else None, comm), rules
+        lambda comm: pmw.ShardedSupport.from_table(
+            pmw.ShardedRecords(table if comm.rank == size - 1 else None, comm), rules
         ),
         errors=True,
     )
     assert [(type(error), str(error)) for error in found] == [(ValueError, str(alone.value))] * size
 
 
-@pytest.mark.parametrize("rules", [NO_F_AT_0, pm.Constraints(DOMAIN, {})])
+@pytest.mark.parametrize("rules", [NO_F_AT_0, pmw.Constraints(DOMAIN, {})])
 def test_constraints_that_differ_are_everyones_error(rules):
     def program(comm):
-        records = pm.ShardedRecords(people(), comm)
-        return pm.ShardedSupport.from_table(records, rules if comm.rank else None)
+        records = pmw.ShardedRecords(people(), comm)
+        return pmw.ShardedSupport.from_table(records, rules if comm.rank else None)
 
     assert "constraints must be the same on every rank" in said(run_ranks(2, program, errors=True))
 
@@ -397,7 +401,7 @@ def test_constraints_that_differ_are_everyones_error(rules):
 @pytest.mark.parametrize("weights", [np.ones(3), np.ones(10, np.float32), [1.0] * 10])
 def test_weights_that_do_not_fit_are_everyones_error(weights):
     def program(comm):
-        shard = pm.ShardedSupport.full(SMALL, comm)
+        shard = pmw.ShardedSupport.full(SMALL, comm)
         return shard.gathered(weights if comm.rank else shard.start())
 
     assert "weights" in said(run_ranks(2, program, errors=True))
@@ -405,7 +409,7 @@ def test_weights_that_do_not_fit_are_everyones_error(weights):
 
 def test_weights_of_some_ranks_only_are_everyones_error():
     def program(comm):
-        shard = pm.ShardedSupport.full(SMALL, comm)
+        shard = pmw.ShardedSupport.full(SMALL, comm)
         return shard.gathered(shard.start() if comm.rank else None)
 
     assert "weights must be the same on every rank" in said(run_ranks(2, program, errors=True))
@@ -413,7 +417,7 @@ def test_weights_of_some_ranks_only_are_everyones_error():
 
 def test_a_public_scan_of_row_groups_survives_pickle(tmp_path):
     path = str(small(tmp_path / "t.parquet", [(i, 0) for i in range(10)]))
-    scan = pm.Scan.of_groups([(path, [1, 4])], SMALL)
+    scan = pmw.Scan.of_groups([(path, [1, 4])], SMALL)
     again = pickle.loads(pickle.dumps(scan))
     assert [batch.column("a").tolist() for batch in again.batches()] == [[2, 3, 8, 9]]
     assert (again.n, again.path) == (4, path)

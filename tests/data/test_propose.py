@@ -16,11 +16,11 @@ pytest.importorskip("narwhals")
 
 from pyarrow import csv, parquet  # noqa: E402
 
-import privmw as pm  # noqa: E402
-import privmw.io.public_source  # noqa: E402
-import privmw.io.tally  # noqa: E402
+import privmw as pmw  # noqa: E402
 import privmw.data.propose  # noqa: E402
 import privmw.data.propose.edges  # noqa: E402
+import privmw.io.public_source  # noqa: E402
+import privmw.io.tally  # noqa: E402
 from privmw.data.propose import propose  # noqa: E402
 from privmw.data.propose.edges import Dates, Numbers, bin_edges  # noqa: E402
 
@@ -31,7 +31,7 @@ real = pytest.mark.skipif(not DATA, reason="PRIVMW_DATA is not set")
 def declared(values, **options):
     """What the proposal says of one column."""
     array = values if isinstance(values, pa.Array) else pa.array(values)
-    return json.loads(pm.Domain.from_public(pa.table({"x": array}), **options).to_json())["x"]
+    return json.loads(pmw.Domain.from_public(pa.table({"x": array}), **options).to_json())["x"]
 
 
 def test_the_doctests_of_the_proposal_hold():
@@ -75,7 +75,7 @@ def test_other_is_declared_everywhere_and_takes_over_a_label_of_its_name():
     table = pa.table(
         {"a": [0, 1], "b": [0.5, 1.7], "c": [True, None], "d": ["x", "other"], "e": ["other"] * 2}
     )
-    domain = pm.Domain.from_public(table, other="other")
+    domain = pmw.Domain.from_public(table, other="other")
     assert all(attribute.other is not None for attribute in domain.attributes)
     assert domain["a"].labels == (0, 1)
     assert (domain["d"].labels, domain["d"].other) == (("x",), "other")
@@ -214,10 +214,10 @@ options = st.fixed_dictionaries(
 @settings(max_examples=150)
 @given(table=tables(), chosen=options)
 def test_every_public_frame_reads_back_through_its_own_proposal(table, chosen):
-    domain = pm.Domain.from_public(table, **chosen)
-    assert pm.Table.from_frame(table, domain).n == 12
-    assert pm.Domain.from_json(domain.to_json()) == domain
-    assert pm.Domain.from_public(table.slice(0), **chosen).to_json() == domain.to_json()
+    domain = pmw.Domain.from_public(table, **chosen)
+    assert pmw.Table.from_frame(table, domain).n == 12
+    assert pmw.Domain.from_json(domain.to_json()) == domain
+    assert pmw.Domain.from_public(table.slice(0), **chosen).to_json() == domain.to_json()
 
 
 @settings(max_examples=60)
@@ -225,8 +225,8 @@ def test_every_public_frame_reads_back_through_its_own_proposal(table, chosen):
 def test_pandas_and_polars_frames_read_back_too(table, chosen, kind):
     pytest.importorskip(kind)
     frame = table.to_pandas() if kind == "pandas" else pytest.importorskip("polars").from_arrow(table)
-    domain = pm.Domain.from_public(frame, **chosen)
-    assert pm.Table.from_frame(frame, domain).n == 12
+    domain = pmw.Domain.from_public(frame, **chosen)
+    assert pmw.Table.from_frame(frame, domain).n == 12
 
 
 @settings(max_examples=40)
@@ -234,11 +234,11 @@ def test_pandas_and_polars_frames_read_back_too(table, chosen, kind):
 def test_files_read_back_through_their_own_proposals(tmp_path_factory, table, chosen):
     folder = tmp_path_factory.mktemp("files")
     parquet.write_table(table, folder / "x.parquet", row_group_size=7)
-    domain = pm.Domain.from_public(folder / "x.parquet", **chosen)
-    assert domain == pm.Domain.from_public(table, **chosen)
+    domain = pmw.Domain.from_public(folder / "x.parquet", **chosen)
+    assert domain == pmw.Domain.from_public(table, **chosen)
     csv.write_csv(table, folder / "x.csv")
-    domain = pm.Domain.from_public(folder / "x.csv", **chosen)
-    assert pm.read_table(folder / "x.csv", domain).n == 12
+    domain = pmw.Domain.from_public(folder / "x.csv", **chosen)
+    assert pmw.read_table(folder / "x.csv", domain).n == 12
 
 
 def test_csv_columns_get_the_kind_that_all_their_rows_have(tmp_path):
@@ -248,7 +248,7 @@ def test_csv_columns_get_the_kind_that_all_their_rows_have(tmp_path):
         "FALSE,12,N,2,2021-05-01,x,2020-02-01\n"
         ",12,7,nan,,y,2020-02-01\n"
     )
-    domain = pm.Domain.from_public(tmp_path / "x.csv")
+    domain = pmw.Domain.from_public(tmp_path / "x.csv")
     assert json.loads(domain.to_json()) == {
         "yes": {"labels": ["false", "true"], "missing": "missing"},
         "code": ["01", "12"],
@@ -258,7 +258,7 @@ def test_csv_columns_get_the_kind_that_all_their_rows_have(tmp_path):
         "odd": ["1", "x", "y"],
         "day": ["2020-02-01", "2020-02-30"],
     }
-    assert pm.read_table(tmp_path / "x.csv", domain).column("income").tolist() == [1, 2, 0]
+    assert pmw.read_table(tmp_path / "x.csv", domain).column("income").tolist() == [1, 2, 0]
 
 
 def test_a_column_of_very_many_values_is_summed_up_in_bounded_memory(tmp_path, monkeypatch):
@@ -339,8 +339,8 @@ def test_a_value_that_very_many_have_gets_a_bin_of_its_own():
 @real
 @pytest.mark.parametrize("path", sorted(Path(DATA or ".").glob("*/*.parquet")), ids=lambda path: path.stem)
 def test_real_files_read_back_through_their_own_proposals(path):
-    domain = pm.Domain.from_public(path)
-    assert pm.read_table(path, domain).n > 5000
+    domain = pmw.Domain.from_public(path)
+    assert pmw.read_table(path, domain).n > 5000
     assert max(domain.sizes) <= 66
 
 
@@ -348,7 +348,7 @@ def test_real_files_read_back_through_their_own_proposals(path):
 def test_a_proposal_from_one_year_takes_the_next():
     folder = Path(DATA) / "acs_pums"
     proposal = propose(folder / "acs2015_hi.parquet", other="other")
-    assert pm.read_table(folder / "acs2018_hi.parquet", proposal.domain, private=True).n > 14_000
+    assert pmw.read_table(folder / "acs2018_hi.parquet", proposal.domain, private=True).n > 14_000
     assert proposal.notes == ("column 'HHID' left out: it seems to number the records",)
     assert proposal.domain["AGEP"].edges == tuple(range(0, 101, 10))
     assert proposal.domain["PINCP"].edges[:3] == (-10_000, 0, 1)

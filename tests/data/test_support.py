@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import privmw as pm
+import privmw as pmw
 import privmw.data.support
 from truth import reference
 
-DOMAIN = pm.Domain({"age": 10, "sex": ["F", "M"], "zip": 60_000, "one": 1})
+DOMAIN = pmw.Domain({"age": 10, "sex": ["F", "M"], "zip": 60_000, "one": 1})
 CODES = np.array([[3, 0, 9, 0], [9, 1, 59_999, 0], [3, 0, 9, 0], [0, 1, 5, 0], [3, 0, 8, 0]])
-WORKLOAD = pm.Workload(DOMAIN, [("age",), ("zip", "sex"), ("sex", "one", "age"), DOMAIN.names])
+WORKLOAD = pmw.Workload(DOMAIN, [("age",), ("zip", "sex"), ("sex", "one", "age"), DOMAIN.names])
 MARGINALS = [(0,), (1, 2), (0, 1, 3), (0, 1, 2, 3)]
 
 
 def support():
-    return pm.Support.from_table(pm.Table.from_codes(DOMAIN, CODES))
+    return pmw.Support.from_table(pmw.Table.from_codes(DOMAIN, CODES))
 
 
 def test_the_doctests_of_the_support_hold():
@@ -44,10 +44,10 @@ def test_a_support_is_the_distinct_rows_in_order_with_counts():
 @settings(max_examples=60)
 @given(st.lists(st.tuples(*(st.integers(0, size - 1) for size in (3, 2, 5))), min_size=1, max_size=60))
 def test_a_support_keeps_what_its_table_answers(codes):
-    domain = pm.Domain({"a": 3, "b": 2, "c": 5})
-    table = pm.Table.from_codes(domain, codes)
-    found = pm.Support.from_table(table)
-    workload = pm.Workload.all(domain, [1, 2, 3])
+    domain = pmw.Domain({"a": 3, "b": 2, "c": 5})
+    table = pmw.Table.from_codes(domain, codes)
+    found = pmw.Support.from_table(table)
+    workload = pmw.Workload.all(domain, [1, 2, 3])
     counts = table.counts(workload)
     columns = list(np.array(codes).T)
     marginals = [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)]
@@ -61,10 +61,10 @@ def test_a_support_keeps_what_its_table_answers(codes):
 
 
 def test_the_counts_of_a_table_are_the_reference():
-    table = pm.Table.from_codes(DOMAIN, CODES, private=True)
+    table = pmw.Table.from_codes(DOMAIN, CODES, private=True)
     truth = reference.marginal_sums(list(CODES.T), DOMAIN.sizes, MARGINALS, np.ones(5, np.int64))
     assert np.array_equal(table.counts(WORKLOAD), truth)
-    assert table.counts(pm.Workload(DOMAIN, [])).tolist() == []
+    assert table.counts(pmw.Workload(DOMAIN, [])).tolist() == []
 
 
 def test_answers_are_the_share_of_the_weight_in_each_cell():
@@ -92,7 +92,7 @@ def test_answers_without_weights_are_public_frequencies():
     assert np.array_equal(found.answers(WORKLOAD), found.answers(WORKLOAD, found.counts))
     assert np.allclose(found.answers(WORKLOAD), found.answers(WORKLOAD, found.start()), rtol=1e-15, atol=0)
     assert np.array_equal(found.answers(WORKLOAD, found.start("uniform")), found.answers(WORKLOAD, [1] * 4))
-    assert found.answers(pm.Workload(DOMAIN, [])).tolist() == []
+    assert found.answers(pmw.Workload(DOMAIN, [])).tolist() == []
 
 
 def test_a_start_is_fresh_and_sums_to_one():
@@ -111,7 +111,7 @@ def test_the_plan_of_the_last_workload_is_kept():
     plan = found.marginals(WORKLOAD)
     assert found.marginals(WORKLOAD) is plan
     assert found.columns is plan.columns
-    assert found.marginals(pm.Workload(DOMAIN, [("age",)])) is not plan
+    assert found.marginals(pmw.Workload(DOMAIN, [("age",)])) is not plan
 
 
 def test_rows_match_by_name():
@@ -134,14 +134,14 @@ def test_rows_match_by_name():
 
 
 def test_a_full_support_has_every_row_once_in_order():
-    domain = pm.Domain({"a": 2, "one": 1, "b": 300, "c": 3})
-    found = pm.Support.full(domain)
+    domain = pmw.Domain({"a": 2, "one": 1, "b": 300, "c": 3})
+    found = pmw.Support.full(domain)
     grid = np.stack(np.meshgrid(range(2), [0], range(300), range(3), indexing="ij"), -1).reshape(-1, 4)
     assert np.array_equal(found.rows, grid)
     assert found.counts.tolist() == [1] * 1_800
-    assert found == pm.Support.from_table(pm.Table.from_codes(domain, grid[::-1]))
+    assert found == pmw.Support.from_table(pmw.Table.from_codes(domain, grid[::-1]))
     assert [column.dtype.itemsize for column in found.table.columns] == [1, 1, 2, 1]
-    assert pm.Support.full(pm.Domain({"one": 1})).size == 1
+    assert pmw.Support.full(pmw.Domain({"one": 1})).size == 1
 
 
 @pytest.mark.parametrize(
@@ -154,20 +154,20 @@ def test_a_full_support_has_every_row_once_in_order():
     ],
 )
 def test_a_full_support_of_too_large_a_domain_is_refused_with_its_size(sizes, said):
-    domain = pm.Domain({f"a{i}": size for i, size in enumerate(sizes)})
+    domain = pmw.Domain({f"a{i}": size for i, size in enumerate(sizes)})
     with pytest.raises(ValueError, match=rf"domain \({said}, about .* bytes\) must have at most 2\^28 rows"):
-        pm.Support.full(domain)
+        pmw.Support.full(domain)
 
 
 def test_a_full_support_must_fit_in_half_the_memory(monkeypatch):
-    domain = pm.Domain({"a": 100, "b": 100})
+    domain = pmw.Domain({"a": 100, "b": 100})
     monkeypatch.setattr(privmw.data.support, "memory", lambda: 2 * 18 * 10_000 - 2)
     with pytest.raises(
         ValueError, match=r"domain \(10,000 rows, about 180,000 bytes\) must .* half the memory"
     ):
-        pm.Support.full(domain)
+        pmw.Support.full(domain)
     monkeypatch.setattr(privmw.data.support, "memory", lambda: 2 * 18 * 10_000)
-    assert pm.Support.full(domain).size == 10_000
+    assert pmw.Support.full(domain).size == 10_000
 
 
 def test_supports_are_equal_if_rows_and_counts_are_and_survive_pickle():
@@ -176,14 +176,14 @@ def test_supports_are_equal_if_rows_and_counts_are_and_survive_pickle():
     again = pickle.loads(pickle.dumps(found))
     assert again == found
     assert np.array_equal(again.answers(WORKLOAD), found.answers(WORKLOAD))
-    assert found != pm.Support.from_table(pm.Table.from_codes(DOMAIN, CODES[:4]))
-    assert found != pm.Support(found.table, np.ones(4, np.int64))
+    assert found != pmw.Support.from_table(pmw.Table.from_codes(DOMAIN, CODES[:4]))
+    assert found != pmw.Support(found.table, np.ones(4, np.int64))
     assert found != 3
     with pytest.raises(TypeError, match="unhashable"):
         hash(found)
 
 
-class Batches(pm.records.Records):
+class Batches(Records):
     """A table in pieces, as a file would bring it."""
 
     def __init__(self, *tables):
@@ -210,22 +210,22 @@ class Batches(pm.records.Records):
     st.integers(1, 40),
 )
 def test_a_support_of_batches_is_the_support_of_all_rows(parts, pending):
-    domain = pm.Domain({"a": 3, "b": 2, "c": 5})
-    records = Batches(*(pm.Table.from_codes(domain, part) for part in parts))
+    domain = pmw.Domain({"a": 3, "b": 2, "c": 5})
+    records = Batches(*(pmw.Table.from_codes(domain, part) for part in parts))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(privmw.data.support, "PENDING", pending)
-        found = pm.Support.from_table(records)
-    whole = pm.Table.from_codes(domain, [row for part in parts for row in part])
-    assert found == pm.Support.from_table(whole)
+        found = pmw.Support.from_table(records)
+    whole = pmw.Table.from_codes(domain, [row for part in parts for row in part])
+    assert found == pmw.Support.from_table(whole)
     assert len(records) == found.counts.sum() == whole.n
 
 
 def test_a_private_table_makes_no_support():
-    private = pm.Table.from_codes(DOMAIN, CODES, private=True)
+    private = pmw.Table.from_codes(DOMAIN, CODES, private=True)
     with pytest.raises(ValueError, match=r"public \(a private table\) must be public"):
-        pm.Support.from_table(private)
+        pmw.Support.from_table(private)
     with pytest.raises(ValueError, match=r"table \(a private table\) must be public"):
-        pm.Support(private, np.ones(5, np.int64))
+        pmw.Support(private, np.ones(5, np.int64))
 
 
 @pytest.mark.parametrize(
@@ -242,30 +242,30 @@ def test_a_private_table_makes_no_support():
 )
 def test_counts_that_are_none_are_refused(counts):
     with pytest.raises((TypeError, ValueError), match=r"counts .*must"):
-        pm.Support(pm.Table.from_codes(DOMAIN, CODES), counts)
+        pmw.Support(pmw.Table.from_codes(DOMAIN, CODES), counts)
 
 
 def test_the_counts_given_stay_writable_and_apart():
     mine = np.ones(5, np.int64)
-    found = pm.Support(pm.Table.from_codes(DOMAIN, CODES), mine)
+    found = pmw.Support(pmw.Table.from_codes(DOMAIN, CODES), mine)
     mine[:] = 7
     assert found.counts.tolist() == [1] * 5
 
 
 @pytest.mark.parametrize("junk", [None, 3, "table", CODES, {}, DOMAIN])
 def test_a_support_wants_a_table_a_domain_and_a_workload(junk):
-    for call in (pm.Support.from_table, lambda junk: pm.Support(junk, np.ones(1, np.int64))):
+    for call in (pmw.Support.from_table, lambda junk: pmw.Support(junk, np.ones(1, np.int64))):
         with pytest.raises(TypeError, match="must be a Table"):
             call(junk)
     if junk is not DOMAIN:
         with pytest.raises(TypeError, match="must be a Domain"):
-            pm.Support.full(junk)
+            pmw.Support.full(junk)
     with pytest.raises(TypeError, match="must be a Workload"):
         support().answers(junk)
 
 
 def test_a_workload_on_another_domain_is_refused():
-    other = pm.Workload.all(DOMAIN.project(["age", "sex"]), 2)
+    other = pmw.Workload.all(DOMAIN.project(["age", "sex"]), 2)
     with pytest.raises(ValueError, match="must be on the domain of the support"):
         support().answers(other)
 
@@ -313,10 +313,10 @@ junk = st.recursive(
 def test_no_input_does_worse_than_a_type_or_value_error(first, second):
     found = support()
     for call in (
-        lambda: pm.Support(first, second),
-        lambda: pm.Support(found.table, first),
-        lambda: pm.Support.from_table(first),
-        lambda: pm.Support.full(first),
+        lambda: pmw.Support(first, second),
+        lambda: pmw.Support(found.table, first),
+        lambda: pmw.Support.from_table(first),
+        lambda: pmw.Support.full(first),
         lambda: found.start(first),
         lambda: found.answers(first),
         lambda: found.answers(WORKLOAD, [] if first is None else first),

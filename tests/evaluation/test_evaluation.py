@@ -9,24 +9,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-import privmw as pm
+import privmw as pmw
 import privmw.evaluation
 import privmw.evaluation.mixture
-from truth import reference
 from privmw.evaluation import best_mixture_error, evaluate
 from privmw.release import Release
+from truth import reference
 
-DOMAIN = pm.Domain({"a": 3, "b": 2, "c": 4})
-WORKLOAD = pm.Workload.all(DOMAIN, [1, 2])
+DOMAIN = pmw.Domain({"a": 3, "b": 2, "c": 4})
+WORKLOAD = pmw.Workload.all(DOMAIN, [1, 2])
 rows = st.lists(st.tuples(*(st.integers(0, size - 1) for size in DOMAIN.sizes)), min_size=1, max_size=30)
 
 
 def table(codes, private=False):
-    return pm.Table.from_codes(DOMAIN, codes, private=private)
+    return pmw.Table.from_codes(DOMAIN, codes, private=private)
 
 
 def release_of(support, weights, workload=WORKLOAD):
-    ledger = pm.Ledger(pm.Budget.zcdp(1), pm.Neighbors.REPLACE_ONE, n=10)
+    ledger = pmw.Ledger(pmw.Budget.zcdp(1), pmw.Neighbors.REPLACE_ONE, n=10)
     return Release(support, workload, weights, ledger=ledger, settings={})
 
 
@@ -71,13 +71,13 @@ def test_the_errors_are_those_of_plain_counting(private, synthetic):
 
 
 def test_a_release_is_evaluated_on_its_own_workload_or_another():
-    support = pm.Support.from_table(table([[0, 0, 0], [2, 1, 3]]))
+    support = pmw.Support.from_table(table([[0, 0, 0], [2, 1, 3]]))
     release = release_of(support, [0.25, 0.75])
     private = table([[0, 0, 0], [0, 0, 0], [2, 1, 3], [2, 1, 3]], True)
     found = evaluate(release, private)
     assert found.max_error == 0.25
     assert len(found.per_marginal) == len(WORKLOAD)
-    assert len(evaluate(release, private, pm.Workload(DOMAIN, [("a",)])).per_marginal) == 1
+    assert len(evaluate(release, private, pmw.Workload(DOMAIN, [("a",)])).per_marginal) == 1
 
 
 def test_an_evaluation_says_that_it_is_not_private():
@@ -86,17 +86,17 @@ def test_an_evaluation_says_that_it_is_not_private():
     assert repr(found).startswith("NOT PRIVATE: ")
     assert str(found).startswith("NOT PRIVATE: ")
     assert found.private is False
-    bracket = best_mixture_error(private, pm.Support.from_table(table([[0, 0, 0]])), WORKLOAD)
+    bracket = best_mixture_error(private, pmw.Support.from_table(table([[0, 0, 0]])), WORKLOAD)
     assert str(bracket).startswith("NOT PRIVATE: Bracket(0.5 to 0.5")
     for described in (evaluate, best_mixture_error):
         assert "NOT PRIVATE" in described.__doc__.splitlines()[0]
 
 
 def test_typical_cells_are_taken_at_even_steps_through_the_errors():
-    domain = pm.Domain({"x": 1000})
-    workload = pm.Workload.all(domain, k=1)
-    private = pm.Table.from_codes(domain, np.repeat(np.arange(500), np.arange(500))[:, None], private=True)
-    found = evaluate(pm.Table.from_codes(domain, [[999]]), private, workload)
+    domain = pmw.Domain({"x": 1000})
+    workload = pmw.Workload.all(domain, k=1)
+    private = pmw.Table.from_codes(domain, np.repeat(np.arange(500), np.arange(500))[:, None], private=True)
+    found = evaluate(pmw.Table.from_codes(domain, [[999]]), private, workload)
     assert len(found.typical) == 200
     assert found.typical[0] == found.worst == found.largest[0]
     assert (found.worst.cell, found.typical[-1].cell) == (999, 1)
@@ -105,20 +105,20 @@ def test_typical_cells_are_taken_at_even_steps_through_the_errors():
 
 
 def test_what_cannot_be_evaluated_is_refused():
-    private, other = table([[0, 0, 0]], True), pm.Domain({"a": 3})
-    support = pm.Support.from_table(table([[0, 0, 0]]))
-    elsewhere = pm.Table.from_codes(other, [[1]])
+    private, other = table([[0, 0, 0]], True), pmw.Domain({"a": 3})
+    support = pmw.Support.from_table(table([[0, 0, 0]]))
+    elsewhere = pmw.Table.from_codes(other, [[1]])
     for call, error, message in (
         (lambda: evaluate(table([[0, 0, 0]]), private), TypeError, "workload must be given"),
         (lambda: evaluate(support, private, WORKLOAD), TypeError, "must be a Release or a Table"),
         (lambda: evaluate(elsewhere, private, WORKLOAD), ValueError, "domain"),
         (lambda: evaluate(table([[0, 0, 0]]), elsewhere, WORKLOAD), ValueError, "domain"),
-        (lambda: evaluate(private, private, pm.Workload(DOMAIN, [])), ValueError, "at least one cell"),
+        (lambda: evaluate(private, private, pmw.Workload(DOMAIN, [])), ValueError, "at least one cell"),
         (lambda: evaluate(private, [[0, 0, 0]], WORKLOAD), TypeError, r"private \(list\) must be a Table"),
         (lambda: best_mixture_error(private, private, WORKLOAD), TypeError, "must be a Support"),
         (lambda: best_mixture_error(private, support, 3), TypeError, "must be a Workload"),
         (
-            lambda: best_mixture_error(private, pm.Support.full(other), WORKLOAD),
+            lambda: best_mixture_error(private, pmw.Support.full(other), WORKLOAD),
             ValueError,
             "must be on the domain",
         ),
@@ -146,7 +146,7 @@ def program(private, support):
 @settings(max_examples=40)
 @given(rows, rows)
 def test_the_bracket_holds_the_linear_programs_value_and_closes(private, public):
-    support = pm.Support.from_table(table(public))
+    support = pmw.Support.from_table(table(public))
     exact = program(private, support)
     found = best_mixture_error(table(private, True), support, WORKLOAD, tolerance=1e-3)
     assert found.lower - 1e-9 <= exact <= found.upper + 1e-9
@@ -158,10 +158,10 @@ def test_the_bracket_holds_the_linear_programs_value_and_closes(private, public)
 
 def test_the_linear_program_proves_what_no_single_cell_does(monkeypatch):
     # a and b agree in every public row and differ in every private one; each cell alone can be met.
-    domain = pm.Domain({"a": 2, "b": 2})
-    workload = pm.Workload(domain, [("a",), ("b",)])
-    support = pm.Support.from_table(pm.Table.from_codes(domain, [[0, 0], [1, 1]]))
-    private = pm.Table.from_codes(domain, [[0, 1]] * 3 + [[1, 0]], private=True)
+    domain = pmw.Domain({"a": 2, "b": 2})
+    workload = pmw.Workload(domain, [("a",), ("b",)])
+    support = pmw.Support.from_table(pmw.Table.from_codes(domain, [[0, 0], [1, 1]]))
+    private = pmw.Table.from_codes(domain, [[0, 1]] * 3 + [[1, 0]], private=True)
     monkeypatch.setattr(privmw.evaluation.mixture, "PATIENCE", 10)
     found = best_mixture_error(private, support, workload, tolerance=1e-6)
     assert found.lower == pytest.approx(0.25, abs=1e-6)
@@ -169,7 +169,7 @@ def test_the_linear_program_proves_what_no_single_cell_does(monkeypatch):
 
 
 def test_a_bracket_after_no_rounds_is_wide_and_true():
-    support = pm.Support.from_table(table([[0, 0, 0], [2, 1, 3], [2, 1, 3]]))
+    support = pmw.Support.from_table(table([[0, 0, 0], [2, 1, 3], [2, 1, 3]]))
     private = [[0, 0, 0], [2, 1, 3]]
     found = best_mixture_error(table(private, True), support, WORKLOAD, rounds=0)
     assert (found.lower, found.rounds) == (0, 0)
@@ -180,7 +180,7 @@ def test_without_scipy_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
     private = table([[0, 0, 0]], True)
     with pytest.raises(ImportError, match=r"pip install 'privmw\[fit\]'"):
-        best_mixture_error(private, pm.Support.full(DOMAIN), WORKLOAD)
+        best_mixture_error(private, pmw.Support.full(DOMAIN), WORKLOAD)
 
 
 @pytest.mark.skipif("PRIVMW_DATA" not in os.environ, reason="PRIVMW_DATA is not set")
@@ -198,10 +198,10 @@ def test_the_bracket_of_adult_with_few_women_closes():
     women, men = public[public[:, 0] == 0], public[public[:, 0] == 1]
     share = (codes[:, 0] == 0).mean() - 0.3
     public = np.concatenate([men, women[: round(len(men) * share / (1 - share))]])
-    domain = pm.Domain(sizes)
-    support = pm.Support.from_table(pm.Table.from_codes(domain, public))
+    domain = pmw.Domain(sizes)
+    support = pmw.Support.from_table(pmw.Table.from_codes(domain, public))
     found = best_mixture_error(
-        pm.Table.from_codes(domain, private, private=True), support, pm.Workload.all(domain, k=3)
+        pmw.Table.from_codes(domain, private, private=True), support, pmw.Workload.all(domain, k=3)
     )
     assert found.upper - found.lower <= 1e-4
     assert 0.001 < found.lower < 0.03

@@ -5,7 +5,7 @@ import doctest
 import numpy as np
 import pytest
 
-import privmw as pm
+import privmw as pmw
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("narwhals")
@@ -14,7 +14,7 @@ pl = pytest.importorskip("polars")
 
 import privmw.io.frames  # noqa: E402
 
-DOMAIN = pm.Domain(
+DOMAIN = pmw.Domain(
     {
         "age": {"edges": [0, 18, 65, 120], "missing": "N", "other": "else"},
         "sex": ["F", "M"],
@@ -34,7 +34,7 @@ COLUMNS = {
     "own": [True, False, True],
 }
 CODES = [[0, 1, 0, 2, 0, 2], [4, 0, 299, 3, 1, 0], [3, 0, 7, 0, 0, 1]]
-TABLE = pm.Table.from_codes(DOMAIN, CODES)
+TABLE = pmw.Table.from_codes(DOMAIN, CODES)
 PANDAS = pd.DataFrame(COLUMNS)
 FRAMES = {
     "pandas": PANDAS,
@@ -62,8 +62,8 @@ def test_the_doctests_of_frames_hold():
 
 @pytest.mark.parametrize("kind", FRAMES)
 def test_every_kind_of_frame_is_the_same_table(kind):
-    assert pm.Table.from_frame(FRAMES[kind], DOMAIN) == TABLE
-    private = pm.Table.from_frame(FRAMES[kind], DOMAIN, private=True)
+    assert pmw.Table.from_frame(FRAMES[kind], DOMAIN) == TABLE
+    private = pmw.Table.from_frame(FRAMES[kind], DOMAIN, private=True)
     assert private.private
     assert private.codes().tolist() == CODES
 
@@ -72,7 +72,7 @@ def test_a_table_does_not_change_with_the_frame_that_it_came_from():
     memory = np.arange(3, dtype=np.uint8)
     pandas = pd.DataFrame({"a": memory.copy()})
     frames = [pa.table({"a": memory}), pl.DataFrame({"a": memory}), pandas, pa.Table.from_pandas(pandas)]
-    tables = [pm.Table.from_frame(frame, pm.Domain({"a": 3})) for frame in frames]
+    tables = [pmw.Table.from_frame(frame, pmw.Domain({"a": 3})) for frame in frames]
     memory[:] = 200
     pandas.iloc[:, 0] = 200
     pandas.loc[0, "a"] = 200
@@ -85,7 +85,7 @@ def test_a_table_does_not_change_with_the_frame_that_it_came_from():
 )
 def test_no_rows_make_no_table(frame):
     with pytest.raises(ValueError, match="a table must have at least one row"):
-        pm.Table.from_frame(frame, DOMAIN.project(["sex", "own"]))
+        pmw.Table.from_frame(frame, DOMAIN.project(["sex", "own"]))
 
 
 @pytest.mark.parametrize(
@@ -93,31 +93,31 @@ def test_no_rows_make_no_table(frame):
 )
 def test_what_is_no_frame_is_refused(junk):
     with pytest.raises(TypeError, match=r"frame \([A-Za-z]+\) must be a pandas, polars or pyarrow frame"):
-        pm.Table.from_frame(junk, DOMAIN)
+        pmw.Table.from_frame(junk, DOMAIN)
 
 
 def test_a_lazy_frame_that_fails_is_refused_without_its_words():
     lazy = pl.LazyFrame({"a": ["secret"]}).with_columns(pl.col("a").cast(pl.Int8))
     with pytest.raises(ValueError, match=r"^frame \(lazy\) must be one that can be collected$") as told:
-        pm.Table.from_frame(lazy, pm.Domain({"a": 3}), private=True)
+        pmw.Table.from_frame(lazy, pmw.Domain({"a": 3}), private=True)
     assert told.value.__context__ is None
 
 
 def test_a_domain_and_a_flag_are_wanted():
     with pytest.raises(TypeError, match="must be a Domain"):
-        pm.Table.from_frame(PANDAS, {"sex": 2})
+        pmw.Table.from_frame(PANDAS, {"sex": 2})
     with pytest.raises(TypeError, match="private must be True or False"):
-        pm.Table.from_frame(PANDAS, DOMAIN, private=1)
+        pmw.Table.from_frame(PANDAS, DOMAIN, private=1)
 
 
 def test_columns_must_be_there_once():
-    domain = pm.Domain({"sex": ["F", "M"]})
+    domain = pmw.Domain({"sex": ["F", "M"]})
     with pytest.raises(ValueError, match=r"frame: column 'sex' is missing; did you mean 'Sex'\?"):
-        pm.Table.from_frame(PANDAS.rename(columns={"sex": "Sex", "age": 7}), domain)
+        pmw.Table.from_frame(PANDAS.rename(columns={"sex": "Sex", "age": 7}), domain)
     with pytest.raises(ValueError, match=r"^frame: column 'sex' is missing$"):
-        pm.Table.from_frame(PANDAS.rename(columns={"sex": "Sex"}), domain, private=True)
+        pmw.Table.from_frame(PANDAS.rename(columns={"sex": "Sex"}), domain, private=True)
     with pytest.raises(ValueError, match="must have a name of its own"):
-        pm.Table.from_frame(pd.concat([PANDAS, PANDAS], axis=1), domain)
+        pmw.Table.from_frame(pd.concat([PANDAS, PANDAS], axis=1), domain)
 
 
 @pytest.mark.parametrize(
@@ -141,13 +141,13 @@ def test_a_bad_value_of_a_private_frame_is_not_told(values, declared):
         {"a": pd.Series(values, dtype=object if not isinstance(values[-1], float) else None)}
     )
     with pytest.raises((TypeError, ValueError), match="column 'a'") as told:
-        pm.Table.from_frame(frame, pm.Domain({"a": declared}), private=True)
+        pmw.Table.from_frame(frame, pmw.Domain({"a": declared}), private=True)
     assert not {word for word in ("secret", "777", "row", "first") if word in str(told.value)}
     assert told.value.__context__ is None
 
 
 def test_a_bad_value_of_a_public_frame_is_told():
     with pytest.raises(ValueError, match=r"column 'a' has 2 values outside the domain \(first: 7, row 1\)"):
-        pm.Table.from_frame(pa.table({"a": [1, 7, 9]}), pm.Domain({"a": 3}))
+        pmw.Table.from_frame(pa.table({"a": [1, 7, 9]}), pmw.Domain({"a": 3}))
     with pytest.raises(TypeError, match="column 'a' must hold values of one kind"):
-        pm.Table.from_frame(pd.DataFrame({"a": [1, "x"]}), pm.Domain({"a": 3}))
+        pmw.Table.from_frame(pd.DataFrame({"a": [1, "x"]}), pmw.Domain({"a": 3}))

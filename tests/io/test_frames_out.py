@@ -12,13 +12,13 @@ pytest.importorskip("narwhals")
 
 from pyarrow import parquet  # noqa: E402
 
-import privmw as pm  # noqa: E402
+import privmw as pmw  # noqa: E402
 import privmw.io.decode  # noqa: E402
 import privmw.io.output  # noqa: E402
 import privmw.io.pool  # noqa: E402
 
 KINDS = ["pyarrow", "pandas", "polars"]
-DOMAIN = pm.Domain(
+DOMAIN = pmw.Domain(
     {
         "sex": ["M", "F"],
         "rooms": 4,
@@ -27,7 +27,7 @@ DOMAIN = pm.Domain(
         "born": {"edges": ["1950-01-01", "2000-01-01", "2010-01-01"], "missing": "unknown"},
     }
 )
-TABLE = pm.Table.from_codes(DOMAIN, [[0, 3, 0, 0, 0], [1, 0, 2, 2, 1], [1, 1, 4, 4, 2], [0, 2, 1, 1, 0]])
+TABLE = pmw.Table.from_codes(DOMAIN, [[0, 3, 0, 0, 0], [1, 0, 2, 2, 1], [1, 1, 4, 4, 2], [0, 2, 1, 1, 0]])
 PUBLIC = pa.table(
     {
         "income": [0, 0, 7, 20, 20, 10**6, None, 10**7],
@@ -81,13 +81,13 @@ def test_drawn_values_are_those_of_public_records_in_the_bin():
 
 
 def test_draws_from_whole_numbers_are_whole_where_every_bin_has_one():
-    tens = pm.Domain({"x": {"edges": [0, 10, 20]}})
+    tens = pmw.Domain({"x": {"edges": [0, 10, 20]}})
     public = pa.table({"x": [3, 4]})
     assert (
-        pm.Table.from_codes(tens, [[0], [1]]).to_frame(bins="draw", public=public, seed=0)["x"].type
+        pmw.Table.from_codes(tens, [[0], [1]]).to_frame(bins="draw", public=public, seed=0)["x"].type
         == "int64"
     )
-    halves = pm.Table.from_codes(pm.Domain({"x": {"edges": [0.2, 0.4, 10]}}), [[0], [1]])
+    halves = pmw.Table.from_codes(pmw.Domain({"x": {"edges": [0.2, 0.4, 10]}}), [[0], [1]])
     assert halves.to_frame(bins="draw", public=public, seed=0)["x"].type == "double"
 
 
@@ -104,7 +104,7 @@ def test_pandas_and_polars_have_their_own_kinds_of_columns():
 
 
 def test_other_among_numbers_is_null_in_a_frame_and_a_word_in_csv(tmp_path):
-    table = pm.Table.from_codes(DOMAIN, [[0, 0, 3, 3, 0], [0, 0, 4, 0, 0]])
+    table = pmw.Table.from_codes(DOMAIN, [[0, 0, 3, 3, 0], [0, 0, 4, 0, 0]])
     frame = table.to_frame(bins="midpoint")
     assert frame["class"].to_pylist() == [None, None]
     assert frame["income"].to_pylist() == [None, 0.5]
@@ -113,7 +113,7 @@ def test_other_among_numbers_is_null_in_a_frame_and_a_word_in_csv(tmp_path):
         '"M",0,"other","beyond",1975-01-01',
         '"M",0,,"0.5",1975-01-01',
     ]
-    assert pm.read_table(tmp_path / "x.csv", DOMAIN) == table
+    assert pmw.read_table(tmp_path / "x.csv", DOMAIN) == table
 
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=4)
@@ -144,10 +144,10 @@ def attributes(draw):
 @st.composite
 def tables(draw):
     declared = draw(st.lists(attributes(), min_size=1, max_size=4))
-    domain = pm.Domain({f"a{place}": attribute for place, attribute in enumerate(declared)})
+    domain = pmw.Domain({f"a{place}": attribute for place, attribute in enumerate(declared)})
     rows = draw(st.integers(1, 8))
     codes = [[draw(st.integers(0, size - 1)) for size in domain.sizes] for _ in range(rows)]
-    return pm.Table.from_codes(domain, codes)
+    return pmw.Table.from_codes(domain, codes)
 
 
 def without_lost_words(table, bins):
@@ -176,7 +176,8 @@ def test_a_frame_reads_back_as_the_table(table, kind, bins):
     if table is not None:
         public = public_of(table, 0) if bins == "draw" else None
         assert (
-            pm.Table.from_frame(table.to_frame(kind, bins=bins, public=public, seed=0), table.domain) == table
+            pmw.Table.from_frame(table.to_frame(kind, bins=bins, public=public, seed=0), table.domain)
+            == table
         )
 
 
@@ -189,7 +190,7 @@ def test_a_file_reads_back_as_the_table(tmp_path_factory, table, suffix, bins):
     table = table if suffix == "csv" else without_lost_words(table, bins)
     if table is not None:
         table.write(path, bins=bins)
-        assert pm.read_table(path, table.domain) == table
+        assert pmw.read_table(path, table.domain) == table
 
 
 def test_a_file_written_in_batches_is_the_frame(tmp_path, monkeypatch):
@@ -198,7 +199,7 @@ def test_a_file_written_in_batches_is_the_frame(tmp_path, monkeypatch):
     for suffix in ("parquet", "csv"):
         path = tmp_path / f"x.{suffix}"
         many.write(path, bins="draw", public=PUBLIC, seed=3)
-        assert pm.read_table(path, DOMAIN) == many
+        assert pmw.read_table(path, DOMAIN) == many
     frame = many.to_frame(bins="draw", public=PUBLIC, seed=3)
     assert parquet.read_table(tmp_path / "x.parquet").to_pydict() == frame.to_pydict()
     assert parquet.ParquetFile(tmp_path / "x.parquet").metadata.row_group(0).column(0).compression == "ZSTD"
@@ -211,7 +212,7 @@ def test_public_files_can_be_drawn_from(tmp_path):
 
 
 def test_a_private_table_is_never_written(tmp_path):
-    private = pm.Table.from_codes(DOMAIN, [[0] * 5], private=True)
+    private = pmw.Table.from_codes(DOMAIN, [[0] * 5], private=True)
     with pytest.raises(ValueError, match="a private table must not be written"):
         private.to_frame()
     with pytest.raises(ValueError, match="a private table must not be written"):
@@ -226,7 +227,7 @@ def test_an_existing_file_is_kept_unless_overwritten(tmp_path):
         TABLE.write(path)
     assert path.read_text() == "mine"
     TABLE.write(path, overwrite=True)
-    assert pm.read_table(path, DOMAIN) == TABLE
+    assert pmw.read_table(path, DOMAIN) == TABLE
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -19,16 +19,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import privmw as pm
+import privmw as pmw
+import privmw.data.support
 import privmw.io.extras
 import privmw.io.files
 import privmw.io.scan
-import privmw.data.support
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-DOMAIN = pm.Domain(
+DOMAIN = pmw.Domain(
     {
         "age": {"edges": [0, 18, 65, 120], "missing": "N"},
         "sex": ["F", "M"],
@@ -52,10 +52,10 @@ ROWS = pa.table(
     }
 )
 CODES = [[0, 1, 0, 0, 2, 1, 0], [3, 0, 299, 4, 3, 0, 1], [2, 0, 7, 5, 0, 1, 0]]
-TABLE = pm.Table.from_codes(DOMAIN, CODES)
+TABLE = pmw.Table.from_codes(DOMAIN, CODES)
 CSV = "rooms,sex,age,code,zip,born,own\n3,M,17.99,0,01,1950-01-01,true\n"
 CSV += '17,F,,299,"two\nlines",1900-01-01,False\n1,F,120,7,"",2000-12-31,TRUE\n'
-SMALL = pm.Domain({"a": 10, "b": ["x", "y"]})
+SMALL = pmw.Domain({"a": 10, "b": ["x", "y"]})
 
 
 @pytest.fixture
@@ -86,39 +86,39 @@ def test_the_doctests_of_files_hold(module):
 
 def test_every_form_of_a_file_is_the_same_table(files):
     for path in files:
-        assert pm.read_table(path, DOMAIN) == TABLE
-        assert pm.read_table(str(path), DOMAIN, private=True).private
-        scan = pm.scan_table(path, DOMAIN)
+        assert pmw.read_table(path, DOMAIN) == TABLE
+        assert pmw.read_table(str(path), DOMAIN, private=True).private
+        scan = pmw.scan_table(path, DOMAIN)
         assert [table.codes().tolist() for table in scan.batches()] == [CODES]
         assert (scan.n, len(scan), scan.domain, scan.path) == (3, 3, DOMAIN, str(path))
 
 
 def test_columns_of_a_file_may_come_in_any_order_and_number(tmp_path, files):
     two = DOMAIN.project(["own", "sex"])
-    assert pm.read_table(files[0], two) == TABLE.project(["own", "sex"])
+    assert pmw.read_table(files[0], two) == TABLE.project(["own", "sex"])
     pq.write_table(pa.table([[1], [2], ["x"], [3]], ["c", "c", "b", "a"]), tmp_path / "twice.parquet")
     (tmp_path / "twice.csv").write_text("c,c,b,a\n1,2,x,3\n")
     for name in ("twice.parquet", "twice.csv"):
-        assert pm.read_table(tmp_path / name, SMALL).codes().tolist() == [[3, 0]]
+        assert pmw.read_table(tmp_path / name, SMALL).codes().tolist() == [[3, 0]]
 
 
 def test_lines_may_end_in_either_way_and_columns_have_dots(tmp_path):
     (tmp_path / "t.csv").write_bytes(b"b,a\r\nx,3\r\ny,4")
-    assert pm.read_table(tmp_path / "t.csv", SMALL).codes().tolist() == [[3, 0], [4, 1]]
+    assert pmw.read_table(tmp_path / "t.csv", SMALL).codes().tolist() == [[3, 0], [4, 1]]
     pq.write_table(pa.table({"a.b": [1], "a": [2], "c": [{"a": 3}]}), tmp_path / "t.parquet")
-    domain = pm.Domain({"a": 3, "a.b": 3})
-    assert pm.read_table(tmp_path / "t.parquet", domain).codes().tolist() == [[2, 1]]
+    domain = pmw.Domain({"a": 3, "a.b": 3})
+    assert pmw.read_table(tmp_path / "t.parquet", domain).codes().tolist() == [[2, 1]]
 
 
 def test_a_scan_counts_what_the_table_counts(tmp_path, monkeypatch):
     monkeypatch.setattr(privmw.io.files, "ROWS", 64)
     monkeypatch.setattr(privmw.io.scan, "BATCH", 200)
     path = small(tmp_path / "t.parquet")
-    scan, table = pm.scan_table(path, SMALL, private=True), pm.read_table(path, SMALL, private=True)
+    scan, table = pmw.scan_table(path, SMALL, private=True), pmw.read_table(path, SMALL, private=True)
     assert len(list(scan.batches())) > 2
     assert all(batch.private for batch in scan.batches())
     assert np.array_equal(np.concatenate([batch.codes() for batch in scan.batches()]), table.codes())
-    for workload in (pm.Workload.all(SMALL, [1, 2]), pm.Workload(SMALL, [])):
+    for workload in (pmw.Workload.all(SMALL, [1, 2]), pmw.Workload(SMALL, [])):
         counts = scan.counts(workload)
         assert counts.dtype == np.int64
         assert np.array_equal(counts, table.counts(workload))
@@ -136,17 +136,17 @@ def test_a_support_of_a_file_is_the_support_of_its_table(rows, batch, pending, t
     monkeypatch.setattr(privmw.io.files, "ROWS", batch)
     monkeypatch.setattr(privmw.io.scan, "BATCH", batch)
     monkeypatch.setattr(privmw.data.support, "PENDING", pending)
-    table = pm.Table.from_codes(SMALL, rows)
+    table = pmw.Table.from_codes(SMALL, rows)
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"a": table.column("a"), "b": np.array(["x", "y"])[table.column("b")]}), path)
-    assert pm.Support.from_table(pm.scan_table(path, SMALL)) == pm.Support.from_table(table)
+    assert pmw.Support.from_table(pmw.scan_table(path, SMALL)) == pmw.Support.from_table(table)
 
 
 def test_a_private_scan_makes_no_support_and_shows_nothing(tmp_path):
     path = small(tmp_path / "t.parquet")
-    private, public = (pm.scan_table(path, SMALL, private=private) for private in (True, False))
+    private, public = (pmw.scan_table(path, SMALL, private=private) for private in (True, False))
     with pytest.raises(ValueError, match=r"public \(a private table\) must be public"):
-        pm.Support.from_table(private)
+        pmw.Support.from_table(private)
     assert repr(private) == f"Scan(1000 rows x 2 attributes of {reprlib.repr(str(path))}, private)"
     for leak in (pickle.dumps, copy.deepcopy):
         with pytest.raises(TypeError, match="a private table must not be pickled"):
@@ -159,26 +159,26 @@ def test_a_release_from_a_scan_is_the_release_from_its_table(tmp_path, monkeypat
     monkeypatch.setattr(privmw.io.files, "ROWS", 300)
     monkeypatch.setattr(privmw.io.scan, "BATCH", 300)
     private = small(tmp_path / "private.parquet")
-    support = pm.Support.from_table(pm.scan_table(small(tmp_path / "public.parquet", seed=1), SMALL))
-    workload = pm.Workload.all(SMALL, 2)
-    for run in (pm.release_mw_pub, pm.release_pep, pm.release_auto):
+    support = pmw.Support.from_table(pmw.scan_table(small(tmp_path / "public.parquet", seed=1), SMALL))
+    workload = pmw.Workload.all(SMALL, 2)
+    for run in (pmw.release_mw_pub, pmw.release_pep, pmw.release_auto):
         found = [
             run(opened(private, SMALL, private=True), support, workload, epsilon=1.0, rng=7)
-            for opened in (pm.scan_table, pm.read_table)
+            for opened in (pmw.scan_table, pmw.read_table)
         ]
         assert np.array_equal(found[0].weights, found[1].weights)
         assert found[0].ledger.statement() == found[1].ledger.statement()
-        scanned = pm.evaluate(found[0], pm.scan_table(private, SMALL, private=True))
-        assert scanned.max_error == pm.evaluate(found[1], pm.read_table(private, SMALL)).max_error
+        scanned = pmw.evaluate(found[0], pmw.scan_table(private, SMALL, private=True))
+        assert scanned.max_error == pmw.evaluate(found[1], pmw.read_table(private, SMALL)).max_error
 
 
 @pytest.mark.parametrize(
-    "later", [lambda scan: list(scan.batches()), lambda scan: scan.counts(pm.Workload.all(SMALL, 1))]
+    "later", [lambda scan: list(scan.batches()), lambda scan: scan.counts(pmw.Workload.all(SMALL, 1))]
 )
 @pytest.mark.parametrize("change", ["rows", "touched", "gone", "bad"])
 def test_a_file_that_changed_since_it_was_opened_is_refused(tmp_path, later, change):
     path = small(tmp_path / "t.parquet")
-    scan = pm.scan_table(path, SMALL, private=True)
+    scan = pmw.scan_table(path, SMALL, private=True)
     if change == "rows":
         small(path, rows=1001)
     elif change == "touched":
@@ -195,7 +195,7 @@ def test_a_file_that_changed_since_it_was_opened_is_refused(tmp_path, later, cha
 def test_a_file_that_changes_while_it_is_scanned_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(privmw.io.files, "ROWS", 100)
     monkeypatch.setattr(privmw.io.scan, "BATCH", 100)
-    scan = pm.scan_table(small(tmp_path / "t.parquet"), SMALL)
+    scan = pmw.scan_table(small(tmp_path / "t.parquet"), SMALL)
     batches = scan.batches()
     next(batches)
     os.utime(tmp_path / "t.parquet", ns=(1, 1))
@@ -261,7 +261,7 @@ with tempfile.TemporaryDirectory() as folder:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("opened", [pm.read_table, pm.scan_table])
+@pytest.mark.parametrize("opened", [pmw.read_table, pmw.scan_table])
 def test_a_bad_file_is_refused_in_one_line_that_shows_nothing_private(tmp_path, name, opened):
     bad_files(tmp_path)
     for private in (True, False):
@@ -310,7 +310,7 @@ def test_what_is_wrong_with_a_public_file_is_said(tmp_path, name):
     bad_files(tmp_path)
     error = ValueError if name in WRONG else TypeError
     with pytest.raises(error, match=re.escape({**WRONG, **WRONG_KINDS}[name])):
-        pm.read_table(tmp_path / name, SMALL)
+        pmw.read_table(tmp_path / name, SMALL)
 
 
 def test_bad_values_are_counted_over_the_whole_file(tmp_path, monkeypatch):
@@ -318,42 +318,42 @@ def test_bad_values_are_counted_over_the_whole_file(tmp_path, monkeypatch):
     values = [1, 2, 3, 77, 4, 88, 99, 5]
     pq.write_table(pa.table({"a": values, "b": ["x"] * 8}), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"column 'a' has 3 values outside the domain \(first: 77, row 3\)"):
-        pm.scan_table(tmp_path / "t.parquet", SMALL)
+        pmw.scan_table(tmp_path / "t.parquet", SMALL)
     rule = "every value must be an integer from 0 to 9, and none missing"
     with pytest.raises(
         ValueError, match=rf"t\.parquet: column 'a' of kind integer: {rule}; an \"other\" value"
     ):
-        pm.scan_table(tmp_path / "t.parquet", SMALL, private=True)
+        pmw.scan_table(tmp_path / "t.parquet", SMALL, private=True)
 
 
 def test_a_near_column_name_is_suggested(tmp_path):
     pq.write_table(pa.table({"Age": [1]}), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"column 'age' is missing; did you mean 'Age'\?"):
-        pm.read_table(tmp_path / "t.parquet", pm.Domain({"age": 3}))
+        pmw.read_table(tmp_path / "t.parquet", pmw.Domain({"age": 3}))
 
 
 def test_a_private_file_without_a_header_does_not_have_its_first_record_suggested(tmp_path):
     (tmp_path / "t.csv").write_text("aged,poor\nyoung,rich\n")
-    domain = pm.Domain({"age": ["aged", "young"], "means": ["poor", "rich"]})
+    domain = pmw.Domain({"age": ["aged", "young"], "means": ["poor", "rich"]})
     with pytest.raises(ValueError, match=r"'age' is missing: the first line must name the columns") as told:
-        pm.read_table(tmp_path / "t.csv", domain, private=True)
+        pmw.read_table(tmp_path / "t.csv", domain, private=True)
     assert "aged" not in str(told.value)
 
 
 def test_a_missing_file_and_an_unreadable_one_are_os_errors(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nowhere\.parquet must exist"):
-        pm.read_table(tmp_path / "nowhere.parquet", SMALL)
+        pmw.read_table(tmp_path / "nowhere.parquet", SMALL)
     path = small(tmp_path / "t.parquet")
     path.chmod(0)
     if not os.access(path, os.R_OK):
         with pytest.raises(PermissionError, match=r"t\.parquet"):
-            pm.read_table(path, SMALL)
+            pmw.read_table(path, SMALL)
 
 
 @pytest.mark.parametrize("junk", [None, 3, 2.5, b"\xff", [], {}, "", "\0", "no/such", TABLE])
 def test_junk_for_path_domain_or_private_is_refused(tmp_path, junk):
     path = small(tmp_path / "t.parquet")
-    for opened in (pm.read_table, pm.scan_table):
+    for opened in (pmw.read_table, pmw.scan_table):
         with pytest.raises((TypeError, ValueError, OSError)):
             opened(junk, SMALL)
         with pytest.raises(TypeError, match="must be a Domain"):
@@ -373,7 +373,7 @@ def test_no_bytes_do_worse_than_one_line(tmp_path, data, suffix, private):
     path.write_bytes(b"a,b\n" + data if suffix == ".csv" else data)
     said = str(path)
     try:
-        pm.read_table(path, SMALL, private=private)
+        pmw.read_table(path, SMALL, private=private)
     except (TypeError, ValueError, OSError) as error:
         said = str(error)
     assert said.count(str(path)) == 1
@@ -401,16 +401,16 @@ def test_a_damaged_private_file_is_good_or_refused_in_one_line(tmp_path, form, d
         content[where % len(content)] = byte
     path.write_bytes(content)
     with suppress(ValueError, TypeError):
-        pm.read_table(path, SMALL, private=True)
+        pmw.read_table(path, SMALL, private=True)
 
 
 def test_without_pyarrow_it_is_said_what_to_install(tmp_path):
     program = """
 import sys
 sys.modules["pyarrow"] = None
-import privmw as pm
+import privmw as pmw
 try:
-    pm.read_table(sys.argv[1], pm.Domain({"a": 10, "b": ["x", "y"]}))
+    pmw.read_table(sys.argv[1], pmw.Domain({"a": 10, "b": ["x", "y"]}))
 except ModuleNotFoundError as error:
     print(error)
 """
@@ -425,10 +425,10 @@ def test_the_survey_is_read_from_its_own_codes():
     described = json.loads((folder / "domain.json").read_text())
     names = [name for name in described["profiles"]["acs67"] if name != "AGEP10"]
     labels = {name: described["attributes"][name]["codes"] for name in names}
-    domain = pm.Domain({"AGEP": {"edges": [*range(0, 100, 10), 120]}, **labels})
-    table = pm.read_table(folder / "acs2018_hi.parquet", domain)
+    domain = pmw.Domain({"AGEP": {"edges": [*range(0, 100, 10), 120]}, **labels})
+    table = pmw.read_table(folder / "acs2018_hi.parquet", domain)
     rows = pq.read_table(folder / "acs2018_hi.parquet")
     assert np.array_equal(table.column("AGEP"), np.minimum(rows["AGEP"].to_numpy() // 10, 9))
     for name in names:
         assert np.array_equal(np.array(labels[name])[table.column(name)], rows[name].to_numpy())
-    assert pm.Support.from_table(pm.scan_table(folder, domain)).counts.sum() > 90_000
+    assert pmw.Support.from_table(pmw.scan_table(folder, domain)).counts.sum() > 90_000

@@ -11,9 +11,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 import privmw
-from truth import reference
 from privmw import kernels
 from privmw.kernels import columns, projection, weights
+from truth import reference
 
 BACKENDS = ("native", "numba", "numpy")
 TRIED = (os.environ["PRIVMW_BACKEND"],) if os.environ.get("PRIVMW_BACKEND") else BACKENDS

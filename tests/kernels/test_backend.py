@@ -13,14 +13,14 @@ for name in {blocked}:
     sys.modules[name] = None
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    import privmw as pm
+    import privmw as pmw
     import privmw.kernels
-    domain = pm.Domain({{"age": 3, "sex": 2}})
-    table = pm.Table.from_codes(domain, [[2, 0], [0, 1], [2, 0]])
-    workload = pm.Workload.all(domain, 2)
+    domain = pmw.Domain({{"age": 3, "sex": 2}})
+    table = pmw.Table.from_codes(domain, [[2, 0], [0, 1], [2, 0]])
+    workload = pmw.Workload.all(domain, 2)
     assert table.counts(workload).tolist() == [0, 1, 0, 0, 2, 0]
-    assert pm.Support.from_table(table).answers(workload)[4] == 2 / 3
-print(pm.kernels.backend())
+    assert pmw.Support.from_table(table).answers(workload)[4] == 2 / 3
+print(pmw.kernels.backend())
 for warning in caught:
     print(warning.category.__name__, warning.message)
 """

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from privmw.random import chacha20_python
 from privmw.kernels import coins_python as coins
 from privmw.kernels import draw_python
+from privmw.random import chacha20_python
 from truth.scripted_words import Branches, RefusedError, ScriptedBitGenerator, ScriptedWords, law_by_words
 
 native = pytest.importorskip("privmw._native")

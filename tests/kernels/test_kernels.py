@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from truth import reference
 from privmw import kernels
 from privmw.kernels.arrays import freeze
+from truth import reference
 
 CODES = [np.array([3, 9, 3, 0], np.uint8), np.array([0, 1, 1, 0], np.uint8)]
 SIZES = [10, 2]

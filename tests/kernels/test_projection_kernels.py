@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from truth import reference
 from kernels.cases import CASES, THREADS, case, door_of, drawn_cases, installed, masses_of
 from privmw import kernels
 from privmw.kernels import choice, projection
+from truth import reference
 
 drawn = settings(max_examples=60)
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}

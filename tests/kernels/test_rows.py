@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from truth import reference
 from kernels.cases import THREADS, drawn_cases, installed, skewed, uniform
+from truth import reference
 
 drawn = settings(max_examples=80)
 

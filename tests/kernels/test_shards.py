@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cluster.thread_ranks import run_ranks
 from kernels.cases import CASES, Case, case, door_of, drawn_cases, installed
 from privmw import kernels
-from privmw.ranks import ALONE
 from privmw.kernels import weights as weights_door
-from cluster.thread_ranks import run_ranks
+from privmw.ranks import ALONE
 
 drawn = settings(max_examples=40)
 RANKS = (1, 2, 3, 4)

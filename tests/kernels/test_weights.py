@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from truth import reference
 from kernels.cases import THREADS, door_of, installed, load
 from privmw.kernels import total_after
+from truth import reference
 
 LIGHTEST = 2.0**-1000
 weights_of = st.lists(

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from truth import planted_bugs
 from privmw import Budget, Curator, Domain, Neighbors, Table, Workload, kernels, mechanisms
 from privmw.accounting import Composition
 from privmw.mechanisms import scores
+from truth import planted_bugs
 
 pytestmark = pytest.mark.skipif(
     kernels.backend() != "native",

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from privmw import kernels, mechanisms
-from privmw.random import chacha20_python
 from privmw import random as streams
 from privmw.accounting import (
     DiscreteGaussian,
@@ -35,7 +34,7 @@ from privmw.accounting import (
 from privmw.curator import Curator
 from privmw.kernels import draw
 from privmw.mechanisms import selection
-from privmw.random import ChaCha20
+from privmw.random import ChaCha20, chacha20_python
 from truth.scripted_words import Branches, RefusedError
 
 CHECK = settings(derandomize=True, deadline=None, max_examples=60)

@@ -11,19 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-import privmw.release.history
+import privmw.algorithms.pep
 import privmw.models.groups
 import privmw.models.targets
-import privmw.algorithms.pep
-from truth import reference
+import privmw.release.history
 from algorithms.cases import DOMAIN, FULL, PEP_OPTIONS, WORKLOAD, N, private, support
 from kernels.cases import skewed
 from privmw import Domain, Support, Table, Workload, kernels, release_pep
-from privmw.release.measurements import Measurement, combine
 from privmw.models import MultiplicativeWeights, ProjectedSupport
 from privmw.models.groups import Groups
 from privmw.models.targets import Targets
 from privmw.models.weighted_rows import WeightedSupport
+from privmw.release.measurements import Measurement, combine
+from truth import reference
 
 PLACES = [[list(DOMAIN).index(name) for name in marginal] for marginal in WORKLOAD]
 B = Workload(DOMAIN, [("b",)])

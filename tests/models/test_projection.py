@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from privmw import kernels
-from privmw.ranks import ALONE
 from privmw.kernels import projection as door
 from privmw.models.projection.solver import Slack, project
+from privmw.ranks import ALONE
 
 drawn = settings(max_examples=60)
 TOLERANCE = 1e-9

@@ -4,7 +4,7 @@ import hashlib
 import numpy as np
 import pytest
 
-import privmw as pm
+import privmw as pmw
 import privmw.population
 from privmw.population import draw_population, draw_values, population_domain
 from privmw.population.census import DETAILS, PEOPLE
@@ -124,12 +124,12 @@ def test_a_shift_makes_people_older_and_better_paid_and_moves_them():
 
 def test_a_shifted_public_table_leaves_a_release_something_to_do():
     public, private = draw_population(4_000, seed=1), draw_population(N, shift=1, seed=2, private=True)
-    workload = pm.Workload.all(public.domain, k=2)
-    release = pm.release_auto(
-        private, pm.Support.from_table(public), workload, epsilon=1.0, delta=1e-9, rng=0
+    workload = pmw.Workload.all(public.domain, k=2)
+    release = pmw.release_auto(
+        private, pmw.Support.from_table(public), workload, epsilon=1.0, delta=1e-9, rng=0
     )
-    assert 0.05 < pm.evaluate(public, private, workload).max_error < 0.15
-    assert pm.evaluate(release, private).max_error < 0.01
+    assert 0.05 < pmw.evaluate(public, private, workload).max_error < 0.15
+    assert pmw.evaluate(release, private).max_error < 0.01
 
 
 @pytest.mark.parametrize(

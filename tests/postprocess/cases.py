@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import privmw as pm
+import privmw as pmw
 from privmw.postprocess import NoisyMarginal, NoisyMarginals
 
 
 def domain_of(sizes):
-    return pm.Domain({f"x{i}": size for i, size in enumerate(sizes)})
+    return pmw.Domain({f"x{i}": size for i, size in enumerate(sizes)})
 
 
 def subsets(domain, *orders):

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.optimize import nnls as lawson_hanson
 
-import privmw as pm
+import privmw as pmw
 from postprocess.cases import domain_of, drawn, drawn_histogram, matrix_of, measure, real_histograms, subsets
 from privmw.postprocess import NoisyMarginal, NoisyMarginals, max_fit, nnls, ols, reweight, sequential
 
@@ -220,8 +220,8 @@ def test_a_public_total_is_kept_exactly(method, shape):
 
 def some_support(measured, seed, share=0.5):
     rng = np.random.default_rng(seed)
-    full = pm.Support.full(measured.domain).table
-    return pm.Support.from_table(full.take(rng.random(full.n) < share))
+    full = pmw.Support.full(measured.domain).table
+    return pmw.Support.from_table(full.take(rng.random(full.n) < share))
 
 
 @pytest.mark.parametrize("shape", ["the paper's", "a cube", "without identity", "margins alone"])
@@ -257,7 +257,7 @@ def test_coordinate_descent_and_proximal_steps_answer_alike(shape, method, monke
 def test_where_weights_are_not_unique_they_stay_near_the_public_ones():
     domain = domain_of([2, 2])
     rows = [[0, 0]] * 6 + [[0, 1]] * 2 + [[1, 0]]
-    support = pm.Support.from_table(pm.Table.from_codes(domain, rows))
+    support = pmw.Support.from_table(pmw.Table.from_codes(domain, rows))
     fit = nnls(NoisyMarginals(domain, [NoisyMarginal((), [90.0], "laplace", 1.0)]), support)
     np.testing.assert_allclose(fit.weights, [60, 20, 10])
     assert not fit.certificate.unique
@@ -265,7 +265,7 @@ def test_where_weights_are_not_unique_they_stay_near_the_public_ones():
 
 def test_a_support_that_cannot_match_says_by_how_much():
     domain = domain_of([2, 2])
-    support = pm.Support.from_table(pm.Table.from_codes(domain, [[0, 0], [0, 1]]))
+    support = pmw.Support.from_table(pmw.Table.from_codes(domain, [[0, 0], [0, 1]]))
     given = NoisyMarginal(("x0",), [50.0, 30.0], "gaussian", 2.0)
     certificate = nnls(NoisyMarginals(domain, [given]), support).certificate
     assert certificate.unreached == pytest.approx(15.0)
@@ -325,7 +325,7 @@ def test_the_five_methods_rank_as_in_the_paper():
 def test_domains_and_supports_that_do_not_belong_are_refused():
     measured = drawn([3, 4], (1,), 0)
     with pytest.raises(ValueError, match="must be on the domain"):
-        nnls(measured, pm.Support.full(domain_of([3, 5])))
+        nnls(measured, pmw.Support.full(domain_of([3, 5])))
     with pytest.raises(TypeError, match="support"):
         nnls(measured, "rows")
     with pytest.raises(TypeError, match="must be NoisyMarginals"):
@@ -345,7 +345,7 @@ def test_a_fit_answers_any_marginal():
     weights = fit.weights.reshape(3, 4, 2)
     np.testing.assert_allclose(fit.marginal(["x2", "x0"]), weights.sum(axis=1))
     np.testing.assert_allclose(fit.marginal([]), weights.sum())
-    over = nnls(fit.measured, pm.Support.full(domain))
+    over = nnls(fit.measured, pmw.Support.full(domain))
     np.testing.assert_allclose(over.marginal(["x2", "x0"]), fit.marginal(["x0", "x2"]), atol=1e-7)
     assert not fit.weights.flags.writeable
     assert "nnls" in repr(fit)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import privmw as pm
+import privmw as pmw
 from postprocess.cases import domain_of, drawn, subsets
 from privmw.postprocess import (
     NoisyMarginal,
@@ -83,8 +83,8 @@ def test_controlled_rounding_draws_nothing_and_a_seed_repeats_the_other():
 
 def test_records_over_a_support_are_its_rows():
     measured = drawn([4, 5, 3], (0, 1, 2), 2)
-    full = pm.Support.full(measured.domain).table
-    support = pm.Support.from_table(full.take(np.arange(0, full.n, 2)))
+    full = pmw.Support.full(measured.domain).table
+    support = pmw.Support.from_table(full.take(np.arange(0, full.n, 2)))
     fit = nnls(measured, support)
     table = to_microdata(fit)
     rows = {tuple(row) for row in support.rows.tolist()}

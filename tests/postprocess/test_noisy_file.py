@@ -6,16 +6,16 @@ import itertools
 import numpy as np
 import pytest
 
-import privmw as pm
-from privmw.release.cells import write_measurements
-from privmw.release.measurements import Measurement
+import privmw as pmw
 from privmw.postprocess import NoisyMarginal, NoisyMarginals, read_noisy_marginals
 from privmw.postprocess.noise import Noise
+from privmw.release.cells import write_measurements
+from privmw.release.measurements import Measurement
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
-DOMAIN = pm.Domain(
+DOMAIN = pmw.Domain(
     {"age": {"edges": [0, 10, 100], "missing": "N"}, "sex": ["F", "M"], "zip": 5, "": 2, "x, y": ["", "a"]}
 )
 HEADER = "attribute_1,value_1,attribute_2,value_2,noisy_count,noise,scale"
@@ -57,12 +57,12 @@ def test_the_doctests_of_the_reader_hold():
 
 
 def test_what_a_release_measured_is_read_back(tmp_path):
-    table = pm.Table.from_codes(
+    table = pmw.Table.from_codes(
         DOMAIN, np.random.default_rng(0).integers(0, DOMAIN.sizes, (99, 5)), private=True
     )
-    workload = pm.Workload.all(DOMAIN, k=(1, 2, 3))
-    mechanism = pm.MWPub(rounds=9, measure="cell", warm_up=0.4, order=2).configure(rho=1)
-    release = mechanism(table, pm.Support.full(DOMAIN), workload, rng=1)
+    workload = pmw.Workload.all(DOMAIN, k=(1, 2, 3))
+    mechanism = pmw.MWPub(rounds=9, measure="cell", warm_up=0.4, order=2).configure(rho=1)
+    release = mechanism(table, pmw.Support.full(DOMAIN), workload, rng=1)
     write_measurements(release, tmp_path / "measurements.parquet")
     found, expected = (
         read_noisy_marginals(tmp_path / "measurements.parquet", DOMAIN),
@@ -186,7 +186,7 @@ def test_many_batches_and_files_are_one(tmp_path, monkeypatch):
 
 
 def test_a_histogram_of_very_many_attributes_is_read(tmp_path):
-    domain = pm.Domain({f"x{i}": 2 if i < 18 else 1 for i in range(40)})
+    domain = pmw.Domain({f"x{i}": 2 if i < 18 else 1 for i in range(40)})
     rows = {"attribute": domain.names, "value": ["1"] * 18 + ["0"] * 22}
     columns = {f"{kind}_{k + 1}": [rows[kind][k]] for k in range(40) for kind in rows}
     path = write_parquet(tmp_path, **columns, noisy_count=[7], noise=["gaussian"], scale=[1.0])
@@ -272,7 +272,7 @@ def test_an_empty_file_is_refused(tmp_path):
 
 
 def test_a_marginal_too_large_for_memory_is_refused(tmp_path):
-    huge = pm.Domain({"a": 2**32 - 1, "b": 2**32 - 1, "c": 2**32 - 1})
+    huge = pmw.Domain({"a": 2**32 - 1, "b": 2**32 - 1, "c": 2**32 - 1})
     path = write_csv(
         tmp_path,
         "a,4000000000,b,4000000000,c,4000000000,1,laplace,2",
@@ -285,13 +285,13 @@ def test_a_marginal_too_large_for_memory_is_refused(tmp_path):
 
 
 def test_measurements_on_another_domain_are_refused(tmp_path):
-    support = pm.Support.full(DOMAIN)
-    release = pm.Release(
+    support = pmw.Support.full(DOMAIN)
+    release = pmw.Release(
         support,
-        pm.Workload.all(DOMAIN, k=1),
+        pmw.Workload.all(DOMAIN, k=1),
         support.start(),
         measurements=[Measurement([0], [5], "discrete-laplace", 1.0, 0)],
-        ledger=pm.Ledger(pm.Budget.zcdp(1), pm.Neighbors.REPLACE_ONE, n=40),
+        ledger=pmw.Ledger(pmw.Budget.zcdp(1), pmw.Neighbors.REPLACE_ONE, n=40),
         settings={},
     )
     write_measurements(release, tmp_path / "m.parquet")

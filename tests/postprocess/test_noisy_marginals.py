@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import privmw as pm
-from privmw.release.measurements import Measurement
+import privmw as pmw
 from privmw.postprocess import NoisyMarginal, NoisyMarginals, answers, noise
 from privmw.postprocess.noise import Noise
+from privmw.release.measurements import Measurement
 
-DOMAIN = pm.Domain({"age": 3, "sex": 2})
+DOMAIN = pmw.Domain({"age": 3, "sex": 2})
 
 
 def marginal(names=("age",), values=(1.0, 2.0, 3.0), kind="laplace", scale=2.0):
@@ -39,7 +39,7 @@ def test_arrays_of_the_marginals_shape_are_taken_in_c_order():
 
 
 def test_measurements_of_cells_are_combined_and_the_rest_is_not_measured():
-    workload = pm.Workload.all(DOMAIN, k=1)
+    workload = pmw.Workload.all(DOMAIN, k=1)
     first = Measurement([0, 1, 4], [7, -3, 4], "discrete-gaussian", scale=2.0, round=1)
     again = Measurement([1], [1], "discrete-gaussian", scale=2.0, round=2)
     measured = NoisyMarginals.of_measurements(workload, [first, again])
@@ -49,10 +49,10 @@ def test_measurements_of_cells_are_combined_and_the_rest_is_not_measured():
 
 
 def test_what_a_release_measured_is_read_in_counts():
-    table = pm.Table.from_codes(DOMAIN, [[2, 0], [0, 1], [2, 0]] * 30, private=True)
-    workload = pm.Workload.all(DOMAIN, k=1)
-    mechanism = pm.MWPub(rounds=3, measure="marginal").configure(rho=1)
-    release = mechanism(table, pm.Support.full(DOMAIN), workload, rng=1)
+    table = pmw.Table.from_codes(DOMAIN, [[2, 0], [0, 1], [2, 0]] * 30, private=True)
+    workload = pmw.Workload.all(DOMAIN, k=1)
+    mechanism = pmw.MWPub(rounds=3, measure="marginal").configure(rho=1)
+    release = mechanism(table, pmw.Support.full(DOMAIN), workload, rng=1)
     measured = NoisyMarginals.of_release(release)
     assert set(measured.marginals) <= set(workload)
     assert np.isfinite(measured.variances).all()

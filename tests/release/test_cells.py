@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from privmw import Budget, Domain, Ledger, Neighbors, Release, Support, Table, Workload
+from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls
 from privmw.release.cells import write_answers, write_fitted, write_measurements
 from privmw.release.measurements import Measurement
-from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls
 
 parquet = pytest.importorskip("pyarrow.parquet")
 

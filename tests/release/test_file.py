@@ -8,11 +8,11 @@ import zipfile
 import numpy as np
 import pytest
 
-import privmw as pm
+import privmw as pmw
 import privmw.release.archive
 import privmw.release.file
-from privmw.release.archive import write_archive, write_array
 from privmw.release import Release
+from privmw.release.archive import write_archive, write_array
 from privmw.release.file import FORM, VERSION, load_release
 from release.test_release import DOMAIN, SUPPORT, WORKLOAD, release
 
@@ -54,9 +54,9 @@ def test_the_doctests_of_the_files_hold():
     "changed",
     [
         {},
-        {"measured": pm.Workload(DOMAIN, [("age", "sex"), ("sex",)])},
+        {"measured": pmw.Workload(DOMAIN, [("age", "sex"), ("sex",)])},
         {"measurements": (), "history": ()},
-        {"workload": pm.Workload(DOMAIN, []), "measurements": ()},
+        {"workload": pmw.Workload(DOMAIN, []), "measurements": ()},
         {"settings": {"algorithm": "\ud800", "deep": [{"a": [1, 2.5, None, True]}]}},
     ],
 )
@@ -74,9 +74,9 @@ def test_a_loaded_release_equals_the_saved_one(tmp_path, changed):
 
 
 def test_the_smallest_support_is_saved_and_loaded(tmp_path):
-    domain = pm.Domain({"only": 1})
-    ledger = pm.Ledger(pm.Budget.pure(1), pm.Neighbors.REPLACE_ONE, n=1)
-    saved = Release(pm.Support.full(domain), pm.Workload.all(domain, 1), [1.0], ledger=ledger, settings={})
+    domain = pmw.Domain({"only": 1})
+    ledger = pmw.Ledger(pmw.Budget.pure(1), pmw.Neighbors.REPLACE_ONE, n=1)
+    saved = Release(pmw.Support.full(domain), pmw.Workload.all(domain, 1), [1.0], ledger=ledger, settings={})
     saved.save(tmp_path / "one")
     assert load_release(str(tmp_path / "one")) == saved
 
@@ -244,7 +244,7 @@ def pickled():
         ("ledger.json", b"{}", "version"),
         ("ledger.json", b"\xff", "release file"),
         ("domain.json", b"[]", "must be a JSON object"),
-        ("domain.json", pm.Domain({"age": 10, "sex": 2}).to_json().encode(), "must be distinct"),
+        ("domain.json", pmw.Domain({"age": 10, "sex": 2}).to_json().encode(), "must be distinct"),
         ("release.json", b"{}", "must be an object with the keys"),
         ("release.json", b'{"a": 1, "a": 2}', "must not be repeated"),
         ("release.json", b"[" * 100_000, "release file"),

@@ -8,23 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import privmw as pm
+import privmw as pmw
 import privmw.release.history
 import privmw.release.release
-from privmw.release.measurements import Measurement
 from privmw.release import Release, Round
+from privmw.release.measurements import Measurement
 
-DOMAIN = pm.Domain({"age": 10, "sex": ["F", "M"], "zip": 60_000})
-SUPPORT = pm.Support.from_table(
-    pm.Table.from_codes(DOMAIN, [[3, 0, 9], [9, 1, 59_999], [3, 0, 9], [0, 1, 5], [3, 0, 8]])
+DOMAIN = pmw.Domain({"age": 10, "sex": ["F", "M"], "zip": 60_000})
+SUPPORT = pmw.Support.from_table(
+    pmw.Table.from_codes(DOMAIN, [[3, 0, 9], [9, 1, 59_999], [3, 0, 9], [0, 1, 5], [3, 0, 8]])
 )
-WORKLOAD = pm.Workload(DOMAIN, [("age",), ("age", "sex")])
+WORKLOAD = pmw.Workload(DOMAIN, [("age",), ("age", "sex")])
 WEIGHTS = np.array([0.125, 0.5, 0.0, 0.375])
 
 
 def ledger(n=1000, seeded=False):
-    made = pm.Ledger(pm.Budget.zcdp(0.5), pm.Neighbors.REPLACE_ONE, n=n)
-    made.charge(pm.accounting.DiscreteGaussian(sigma=4, l2_sensitivity_squared=2, size=10))
+    made = pmw.Ledger(pmw.Budget.zcdp(0.5), pmw.Neighbors.REPLACE_ONE, n=n)
+    made.charge(pmw.accounting.DiscreteGaussian(sigma=4, l2_sensitivity_squared=2, size=10))
     if seeded:
         made.mark_seeded("seed 0")
     return made
@@ -48,7 +48,9 @@ def release(**changed):
 
 
 def test_the_doctests_of_the_release_hold():
-    assert doctest.testmod(privmw.release.release).failed == doctest.testmod(privmw.release.history).failed == 0
+    assert (
+        doctest.testmod(privmw.release.release).failed == doctest.testmod(privmw.release.history).failed == 0
+    )
 
 
 def test_a_release_shows_what_it_holds():
@@ -69,7 +71,7 @@ def test_a_release_cannot_be_changed_from_outside():
     found = release(weights=weights, ledger=paid, settings=settings_)
     before = copy.deepcopy(found)
     weights[:] = 0
-    paid.charge(pm.accounting.DiscreteGaussian(sigma=4, l2_sensitivity_squared=2))
+    paid.charge(pmw.accounting.DiscreteGaussian(sigma=4, l2_sensitivity_squared=2))
     settings_["deep"]["list"].append(2)
     found.settings["deep"]["list"].append(3)
     assert found == before
@@ -87,7 +89,7 @@ def test_a_seeded_release_says_that_it_is_not_for_release():
 
 def test_answers_are_those_of_the_weighted_support():
     found = release()
-    other = pm.Workload(DOMAIN, [("sex",), ("zip",)])
+    other = pmw.Workload(DOMAIN, [("sex",), ("zip",)])
     assert np.array_equal(found.answers(), SUPPORT.answers(WORKLOAD, WEIGHTS))
     assert np.array_equal(found.answers(other), SUPPORT.answers(other, WEIGHTS))
     assert found.answers()[9] == WEIGHTS[3]
@@ -95,7 +97,7 @@ def test_answers_are_those_of_the_weighted_support():
     assert found.answer([], []) == 1
     assert found.answer(["age"], [7]) == 0
     with pytest.raises(ValueError, match="domain"):
-        found.answers(pm.Workload(pm.Domain({"age": 10}), [("age",)]))
+        found.answers(pmw.Workload(pmw.Domain({"age": 10}), [("age",)]))
 
 
 def test_a_release_equals_its_copies_and_nothing_else():
@@ -110,7 +112,7 @@ def test_a_release_equals_its_copies_and_nothing_else():
         "ledger": ledger(n=999),
         "settings": {},
         "history": [],
-        "support": pm.Support(SUPPORT.table, SUPPORT.counts + 1),
+        "support": pmw.Support(SUPPORT.table, SUPPORT.counts + 1),
     }
     for name, value in same_but.items():
         assert found != release(**{name: value}), name
@@ -124,9 +126,9 @@ def test_a_release_equals_its_copies_and_nothing_else():
     [
         ({"support": SUPPORT.table}, TypeError, "support .* must be a Support"),
         ({"workload": [("age",)]}, TypeError, "workload .* must be a Workload"),
-        ({"workload": pm.Workload(pm.Domain({"age": 10}), [("age",)])}, ValueError, "on the domain"),
+        ({"workload": pmw.Workload(pmw.Domain({"age": 10}), [("age",)])}, ValueError, "on the domain"),
         (
-            {"measured": pm.Workload(pm.Domain({"age": 10}), [("age",)])},
+            {"measured": pmw.Workload(pmw.Domain({"age": 10}), [("age",)])},
             ValueError,
             "measured .* on the domain",
         ),
@@ -182,9 +184,11 @@ def test_a_round_holds_plain_numbers_only(changed, error):
 
 
 def weighted(weights):
-    domain = pm.Domain({"row": len(weights)})
+    domain = pmw.Domain({"row": len(weights)})
     kept = np.array(weights, float) / np.sum(weights)
-    return Release(pm.Support.full(domain), pm.Workload.all(domain, k=1), kept, ledger=ledger(), settings={})
+    return Release(
+        pmw.Support.full(domain), pmw.Workload.all(domain, k=1), kept, ledger=ledger(), settings={}
+    )
 
 
 @settings(max_examples=100)

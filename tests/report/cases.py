@@ -4,16 +4,16 @@ from functools import cache
 
 import numpy as np
 
-import privmw as pm
+import privmw as pmw
 from algorithms.cases import DOMAIN, WORKLOAD, private, support
 from postprocess.cases import drawn
 from privmw.accounting import DiscreteGaussian, ExponentialMechanism
-from privmw.release.measurements import Measurement
 from privmw.postprocess import NoisyMarginal, NoisyMarginals, max_fit, nnls, ols, reweight, sequential
 from privmw.release import Release, Round
+from privmw.release.measurements import Measurement
 
-HAND_DOMAIN = pm.Domain({"age": 10, "sex": ["F", "M"], "zip": 60_000})
-HAND_WORKLOAD = pm.Workload(HAND_DOMAIN, [("age",), ("age", "sex")])
+HAND_DOMAIN = pmw.Domain({"age": 10, "sex": ["F", "M"], "zip": 60_000})
+HAND_WORKLOAD = pmw.Workload(HAND_DOMAIN, [("age",), ("age", "sex")])
 HOSTILE = "</style></script><script>alert('x')</script>&amp;\"'{{ 7 * 7 }} $x^2$ id=\"y\""
 
 
@@ -21,7 +21,7 @@ def by_hand(**changed):
     """Four rows, three noisy counts of a thousand records; rho 1/16 and 1/8 spent of a budget of 1/2."""
     rows = [[3, 0, 9], [9, 1, 59_999], [3, 0, 9], [0, 1, 5], [3, 0, 8]]
     given = {
-        "support": pm.Support.from_table(pm.Table.from_codes(HAND_DOMAIN, rows)),
+        "support": pmw.Support.from_table(pmw.Table.from_codes(HAND_DOMAIN, rows)),
         "workload": HAND_WORKLOAD,
         "weights": np.array([0.125, 0.5, 0.0, 0.375]),
         "measurements": [
@@ -36,8 +36,8 @@ def by_hand(**changed):
     return Release(given.pop("support"), given.pop("workload"), given.pop("weights"), **given)
 
 
-def ledger(neighbors=pm.Neighbors.REPLACE_ONE, **words):
-    made = pm.Ledger(pm.Budget.zcdp(0.5), neighbors, n=1000, **words)
+def ledger(neighbors=pmw.Neighbors.REPLACE_ONE, **words):
+    made = pmw.Ledger(pmw.Budget.zcdp(0.5), neighbors, n=1000, **words)
     made.charge(DiscreteGaussian(sigma=4, l2_sensitivity_squared=2, size=2))
     made.charge(ExponentialMechanism(1, candidates=30))
     return made
@@ -45,15 +45,15 @@ def ledger(neighbors=pm.Neighbors.REPLACE_ONE, **words):
 
 def hostile():
     """A release whose every name is an attack on the page."""
-    domain = pm.Domain(
+    domain = pmw.Domain(
         {HOSTILE: [HOSTILE, "b"], "日本語 \u202e\x07": {"labels": ["é" * 200, "$\\frac$", ""]}}
     )
-    table = pm.Table.from_codes(domain, [[0, 0], [1, 1], [0, 2], [0, 0]])
-    workload = pm.Workload.all(domain, k=2)
-    paid = pm.Ledger(pm.Budget.zcdp(0.5), pm.Neighbors.REPLACE_ONE, n=9, unit=HOSTILE, generator=HOSTILE)
+    table = pmw.Table.from_codes(domain, [[0, 0], [1, 1], [0, 2], [0, 0]])
+    workload = pmw.Workload.all(domain, k=2)
+    paid = pmw.Ledger(pmw.Budget.zcdp(0.5), pmw.Neighbors.REPLACE_ONE, n=9, unit=HOSTILE, generator=HOSTILE)
     paid.mark_seeded(HOSTILE)
     return Release(
-        pm.Support.from_table(table),
+        pmw.Support.from_table(table),
         workload,
         [0.5, 0.25, 0.25],
         measurements=[Measurement(np.arange(6), [3, 1, 1, 0, 2, 1], "discrete-gaussian", 1.0, 0)],
@@ -69,39 +69,39 @@ def runs():
     table, rows = private(), support()
     everywhere = {"epsilon": 1.0, "delta": 1e-6, "rng": 3}
     return {
-        "auto": pm.release_auto(table, rows, WORKLOAD, **everywhere),
-        "rounds": pm.release_mw_pub(table, rows, WORKLOAD, rounds=6, measure="marginal", **everywhere),
-        "cells": pm.release_pep(table, rows, WORKLOAD, rounds=5, measure="cell", **everywhere),
-        "warm-up": pm.release_mw_pub(table, rows, WORKLOAD, rounds=4, warm_up=0.3, order=1, **everywhere),
-        "other marginals": pm.release_pep(table, rows, WORKLOAD, select="all", order=1, **everywhere),
-        "pure": pm.release_mwem(table, None, WORKLOAD, epsilon=1.0, delta=0, rounds=4, rng=3),
-        "pure, one shot": pm.release_mwem(table, None, WORKLOAD, epsilon=1.0, delta=0, select="all", rng=3),
-        "advanced": pm.release_mwem_pub(table, rows, WORKLOAD, rounds=4, **everywhere),
-        "many rounds": pm.release_mw_pub(table, rows, WORKLOAD, rounds=130, per_round=4, **everywhere),
+        "auto": pmw.release_auto(table, rows, WORKLOAD, **everywhere),
+        "rounds": pmw.release_mw_pub(table, rows, WORKLOAD, rounds=6, measure="marginal", **everywhere),
+        "cells": pmw.release_pep(table, rows, WORKLOAD, rounds=5, measure="cell", **everywhere),
+        "warm-up": pmw.release_mw_pub(table, rows, WORKLOAD, rounds=4, warm_up=0.3, order=1, **everywhere),
+        "other marginals": pmw.release_pep(table, rows, WORKLOAD, select="all", order=1, **everywhere),
+        "pure": pmw.release_mwem(table, None, WORKLOAD, epsilon=1.0, delta=0, rounds=4, rng=3),
+        "pure, one shot": pmw.release_mwem(table, None, WORKLOAD, epsilon=1.0, delta=0, select="all", rng=3),
+        "advanced": pmw.release_mwem_pub(table, rows, WORKLOAD, rounds=4, **everywhere),
+        "many rounds": pmw.release_mw_pub(table, rows, WORKLOAD, rounds=130, per_round=4, **everywhere),
     }
 
 
 def evaluated(name):
-    return pm.evaluate(runs()[name], private())
+    return pmw.evaluate(runs()[name], private())
 
 
 def unusual():
     """Releases on odd domains, and with nothing in them."""
-    free = {"ledger": pm.Ledger(pm.Budget.pure(1), pm.Neighbors.REPLACE_ONE, n=1), "settings": {}}
-    one = pm.Domain({"only": 1})
-    many = pm.Domain({"zip": 60_000})
+    free = {"ledger": pmw.Ledger(pmw.Budget.pure(1), pmw.Neighbors.REPLACE_ONE, n=1), "settings": {}}
+    one = pmw.Domain({"only": 1})
+    many = pmw.Domain({"zip": 60_000})
     codes = np.random.default_rng(0).integers(0, 60_000, (3_000, 1))
-    rows = pm.Support.from_table(pm.Table.from_codes(many, codes))
-    huge = pm.Domain({"id": 2**32 - 1, "x": 2})
-    few = pm.Support.from_table(pm.Table.from_codes(huge, [[0, 1], [2**32 - 2, 0]]))
+    rows = pmw.Support.from_table(pmw.Table.from_codes(many, codes))
+    huge = pmw.Domain({"id": 2**32 - 1, "x": 2})
+    few = pmw.Support.from_table(pmw.Table.from_codes(huge, [[0, 1], [2**32 - 2, 0]]))
     noise = Measurement(np.arange(60_000), np.arange(60_000) % 7 - 3, "discrete-laplace", 1e-3, 0)
     return {
-        "one value": Release(pm.Support.full(one), pm.Workload.all(one, k=1), [1.0], **free),
-        "no workload": Release(pm.Support.full(DOMAIN), pm.Workload(DOMAIN, []), np.ones(48) / 48, **free),
+        "one value": Release(pmw.Support.full(one), pmw.Workload.all(one, k=1), [1.0], **free),
+        "no workload": Release(pmw.Support.full(DOMAIN), pmw.Workload(DOMAIN, []), np.ones(48) / 48, **free),
         "60,000 values": Release(
-            rows, pm.Workload.all(many, k=1), rows.start("uniform"), measurements=[noise], **free
+            rows, pmw.Workload.all(many, k=1), rows.start("uniform"), measurements=[noise], **free
         ),
-        "a huge attribute": Release(few, pm.Workload(huge, [("x",)]), [0.25, 0.75], **free),
+        "a huge attribute": Release(few, pmw.Workload(huge, [("x",)]), [0.25, 0.75], **free),
     }
 
 
@@ -110,13 +110,13 @@ def fits():
     """Fits of every method, over a histogram and over rows that lack some, and of odd answers."""
     measured, pairs = drawn((9, 24), (0, 1, 2), 3), drawn((4, 3, 5, 6), (0, 1, 2), 5, noise="gaussian")
     rows = np.random.default_rng(1).integers(0, [3, 3, 5, 6], (60, 4))
-    lacking = pm.Support.from_table(pm.Table.from_codes(pairs.domain, rows))
+    lacking = pmw.Support.from_table(pmw.Table.from_codes(pairs.domain, rows))
     domain = hostile().support.domain
     attacks = [((), 1), (domain.names[:1], 2), (domain.names, 6)]
     attack = NoisyMarginals(
         domain, [NoisyMarginal(names, np.arange(cells), "discrete-gaussian", 3.0) for names, cells in attacks]
     )
-    many = pm.Domain({"zip": 60_000, "sex": 2})
+    many = pmw.Domain({"zip": 60_000, "sex": 2})
     wide = NoisyMarginals(
         many,
         [
@@ -124,7 +124,7 @@ def fits():
             NoisyMarginal(("sex",), [4e8, 3e8], "gaussian", 50.0),
         ],
     )
-    total = NoisyMarginals(pm.Domain({"only": 1}), [NoisyMarginal((), [-5.0], "laplace", 1.0)])
+    total = NoisyMarginals(pmw.Domain({"only": 1}), [NoisyMarginal((), [-5.0], "laplace", 1.0)])
     return {
         "ols": ols(measured),
         "nnls": nnls(measured),

@@ -9,17 +9,17 @@ from functools import cache
 import numpy as np
 import pytest
 
-import privmw as pm
-from report.html_page import Page, assert_readable, assert_whole
+import privmw as pmw
 from privmw import report
 from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls, ols, reweight
 from privmw.report import fit_facts
 from report.cases import fits
+from report.html_page import Page, assert_readable, assert_whole
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
-DOMAIN = pm.Domain({"age": 3, "sex": ["F", "M"]})
+DOMAIN = pmw.Domain({"age": 3, "sex": ["F", "M"]})
 SEX = NoisyMarginal(("sex",), [40.0, -10.0], "gaussian", 5.0)
 TOTAL = NoisyMarginal((), [34.0], "gaussian", 5.0)
 
@@ -30,7 +30,7 @@ def rendered(name):
 
 
 def by_hand(method=nnls, rows=None):
-    support = None if rows is None else pm.Support.from_table(pm.Table.from_codes(DOMAIN, rows))
+    support = None if rows is None else pmw.Support.from_table(pmw.Table.from_codes(DOMAIN, rows))
     return method(NoisyMarginals(DOMAIN, [SEX, TOTAL]), support)
 
 

@@ -9,14 +9,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-import privmw as pm
-from report.html_page import Page, assert_readable, assert_whole
+import privmw as pmw
+from evaluation.test_evaluation import release_of, table
 from privmw import report
 from privmw.release.measurements import Measurement
 from privmw.report import facts, words
 from privmw.report.promise import promise
 from report.cases import HOSTILE, by_hand, evaluated, hostile, ledger, runs, unusual
-from evaluation.test_evaluation import release_of, table
+from report.html_page import Page, assert_readable, assert_whole
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -153,7 +153,7 @@ def test_the_page_shows_these_numbers():
         "1 age = 3 25 % 12.5 %",
         "2 age = 3, sex = M 6.25 % 3 %",
         "rounds 2 how often",
-        f"Made by privmw {pm.__version__}",
+        f"Made by privmw {pmw.__version__}",
     ):
         assert shown in page.text, shown
 
@@ -194,14 +194,14 @@ def test_the_figures_of_the_promise_never_claim_too_much():
     ("epsilon", "guess", "hits"), [(0.01, "50.3", "5.1"), (5, "99.4", "99.4"), (800, "100", "100")]
 )
 def test_strong_and_weak_promises_are_shown_as_they_are(epsilon, guess, hits):
-    paid = pm.Ledger(pm.Budget.pure(epsilon), pm.Neighbors.REPLACE_ONE, n=9)
-    paid.charge(pm.accounting.DiscreteLaplace(scale=1 / epsilon, l1_sensitivity=1))
+    paid = pmw.Ledger(pmw.Budget.pure(epsilon), pmw.Neighbors.REPLACE_ONE, n=9)
+    paid.charge(pmw.accounting.DiscreteLaplace(scale=1 / epsilon, l1_sensitivity=1))
     found = promise(paid)
     assert (found.guess, found.hits) == (guess, hits)
 
 
 def test_adding_or_removing_is_said_so():
-    page = page_of(by_hand(ledger=ledger(pm.Neighbors.ADD_REMOVE_ONE, unit="person")))
+    page = page_of(by_hand(ledger=ledger(pmw.Neighbors.ADD_REMOVE_ONE, unit="person")))
     assert "Adding or removing one person makes nothing" in page.text
     assert "whether one person is in the table at all" in page.text
     assert "about 1,000" in page.text
@@ -243,8 +243,8 @@ def test_without_an_evaluation_nothing_is_said_to_be_true():
 
 def test_a_perfect_release_is_evaluated_and_shown():
     codes = [[0, 0, 0], [2, 1, 3]]
-    release = release_of(pm.Support.from_table(table(codes)), [0.5, 0.5])
-    found = pm.evaluate(release, table(codes, True))
+    release = release_of(pmw.Support.from_table(table(codes)), [0.5, 0.5])
+    found = pmw.evaluate(release, table(codes, True))
     assert found.typical == ()
     assert "largest error of any cell 0 %" in page_of(release, evaluation=found).text
 
@@ -259,8 +259,8 @@ def test_one_shot_has_no_picture_of_rounds_and_says_so():
 
 def test_names_and_labels_cannot_break_out_of_the_page():
     domain = hostile().support.domain
-    private = pm.Table.from_codes(domain, [[1, 0], [0, 1]], private=True)
-    text = report.render(hostile(), evaluation=pm.evaluate(hostile(), private))
+    private = pmw.Table.from_codes(domain, [[1, 0], [0, 1]], private=True)
+    text = report.render(hostile(), evaluation=pmw.evaluate(hostile(), private))
     page = Page(text)
     assert not page.all("script")
     assert "49" not in page.text.replace("$", " ").split()

@@ -16,10 +16,10 @@ from reprlib import repr as _short
 import numpy as np
 import numpy.typing as npt
 
-from privmw.release.archive import parse_json
 from privmw.data.constraints.rule import Rule, checked_list, invalid_rule, valid_rule
 from privmw.data.domain import Domain
 from privmw.data.table import Table
+from privmw.release.archive import parse_json
 
 CELLS = 2**22  # of the rules on the same attributes, looked up in one table if they have no more cells
 

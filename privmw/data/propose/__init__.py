@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from privmw.data.domain import Domain
+from privmw.data.propose.edges import Dates, Numbers, bin_edges
 from privmw.io.public_source import PublicSource
 from privmw.io.tally import REMEMBERED, Tally
-from privmw.data.propose.edges import Dates, Numbers, bin_edges
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmw import kernels
-from privmw.ranks import largest
 from privmw.models.projection.newton import Operator, Step, Vector, covariances, dot, newton_step
 from privmw.models.projection.slack import Goal, Place, Slack
+from privmw.ranks import largest
 
 __all__ = ["Operator", "Projection", "Slack", "project"]
 

@@ -12,7 +12,7 @@ import sys
 
 import numpy as np
 
-import privmw as pm
+import privmw as pmw
 from cluster.cases import ALGORITHMS, MASK, workload_of
 from privmw.cluster import mpi
 from privmw.models import MultiplicativeWeights, ProjectedSupport
@@ -60,15 +60,15 @@ def watched(update):
 for model in (MultiplicativeWeights, ProjectedSupport):
     model.update = watched(model.update)
 comm = mpi()
-domain = pm.Domain.read(os.path.join(folder, "domain.json"))
-support = pm.ShardedSupport.from_parquet(os.path.join(folder, "public"), domain, comm)
+domain = pmw.Domain.read(os.path.join(folder, "domain.json"))
+support = pmw.ShardedSupport.from_parquet(os.path.join(folder, "public"), domain, comm)
 file = os.path.join(folder, "private.parquet")
 for kind in kinds.split(","):
     held = None
     if kind.startswith("sharded "):
-        private = pm.ShardedRecords.from_parquet(file, domain, comm, private=True)
+        private = pmw.ShardedRecords.from_parquet(file, domain, comm, private=True)
     else:
-        private = pm.read_table(file, domain, private=True) if comm.rank == 0 else None
+        private = pmw.read_table(file, domain, private=True) if comm.rank == 0 else None
     mechanism = ALGORITHMS[kind.removeprefix("sharded ")].configure(rho=0.5)
     release = mechanism(
         private, support, workload_of(domain), rng=7, threads=1, checkpoint=checkpoint, every=2
