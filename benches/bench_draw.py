@@ -10,7 +10,7 @@ import os
 import numpy as np
 import pytest
 
-native = pytest.importorskip("privmw._native")
+native = pytest.importorskip("privmw.kernels._native")
 ChaCha20 = pytest.importorskip("privmw.random._chacha20").ChaCha20
 
 MEGABYTES = 64

@@ -1,4 +1,7 @@
-"""Keeps who may know whom, as far as imports and includes tell."""
+"""Keeps who may know whom, as far as imports and includes tell.
+
+`python tests/test_architecture.py` prints the map: how many rooms, edges and pairs that know each other.
+"""
 
 import ast
 import os
@@ -9,267 +12,55 @@ from pathlib import Path
 
 import pytest
 
-from kernels.cases import load
-
 ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "privmw").rglob("*.py"))
 CORE = sorted((ROOT / "csrc" / "core").rglob("*.[ch]pp"))
 DRAW = sorted((ROOT / "csrc" / "draw").glob("*.[ch]pp"))
 
-# Room -> the rooms of privmw it may import; a room is a file or a folder of privmw, and knows itself.
+# Room -> the rooms it may know. A room is a folder or a file of privmw, and knows itself.
 MAY_KNOW = {
-    "arrays": set(),
-    "attribute": set(),
-    "combinations": set(),
-    "communicator": set(),
-    "domain": {"attribute", "propose"},
-    "propose": {"domain", "io"},
-    "constraints": {"archive", "attribute", "domain", "table"},
-    "workload": {"arrays", "combinations", "domain"},
-    "records": {"communicator", "domain", "table", "workload"},
-    "row_hash": set(),
-    "table": {"arrays", "domain", "io", "kernels", "records", "workload"},
-    "io": {"arrays", "attribute", "domain", "random", "records", "table", "workload"},
-    "support": {
-        "arrays",
-        "communicator",
-        "constraints",
-        "domain",
-        "kernels",
-        "random",
-        "records",
-        "row_hash",
-        "table",
-        "workload",
-    },
-    "cluster": {
-        "arrays",
-        "communicator",
-        "constraints",
-        "domain",
-        "io",
-        "kernels",
-        "random",
-        "records",
-        "row_hash",
-        "support",
-        "table",
-        "version",
-        "workload",
-    },
-    "kernels": {"arrays", "communicator", "_native"},
-    "population": {"arrays", "domain", "table"},
-    "measurements": {"arrays"},
-    "apportion": set(),
-    "history": set(),
-    "archive": {"io"},
-    "cells": {"domain", "io", "measurements", "postprocess", "release", "workload"},
-    "version": set(),
-    "release": {
-        "accounting",
-        "apportion",
-        "arrays",
-        "communicator",
-        "history",
-        "kernels",
-        "measurements",
-        "random",
-        "release_file",
-        "support",
-        "table",
-        "workload",
-    },
-    "release_file": {
-        "accounting",
-        "archive",
-        "domain",
-        "history",
-        "measurements",
-        "release",
-        "support",
-        "table",
-        "workload",
-    },
-    "mechanisms": {"accounting", "kernels", "random"},
-    "curator": {"accounting", "mechanisms", "random", "records", "workload"},
-    "door": {"accounting", "communicator", "curator", "random", "records", "workload"},
-    "checkpoint": {
-        "accounting",
-        "adaptive",
-        "archive",
-        "communicator",
-        "history",
-        "io",
-        "random",
-        "release_file",
-        "support",
-    },
-    "measure": {"accounting", "curator", "postprocess", "random", "records", "workload"},
-    "schedule": {"accounting"},
-    "question": {"communicator", "records", "support", "workload"},
-    "adaptive": {"accounting", "door", "history", "measurements", "question", "schedule", "workload"},
-    "newton": {"communicator", "kernels"},
-    "slack": {"newton"},
-    "projection": {"communicator", "kernels", "newton", "slack"},
-    "models": {"communicator", "kernels", "measurements", "projection", "random", "support", "workload"},
-    "plan": {"accounting", "question", "schedule", "support"},
-    "algorithm": {
-        "accounting",
-        "adaptive",
-        "checkpoint",
-        "communicator",
-        "door",
-        "plan",
-        "question",
-        "random",
-        "records",
-        "release",
-        "schedule",
-        "support",
-        "version",
-        "workload",
-    },
-    "shorthand": {
-        "accounting",
-        "algorithm",
-        "communicator",
-        "question",
-        "records",
-        "release",
-        "support",
-        "workload",
-    },
-    "mw_pub": {
-        "adaptive",
-        "algorithm",
-        "models",
-        "question",
-        "records",
-        "release",
-        "shorthand",
-        "support",
-        "workload",
-    },
-    "mwem": {"algorithm", "mw_pub", "records", "release", "shorthand", "support", "workload"},
-    "mwem_pub": {"algorithm", "mw_pub", "records", "release", "shorthand", "support", "workload"},
-    "pep": {
-        "adaptive",
-        "algorithm",
-        "models",
-        "plan",
-        "question",
-        "records",
-        "release",
-        "shorthand",
-        "support",
-        "workload",
-    },
-    "auto": {
-        "accounting",
-        "algorithm",
-        "communicator",
-        "pep",
-        "question",
-        "records",
-        "release",
-        "shorthand",
-        "support",
-        "workload",
-    },
-    "mixture": {"kernels", "support", "workload"},
-    "true_errors": set(),
-    "evaluation": {
-        "arrays",
-        "history",
-        "mixture",
-        "records",
-        "release",
-        "support",
-        "table",
-        "true_errors",
-        "workload",
-    },
-    "report": {
-        "accounting",
-        "domain",
-        "io",
-        "measurements",
-        "postprocess",
-        "release",
-        "true_errors",
-        "workload",
-    },
-    "cli": {
-        "accounting",
-        "algorithm",
-        "auto",
-        "cells",
-        "cluster",
-        "communicator",
-        "constraints",
-        "domain",
-        "evaluation",
-        "history",
-        "io",
-        "mw_pub",
-        "mwem",
-        "mwem_pub",
-        "pep",
-        "population",
-        "postprocess",
-        "propose",
-        "release",
-        "release_file",
-        "report",
-        "shorthand",
-        "support",
-        "true_errors",
-        "version",
-        "workload",
-    },
-    "__main__": {"cli"},
-    "postprocess": {
-        "arrays",
-        "domain",
-        "io",
-        "kernels",
-        "measurements",
-        "random",
-        "release",
-        "support",
-        "table",
-        "workload",
-    },
-    "accounting": set(),
-    "random": set(),
+    "version": "",
+    "ranks": "",
+    "random": "",
+    "accounting": "",
+    "kernels": "ranks",
+    "data": "io kernels random ranks",  # io: what a method of a table or a domain reads or writes
+    "io": "data kernels random",
+    "cluster": "data io kernels ranks version",
+    "mechanisms": "accounting kernels random",
+    "curator": "accounting data mechanisms random ranks",
+    "release": "accounting data io kernels random ranks",
+    "models": "data kernels random ranks release",
+    "postprocess": "data io kernels random release",
+    "algorithms": "accounting curator data io models postprocess random ranks release version",
+    "evaluation": "data kernels release",
+    "population": "data kernels",
+    "report": "accounting data evaluation io postprocess release",
+    "cli": "accounting algorithms cluster data evaluation io population postprocess ranks release report"
+    " version",
+    "__main__": "cli",
 }
-# Rooms that work on released values only, and so never meet the one who holds private counts.
+# Rooms and modules that a room of released values never meets, and what the mechanisms need not know.
 NEVER_KNOWS = {
-    "mechanisms": {"adaptive", "curator", "models", "records", "release", "support", "table", "workload"},
-    "models": {"adaptive", "checkpoint", "curator", "door", "mechanisms", "records", "table"},
+    "mechanisms": {"algorithms", "curator", "data", "models", "release"},
+    "models": {"algorithms", "curator", "data.records", "data.table", "mechanisms"},
     "postprocess": {"curator", "mechanisms"},
     "release": {"curator", "mechanisms"},
-    "report": {"curator", "mechanisms"},
+    "report": {"curator", "evaluation.mixture", "mechanisms"},
     "cli": {"curator", "mechanisms"},
-    "curator": {"adaptive", "models", "release"},
+    "curator": {"algorithms", "models", "release"},
 }
 # May ask a table for its counts; a scan asks its own batches, sharded records their own part: tables as well.
-COUNTING = {
-    "cluster",
-    "curator",
-    "evaluation",
-    "io",
-    "mechanisms",
-}  # may ask for counts; test_door.py says where
+# tests/curator/test_door.py says where.
+COUNTING = {"cluster", "curator", "evaluation", "io", "mechanisms"}
 
 
 def room(path):
-    first = path.relative_to(ROOT / "privmw").parts[0]
-    return first.removesuffix(".py")
+    return path.relative_to(ROOT / "privmw").parts[0].removesuffix(".py")
 
 
-def imported_rooms(source, package=("privmw",)):
-    """The rooms of privmw that a module of a package imports, wherever; "privmw" is the house itself."""
+def imported(source, package=("privmw",)):
+    """The modules of privmw that a module of a package imports: "room" or "room.module"; "" is the house."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -277,12 +68,26 @@ def imported_rooms(source, package=("privmw",)):
         elif isinstance(node, ast.ImportFrom):
             above = package[: len(package) + 1 - node.level] if node.level else ()
             module = ".".join([*above, *([node.module] if node.module else [])])
-            names = [f"{module}.{alias.name}" for alias in node.names] if module == "privmw" else [module]
+            names = [f"{module}.{alias.name}" for alias in node.names]
         else:
             continue
         parts = [name.split(".") for name in names]
-        found |= {part[1] if len(part) > 1 else "privmw" for part in parts if part[0] == "privmw"}
+        found |= {".".join(part[1:3]) for part in parts if part[0] == "privmw"}
     return found
+
+
+def rooms_of(modules):
+    return {module.partition(".")[0] for module in modules}
+
+
+def edges():
+    """Every (room, room it knows)."""
+    known = {}
+    for path in MODULES:
+        modules = imported(path.read_text(), path.relative_to(ROOT).parts[:-1])
+        known.setdefault(room(path), set()).update(rooms_of(modules) - {room(path)})
+    known.pop("__init__")  # the house itself
+    return {(here, there) for here, theirs in known.items() for there in theirs}
 
 
 def calls_counts(source):
@@ -299,10 +104,17 @@ def named(paths):
 @pytest.mark.parametrize("path", **named(MODULES))
 def test_a_room_imports_only_rooms_it_may_know(path):
     here = room(path)
-    known = imported_rooms(path.read_text(), path.relative_to(ROOT).parts[:-1]) - {here}
-    assert known <= MAY_KNOW.get(here, known)
-    assert not known & NEVER_KNOWS.get(here, set())
-    assert "privmw" not in known, "a room imports rooms, not the house"
+    modules = imported(path.read_text(), path.relative_to(ROOT).parts[:-1])
+    if here != "__init__":
+        assert rooms_of(modules) - {here} <= set(MAY_KNOW[here].split())
+        assert "" not in rooms_of(modules), "a room imports rooms, not the house"
+    assert not (modules | rooms_of(modules)) & NEVER_KNOWS.get(here, set())
+
+
+def test_every_permission_is_used_and_only_data_and_files_know_each_other():
+    found = edges()
+    assert found == {(here, there) for here, theirs in MAY_KNOW.items() for there in theirs.split()}
+    assert {pair for pair in found if pair[::-1] in found} == {("data", "io"), ("io", "data")}
 
 
 @pytest.mark.parametrize("path", **named(MODULES))
@@ -313,25 +125,26 @@ def test_only_the_curator_evaluation_and_a_table_itself_ask_for_counts(path):
 def test_the_readers_of_imports_see_what_they_must():
     source = """
 import privmw.data.table as t, numpy
-from privmw import kernels
-from privmw.data import support
+from privmw import kernels, support
 from privmw.accounting.events import Event
 def f():
     from privmw.curator import Curator
     import privmw
 """
-    assert imported_rooms(source) == {"table", "kernels", "support", "accounting", "curator", "privmw"}
+    modules = imported(source)
+    assert modules == {"data.table", "kernels", "support", "accounting.events", "curator.Curator", ""}
+    assert rooms_of(modules) == {"data", "kernels", "support", "accounting", "curator", ""}
     inside = ("privmw", "accounting")
-    assert imported_rooms("from .events import Event\nfrom . import ledger", inside) == {"accounting"}
-    assert imported_rooms("from ..table import Table", inside) == {"table"}
-    assert imported_rooms("from .. import domain", inside) == {"domain"}
+    assert rooms_of(imported("from .events import Event\nfrom . import ledger", inside)) == {"accounting"}
+    assert imported("from ..data.table import Table", inside) == {"data.table"}
+    assert imported("from privmw.data import table") == {"data.table"}
+    assert imported("from .. import ranks", inside) == {"ranks"}
     assert calls_counts("x = table.counts(workload)")
     assert not calls_counts("x = support.counts")
 
 
 def test_every_room_has_its_rule_and_every_rule_its_room():
-    rooms = {room(path) for path in MODULES}
-    assert set(MAY_KNOW) == rooms - {"__init__"}
+    assert set(MAY_KNOW) == {room(path) for path in MODULES} - {"__init__"}
     assert len(CORE) >= 8
 
 
@@ -359,7 +172,7 @@ def test_the_core_draws_nothing_and_knows_neither_python_nor_epsilon(path):
 
 
 def test_the_tests_truth_imports_nothing_of_privmw():
-    assert not imported_rooms((ROOT / "tests" / "truth" / "reference.py").read_text())
+    assert not imported((ROOT / "tests" / "truth" / "reference.py").read_text())
 
 
 def test_importing_privmw_loads_numpy_and_nothing_else_from_outside(tmp_path):
@@ -371,6 +184,8 @@ tops = {name.partition(".")[0] for name in set(sys.modules) - before}
 outside = tops - set(sys.stdlib_module_names) - {"privmw", "numpy"}
 print(*sorted(name for name in outside if "cython" not in name))  # Cython's shared types have module names
 """
+    from kernels.cases import load
+
     backend = "native" if load("native") else "numpy"
     environment = {**os.environ, "PRIVMW_BACKEND": backend}
     done = subprocess.run(
@@ -382,3 +197,11 @@ print(*sorted(name for name in outside if "cython" not in name))  # Cython's sha
         check=True,
     )
     assert done.stdout.split() == []
+
+
+if __name__ == "__main__":
+    known = edges()
+    pairs = sorted({tuple(sorted(pair)) for pair in known if pair[::-1] in known})
+    both = ", ".join(" and ".join(pair) for pair in pairs)
+    print(f"{len(MAY_KNOW)} rooms, {len(known)} edges, {len(pairs)} pairs that know each other: {both}")
+    print(f"{len(list((ROOT / 'privmw').glob('*.py')))} modules directly in privmw/")

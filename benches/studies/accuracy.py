@@ -1,8 +1,8 @@
 """True errors of every algorithm on real pairs: mean and standard error over seeds, as tables.
 
-    python benches/study.py accuracy adult            # the two ADULT sets: every algorithm and T, and the authors'
-    python benches/study.py accuracy acs              # the survey's pairs, good and poor
-    python benches/study.py accuracy reduced          # MWEM on the full domain against public supports
+    python benches/study.py accuracy adult     # the two ADULT sets: every algorithm and T, and the authors'
+    python benches/study.py accuracy acs       # the survey's pairs, good and poor
+    python benches/study.py accuracy reduced   # MWEM on the full domain against public supports
     python benches/study.py accuracy adult --seeds 10 --epsilons 0.1 1
 
 Needs PRIVMW_DATA. Errors look at private records, so nothing here is private; seeds make runs repeatable.

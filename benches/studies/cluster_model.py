@@ -1,6 +1,6 @@
 """A model of the time of a round of MW-Pub over MPI ranks: measured here, fitted, and extrapolated.
 
-    python benches/study.py cluster_model     measures, prints how well the model fits and what it says of clusters
+    python benches/study.py cluster_model   # measures, prints how well the model fits and what it says
 
 A round takes (c marginals + d) rows / cores + e cells + meetings latency + bytes / bandwidth: evaluating and
 passing over rows, which all cores share; what every rank does for each cell; adding up. What it says of

@@ -4,7 +4,7 @@
     python benches/study.py uncertainty sweep     # every histogram, six budgets: no failure, KKT residuals
 
 PRIVMW_DATA names the folder of real data. The paper dropped runs whose optimiser failed, so its MaxFit and
-Sequential columns are not what we should find: tests/postprocess/test_fits.py holds those two to independent solvers.
+Sequential columns are not what we should find: tests/postprocess/test_fits.py holds them to other solvers.
 """
 
 from __future__ import annotations

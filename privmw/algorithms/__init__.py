@@ -1,1 +1,1 @@
-"""The loop, the schedule, configurations and mechanisms; one short file per algorithm, and the recommended one."""
+"""The loop, the schedule, configurations and mechanisms; one short file per algorithm; auto."""

@@ -13,8 +13,8 @@ the whole workload would put on each cell):
    they measure at ROUND_NOISE, from FEWEST to MOST.
 
 The model is PEP with l2 slack; how much the public start is worth is chosen by the measurements themselves,
-which costs nothing (privmw/models/projection/prior_weight.py). n, the sizes, the budget and the public rows decide all
-of this; the papers chose the number of rounds by looking at the true error.
+which costs nothing (privmw/models/projection/prior_weight.py). n, the sizes, the budget and the public rows
+decide all of this; the papers chose the number of rounds by looking at the true error.
 """
 
 from __future__ import annotations

@@ -22,11 +22,12 @@ import numpy.typing as npt
 from privmw.accounting import Ledger
 from privmw.accounting.rounding import positive_integer
 from privmw.algorithms.loop import Model, Released
+from privmw.data.strict_json import parse_json
 from privmw.data.support import Support
 from privmw.io.whole_file import whole_file
 from privmw.random import Rng
 from privmw.ranks import everyones, first, together
-from privmw.release.archive import explained, parse_json, read_archive, read_array, write_archive, write_array
+from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
 from privmw.release.file import describe_measurements, read_measurements, write_measurements
 from privmw.release.history import Round, index, read_round, write_round
 
@@ -208,7 +209,7 @@ def _members(released: Released, ledger: Ledger, after: str) -> Iterator[tuple[s
 def _read_round(path: Path) -> tuple[Released, Ledger, str]:
     members = read_archive(path, form=FORM, version=VERSION)
     with explained(path, FORM):
-        described = parse_json(members.pop("round.json"))
+        described = parse_json(members.pop("round.json").decode())
         measurements = tuple(read_measurements(described["measurements"], members))
         chosen = tuple(index("chosen", choice) for choice in described["chosen"])
         released = Released(index("round", described["round"]), chosen, measurements, described["rho"])
@@ -238,7 +239,7 @@ def _write_json(path: Path, values: Mapping[str, Any]) -> None:
 
 def _read_json(path: Path, names: set[str]) -> dict[str, Any]:
     with explained(path, FORM):
-        values = parse_json(path.read_bytes())
+        values = parse_json(path.read_text("utf-8"))
         if not isinstance(values, dict) or values.pop("format", None) != FORM:
             raise ValueError(f"it must say format {FORM!r}")
         if values.pop("version", None) != VERSION or set(values) != names:

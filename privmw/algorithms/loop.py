@@ -2,8 +2,8 @@
 
 Algorithm 1 ("Adaptive Measurements") of "Iterative methods for private synthetic data", 2021. Before the
 rounds, or instead of them, a first shot measures a fixed set of marginals at once. The private table goes
-into the Curator and nowhere else (privmw/curator/on_ranks.py); the model, the history and `progress` see released values
-only. Where the support lies on several ranks, every rank runs this loop, and hears the same.
+into the Curator and nowhere else; the model, the history and `progress` see released values only.
+Where the support lies on several ranks, every rank runs this loop, and sees the same.
 """
 
 from __future__ import annotations

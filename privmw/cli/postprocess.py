@@ -23,9 +23,9 @@ from privmw.data.support import Support, memory
 from privmw.io.files import about, files_of
 from privmw.io.scan import scan_table
 from privmw.postprocess import Fit
+from privmw.postprocess.fitted_file import write_fitted
 from privmw.postprocess.microdata import MOST_RECORDS
 from privmw.postprocess.problem import MOST_ROWS
-from privmw.release.cells import write_fitted
 from privmw.report import certificate_in_words, write_fit_report
 
 METHODS: dict[str, Callable[..., Fit]] = {

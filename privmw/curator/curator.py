@@ -133,7 +133,8 @@ class Curator:
             a count by at most 1, so a cell's score by at most 2^20 (the rest is public, and | | brings no two
             numbers further apart), and a marginal's largest by no more than the one in it that moves most.
         Numerics: integers throughout; rounding concerns public numbers only.
-        Checked by: tests/curator/test_curator.py::test_scores_of_neighbours_differ_by_at_most_the_sensitivity,
+        Checked by:
+            tests/curator/test_curator.py::test_scores_of_neighbours_differ_by_at_most_the_sensitivity,
             tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
         """
         if self._ledger.neighbors is not Neighbors.REPLACE_ONE:
@@ -181,7 +182,8 @@ class Curator:
             entered (1 for a single cell or under ADD_REMOVE_ONE). Marginals: the sum, so each pays its share.
             The total: c = 1.
         Numerics: exact sampling; the event is a pure function of rho or epsilon, c and the number of cells.
-        Checked by: tests/curator/test_curator.py::test_measured_counts_of_neighbours_differ_by_the_sensitivity,
+        Checked by:
+            tests/curator/test_curator.py::test_measured_counts_of_neighbours_differ_by_the_sensitivity,
             tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
         """
         cells, changing = self.__asked(queries, marginal, marginals, total)

@@ -15,6 +15,7 @@ from reprlib import repr as _short
 from typing import Any
 
 from privmw.data.attribute import Attribute
+from privmw.data.strict_json import parse_json
 
 __all__ = ["Attribute", "Domain"]
 
@@ -93,8 +94,8 @@ class Domain:
           numbers. Infinite numbers have no bin.
 
         Text and integers that seem to identify records are left out unless `columns` names them, and so are
-        values of other kinds: `privmw.data.propose.propose` says which. `other` declares that label everywhere, so
-        that private values that no public record has find a place.
+        values of other kinds: `privmw.data.propose.propose` says which. `other` declares that label
+        everywhere, so that private values that no public record has find a place.
         """
         from privmw.data.propose import propose  # here: it knows domains
 
@@ -106,7 +107,7 @@ class Domain:
         if not isinstance(text, str):
             raise TypeError(f"text ({_short(text)}) must be a string")
         try:
-            declared = json.loads(text, object_pairs_hook=_once)
+            declared = parse_json(text)
         except RecursionError:
             raise ValueError("a domain must not be nested so deeply") from None
         if not isinstance(declared, dict):
@@ -201,13 +202,3 @@ class Domain:
             f"{a.name if len(a.name) <= 20 else a.name[:17] + '...'}: {a.size}" for a in self._attributes[:5]
         ]
         return f"Domain({', '.join(shown)}{f', and {len(self) - 5} more' if len(self) > 5 else ''})"
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Refuse a key that a JSON object has twice, of which Python would keep the last."""
-    keys: dict[str, object] = {}
-    for key, value in pairs:
-        if key in keys:
-            raise ValueError(f"key ({_short(key)}) must be given only once")
-        keys[key] = value
-    return keys

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from privmw.kernels import backend
 
 if TYPE_CHECKING or backend() == "native":
-    from privmw._native import (
+    from privmw.kernels._native import (
         bernoulli,
         coin_exp,
         discrete_gaussian,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from privmw._native import (
+from privmw.kernels._native import (
     Columns,
     Incidence,
     Marginals,

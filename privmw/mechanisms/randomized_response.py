@@ -27,7 +27,8 @@ def randomized_response(
         probability (1 + q) / 2, so that E[1 - 2 out] = q (1 - 2 bit).
     Privacy: epsilon-DP, whatever the number of bits; q costs ln((1 + q) / (1 - q)), rounded up to a float.
     Numerics: exact; the coin of epsilon is made of fair ones and coins of exp(-epsilon), q's is rational.
-    Checked by: tests/mechanisms/test_mechanisms.py::test_randomized_response_keeps_bits_with_its_exact_probability,
+    Checked by:
+        tests/mechanisms/test_mechanisms.py::test_randomized_response_keeps_bits_with_its_exact_probability,
         tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
 
     >>> kept, event = randomized_response(np.array([True, False]), q=0.5)

@@ -116,7 +116,8 @@ def select_permute_and_flip(
         given the earlier choices, which are released, a choice is one run on the candidates left.
     Numerics: exact; coins are decided by enclosures of exp of a rational, and differences cannot overflow.
         Time depends on the scores.
-    Checked by: tests/mechanisms/test_mechanisms.py::test_selection_laws_of_neighbours_are_within_e_to_the_epsilon,
+    Checked by:
+        tests/mechanisms/test_mechanisms.py::test_selection_laws_of_neighbours_are_within_e_to_the_epsilon,
         tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
 
     >>> select_permute_and_flip(np.array([0, 900, 5]), sensitivity=1, epsilon=1)
@@ -147,7 +148,8 @@ def select_exponential(
         k times that, by adaptive composition over the released choices.
     Numerics: exact rejection with coins of exp of a rational; differences cannot overflow.
         Time depends on the scores.
-    Checked by: tests/mechanisms/test_mechanisms.py::test_selection_laws_of_neighbours_are_within_e_to_the_epsilon,
+    Checked by:
+        tests/mechanisms/test_mechanisms.py::test_selection_laws_of_neighbours_are_within_e_to_the_epsilon,
         tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
 
     >>> select_exponential(np.array([0, 900, 5]), sensitivity=1, epsilon=1, k=1)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from privmw.data.strict_json import parse_json
 from privmw.io.whole_file import whole_file
 
 MANIFEST = "manifest.json"
@@ -74,7 +75,7 @@ def read_archive(path: str | os.PathLike[str], *, form: str, version: int) -> di
             raise ValueError(str(error)) from None
         except OSError as error:  # an offset outside the file
             raise ValueError(f"members must lie in the file: {error}") from None
-        manifest = parse_json(members.pop(MANIFEST, b"null"))
+        manifest = parse_json(members.pop(MANIFEST, b"null").decode())
         if not isinstance(manifest, dict) or manifest.get("format") != form:
             raise ValueError(f"{MANIFEST} must say format {form!r}")
         if type(manifest.get("version")) is not int or manifest["version"] != version:
@@ -119,22 +120,3 @@ def read_array(content: bytes, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     if len(content) - file.tell() != shape[0] * expected.itemsize:
         raise ValueError(f"an array of {shape[0]} entries must be as long as it says")
     return np.frombuffer(content, found, offset=file.tell()).astype(expected, copy=False)
-
-
-def parse_json(content: bytes) -> Any:
-    """JSON values, refusing what readers disagree on: repeated keys, NaN, infinity.
-
-    >>> parse_json(b'{"a": [1, 2.5]}')
-    {'a': [1, 2.5]}
-    """
-    return json.loads(content.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(pairs) != len(dict(pairs)):
-        raise ValueError("keys must not be repeated")
-    return dict(pairs)
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"number ({name}) must be finite")

@@ -16,9 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.data.domain import Domain
-from privmw.data.workload import Queries, Workload, find_queries
+from privmw.data.workload import Queries, Workload
 from privmw.io.files import ABOUT
-from privmw.postprocess import Fit
 from privmw.release.measurements import NOISES
 from privmw.release.release import Release
 
@@ -65,39 +64,6 @@ def write_measurements(release: Release, path: str | os.PathLike[str]) -> None:
     )
 
 
-def write_fitted(fit: Fit, path: str | os.PathLike[str]) -> None:
-    """Write what a fit answers to every cell of the marginals measured, beside what was measured.
-
-    Columns as above, and noisy_count and standard_deviation, empty for a cell that was not measured, and
-    fitted, all in counts.
-
-    >>> from privmw.release.cells import write_fitted
-    >>> write_fitted(fit, "fitted.parquet")  # doctest: +SKIP
-    """
-    import pyarrow as pa
-
-    measured, fitted = fit.measured, fit.answers()
-    absent, deviations = np.isinf(measured.variances), np.sqrt(measured.variances)
-    attributes = np.array([place for places in measured.places for place in places], np.int32)
-    starts = np.cumsum([0, *map(len, measured.places)], dtype=np.int64)
-    offsets = np.array(measured.offsets, np.int64)
-
-    def queries(part: slice) -> Queries:
-        cells = np.arange(len(fitted))[part]
-        return find_queries(fit.domain, attributes, starts, offsets, cells)
-
-    def columns(part: slice) -> dict[str, Any]:
-        return {
-            "noisy_count": pa.array(measured.answers[part], mask=absent[part]),
-            "fitted": fitted[part],
-            "standard_deviation": pa.array(deviations[part], mask=absent[part]),
-        }
-
-    about = {"method": fit.certificate.method, "domain": fit.domain.fingerprint()}
-    orders = np.diff(starts)
-    _write(path, fit.domain, attributes, int(orders.max()), len(fitted), queries, columns, about)
-
-
 def _write_release(
     release: Release,
     path: str | os.PathLike[str],
@@ -117,10 +83,10 @@ def _write_release(
     def queries(part: slice) -> Queries:
         return workload.queries(cells[part])
 
-    _write(path, workload.domain, asked, order, len(cells), queries, columns, about)
+    write_cells(path, workload.domain, asked, order, len(cells), queries, columns, about)
 
 
-def _write(
+def write_cells(
     path: str | os.PathLike[str],
     domain: Domain,
     attributes: npt.NDArray[np.int32],

@@ -18,10 +18,11 @@ import numpy.typing as npt
 
 from privmw.accounting import Ledger
 from privmw.data.domain import Domain
+from privmw.data.strict_json import parse_json
 from privmw.data.support import Support
 from privmw.data.table import Table
 from privmw.data.workload import Workload
-from privmw.release.archive import explained, parse_json, read_archive, read_array, write_archive, write_array
+from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
 from privmw.release.history import read_round, write_round
 from privmw.release.measurements import Measurement
 from privmw.release.release import Release
@@ -75,7 +76,7 @@ def _members(release: Release) -> Iterator[tuple[str, bytes]]:
 
 def _read(members: dict[str, bytes]) -> Release:
     """The release of checked members, each taken out of the dictionary."""
-    described = parse_json(members.pop("release.json"))
+    described = parse_json(members.pop("release.json").decode())
     names = {"settings", "history", "measurements", "measured"}
     if not isinstance(described, dict) or set(described) != names:
         raise ValueError(f"release.json must be an object with the keys {', '.join(sorted(names))}")

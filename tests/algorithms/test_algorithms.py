@@ -11,6 +11,7 @@ import pickle
 import subprocess
 import sys
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -355,7 +356,7 @@ def on(backend, directory):
         [
             sys.executable,
             "-c",
-            PROGRAM.format(path=[os.path.dirname(os.path.dirname(__file__))], names=TRIED),
+            PROGRAM.format(path=[str(Path(__file__).parents[1])], names=TRIED),
         ],
         env={**os.environ, "PRIVMW_BACKEND": backend},
         cwd=directory,

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from privmw import Budget, Curator, Neighbors, measure, measure_marginals
+from privmw import Budget, Curator, Neighbors, measure_marginals
+from privmw.algorithms import measure
 from privmw.postprocess import nnls, to_microdata
 
 DOMAIN = pmw.Domain({"age": 9, "origin": 24})

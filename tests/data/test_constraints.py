@@ -126,7 +126,7 @@ def test_a_file_a_person_wrote_is_read(tmp_path):
     path.write_bytes(b"\xef\xbb\xbf" + json.dumps(RULES).encode())
     assert Constraints.read(path, DOMAIN) == Constraints(DOMAIN, RULES)
     path.write_text('{"invalid": [{"age": ["none"], "age": ["else"]}]}')
-    with pytest.raises(ValueError, match=r"rules.json: keys must not be repeated"):
+    with pytest.raises(ValueError, match=r"rules.json: key .'age'. must be given only once"):
         Constraints.read(path, DOMAIN)
     path.write_text("[" * 100_000)
     with pytest.raises(ValueError, match=r"rules.json: "):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import privmw as pmw
 import privmw.data.support
+from privmw.data.records import Records
 from truth import reference
 
 DOMAIN = pmw.Domain({"age": 10, "sex": ["F", "M"], "zip": 60_000, "one": 1})

@@ -76,7 +76,7 @@ def test_an_unknown_backend_is_an_error(forced, tmp_path):
     assert said == f"ValueError: PRIVMW_BACKEND ({forced}) must be one of native, numba, numpy"
 
 
-@pytest.mark.parametrize(("forced", "missing"), [("native", "privmw._native"), ("numba", "numba")])
+@pytest.mark.parametrize(("forced", "missing"), [("native", "privmw.kernels._native"), ("numba", "numba")])
 def test_a_forced_backend_that_is_missing_is_an_error(forced, missing, tmp_path):
     done = run(tmp_path, forced, [missing])
     assert done.returncode != 0
@@ -87,7 +87,7 @@ def test_a_forced_backend_that_is_missing_is_an_error(forced, missing, tmp_path)
 
 @pytest.mark.parametrize(
     ("blocked", "fallback"),
-    [(["privmw._native"], "numba"), (["privmw._native", "numba"], "numpy")],
+    [(["privmw.kernels._native"], "numba"), (["privmw.kernels._native", "numba"], "numpy")],
 )
 def test_without_the_extension_the_next_best_runs_and_says_so_once(blocked, fallback, tmp_path):
     if load(fallback) is None:
@@ -103,7 +103,7 @@ def test_without_the_extension_the_next_best_runs_and_says_so_once(blocked, fall
 
 def test_a_numba_that_cannot_be_imported_falls_back_to_numpy(tmp_path):
     (tmp_path / "numba.py").write_text("raise ImportError('numba wants another numpy')")
-    done = run(tmp_path, blocked=["privmw._native"])
+    done = run(tmp_path, blocked=["privmw.kernels._native"])
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("numpy\nRuntimeWarning")
 

@@ -16,7 +16,7 @@ from privmw.kernels import draw_python
 from privmw.random import chacha20_python
 from truth.scripted_words import Branches, RefusedError, ScriptedBitGenerator, ScriptedWords, law_by_words
 
-native = pytest.importorskip("privmw._native")
+native = pytest.importorskip("privmw.kernels._native")
 ChaCha20 = pytest.importorskip("privmw.random._chacha20").ChaCha20
 
 ALPHA = 1e-9

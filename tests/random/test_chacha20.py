@@ -319,7 +319,7 @@ def test_a_child_without_entropy_gets_an_error_or_ends():
     done = in_subprocess("""
         import os
         from privmw.random._chacha20 import ChaCha20, _fail_entropy
-        from privmw import _native
+        from privmw.kernels import _native
         shared = ChaCha20()
         _fail_entropy(True)
         child = os.fork()

@@ -7,7 +7,8 @@ import pytest
 
 from privmw import Budget, Domain, Ledger, Neighbors, Release, Support, Table, Workload
 from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls
-from privmw.release.cells import write_answers, write_fitted, write_measurements
+from privmw.postprocess.fitted_file import write_fitted
+from privmw.release.cells import write_answers, write_measurements
 from privmw.release.measurements import Measurement
 
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -246,7 +246,7 @@ def pickled():
         ("domain.json", b"[]", "must be a JSON object"),
         ("domain.json", pmw.Domain({"age": 10, "sex": 2}).to_json().encode(), "must be distinct"),
         ("release.json", b"{}", "must be an object with the keys"),
-        ("release.json", b'{"a": 1, "a": 2}', "must not be repeated"),
+        ("release.json", b'{"a": 1, "a": 2}', "must be given only once"),
         ("release.json", b"[" * 100_000, "release file"),
     ],
 )

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from privmw.data.constraints.rule import Rule, checked_list, invalid_rule, valid_rule
 from privmw.data.domain import Domain
+from privmw.data.strict_json import parse_json
 from privmw.data.table import Table
-from privmw.release.archive import parse_json
 
 CELLS = 2**22  # of the rules on the same attributes, looked up in one table if they have no more cells
 
@@ -65,7 +65,7 @@ class Constraints:
         with open(path, "rb") as file:
             content = file.read()
         try:
-            return cls(domain, parse_json(content.removeprefix(b"\xef\xbb\xbf")))
+            return cls(domain, parse_json(content.decode("utf-8-sig")))
         except RecursionError:
             raise ValueError(f"{os.fspath(path)}: constraints must not be nested so deeply") from None
         except (TypeError, ValueError) as error:

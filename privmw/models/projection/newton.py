@@ -1,5 +1,4 @@
-"""One Newton step of a projection (privmw/models/projection/solver.py): exact for few multipliers, by conjugate gradients
-for many.
+"""One Newton step of a projection: exact for few multipliers, by conjugate gradients for many.
 
 With a distribution D, Q its rows x queries and C = diag(D) - D D^T, their covariance is Q^T C Q. A step
 d solves  (Q^T C Q + ridge) d = ridge * wanted  on the free multipliers; the others take what is wanted.

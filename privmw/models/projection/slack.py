@@ -1,4 +1,4 @@
-"""What a projection's multipliers pay (privmw/models/projection/solver.py): for missed answers, and for leaving an anchor.
+"""What a projection's multipliers pay: for missed answers, and for leaving an anchor.
 
 This room knows numbers only.
 """

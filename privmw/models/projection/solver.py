@@ -8,8 +8,8 @@ D_l whose multipliers l minimise the dual
 l1: slack = sum gamma_i |l_i|, the dual of  min KL(D || A0)  subject to |q_i(D) - a_i| <= gamma_i.
 l2: slack = sum l_i^2 / (2 w_i), the dual of  min KL(D || A0) + sum w_i (q_i(D) - a_i)^2 / 2.
 
-Newton's method (privmw/models/projection/newton.py). l1 has kinks, and is flat where queries are redundant: there each goal is
-f and a pull to an anchor, (l - anchor)^2, whose primal is smooth (an augmented Lagrangian, solved by
+Newton's method (newton.py). l1 has kinks, and is flat where queries are redundant: there each goal is f and
+a pull to an anchor, (l - anchor)^2, whose primal is smooth (an augmented Lagrangian, solved by
 semismooth Newton steps); anchors follow the solutions, ever more loosely. Coordinate steps, the paper's way,
 took hundreds of passes where this takes a dozen (benches/bench_projection.py). The loop stands here and its
 passes over rows are compiled (csrc/core/projection).

@@ -1,0 +1,33 @@
+"""JSON that every reader understands alike: repeated keys, NaN and infinity are refused."""
+
+from __future__ import annotations
+
+import json
+from reprlib import repr as _short
+from typing import Any
+
+
+def parse_json(text: str) -> Any:
+    """The values of a JSON text.
+
+    >>> parse_json('{"a": [1, 2.5]}')
+    {'a': [1, 2.5]}
+    >>> parse_json('{"a": 1, "a": 2}')
+    Traceback (most recent call last):
+    ValueError: key ('a') must be given only once
+    """
+    return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse_constant)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a key that a JSON object has twice, of which Python would keep the last."""
+    values: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in values:
+            raise ValueError(f"key ({_short(key)}) must be given only once")
+        values[key] = value
+    return values
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"number ({name}) must be finite")

@@ -1,0 +1,45 @@
+"""The answers of a fit as rows of a file, beside the noisy ones: the columns of privmw/release/cells.py."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from privmw.data.workload import Queries, find_queries
+from privmw.postprocess.fit import Fit
+from privmw.release.cells import write_cells
+
+
+def write_fitted(fit: Fit, path: str | os.PathLike[str]) -> None:
+    """Write what a fit answers to every cell of the marginals measured, beside what was measured.
+
+    Columns as above, and noisy_count and standard_deviation, empty for a cell that was not measured, and
+    fitted, all in counts.
+
+    >>> from privmw.postprocess.fitted_file import write_fitted
+    >>> write_fitted(fit, "fitted.parquet")  # doctest: +SKIP
+    """
+    import pyarrow as pa
+
+    measured, fitted = fit.measured, fit.answers()
+    absent, deviations = np.isinf(measured.variances), np.sqrt(measured.variances)
+    attributes = np.array([place for places in measured.places for place in places], np.int32)
+    starts = np.cumsum([0, *map(len, measured.places)], dtype=np.int64)
+    offsets = np.array(measured.offsets, np.int64)
+
+    def queries(part: slice) -> Queries:
+        cells = np.arange(len(fitted))[part]
+        return find_queries(fit.domain, attributes, starts, offsets, cells)
+
+    def columns(part: slice) -> dict[str, Any]:
+        return {
+            "noisy_count": pa.array(measured.answers[part], mask=absent[part]),
+            "fitted": fitted[part],
+            "standard_deviation": pa.array(deviations[part], mask=absent[part]),
+        }
+
+    about = {"method": fit.certificate.method, "domain": fit.domain.fingerprint()}
+    orders = np.diff(starts)
+    write_cells(path, fit.domain, attributes, int(orders.max()), len(fitted), queries, columns, about)
