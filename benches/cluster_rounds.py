@@ -23,7 +23,7 @@ from shapes import ACS_SIZES, acs67
 
 import privmw as pmw
 from privmw.cluster import mpi
-from privmw.ranks import everyones
+from privmw.ranks import allgather
 from privmw.release.history import Round
 
 GROUP = 2**18  # rows of a row group
@@ -76,7 +76,7 @@ def run(file: Path, threads: int, marginals: int, rounds: int) -> None:
         if name == "MW-Pub":
             figures["plan"] = algorithm(rounds).configure(rho=0.1).plan(support, workload).traffic
     figures["digest"] = digest.hexdigest()
-    figures["peaks"] = everyones(comm, memory("VmHWM"))[:, 0].tolist()
+    figures["peaks"] = allgather(comm, memory("VmHWM"))[:, 0].tolist()
     if comm.rank == 0:
         print(json.dumps(figures))
 

@@ -37,7 +37,7 @@ class Communicator(Protocol):
     def size(self) -> int:
         """How many ranks there are."""
 
-    def sum(self, array: Int64s) -> None:
+    def allreduce(self, array: Int64s) -> None:
         """Add up over the ranks, in place: every rank then has the sums. Overflow wraps, as in numpy."""
 
     def broadcast(self, value: T) -> T:
@@ -49,7 +49,7 @@ class Communicator(Protocol):
         No third rank sees any of it.
         """
 
-    def exchange(self, array: Array, counts: Sequence[int]) -> Array:
+    def alltoallv(self, array: Array, counts: Sequence[int]) -> Array:
         """Send the first counts[0] entries of a 1-D array to rank 0, the next counts[1] to rank 1, and so on.
 
         Returns what all ranks sent to this one, by rank.
@@ -65,7 +65,7 @@ class Alone:
 
     rank, size = 0, 1
 
-    def sum(self, array: Int64s) -> None:
+    def allreduce(self, array: Int64s) -> None:
         """Nothing to add."""
 
     def broadcast(self, value: T) -> T:
@@ -76,7 +76,7 @@ class Alone:
         """The own array."""
         return [array]
 
-    def exchange(self, array: Array, counts: Sequence[int]) -> Array:
+    def alltoallv(self, array: Array, counts: Sequence[int]) -> Array:
         """The own array."""
         return array
 
@@ -84,49 +84,49 @@ class Alone:
 ALONE = Alone()
 
 
-def everyones(comm: Communicator, own: npt.ArrayLike) -> Array:
+def allgather(comm: Communicator, own: npt.ArrayLike) -> Array:
     """Each rank's numbers of 64 bits, as many on each, on every rank: ranks x numbers.
 
-    >>> everyones(ALONE, [2.5, 1.0])
+    >>> allgather(ALONE, [2.5, 1.0])
     array([[2.5, 1. ]])
     """
     given = np.atleast_1d(own)
     bits = np.zeros((comm.size, len(given)), np.int64)
     bits[comm.rank] = given.view(np.int64)
-    comm.sum(bits.reshape(-1))
+    comm.allreduce(bits.reshape(-1))
     return bits.view(given.dtype)
 
 
-def largest(comm: Communicator, own: float) -> float:
+def max_over_ranks(comm: Communicator, own: float) -> float:
     """The largest of the ranks' numbers, on every rank."""
-    return float(own) if comm.size == 1 else float(everyones(comm, float(own)).max())
+    return float(own) if comm.size == 1 else float(allgather(comm, float(own)).max())
 
 
-def total(comm: Communicator, own: int) -> int:
+def sum_over_ranks(comm: Communicator, own: int) -> int:
     """The sum of the ranks' integers, none negative and below 2^120, on every rank.
 
-    >>> total(ALONE, 2**100) == 2**100
+    >>> sum_over_ranks(ALONE, 2**100) == 2**100
     True
     """
     if comm.size == 1:
         return own
     limbs = np.array([own >> shift & (2**_LIMB - 1) for shift in (0, _LIMB, 2 * _LIMB)], np.int64)
-    comm.sum(limbs)
+    comm.allreduce(limbs)
     return sum(limb << place * _LIMB for place, limb in enumerate(limbs.tolist()))
 
 
-def agree(comm: Communicator, name: str, own: str) -> None:
+def check_same(comm: Communicator, name: str, own: str) -> None:
     """Refuse, on every rank, what is not the same on all of them."""
     if comm.size == 1:
         return
-    digests = everyones(comm, np.frombuffer(hashlib.sha256(own.encode()).digest(), np.int64))
+    digests = allgather(comm, np.frombuffer(hashlib.sha256(own.encode()).digest(), np.int64))
     others = np.flatnonzero((digests != digests[0]).any(axis=1)).tolist()
     if others:
         ranks = ", ".join(map(str, others[:5])) + (", ..." if len(others) > 5 else "")
         raise ValueError(f"{name} must be the same on every rank: rank {ranks} has another than rank 0")
 
 
-def together(comm: Communicator, action: Callable[[], T]) -> T:
+def on_every_rank(comm: Communicator, action: Callable[[], T]) -> T:
     """What an action returns, if it succeeds on all ranks; if not, every rank raises.
 
     A rank whose own action failed raises that error, the others a RankError that names the first of them. Its
@@ -140,7 +140,7 @@ def together(comm: Communicator, action: Callable[[], T]) -> T:
         result = action()
     except Exception as raised:
         error = raised
-    failed = np.flatnonzero(everyones(comm, np.int64(error is not None))).tolist()
+    failed = np.flatnonzero(allgather(comm, np.int64(error is not None))).tolist()
     if error is not None:
         raise error
     if failed:
@@ -148,10 +148,10 @@ def together(comm: Communicator, action: Callable[[], T]) -> T:
     return result  # type: ignore[return-value]
 
 
-def first(comm: Communicator, action: Callable[[], T]) -> T:
+def on_root(comm: Communicator, action: Callable[[], T]) -> T:
     """What an action returns on rank 0, where alone it is run, on every rank; its error is everyone's.
 
-    >>> first(ALONE, lambda: 3)
+    >>> on_root(ALONE, lambda: 3)
     3
     """
-    return comm.broadcast(together(comm, lambda: action() if comm.rank == 0 else None))  # type: ignore[return-value]
+    return comm.broadcast(on_every_rank(comm, lambda: action() if comm.rank == 0 else None))  # type: ignore[return-value]

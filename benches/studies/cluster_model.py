@@ -26,7 +26,7 @@ from shapes import acs67
 
 import privmw as pmw
 from privmw.cluster import Mpi, mpi
-from privmw.ranks import everyones
+from privmw.ranks import allgather
 
 MPIEXEC = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 MARGINALS, ROUNDS, REPEATS = 1000, 6, 3
@@ -48,7 +48,7 @@ class Timed:
         self.rank, self.size, self._comm, self._cells = comm.rank, comm.size, comm, cells
         self._met, self.marks = 0.0, list[tuple[float, int, int]]()
 
-    def sum(self, array: np.ndarray) -> None:
+    def allreduce(self, array: np.ndarray) -> None:
         if array.size > self._cells:
             own = time.process_time() - self._met
             self.marks.append((own, self._comm.bytes_summed, self._comm.meetings))
@@ -60,7 +60,7 @@ class Timed:
     def gather(self, array: np.ndarray) -> Any:
         return self._meet(self._comm.gather, array)
 
-    def exchange(self, array: np.ndarray, counts: Sequence[int]) -> Any:
+    def alltoallv(self, array: np.ndarray, counts: Sequence[int]) -> Any:
         return self._meet(self._comm.exchange, array, counts)
 
     def _meet(self, how: Callable[..., Any], *given: Any) -> Any:
@@ -91,7 +91,7 @@ def rounds(rows: int) -> dict[str, float]:
         mechanism(private, support, workload, rng=1)
         steps.append(np.diff(comm.marks[1:], axis=0))  # before the first round, the private counts
     own, summed, meetings = np.min(steps, axis=0).mean(axis=0).tolist()  # the same rounds each time
-    evaluation, own = everyones(comm, [min(evaluations), own]).max(axis=0).tolist()
+    evaluation, own = allgather(comm, [min(evaluations), own]).max(axis=0).tolist()
     return {
         "rows": support.whole_size, "cells": workload.cells, "evaluation": evaluation, "round": own,
         "summed": summed, "meetings": meetings, "bytes": mechanism.plan(support, workload).bytes,
@@ -104,11 +104,11 @@ def sums() -> list[float]:
     for size in BYTES:
         array, fastest = np.ones(size // 8, np.int64), math.inf
         for _ in range(max(10, min(500, 2**25 // size))):
-            comm.sum(np.zeros(1, np.int64))  # all begin together
+            comm.allreduce(np.zeros(1, np.int64))  # all begin together
             began = time.perf_counter()
-            comm.sum(array)
+            comm.allreduce(array)
             fastest = min(fastest, time.perf_counter() - began)
-        found.append(float(everyones(comm, fastest).max()))
+        found.append(float(allgather(comm, fastest).max()))
     return found
 
 

@@ -29,7 +29,7 @@ from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.random import Rng
-from privmw.ranks import agree, together
+from privmw.ranks import check_same, on_every_rank
 from privmw.release import Release
 from privmw.version import __version__
 
@@ -224,15 +224,15 @@ class Mechanism:
         all give the same `ShardedRecords`.
         """
         question, comm = self._question(support, workload), support.comm
-        agree(comm, "the algorithm, its budget and the workload", self._identity(workload))
-        agree(comm, "checkpoint and every", f"{checkpoint} {every}")
+        check_same(comm, "the algorithm, its budget and the workload", self._identity(workload))
+        check_same(comm, "checkpoint and every", f"{checkpoint} {every}")
         n = count_records(private, support)
         if progress is not None and not callable(progress):
             raise TypeError(f"progress ({_short(progress)}) must be callable")
         journal = None
         if checkpoint is not None:
             journal = Checkpoint(checkpoint, f"{n} {self._identity(workload)}", support, every=every)
-            rng = together(comm, partial(journal.rng, rng))
+            rng = on_every_rank(comm, partial(journal.rng, rng))
         model = self.algorithm.model(support, question, n, threads)
         spent = None if journal is None else journal.ledger
         with open_door(private, question.measured, self.budget, rng, comm, spent) as door:

@@ -26,7 +26,7 @@ from privmw.data.strict_json import parse_json
 from privmw.data.support import Support
 from privmw.io.whole_file import whole_file
 from privmw.random import Rng
-from privmw.ranks import everyones, first, together
+from privmw.ranks import allgather, on_every_rank, on_root
 from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
 from privmw.release.file import describe_measurements, read_measurements, write_measurements
 from privmw.release.history import Round, index, read_round, write_round
@@ -49,10 +49,10 @@ class Checkpoint:
         self._folder = Path(folder)
         run = hashlib.sha256(f"{identity} {support.fingerprint()}".encode()).hexdigest()
         self._digest = ""  # on rank 0, of the last round kept
-        found = first(self._comm, lambda: self._open(run))
+        found = on_root(self._comm, lambda: self._open(run))
         self.released: Sequence[Released] = found[0]
         self.ledger: Ledger | None = found[1]
-        together(self._comm, lambda: self._check(run))
+        on_every_rank(self._comm, lambda: self._check(run))
 
     def rng(self, given: Rng) -> Rng:
         """The generator of the rounds to come: of a seed, not the words that were drawn from it before."""
@@ -65,7 +65,7 @@ class Checkpoint:
 
     def keep(self, released: Released, ledger: Ledger) -> None:
         """Keep what a round let out, before anybody sees it."""
-        first(self._comm, lambda: self._keep(released, ledger))
+        on_root(self._comm, lambda: self._keep(released, ledger))
 
     def learnt(self, history: Sequence[Round], model: Model) -> None:
         """Keep the model every so many rounds."""
@@ -78,19 +78,19 @@ class Checkpoint:
         arrays |= {f"others/{name}.npy": array for name, array in others.items()}
         own = self._shard(number, self._comm.rank)
         members = ((name, write_array(array)) for name, array in arrays.items())
-        together(self._comm, lambda: _write(own, members, overwrite=True))
-        sizes = everyones(self._comm, np.int64(self._support.size))[:, 0].tolist()
+        on_every_rank(self._comm, lambda: _write(own, members, overwrite=True))
+        sizes = allgather(self._comm, np.int64(self._support.size))[:, 0].tolist()
         kept = {"round": number, "sizes": sizes, "history": [write_round(entry) for entry in history]}
-        first(self._comm, lambda: self._commit(kept))
+        on_root(self._comm, lambda: self._commit(kept))
 
     def restore(self, model: Model) -> list[Round]:
         """Bring the model as far as it was kept; returns the history up to there."""
-        kept = first(self._comm, self._kept)
+        kept = on_root(self._comm, self._kept)
         if kept is None:
             return []
-        sizes = everyones(self._comm, np.int64(self._support.size))[:, 0].tolist()
+        sizes = allgather(self._comm, np.int64(self._support.size))[:, 0].tolist()
         place = sum(sizes[: self._comm.rank])
-        state = together(self._comm, lambda: self._state(kept["round"], kept["sizes"], place))
+        state = on_every_rank(self._comm, lambda: self._state(kept["round"], kept["sizes"], place))
         history = [read_round(entry) for entry in kept["history"]]
         measurements = [
             measurement

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.workload import Workload
-from privmw.ranks import agree, together
+from privmw.ranks import check_same, on_every_rank
 
 Unit: TypeAlias = Literal["cell", "marginal"]
 
@@ -47,9 +47,9 @@ def count_records(private: Records | None, support: Support) -> int:
     All ranks together: rank 0 has the private table, and the others None, unless it lies on all of them.
     """
     comm = support.comm
-    together(comm, lambda: _check_private(private, support))
+    on_every_rank(comm, lambda: _check_private(private, support))
     shared = private is not None and private.comm.size > 1
-    agree(comm, "whether private records lie on rank 0 or on all", str(shared))
+    check_same(comm, "whether private records lie on rank 0 or on all", str(shared))
     return comm.broadcast(0 if private is None else private.n)
 
 

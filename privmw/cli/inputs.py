@@ -26,7 +26,7 @@ from privmw.data.domain import Domain
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.io.scan import scan_table
-from privmw.ranks import ALONE, Communicator, together
+from privmw.ranks import ALONE, Communicator, on_every_rank
 
 METHODS: dict[str, type[Algorithm]] = {"mw-pub": MWPub, "pep": PEP, "mwem": MWEM, "mwem-pub": MWEMPub}
 
@@ -54,7 +54,7 @@ def read_question(
     options: argparse.Namespace, domain: Domain, console: Console, comm: Communicator = ALONE
 ) -> Question:
     """The support and the workload that the options name; MWEM has every row of the domain as its support."""
-    constraints, workload = together(comm, lambda: _read_asked(options, domain))
+    constraints, workload = on_every_rank(comm, lambda: _read_asked(options, domain))
     if options.method == "mwem":
         if options.public is not None:
             raise RefusalError("--public must not be given with --method mwem: it uses the whole domain")

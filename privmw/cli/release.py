@@ -21,7 +21,7 @@ from privmw.cli.refusal import RefusalError
 from privmw.data.domain import Domain
 from privmw.data.support import memory
 from privmw.io.scan import Scan, scan_table
-from privmw.ranks import ALONE, Communicator, together
+from privmw.ranks import ALONE, Communicator, on_every_rank
 from privmw.release import Release
 from privmw.release.cells import write_answers, write_measurements
 from privmw.report import write_report
@@ -93,9 +93,9 @@ def run(options: argparse.Namespace, console: Console) -> None:
 
 def make_release(options: argparse.Namespace, console: Console, comm: Communicator) -> Release | None:
     """Read both files and spend the budget; the release is rank 0's."""
-    together(comm, lambda: check_place(options.output) if comm.rank == 0 else None)
-    domain = together(comm, lambda: Domain.read(options.domain))
-    together(comm, lambda: check_records(options.records, domain))
+    on_every_rank(comm, lambda: check_place(options.output) if comm.rank == 0 else None)
+    domain = on_every_rank(comm, lambda: Domain.read(options.domain))
+    on_every_rank(comm, lambda: check_records(options.records, domain))
     asked = read_question(options, domain, console, comm)
 
     def read_private() -> Scan | None:
@@ -104,7 +104,7 @@ def make_release(options: argparse.Namespace, console: Console, comm: Communicat
         with console.step(f"checking {options.private}"):
             return scan_table(options.private, domain, private=True)
 
-    private = together(comm, read_private)
+    private = on_every_rank(comm, read_private)
     n = comm.broadcast(0 if private is None else private.n)
     mechanism, support = choose(options, n, asked)
     rounds = mechanism.algorithm.schedule.rounds

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from privmw import kernels
 from privmw.cluster import faults
 from privmw.io.extras import need
-from privmw.ranks import Array, Int64s, RankError, agree
+from privmw.ranks import Array, Int64s, RankError, check_same
 from privmw.version import __version__
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class Mpi:
         self.meetings = 0
         self.bytes_summed = 0
 
-    def sum(self, array: Int64s) -> None:
+    def allreduce(self, array: Int64s) -> None:
         """Add up over the ranks, in place: every rank then has the sums. Overflow wraps, as in numpy."""
         if type(array) is not np.ndarray or array.dtype != np.int64 or not array.flags.c_contiguous:
             raise TypeError("array must be a contiguous array of int64")
@@ -97,7 +97,7 @@ class Mpi:
                 self._wait(self._world.Irecv(parts[-1].view(np.uint8), rank))
             return parts
 
-    def exchange(self, array: Array, counts: Sequence[int]) -> Array:
+    def alltoallv(self, array: Array, counts: Sequence[int]) -> Array:
         """Send the first counts[0] entries of a 1-D array to rank 0, the next counts[1] to rank 1, and so on.
 
         Returns what all ranks sent to this one, by rank. Every rank's array has the same dtype.
@@ -207,10 +207,10 @@ def mpi() -> Mpi:
         _check_launched_alone()
         return comm
     faults.join(comm)
-    agree(comm, f"the version of privmw ({__version__})", __version__)
-    agree(comm, f"the version of numpy ({np.__version__})", np.__version__)
-    agree(comm, f"the kernels ({kernels.backend()})", kernels.backend())
-    agree(comm, "the arithmetic of the machines", _arithmetic())
+    check_same(comm, f"the version of privmw ({__version__})", __version__)
+    check_same(comm, f"the version of numpy ({np.__version__})", np.__version__)
+    check_same(comm, f"the kernels ({kernels.backend()})", kernels.backend())
+    check_same(comm, "the arithmetic of the machines", _arithmetic())
     _share_cores(library)
     return comm
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.data.row_hash import Codes, Hashes, row_hashes
-from privmw.ranks import Communicator, everyones
+from privmw.ranks import Communicator, allgather
 
 Int64s = npt.NDArray[np.int64]
 
@@ -73,9 +73,9 @@ class Rows:
         """The first counts[0] rows go to rank 0, the next to rank 1, and so on; what came from all ranks."""
         came: list[Codes] = []
         while self.columns:
-            came.append(comm.exchange(self.columns.pop(0), counts))
-        hashes: Any = comm.exchange(self.hashes.view(np.int64), counts)
-        return Rows(came, comm.exchange(self.counts, counts), hashes.view(np.uint64))
+            came.append(comm.alltoallv(self.columns.pop(0), counts))
+        hashes: Any = comm.alltoallv(self.hashes.view(np.int64), counts)
+        return Rows(came, comm.alltoallv(self.counts, counts), hashes.view(np.uint64))
 
     def move_to_owners(self, comm: Communicator) -> Rows:
         """Equal rows go to one rank: its hashes are a range, and those of later ranks are larger."""
@@ -84,7 +84,7 @@ class Rows:
 
     def balance(self, comm: Communicator) -> Rows:
         """As many rows on each rank, or one more, in the same order over the ranks."""
-        sizes = everyones(comm, np.int64(len(self)))[:, 0].tolist()
+        sizes = allgather(comm, np.int64(len(self)))[:, 0].tolist()
         before, whole = sum(sizes[: comm.rank]), sum(sizes)
         ends = np.array([whole * rank // comm.size - before for rank in range(comm.size + 1)])
         return self.move(comm, np.diff(ends.clip(0, len(self))).tolist())

@@ -23,7 +23,7 @@ from privmw.data.table import Table
 from privmw.data.workload import Workload
 from privmw.io import files
 from privmw.io.scan import Scan
-from privmw.ranks import Communicator, agree, everyones, first, together, total
+from privmw.ranks import Communicator, allgather, check_same, on_every_rank, on_root, sum_over_ranks
 
 Int64s = npt.NDArray[np.int64]
 Path = str | os.PathLike[str]
@@ -48,19 +48,19 @@ class ShardedRecords(Records):
     __slots__ = ("__weakref__", "_comm", "_domain", "_n", "_own", "_private")
 
     def __init__(self, own: Records | None, comm: Communicator) -> None:
-        together(comm, lambda: _check_own(own))
-        holders = np.flatnonzero(everyones(comm, np.int64(own is not None)))
+        on_every_rank(comm, lambda: _check_own(own))
+        holders = np.flatnonzero(allgather(comm, np.int64(own is not None)))
         if len(holders) == 0:
             raise ValueError("records (none) must lie on at least one rank")
         known = "" if own is None else json.dumps([own.domain.to_json(), own.private])
         domain, private = json.loads(_from_rank(comm, int(holders[0]), known))
-        agree(comm, "domain", domain if own is None else own.domain.to_json())
-        agree(comm, "private", str(private if own is None else own.private))
+        check_same(comm, "domain", domain if own is None else own.domain.to_json())
+        check_same(comm, "private", str(private if own is None else own.private))
         self._domain = Domain.from_json(domain) if own is None else own.domain
         self._private: bool = private
         self._own = own
         self._comm = comm
-        self._n = total(comm, 0 if own is None else own.n)
+        self._n = sum_over_ranks(comm, 0 if own is None else own.n)
 
     @classmethod
     def from_parquet(
@@ -71,13 +71,13 @@ class ShardedRecords(Records):
         Each rank reads row groups of its own, about as many rows on each, and reads them once now to check
         every value, as `scan_table` does.
         """
-        named = together(comm, lambda: _checked(paths, domain, private))
-        agree(comm, "paths", json.dumps(named))
-        agree(comm, "domain", domain.to_json())
-        agree(comm, "private", str(private))
-        groups = first(comm, lambda: _listed(named, private))
+        named = on_every_rank(comm, lambda: _checked(paths, domain, private))
+        check_same(comm, "paths", json.dumps(named))
+        check_same(comm, "domain", domain.to_json())
+        check_same(comm, "private", str(private))
+        groups = on_root(comm, lambda: _listed(named, private))
         share = _share(groups, comm.rank, comm.size)
-        return cls(together(comm, lambda: _opened(share, domain, private)), comm)
+        return cls(on_every_rank(comm, lambda: _opened(share, domain, private)), comm)
 
     @property
     def comm(self) -> Communicator:
@@ -109,13 +109,15 @@ class ShardedRecords(Records):
 
         All ranks ask together. A rank's own counts are erased once they are sent.
         """
-        together(self._comm, lambda: _check_workload(workload, self._domain))
-        agree(self._comm, "workload", workload.fingerprint())
+        on_every_rank(self._comm, lambda: _check_workload(workload, self._domain))
+        check_same(self._comm, "workload", workload.fingerprint())
         counted = np.zeros(workload.cells, np.int64)
         own = np.zeros_like(counted)
         records = self._own
         try:
-            together(self._comm, lambda: None if records is None else _take(records.counts(workload), own))
+            on_every_rank(
+                self._comm, lambda: None if records is None else _take(records.counts(workload), own)
+            )
             for start in range(0, workload.cells, BLOCK):
                 for part in self._comm.gather(own[start : start + BLOCK]) or ():
                     _take(part, counted[start : start + BLOCK])
@@ -158,7 +160,7 @@ def _check_workload(workload: object, domain: Domain) -> None:
 def _from_rank(comm: Communicator, rank: int, text: str) -> str:
     """The public text of one rank, on every rank."""
     sent = np.frombuffer(text.encode(), np.uint8) if comm.rank == rank else np.empty(0, np.uint8)
-    return comm.exchange(np.tile(sent, comm.size), [len(sent)] * comm.size).tobytes().decode()
+    return comm.alltoallv(np.tile(sent, comm.size), [len(sent)] * comm.size).tobytes().decode()
 
 
 def _checked(paths: object, domain: object, private: object) -> list[str]:

@@ -24,7 +24,7 @@ from privmw.data.row_hash import Codes
 from privmw.data.support import Support, Weights, check_public
 from privmw.data.table import Table
 from privmw.kernels.arrays import freeze
-from privmw.ranks import ALONE, Communicator, agree, together, total
+from privmw.ranks import ALONE, Communicator, check_same, on_every_rank, sum_over_ranks
 
 PENDING = 2**20  # rows that a rank reads before they move to their owners, and that wait there to be merged
 
@@ -65,13 +65,13 @@ class ShardedSupport(Support):
         Private records are refused. All ranks call it together.
         """
         comm = public.comm if isinstance(public, Records) else ALONE
-        together(comm, lambda: _check(public, constraints))
-        agree(comm, "constraints", "" if constraints is None else constraints.to_json())
+        on_every_rank(comm, lambda: _check(public, constraints))
+        check_same(comm, "constraints", "" if constraints is None else constraints.to_json())
         domain = public.domain
         rows = _owned(public)
         if constraints is not None:
             _keep(rows, domain, constraints, comm)
-        _check_enough(total(comm, len(rows)), comm)
+        _check_enough(sum_over_ranks(comm, len(rows)), comm)
         rows = rows.balance(comm)
         table, order = _sorted(domain, rows.columns)
         return cls(table, freeze(rows.counts[order]), constraints, comm)
@@ -82,9 +82,9 @@ class ShardedSupport(Support):
 
         The shards are those that `from_parquet` would make of the same rows.
         """
-        together(comm, lambda: _check_whole(support))
-        agree(comm, "support", support.fingerprint())
-        agree(comm, "constraints", "" if support.constraints is None else support.constraints.to_json())
+        on_every_rank(comm, lambda: _check_whole(support))
+        check_same(comm, "support", support.fingerprint())
+        check_same(comm, "constraints", "" if support.constraints is None else support.constraints.to_json())
         _check_enough(support.size, comm)
         first, last = (support.size * rank // comm.size for rank in (comm.rank, comm.rank + 1))
         own = np.sort(support.hash_order()[first:last])
@@ -95,7 +95,7 @@ class ShardedSupport(Support):
         cls, domain: Domain, comm: Communicator, constraints: Constraints | None = None
     ) -> ShardedSupport:
         """Every row of a small domain that keeps the constraints, each counted once; all ranks together."""
-        return cls.of(together(comm, lambda: Support.full(domain, constraints)), comm)
+        return cls.of(on_every_rank(comm, lambda: Support.full(domain, constraints)), comm)
 
     def widened(self, times: int = 10, share: float = 0.05, seed: int = 0) -> ShardedSupport:
         """The shards of what the whole support widened is; all ranks together.
@@ -104,15 +104,17 @@ class ShardedSupport(Support):
         """
         gathered = self.gathered()
         whole: Support = self.comm.broadcast(gathered[0] if gathered else self)
-        return ShardedSupport.of(together(self.comm, lambda: whole.widened(times, share, seed)), self.comm)
+        return ShardedSupport.of(
+            on_every_rank(self.comm, lambda: whole.widened(times, share, seed)), self.comm
+        )
 
     def gathered(self, weights: Weights | None = None) -> tuple[Support, Weights | None] | None:
         """On rank 0 the whole support, and weights in its order; None elsewhere. All ranks together.
 
         weights: those of the own rows, on every rank or on none.
         """
-        together(self.comm, lambda: _check_weights(weights, self.size))
-        agree(self.comm, "weights", "none" if weights is None else "some")
+        on_every_rank(self.comm, lambda: _check_weights(weights, self.size))
+        check_same(self.comm, "weights", "none" if weights is None else "some")
         columns = [self._collect(column) for column in self.table.columns]
         counts = self._collect(self.counts)
         weight = None if weights is None else self._collect(weights)
@@ -139,7 +141,7 @@ def _owned(public: Records) -> Rows:
     """The distinct rows of all ranks' records that this rank owns, by hash, with their counts."""
     comm, tables = public.comm, public.batches()
     held, waiting = Rows.none(public.domain.sizes), list[Rows]()
-    while total(comm, len(read := together(comm, lambda: _read(tables, public.domain)))):
+    while sum_over_ranks(comm, len(read := on_every_rank(comm, lambda: _read(tables, public.domain)))):
         waiting.append(read.move_to_owners(comm))
         if sum(map(len, waiting)) >= max(PENDING, len(held) // 2):
             held.merge(waiting)
@@ -162,10 +164,10 @@ def _keep(rows: Rows, domain: Domain, constraints: Constraints, comm: Communicat
     """Leave out the rows that break a rule; refuse rules that no row of any rank keeps."""
     table = _table(domain, rows.columns) if len(rows) else None
     kept = np.ones(0, bool) if table is None else constraints.mask(table)
-    found = total(comm, len(rows))
-    if total(comm, int(kept.sum())) == 0:
+    found = sum_over_ranks(comm, len(rows))
+    if sum_over_ranks(comm, int(kept.sum())) == 0:
         broken = np.zeros(len(constraints), np.int64) if table is None else constraints.broken(table)
-        comm.sum(broken)
+        comm.allreduce(broken)
         raise ValueError(
             f"constraints must leave a row of the support: {constraints.complaint(broken, found)}"
         )

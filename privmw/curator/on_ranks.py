@@ -19,7 +19,7 @@ from privmw.curator import Curator
 from privmw.data.records import Records
 from privmw.data.workload import Workload
 from privmw.random import Rng, privacy_stream
-from privmw.ranks import Communicator, first, together
+from privmw.ranks import Communicator, on_every_rank, on_root
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -52,7 +52,7 @@ class Door:
             assert self._curator is not None
             return look(self._curator), self._curator.ledger.events[-1]
 
-        said, event = first(self._comm, speak)
+        said, event = on_root(self._comm, speak)
         if self._curator is None:
             self._ledger.charge(event)
         return said
@@ -76,7 +76,7 @@ def open_door(
     spent: Ledger | None = None,
 ) -> Door:
     """The door of one run; with `spent`, of one that goes on. Only rank 0 looks at rng."""
-    stream = together(comm, lambda: privacy_stream(rng) if comm.rank == 0 else None)
+    stream = on_every_rank(comm, lambda: privacy_stream(rng) if comm.rank == 0 else None)
     if comm.rank == 0:
         assert private is not None
         return Door(Curator(private, workload, budget, rng=stream, spent=spent), comm)

@@ -25,7 +25,7 @@ from privmw.data.table import Table
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import freeze, is_frozen
 from privmw.random import sampling_stream
-from privmw.ranks import ALONE, Communicator, total
+from privmw.ranks import ALONE, Communicator, sum_over_ranks
 
 Weights = npt.NDArray[np.float64]
 Start = Literal["public", "uniform"]
@@ -77,8 +77,8 @@ class Support:
         self._counts = counts if is_frozen(counts) else freeze(counts.copy())
         self._constraints = constraints
         self._comm = comm
-        self._whole_size = total(comm, table.n)
-        self._records = total(comm, int(self._counts.sum()))
+        self._whole_size = sum_over_ranks(comm, table.n)
+        self._records = sum_over_ranks(comm, int(self._counts.sum()))
         self._columns: kernels.Columns | None = None
         self._marginals: tuple[Workload, kernels.Marginals] | None = None
 
@@ -281,7 +281,7 @@ class Support:
         kernels.rescale(given, comm=self._comm)
         masses, mass = kernels.to_masses(given, comm=self._comm)
         sums = marginals.sums(masses)
-        self._comm.sum(sums)
+        self._comm.allreduce(sums)
         return sums / mass
 
     def matching_rows(self, names: Sequence[str], values: Sequence[int]) -> npt.NDArray[np.uint32]:
@@ -311,7 +311,7 @@ class Support:
         """
         each = mixed(row_hashes(self._table.columns) ^ mixed(self._counts.astype(np.uint64)))
         sums = np.array([each.sum(), mixed(~each).sum()]).view(np.int64)  # they wrap, on any ranks alike
-        self._comm.sum(sums)
+        self._comm.allreduce(sums)
         said = [self.domain.fingerprint(), self._whole_size, self._records, *sums.tolist()]
         return hashlib.sha256(repr(said).encode()).hexdigest()
 

@@ -21,7 +21,7 @@ from privmw.kernels.checks import (
     check_apart,
     check_array,
     check_columns,
-    check_count,
+    check_integer,
     check_length,
     check_masses,
     check_starts,
@@ -297,6 +297,6 @@ def _query(columns: Columns, attributes: Sequence[int], values: Sequence[int]) -
             raise TypeError(f"{name} ({type(given).__name__}) must be a list of integers")
     if len(attributes) != len(values):
         raise ValueError(f"values ({len(values)}) must be as many as attributes ({len(attributes)})")
-    places = [check_count("attribute", a, 0, len(columns.sizes) - 1) for a in attributes]
-    codes = [check_count("value", v, 0, columns.sizes[a] - 1) for a, v in zip(places, values, strict=True)]
+    places = [check_integer("attribute", a, 0, len(columns.sizes) - 1) for a in attributes]
+    codes = [check_integer("value", v, 0, columns.sizes[a] - 1) for a, v in zip(places, values, strict=True)]
     return places, codes

@@ -1,17 +1,25 @@
-"""Arrays that nobody can write to: what tables, supports and workloads hand out and the kernels may trust."""
+"""Arrays: the names of their kinds, and read-only ones, which tables, supports and workloads hand out."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Codes: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]  # of one attribute: uint8, uint16 or uint32
+Float64s: TypeAlias = npt.NDArray[np.float64]
+Int32s: TypeAlias = npt.NDArray[np.int32]
+Int64s: TypeAlias = npt.NDArray[np.int64]
+UInt32s: TypeAlias = npt.NDArray[np.uint32]  # numbers of rows, for example
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def freeze(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-    """A view that stays read-only: numpy lets a view be written to only if its owner can be.
+    """A view that stays read-only: numpy allows writing to a view only if its owner is writable.
 
     >>> freeze(np.zeros(2)).flags.writeable
     False
@@ -22,7 +30,7 @@ def freeze(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
 
 
 def is_frozen(array: npt.NDArray[Any]) -> bool:
-    """Whether nobody can write to an array: neither through it, nor through what it is a view of.
+    """Whether an array is read-only, and all arrays that it is a view of.
 
     >>> is_frozen(freeze(np.zeros(2))), is_frozen(np.zeros(2))
     (True, False)

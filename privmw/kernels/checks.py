@@ -1,7 +1,8 @@
-"""The checks of the kernels' door: dtypes, lengths and ranges of arrays, before any kernel trusts them."""
+"""Checks of arguments: numbers that are no booleans; dtypes, lengths and ranges of arrays."""
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from reprlib import repr as _short
 from typing import Any
@@ -9,19 +10,38 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privmw.kernels.arrays import freeze, is_frozen
-
-Int64s = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.unsignedinteger[Any]]
+from privmw.kernels.arrays import Codes, Int64s, freeze, is_frozen
 
 
-def check_count(name: str, value: Any, low: int, high: int) -> int:
-    """An integer from low to high."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} ({type(value).__name__}) must be an integer")
-    if not low <= value <= high:
-        raise ValueError(f"{name} ({_short(int(value))}) must be from {low} to {high}")
-    return int(value)
+def check_integer(name: str, value: object, low: int | None = None, high: int | None = None) -> int:
+    """The value as a plain integer, refused unless it is one from low to high; booleans are none.
+
+    >>> check_integer("rounds", np.int64(3), 1)
+    3
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} ({_short(value)}) must be an integer")
+    integer = int(value)
+    if (low is not None and integer < low) or (high is not None and integer > high):
+        raise ValueError(f"{name} ({_short(integer)}) must be {_range(low, high)}")
+    return integer
+
+
+def _range(low: int | None, high: int | None) -> str:
+    if high is not None:
+        return f"at most {high}" if low is None else f"from {low} to {high}"
+    return {0: "non-negative", 1: "positive"}.get(low or 0, f"at least {low}")
+
+
+def check_number(name: str, value: object) -> float:
+    """The value as a plain float, refused unless it is a number; booleans are none.
+
+    >>> check_number("split", 1)
+    1.0
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} ({_short(value)}) must be a number")
+    return float(value)
 
 
 def check_array(name: str, array: Any, dtype: Any) -> npt.NDArray[Any]:
@@ -99,7 +119,7 @@ def check_columns(
             raise ValueError(f"column {a} (length {len(column)}) must have from 1 to 2^32 - 1 rows")
         if len(column) != len(columns[0]):
             raise ValueError(f"column {a} (length {len(column)}) must have length {len(columns[0])}")
-        if column.max() >= check_count(f"size {a}", size, 1, 2**32 - 1):
+        if column.max() >= check_integer(f"size {a}", size, 1, 2**32 - 1):
             raise ValueError(f"column {a} must hold codes below its size ({size})")
         checked.append(freeze(column.copy()) if copy and not is_frozen(column) else column)
     return checked, [int(size) for size in sizes]

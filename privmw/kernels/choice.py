@@ -7,7 +7,7 @@ import os
 import warnings
 from types import ModuleType
 
-from privmw.kernels.checks import check_count
+from privmw.kernels.checks import check_integer
 
 BACKENDS = ("native", "numba", "numpy")
 
@@ -64,9 +64,9 @@ def set_threads(n: int) -> None:
     >>> set_threads(before)
     """
     global _threads
-    _threads = check_count("n", n, 1, 1024)
+    _threads = check_integer("n", n, 1, 1024)
 
 
 def threads_of(threads: int | None) -> int:
     """The threads of a call: its own number, checked, or the default."""
-    return _threads if threads is None else check_count("threads", threads, 1, 1024)
+    return _threads if threads is None else check_integer("threads", threads, 1, 1024)

@@ -14,7 +14,7 @@ from privmw.kernels.arrays import freeze, is_frozen
 from privmw.kernels.checks import (
     check_apart,
     check_array,
-    check_count,
+    check_integer,
     check_length,
     check_starts,
     check_within,
@@ -77,7 +77,7 @@ class Tallies:
         marked: npt.NDArray[np.uint8] | None = None,
         threads: int | None = None,
     ) -> None:
-        sizes = [check_count("size", size, 1, MOST_ROWS) for size in sizes]
+        sizes = [check_integer("size", size, 1, MOST_ROWS) for size in sizes]
         attributes = check_array("attributes", attributes, np.int32)
         starts = check_starts(starts, len(attributes))
         check_within("attributes", attributes, len(sizes))
@@ -175,7 +175,7 @@ class Tallies:
         if start is None:
             start = np.zeros(self.count)
         check_length("start", check_array("start", start, np.float64), self.count)
-        steps = check_count("steps", steps, 0, 2**20)
+        steps = check_integer("steps", steps, 0, 2**20)
         return Solution(*self._core.newton(*rows, *queries, start, float(tolerance), steps, float(limit)))
 
     def descend(

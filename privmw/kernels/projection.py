@@ -11,7 +11,7 @@ from privmw.kernels.arrays import freeze, is_frozen
 from privmw.kernels.checks import (
     check_apart,
     check_array,
-    check_count,
+    check_integer,
     check_length,
     check_starts,
     check_within,
@@ -19,7 +19,7 @@ from privmw.kernels.checks import (
 )
 from privmw.kernels.choice import backend, kernels, threads_of
 from privmw.kernels.scale import MASS_BITS
-from privmw.ranks import ALONE, Communicator, largest, total
+from privmw.ranks import ALONE, Communicator, max_over_ranks, sum_over_ranks
 
 Float64s = npt.NDArray[np.float64]
 MOST_QUERIES = 2**32 - 1
@@ -38,7 +38,7 @@ class Incidence:
     def __init__(self, starts: npt.NDArray[np.int64], queries: npt.NDArray[np.uint32], count: int) -> None:
         queries = check_array("queries", queries, np.uint32)
         starts = check_starts(starts, len(queries), "queries")
-        self.count = check_count("count", count, 0, MOST_QUERIES)
+        self.count = check_integer("count", count, 0, MOST_QUERIES)
         check_within("queries", queries, self.count)
         within = np.ones(len(queries) + 1, bool)
         within[starts] = False
@@ -128,15 +128,15 @@ def tilt(
     out = _prepare("potentials", potentials, len(base), out, len(base))
     check_apart("out", out, base=base)
     workers = threads_of(threads)
-    most = largest(comm, kernels.most_potential(base, potentials, workers))
+    most = max_over_ranks(comm, kernels.most_potential(base, potentials, workers))
     if most == math.inf:
         raise ValueError("potentials must be finite")
     if not most > -math.inf:  # or NaN
         raise ValueError("base must be finite, none negative and not all zero")
     # With the heaviest row in [1/2, 1) all masses total at least 2^59; what rounds to none is below 2^-60 of
     # it.
-    exponent = -math.frexp(largest(comm, kernels.tilt(base, potentials, most, out, workers)))[1]
-    mass = total(comm, kernels.total_mass(out, exponent, workers))
+    exponent = -math.frexp(max_over_ranks(comm, kernels.tilt(base, potentials, most, out, workers)))[1]
+    mass = sum_over_ranks(comm, kernels.total_mass(out, exponent, workers))
     # The total is 2^bits / factor units of 2^-(60 + exponent).
     bits = mass.bit_length() - 1
     factor, up = 2**bits / mass, MASS_BITS + exponent - bits

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from privmw.kernels.checks import check_apart, check_array, check_count, check_within, check_writable
+from privmw.kernels.checks import check_apart, check_array, check_integer, check_within, check_writable
 from privmw.kernels.choice import kernels, threads_of
 from privmw.kernels.scale import LEAST_TOTAL, MASS_BITS, MOST_TOTAL
-from privmw.ranks import ALONE, Communicator, largest, total
+from privmw.ranks import ALONE, Communicator, max_over_ranks, sum_over_ranks
 
 Int64s = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.uint32]
@@ -44,17 +44,17 @@ def rescale(weights: Weights, *, threads: int | None = None, comm: Communicator 
     """
     check_writable("weights", weights, np.float64)
     workers = threads_of(threads)
-    heaviest = largest(comm, kernels.heaviest(weights, workers))
+    heaviest = max_over_ranks(comm, kernels.heaviest(weights, workers))
     if not heaviest > 0:  # or NaN
         raise ValueError("weights must be finite, none negative and not all zero")
     # Start with the heaviest row in [1/2, 1). The total is an exact integer, so each shift depends on the
     # weights alone; a second one is needed only where rows too light to count before make up most of the
     # total.
     exponent = -math.frexp(heaviest)[1]
-    mass = total(comm, kernels.total_mass(weights, exponent, workers))
+    mass = sum_over_ranks(comm, kernels.total_mass(weights, exponent, workers))
     while True:
         exponent += MASS_BITS + 1 - mass.bit_length()
-        mass = total(comm, kernels.total_mass(weights, exponent, workers))
+        mass = sum_over_ranks(comm, kernels.total_mass(weights, exponent, workers))
         if LEAST_TOTAL <= mass <= MOST_TOTAL:
             break
     kernels.shift(weights, exponent, workers)
@@ -72,7 +72,7 @@ def to_masses(
     True
     """
     masses, own = kernels.to_masses(check_array("weights", weights, np.float64), threads_of(threads))
-    mass = total(comm, own)
+    mass = sum_over_ranks(comm, own)
     if not LEAST_TOTAL <= mass <= MOST_TOTAL:
         raise ValueError("weights must be rescaled first: each from 0 to 4, in total from 1/4 to 4")
     return masses, mass
@@ -110,16 +110,16 @@ def total_after(total: int, before: int, rows: int, factor: float, gained: int) 
     >>> total_after(2**62, 2**62, 1, 2.0, 2**62) is None
     True
     """
-    total = check_count("total", total, LEAST_TOTAL, MOST_TOTAL)
-    before = check_count("before", before, 0, 2**63 - 1)
-    rows, factor = check_count("rows", rows, 0, 2**62), _check_factor(factor)
+    total = check_integer("total", total, LEAST_TOTAL, MOST_TOTAL)
+    before = check_integer("before", before, 0, 2**63 - 1)
+    rows, factor = check_integer("rows", rows, 0, 2**62), _check_factor(factor)
     if before > total:
         raise ValueError("total must be the total of the weights' masses")
     # A factor below 1.9 keeps every sum below 2^63. For a larger one the rows' total tells, half a unit a row
     # for rounding included.
     if factor >= 1.9 and float(total) + (float(before) + 0.5 * rows) * factor > float(MOST_TOTAL):
         return None
-    after = total + check_count("gained", gained, -(2**63), 2**63 - 1)
+    after = total + check_integer("gained", gained, -(2**63), 2**63 - 1)
     return after if LEAST_TOTAL <= after <= MOST_TOTAL else None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from privmw.ranks import ALONE, Communicator, total
+from privmw.ranks import ALONE, Communicator, sum_over_ranks
 
 Int64s = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.uint32]
@@ -33,7 +33,7 @@ class Groups:
     def __init__(self, rows: int, comm: Communicator = ALONE) -> None:
         self._comm = comm
         self.of_row: Int64s = np.zeros(rows, np.int64)
-        self._sizes: Int64s = np.array([total(comm, rows)], np.int64)
+        self._sizes: Int64s = np.array([sum_over_ranks(comm, rows)], np.int64)
         # For each query the groups that it held whole, those that it cut, and the parts it cut off. A part is
         # held by what held its group before: so this says everything, in much less room than `held`.
         self._splits: list[tuple[Int64s, Int64s, Int64s]] = []
@@ -66,7 +66,7 @@ class Groups:
         """Add the query that holds these rows, distinct; returns its number."""
         of_held = self.of_row[rows]
         inside = np.bincount(of_held, minlength=self.count)
-        self._comm.sum(inside)
+        self._comm.allreduce(inside)
         whole = np.flatnonzero((inside > 0) & (inside == self._sizes))
         parents = np.flatnonzero((inside > 0) & (inside < self._sizes))
         parts = self.count + np.arange(len(parents))
@@ -104,7 +104,7 @@ class Groups:
         for shift in (0, _PART, 2 * _PART):  # bincount adds in doubles: few bits at a time, of 2^32 rows
             part = masses >> shift & (2**_PART - 1)
             sums += np.bincount(self.of_row, part, self.count).astype(np.int64) << shift
-        self._comm.sum(sums)
+        self._comm.allreduce(sums)
         return sums
 
     def incidence(self) -> tuple[Int64s, npt.NDArray[np.uint32]]:

@@ -139,7 +139,7 @@ class MultiplicativeWeights:
                 self._model.support.columns, some.attributes, some.starts, threads=self._model.threads
             )
         sums = self._marginals[key].sums(masses, threads=self._model.threads)
-        self._model.comm.sum(sums)
+        self._model.comm.allreduce(sums)
         answers = np.split(sums / float(total), some.offsets[1:-1])
         return {
             j: self._aim(np.arange(*workload.offsets[j : j + 2])) - answer

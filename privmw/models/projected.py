@@ -23,7 +23,7 @@ from privmw.models.projection.prior_weight import choose_prior_weight
 from privmw.models.projection.solver import Slack, project
 from privmw.models.targets import Targets
 from privmw.models.weighted_rows import WeightedSupport
-from privmw.ranks import ALONE, Communicator, largest
+from privmw.ranks import ALONE, Communicator, max_over_ranks
 from privmw.release.measurements import Measurement
 
 Kind = Literal["l1", "l2"]
@@ -185,7 +185,7 @@ class ProjectedSupport:
             self._model.support.columns, chosen.attributes, chosen.starts, threads=self._threads
         )
         rows = marginals.sums(np.ones(self._model.support.size, np.int64), threads=self._threads)
-        self._model.comm.sum(rows)
+        self._model.comm.allreduce(rows)
         places = np.flatnonzero((self._targets.precision(cells) > 0) & (rows > 0))
         return WholeMarginals(cells[places], places, marginals, self._threads, self._model.comm)
 
@@ -209,7 +209,7 @@ class _OverRows(ABC):
         """For each cell the sum of its rows' weights times values."""
         # The weights total one, so that no sum is beyond the largest value.
         own = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
-        return self._sums(weights * values, largest(self.comm, own))
+        return self._sums(weights * values, max_over_ranks(self.comm, own))
 
     def _sums(self, terms: Vector, most: float) -> Vector:
         """The sums of terms, which are used up; their absolute values total at most `most`, or hardly so."""
@@ -218,7 +218,7 @@ class _OverRows(ABC):
         scale = 2.0 ** (self.bits - max(math.frexp(most)[1], _LEAST))
         terms *= scale
         sums = self._add(np.rint(terms, out=terms))
-        self.comm.sum(sums)
+        self.comm.allreduce(sums)
         added: Vector = sums / scale
         return added
 
@@ -256,7 +256,7 @@ class Cells(_OverRows):
         scale = 2.0 ** (self.bits - 1)
         of_groups = self._by_group(np.rint(weights * scale))
         shared = self._incidence.gram(of_groups, threads=self._threads).astype(np.int64)
-        self.comm.sum(shared.reshape(-1))
+        self.comm.allreduce(shared.reshape(-1))
         gram: Vector = shared / scale
         return gram
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from privmw import kernels
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
-from privmw.ranks import total
+from privmw.ranks import sum_over_ranks
 
 Weights = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.uint32]
@@ -72,7 +72,9 @@ class WeightedSupport:
         evaluation on the shapes of benches/bench_rounds.py: such cells hold common values, and their rows are
         light. Half of the rows at random may cost up to 1.7 times an evaluation where nothing is sparse.
         """
-        if 2 * total(self.comm, len(rows)) > self.support.whole_size:  # the same odds, and fewer rows change
+        if (
+            2 * sum_over_ranks(self.comm, len(rows)) > self.support.whole_size
+        ):  # the same odds, and fewer rows change
             others = np.ones(self.support.size, bool)
             others[rows] = False
             rows, factor = np.flatnonzero(others).astype(np.uint32), 1 / factor
@@ -104,4 +106,4 @@ class WeightedSupport:
         """Once a round: as many bytes as there are cells, times eight."""
         if self.comm.size > 1:
             np.copyto(self._all, self._own)
-        self.comm.sum(self._all)
+        self.comm.allreduce(self._all)

@@ -24,7 +24,7 @@ from privmw.data.table import Table
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import freeze, is_frozen
 from privmw.random import sampling_stream
-from privmw.ranks import everyones, total
+from privmw.ranks import allgather, sum_over_ranks
 from privmw.release import apportion
 from privmw.release.history import Round, index, plain
 from privmw.release.measurements import Measurement
@@ -163,7 +163,7 @@ class Release:
         """The fraction of records that have these values (codes) of these attributes, however many."""
         shares = self._weights[self._support.matching_rows(names, values)]
         masses = int(np.rint(shares * 2.0**kernels.MASS_BITS).astype(np.int64).sum())
-        return total(self._support.comm, masses) / 2.0**kernels.MASS_BITS
+        return sum_over_ranks(self._support.comm, masses) / 2.0**kernels.MASS_BITS
 
     def gathered(self) -> Release | None:
         """The whole release on rank 0, None on the others; where the support is on one rank, the release."""
@@ -259,7 +259,7 @@ def _weights(weights: npt.ArrayLike, support: Support) -> Weights:
     if not np.isfinite(array).all() or array.min() < 0:
         raise ValueError("weights must be finite and not negative")
     with np.errstate(over="ignore"):
-        whole = float(everyones(support.comm, float(array.sum())).sum())
+        whole = float(allgather(support.comm, float(array.sum())).sum())
     if not abs(whole - 1) <= LARGEST_GAP:
         raise ValueError(f"weights (sum {whole}) must sum to 1")
     return array

@@ -7,7 +7,16 @@ import pytest
 
 from cluster.thread_ranks import run_ranks
 from privmw import ranks as communicator
-from privmw.ranks import ALONE, RankError, agree, everyones, first, largest, together, total
+from privmw.ranks import (
+    ALONE,
+    RankError,
+    allgather,
+    check_same,
+    max_over_ranks,
+    on_every_rank,
+    on_root,
+    sum_over_ranks,
+)
 
 
 def test_the_documented_examples_run():
@@ -16,25 +25,25 @@ def test_the_documented_examples_run():
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_every_rank_knows_everyones_numbers(size):
-    found = run_ranks(size, lambda comm: everyones(comm, [comm.rank + 0.5, -float(comm.rank)]))
+    found = run_ranks(size, lambda comm: allgather(comm, [comm.rank + 0.5, -float(comm.rank)]))
     for each in found:
         assert each.tolist() == [[rank + 0.5, -float(rank)] for rank in range(size)]
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_largest_and_total_are_those_of_all_ranks(size):
-    assert run_ranks(size, lambda comm: largest(comm, -comm.rank - 1.0)) == [-1.0] * size
-    assert run_ranks(size, lambda comm: total(comm, 2**110 + comm.rank)) == (
+    assert run_ranks(size, lambda comm: max_over_ranks(comm, -comm.rank - 1.0)) == [-1.0] * size
+    assert run_ranks(size, lambda comm: sum_over_ranks(comm, 2**110 + comm.rank)) == (
         [size * 2**110 + size * (size - 1) // 2] * size
     )
-    assert largest(ALONE, float("-inf")) == float("-inf")
+    assert max_over_ranks(ALONE, float("-inf")) == float("-inf")
 
 
 def test_a_difference_between_ranks_is_everyones_error():
-    found = run_ranks(3, lambda comm: agree(comm, "domain", "ab"[comm.rank == 2]), errors=True)
+    found = run_ranks(3, lambda comm: check_same(comm, "domain", "ab"[comm.rank == 2]), errors=True)
     said = "domain must be the same on every rank: rank 2 has another than rank 0"
     assert [(type(error), str(error)) for error in found] == [(ValueError, said)] * 3
-    assert run_ranks(3, lambda comm: agree(comm, "domain", "a")) == [None] * 3
+    assert run_ranks(3, lambda comm: check_same(comm, "domain", "a")) == [None] * 3
 
 
 def test_an_error_of_one_rank_reaches_all():
@@ -44,7 +53,7 @@ def test_an_error_of_one_rank_reaches_all():
                 raise FileNotFoundError("people.parquet must exist")
             return comm.rank
 
-        return together(comm, action)
+        return on_every_rank(comm, action)
 
     found = run_ranks(3, program, errors=True)
     assert isinstance(found[1], FileNotFoundError)
@@ -54,15 +63,15 @@ def test_an_error_of_one_rank_reaches_all():
 
 
 def test_only_rank_0_acts_and_all_hear_of_it():
-    assert run_ranks(3, lambda comm: first(comm, lambda: comm.rank + 7)) == [7, 7, 7]
-    found = run_ranks(2, lambda comm: first(comm, lambda: [][0]), errors=True)
+    assert run_ranks(3, lambda comm: on_root(comm, lambda: comm.rank + 7)) == [7, 7, 7]
+    found = run_ranks(2, lambda comm: on_root(comm, lambda: [][0]), errors=True)
     assert [type(error) for error in found] == [IndexError, RankError]
 
 
 def test_a_large_sum_wraps_as_numpy_does():
     def program(comm):
         array = np.array([2**62])
-        comm.sum(array)
+        comm.allreduce(array)
         return array.tolist()
 
     assert run_ranks(2, program) == [[-(2**63)]] * 2

@@ -55,8 +55,8 @@ class Watched:
         self.kept += arrays
         self.received += [array.copy() for array in arrays]
 
-    def sum(self, array):
-        self._comm.sum(array)
+    def allreduce(self, array):
+        self._comm.allreduce(array)
         self._see(array)
 
     def broadcast(self, value):
@@ -70,8 +70,8 @@ class Watched:
         self.kept.append(array)
         return found
 
-    def exchange(self, array, counts):
-        found = self._comm.exchange(array, counts)
+    def alltoallv(self, array, counts):
+        found = self._comm.alltoallv(array, counts)
         self._see(found)
         return found
 

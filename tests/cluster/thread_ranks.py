@@ -24,7 +24,7 @@ class ThreadRank:
         barrier.wait(60)
         return found
 
-    def sum(self, array):
+    def allreduce(self, array):
         assert type(array) is np.ndarray
         assert array.dtype == np.int64
         assert array.flags.c_contiguous
@@ -42,7 +42,7 @@ class ThreadRank:
         parts = self._all(array.copy())
         return parts if self.rank == 0 else None
 
-    def exchange(self, array, counts):
+    def alltoallv(self, array, counts):
         assert sum(counts) == len(array)
         assert len(counts) == self.size
         parts = np.split(array.copy(), np.cumsum(counts)[:-1])

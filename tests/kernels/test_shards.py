@@ -88,7 +88,7 @@ def test_updates_are_those_of_all_rows(weights, updates):
             rows = np.flatnonzero(np.isin(numbers, sorted(chosen))).astype(np.uint32)
             gains = kernels.multiply(own, rows, factor)
             sums = np.array([gains.before, gains.gained, len(rows)])
-            comm.sum(sums)
+            comm.allreduce(sums)
             before, gained, count = sums.tolist()
             after = kernels.total_after(total, before, count, factor, gained)
             total = kernels.rescale(own, comm=comm) if after is None else after

@@ -18,7 +18,7 @@ def shares(weights, n):
     return [Fraction(n * weight, total) for weight in weights]
 
 
-def check_counts(counts, weights, n):
+def check_integers(counts, weights, n):
     assert counts.dtype == np.int64
     assert sum(counts.tolist()) == n
     for count, share in zip(counts.tolist(), shares(weights, n), strict=True):
@@ -33,7 +33,7 @@ def test_the_doctests_of_the_apportionment_hold():
 @given(masses, numbers)
 def test_proportional_counts_are_floor_or_ceiling_and_the_largest_remainders_win(weights, n):
     counts = proportional(np.array(weights), sum(weights), n)
-    check_counts(counts, weights, n)
+    check_integers(counts, weights, n)
     remainders = [share - share.__floor__() for share in shares(weights, n)]
     left = sum(remainders)
     ranked = sorted(range(len(weights)), key=lambda i: (-remainders[i], i))
@@ -46,7 +46,7 @@ def test_proportional_counts_are_floor_or_ceiling_and_the_largest_remainders_win
 @given(masses, numbers, st.integers(0, 2**32))
 def test_randomised_counts_are_floor_or_ceiling_and_add_up(weights, n, seed):
     counts = randomised(np.array(weights), sum(weights), n, np.random.default_rng(seed))
-    check_counts(counts, weights, n)
+    check_integers(counts, weights, n)
 
 
 class Scripted:

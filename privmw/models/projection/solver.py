@@ -27,7 +27,7 @@ import numpy as np
 from privmw import kernels
 from privmw.models.projection.newton import Operator, Step, Vector, covariances, dot, newton_step
 from privmw.models.projection.slack import Goal, Place, Slack
-from privmw.ranks import largest
+from privmw.ranks import max_over_ranks
 
 __all__ = ["Operator", "Projection", "Slack", "project"]
 
@@ -98,7 +98,7 @@ class _Search:
         if self.slack.gamma is None:
             return False
         own = float(at.potentials.max(initial=-math.inf, where=self.prior > 0))
-        most = largest(self.operator.comm, own)
+        most = max_over_ranks(self.operator.comm, own)
         most += self.slack.value(at.multipliers) - dot(at.multipliers, self.answers)
         return most < -self.tolerance * float(np.abs(at.multipliers).sum())
 

@@ -17,7 +17,7 @@ if how == "arithmetic" and os.environ.get("PMI_RANK", os.environ.get("OMPI_COMM_
     np.exp = lambda x: np.nextafter(exponential(x), 9)
 
 from privmw import cluster  # noqa: E402
-from privmw.ranks import together  # noqa: E402
+from privmw.ranks import on_every_rank  # noqa: E402
 
 comm = cluster.mpi()
 mine = comm.rank == who
@@ -38,7 +38,7 @@ def act():
         signal.signal(signal.SIGALRM, signal.default_int_handler)
         signal.setitimer(signal.ITIMER_REAL, 0.5)
         try:
-            comm.sum(np.zeros(5, np.int64))
+            comm.allreduce(np.zeros(5, np.int64))
         except KeyboardInterrupt:
             sys.exit(0)
     if how in ("SIGKILL", "SIGTERM", "SIGINT", "SIGSEGV"):
@@ -52,7 +52,7 @@ def missing():
 
 
 if how == "together":
-    together(comm, missing)
+    on_every_rank(comm, missing)
 if how == "everyone" or (how == "others" and not mine):
     raise ValueError("the cause of it all")
 if how == "exits":
@@ -70,5 +70,5 @@ elif mine:
     act()
 elif how == "catch":
     time.sleep(60)
-comm.sum(np.zeros(5, np.int64))
+comm.allreduce(np.zeros(5, np.int64))
 sys.stdout.write("met\n")

@@ -9,7 +9,14 @@ import numpy as np
 
 from privmw import kernels
 from privmw.cluster import faults, mpi
-from privmw.ranks import RankError, agree, everyones, first, largest, together, total
+from privmw.ranks import (
+    RankError,
+    allgather,
+    check_same,
+    max_over_ranks,
+    on_root,
+    sum_over_ranks,
+)
 
 KINDS = ["bool", "i1", "u2", "u4", "i8", "f4", "f8", "c16", "S3", "U2", "M8[s]", [("a", "u2"), ("b", "f8")]]
 
@@ -29,15 +36,15 @@ def refused(kind, action, *given):
 
 def sums():
     array = np.arange(6).reshape(2, 3) * (rank + 1)
-    comm.sum(array)
+    comm.allreduce(array)
     assert array.tolist() == (np.arange(6).reshape(2, 3) * sum(r + 1 for r in ranks)).tolist()
     wrapped = np.array([2**62 + rank])
-    comm.sum(wrapped)
+    comm.allreduce(wrapped)
     with np.errstate(over="ignore"):
         assert wrapped[0] == np.sum([np.int64(2**62 + r) for r in ranks])
-    comm.sum(np.empty(0, np.int64))
+    comm.allreduce(np.empty(0, np.int64))
     long = np.arange(3 * room.PIECE + 5)
-    comm.sum(long)
+    comm.allreduce(long)
     assert np.array_equal(long, size * np.arange(3 * room.PIECE + 5))
     for bad in (np.zeros(3), np.zeros(3, np.int32), np.zeros((3, 3), np.int64).T[1:], [1, 2]):
         refused(TypeError, comm.sum, bad)
@@ -73,15 +80,15 @@ def sent(source, target, kind):
 def exchanges():
     for kind in KINDS:
         parts = [sent(rank, target, kind) for target in ranks]
-        found = comm.exchange(np.concatenate(parts), [len(part) for part in parts])
+        found = comm.alltoallv(np.concatenate(parts), [len(part) for part in parts])
         assert found.dtype == np.dtype(kind)
         assert found.tolist() == np.concatenate([sent(source, rank, kind) for source in ranks]).tolist()
-    spread = comm.exchange(np.repeat(np.arange(2 * size)[::2], 3), [3] * size)
+    spread = comm.alltoallv(np.repeat(np.arange(2 * size)[::2], 3), [3] * size)
     assert spread.tolist() == [2 * rank] * 3 * size
-    strided = comm.exchange(np.arange(2 * size)[::2], np.ones(size, int))
+    strided = comm.alltoallv(np.arange(2 * size)[::2], np.ones(size, int))
     assert strided.tolist() == [2 * rank] * size
-    assert comm.exchange(np.empty(0, np.uint8), [0] * size).size == 0
-    to_the_last = comm.exchange(np.full(10**5, rank), [0] * (size - 1) + [10**5])
+    assert comm.alltoallv(np.empty(0, np.uint8), [0] * size).size == 0
+    to_the_last = comm.alltoallv(np.full(10**5, rank), [0] * (size - 1) + [10**5])
     assert to_the_last.size == (size * 10**5 if rank == size - 1 else 0)
     for bad in ([1] * (size + 1), [1], [-1] + [1] * (size - 1), [2] * size):
         refused(ValueError, comm.exchange, np.arange(3 * size), bad)
@@ -89,21 +96,21 @@ def exchanges():
 
 
 def meetings_on_top():
-    assert everyones(comm, [rank + 0.5]).tolist() == [[r + 0.5] for r in ranks]
-    assert largest(comm, float(-rank)) == 0.0
-    assert total(comm, 2**100 + rank) == sum(2**100 + r for r in ranks)
-    assert first(comm, lambda: rank + 7) == 7
-    agree(comm, "domain", "a")
+    assert allgather(comm, [rank + 0.5]).tolist() == [[r + 0.5] for r in ranks]
+    assert max_over_ranks(comm, float(-rank)) == 0.0
+    assert sum_over_ranks(comm, 2**100 + rank) == sum(2**100 + r for r in ranks)
+    assert on_root(comm, lambda: rank + 7) == 7
+    check_same(comm, "domain", "a")
     if size > 1:
-        refused(ValueError, agree, comm, "domain", f"{rank}")
-        refused(RankError if rank else ZeroDivisionError, together, comm, lambda: 1 // rank)
+        refused(ValueError, check_same, comm, "domain", f"{rank}")
+        refused(RankError if rank else ZeroDivisionError, on_every_rank, comm, lambda: 1 // rank)
 
 
 def counts():
     assert mpi() is comm
     assert repr(comm) == f"Mpi(rank {rank} of {size})"
     before = comm.meetings, comm.bytes_summed
-    comm.sum(np.zeros(1000, np.int64))
+    comm.allreduce(np.zeros(1000, np.int64))
     comm.gather(np.zeros(3))
     assert (comm.meetings - before[0], comm.bytes_summed - before[1]) == (2, 8000)
 
