@@ -14,6 +14,7 @@ from privmw.ranks import (
     allgather,
     check_same,
     max_over_ranks,
+    on_every_rank,
     on_root,
     sum_over_ranks,
 )
