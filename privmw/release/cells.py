@@ -18,7 +18,7 @@ import numpy.typing as npt
 from privmw.data.domain import Domain
 from privmw.data.workload import Queries, Workload
 from privmw.io.files import ABOUT
-from privmw.release.measurements import NOISES
+from privmw.release.noises import MEASURED
 from privmw.release.release import Release
 
 Int64s = npt.NDArray[np.int64]
@@ -43,11 +43,11 @@ def write_measurements(release: Release, path: str | os.PathLike[str]) -> None:
     >>> from privmw.release.cells import write_measurements
     >>> write_measurements(release, "measurements.parquet")  # doctest: +SKIP
     """
-    made = release.measurements
+    made, noises = release.measurements, list(MEASURED)
     cells = np.concatenate([np.empty(0, np.int64), *(each.cells for each in made)])
     counts = np.concatenate([np.empty(0, np.int64), *(each.noisy_counts for each in made)])
     which = np.repeat(np.arange(len(made)), [len(each) for each in made])
-    noise = np.array([NOISES.index(each.noise) for each in made], np.int64)
+    noise = np.array([noises.index(each.noise) for each in made], np.int64)
     scale = np.array([each.scale for each in made], np.float64)
     number = np.array([each.round for each in made], np.int32)
     _write_release(
@@ -57,7 +57,7 @@ def write_measurements(release: Release, path: str | os.PathLike[str]) -> None:
         cells,
         lambda part: {
             "noisy_count": counts[part],
-            "noise": _words(noise[which[part]], NOISES),
+            "noise": _words(noise[which[part]], noises),
             "scale": scale[which[part]],
             "round": number[which[part]],
         },

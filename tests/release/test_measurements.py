@@ -93,7 +93,7 @@ def test_a_measurement_equals_its_copy_and_nothing_else():
         ({"scale": math.nan}, ValueError, "scale"),
         ({"scale": math.inf}, ValueError, "scale"),
         ({"scale": "2"}, TypeError, "scale .* must be a number"),
-        ({"when": -1}, ValueError, r"round \(-1\) must be at least 0"),
+        ({"when": -1}, ValueError, r"round \(-1\) must be non-negative"),
         ({"when": True}, TypeError, "round .* must be an integer"),
         ({"when": 1.0}, TypeError, "round .* must be an integer"),
     ],
