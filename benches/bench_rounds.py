@@ -24,7 +24,7 @@ from race import Case, Line, Ratio, Spent, each_line
 from round_shapes import RoundShape
 
 import privmw as pmw
-from privmw.algorithms.algorithm import Mechanism
+from privmw.algorithms.mechanism import Mechanism
 from privmw.models import MultiplicativeWeights
 
 Replay = Literal["none", "paper"]

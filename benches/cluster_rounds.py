@@ -63,7 +63,7 @@ def run(file: Path, threads: int, marginals: int, rounds: int) -> None:
         def mark(entry: Round, marks: list[tuple[float, int, int]] = marks) -> None:
             marks.append((time.perf_counter(), comm.bytes_summed, comm.meetings))
 
-        release = algorithm(rounds).configure(rho=0.1)(
+        release = algorithm(rounds).calibrate(rho=0.1)(
             private,
             support,
             workload,
@@ -74,7 +74,7 @@ def run(file: Path, threads: int, marginals: int, rounds: int) -> None:
         pairs = itertools.pairwise(marks)
         figures["rounds"][name] = [[b - a for a, b in zip(*pair, strict=True)] for pair in pairs]
         if name == "MW-Pub":
-            figures["plan"] = algorithm(rounds).configure(rho=0.1).plan(support, workload).traffic
+            figures["plan"] = algorithm(rounds).calibrate(rho=0.1).plan(support, workload).traffic
     figures["digest"] = digest.hexdigest()
     figures["peaks"] = allgather(comm, memory("VmHWM"))[:, 0].tolist()
     if comm.rank == 0:

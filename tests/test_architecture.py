@@ -32,12 +32,11 @@ MAY_KNOW = {
     "release": "accounting data io kernels random ranks",
     "models": "data kernels random ranks release",
     "postprocess": "data io kernels random release",
-    "algorithms": "accounting curator data io models postprocess random ranks release version",
+    "algorithms": "accounting curator data io kernels models postprocess random ranks release version",
     "evaluation": "data kernels release",
     "population": "data kernels",
     "report": "accounting data evaluation io postprocess release",
-    "cli": "accounting algorithms cluster data evaluation io population postprocess ranks release report"
-    " version",
+    "cli": "algorithms cluster data evaluation io population postprocess ranks release report version",
     "__main__": "cli",
 }
 # Rooms and modules that a room of released values never meets, and what the mechanisms need not know.

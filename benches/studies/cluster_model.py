@@ -81,7 +81,7 @@ def rounds(rows: int) -> dict[str, float]:
     masses, marginals = np.ones(support.size, np.int64), support.marginals(workload)
     columns = {name: table.column(name) for name in table.domain.names}
     private = pmw.Table(table.domain, columns, private=True) if comm.rank == 0 else None
-    mechanism = pmw.MWPub(rounds=ROUNDS).configure(rho=0.1)
+    mechanism = pmw.MWPub(rounds=ROUNDS).calibrate(rho=0.1)
     evaluations, steps = [], []
     for _ in range(REPEATS):
         began = time.process_time()

@@ -5,14 +5,14 @@ the whole workload would put on each cell):
 
 1. A small support is widened: rows with one value from another record, at most LARGEST_WIDENED rows in all.
    Re-weighting cannot reach a combination that no row has.
-2. s at most MOST_NOISE: one shot at every marginal of the workload. Nothing is spent on choosing, and all
-   cells share what is known of each.
+2. If s is at most MOST_NOISE: one shot at every marginal of the workload. Nothing is spent on choosing, and
+   each cell is estimated from all marginals that overlap it.
 3. Otherwise, if all marginals of order 2, or of order 1, are at most half as many and bring the noise down to
-   that: one shot at these. They hold the larger errors of a public start, and the start supplies the rest.
-4. Otherwise rounds: the exponential mechanism over whole marginals, as many rounds as keep the noise of what
-   they measure at ROUND_NOISE, from FEWEST to MOST.
+   that: one shot at these. They have the larger errors of a public start, and the start supplies the rest.
+4. Otherwise rounds: the exponential mechanism over whole marginals, as many rounds as keep the noise of each
+   measurement at ROUND_NOISE, from FEWEST to MOST.
 
-The model is PEP with l2 slack; how much the public start is worth is chosen by the measurements themselves,
+The model is PEP with l2 slack; the weight of the public start is chosen from the measurements themselves,
 which costs nothing (privmw/models/projection/prior_weight.py). n, the sizes, the budget and the public rows
 decide all of this; the papers chose the number of rounds by looking at the true error.
 """
@@ -20,18 +20,22 @@ decide all of this; the papers chose the number of rounds by looking at the true
 from __future__ import annotations
 
 import math
+import os
 from fractions import Fraction
-from typing import Any
 
-from privmw.accounting import Budget, sigma_for_rho
-from privmw.algorithms.algorithm import Mechanism
+from privmw.accounting import Budget
+from privmw.accounting.rounding import Real
+from privmw.algorithms.loop import Progress
+from privmw.algorithms.mechanism import Mechanism
+from privmw.algorithms.options import lists_options
 from privmw.algorithms.pep import PEP
-from privmw.algorithms.question import check_run, count_records
-from privmw.algorithms.shorthand import check_options, run_budget
+from privmw.algorithms.question import check_inputs
 from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.workload import Workload
+from privmw.random import Rng
 from privmw.release import Release
+from privmw.release.noises import DiscreteGaussianNoise
 
 MOST_NOISE, ROUND_NOISE = 0.02, 0.015
 FEWEST, MOST = 10, 50
@@ -39,7 +43,7 @@ LARGEST_WIDENED, MOST_TIMES = 40_000, 10
 
 
 def choose_algorithm(n: int, workload: Workload, budget: Budget) -> PEP:
-    """What `release_auto` would run for n records, a workload and a zCDP budget: public numbers alone.
+    """What `release_auto` runs for n records, a workload and a zCDP budget: public numbers alone.
 
     >>> from privmw import Domain, Table
     >>> workload = Workload.all(Domain({name: 4 for name in "abcdefgh"}), k=3)
@@ -51,25 +55,43 @@ def choose_algorithm(n: int, workload: Workload, budget: Budget) -> PEP:
     PEP(rounds=10)
     """
 
-    def noise(marginals: int, share: Fraction = budget.limit) -> float:
-        return sigma_for_rho(share, 2 * marginals) / n
+    def noise(sensitivity: int, share: Fraction = budget.limit) -> float:
+        return DiscreteGaussianNoise.scale_for(share, sensitivity) / n
 
-    if noise(len(workload)) <= MOST_NOISE:
+    if noise(workload.sensitivity(range(len(workload)))) <= MOST_NOISE:
         return PEP(select="all")
     largest = max(workload.order(j) for j in range(len(workload)))
     for order in (2, 1):
-        shot = math.comb(len(workload.domain), order)
-        if order < largest and 2 * shot <= len(workload) and noise(shot) <= MOST_NOISE:
-            return PEP(select="all", order=order)
+        marginals = math.comb(len(workload.domain), order)
+        if order < largest and 2 * marginals <= len(workload):
+            shot = Workload.all(workload.domain, k=order)
+            if noise(shot.sensitivity(range(marginals))) <= MOST_NOISE:
+                return PEP(select="all", order=order)
     # Half of the budget measures, one marginal a round: the square of the noise grows with the rounds.
-    rounds = int((ROUND_NOISE / noise(1, budget.limit / 2)) ** 2)
+    rounds = int((ROUND_NOISE / noise(2, budget.limit / 2)) ** 2)
     return PEP(rounds=min(max(rounds, FEWEST), MOST))
 
 
-def release_auto(private: Records | None, support: Support, workload: Workload, **options: Any) -> Release:
-    """Release by the recommended method. Takes epsilon and delta (or rho), rng, threads and progress.
+@lists_options
+def release_auto(
+    private: Records | None,
+    support: Support,
+    workload: Workload,
+    *,
+    epsilon: Real | None = None,
+    delta: Real | None = None,
+    rho: Real | None = None,
+    rng: Rng = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: int = 10,
+) -> Release:
+    """Release by the recommended method.
 
-    The release's settings say what was chosen. Its support may have more rows than the one given.
+    epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint
+    and every: as for a calibrated `Mechanism`.
+    The release's settings say what was chosen. Its support may have more rows than the given one.
 
     >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
@@ -79,19 +101,24 @@ def release_auto(private: Records | None, support: Support, workload: Workload, 
     >>> release.settings["algorithm"], release.ledger.epsilon(1e-6) <= 1.0
     ('PEP', True)
     """
-    check_run(support, workload)
-    n = count_records(private, support)
-    budget, run = run_budget(n, options)
-    check_options(options, ())
-    mechanism, wide = recommend(n, support, workload, budget)
-    return mechanism(private, wide, workload, **run)
+    n = check_inputs(private, support, workload)
+    mechanism, rows = recommend(n, support, workload, epsilon=epsilon, delta=delta, rho=rho)
+    return mechanism.run_checked(n, private, rows, workload, rng, threads, progress, checkpoint, every)
 
 
-def recommend(n: int, support: Support, workload: Workload, budget: Budget) -> tuple[Mechanism, Support]:
-    """What `release_auto` runs, and the support it runs on: public numbers and rows decide."""
-    check_run(support, workload)
+def recommend(
+    n: int,
+    support: Support,
+    workload: Workload,
+    *,
+    epsilon: Real | None = None,
+    delta: Real | None = None,
+    rho: Real | None = None,
+) -> tuple[Mechanism, Support]:
+    """What `release_auto` runs for n records, and the support it runs on: public numbers and rows decide."""
+    budget = PEP().calibrate(epsilon, delta, rho=rho, n=n).budget
     if budget.notion != "zCDP":
         raise ValueError("delta (0) must be above 0: the recommended methods use Gaussian noise")
     times = min(LARGEST_WIDENED // support.whole_size - 1, MOST_TIMES)
-    wide = support.widened(times) if times >= 1 else support
-    return choose_algorithm(n, workload, budget).spend(budget), wide
+    rows = support.widened(times) if times >= 1 else support
+    return Mechanism(choose_algorithm(n, workload, budget), budget), rows

@@ -2,56 +2,55 @@
 
 Algorithm 1 ("Adaptive Measurements") of "Iterative methods for private synthetic data", 2021. Before the
 rounds, or instead of them, a first shot measures a fixed set of marginals at once. The private table goes
-into the Curator and nowhere else; the model, the history and `progress` see released values only.
-Where the support lies on several ranks, every rank runs this loop, and sees the same.
+into the Curator and nowhere else; the model, the history and `progress` see released values only. Where the
+support is sharded over several ranks, every rank runs this loop on the same values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from privmw.accounting import DiscreteGaussian, DiscreteLaplace, Ledger
+from privmw.accounting import Ledger
 from privmw.algorithms.question import Question
 from privmw.algorithms.schedule import Schedule, Shares
-from privmw.curator.on_ranks import Door
-from privmw.data.workload import Workload
+from privmw.curator.on_ranks import AnyCurator
+from privmw.data.support import Support
+from privmw.kernels.arrays import Float64s, Int64s
 from privmw.release.history import Round
 from privmw.release.measurements import Measurement
+from privmw.release.noises import noise_of_event
 
-Vector: TypeAlias = npt.NDArray[np.float64]
 Progress: TypeAlias = Callable[[Round], None]
-# Of a model: arrays with a number of each own row, and others that are the same on every rank.
-State: TypeAlias = tuple[Mapping[str, Vector], Mapping[str, Vector]]
+# The state of a model: arrays with one number per row of this rank, and others, equal on every rank.
+State: TypeAlias = tuple[Mapping[str, Float64s], Mapping[str, Float64s]]
 
 
 class Model(Protocol):
     """What the loop improves."""
 
-    def answers(self) -> Vector:
-        """The answers to what is asked; the array may be refilled by the next call."""
+    def answers(self) -> Float64s:
+        """The answers to the workload; the next call may overwrite the array."""
 
     def update(self, measurements: Sequence[Measurement], *, last: bool) -> Mapping[str, float]:
-        """Take in a round's measurements, the last ones or not; say how that went."""
+        """Learn from a round's measurements; returns details, such as a solver's duality gap."""
 
-    def result(self) -> Vector:
-        """The weights to release."""
+    def result(self) -> tuple[Support, Float64s]:
+        """The rows to release, and their weights: the rows of a support, or rows that the model made."""
 
     def state(self) -> State:
-        """All that later updates depend on beside the measurements; the arrays may be the model's own."""
+        """Everything that later updates depend on besides the measurements; arrays are not copied."""
 
     def restore(self, measurements: Sequence[Measurement], state: State) -> None:
-        """Be as after the updates with these measurements, which ended in this state."""
+        """Restore the state reached after these measurements."""
 
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """What a round let out, before the model has learnt of it; rho: spent by then."""
+    """The released values of one round, before the model is updated; rho: spent so far."""
 
     round: int
     chosen: tuple[int, ...]
@@ -60,122 +59,109 @@ class Released:
 
 
 class Journal(Protocol):
-    """What keeps a run, so that another can go on where it ended (privmw/algorithms/checkpoint.py)."""
+    """Stores a run, so that it can be resumed (privmw/algorithms/checkpoint.py)."""
 
     @property
     def released(self) -> Sequence[Released]:
-        """The rounds of the run that this one goes on with, in order."""
+        """The rounds that were released before, in order."""
 
     def restore(self, model: Model) -> list[Round]:
-        """Bring the model as far as it was kept; returns the history up to there."""
+        """Restore the model's last stored state; returns the history up to there."""
 
     def keep(self, released: Released, ledger: Ledger) -> None:
-        """Keep what a round let out, before anybody sees it."""
+        """Store the released values of a round, before anything else sees them."""
 
     def learnt(self, history: Sequence[Round], model: Model) -> None:
-        """Take note that the model has learnt from its last round."""
+        """Called after the model has learnt from the last round of the history."""
 
 
 def adapt(
-    door: Door,
+    curator: AnyCurator,
     model: Model,
     question: Question,
     schedule: Schedule,
     progress: Progress | None = None,
     journal: Journal | None = None,
 ) -> tuple[tuple[Measurement, ...], tuple[Round, ...]]:
-    """Spend the whole budget as the schedule says; returns all that was released on the way."""
-    shares = schedule.shares(door.ledger.budget)
+    """Spend the whole budget as the schedule says; returns all measurements and the history."""
+    shares = schedule.shares(curator.ledger.budget)
     numbers = range(0 if shares.shot is not None else 1, schedule.rounds + 1)
     rounds = [] if journal is None else list(journal.released)
-    if [entry.round for entry in rounds] != list(numbers[: len(rounds)]):
+    if [released.round for released in rounds] != list(numbers[: len(rounds)]):
         raise ValueError("checkpoint must hold every round up to its last")
     history = [] if journal is None else journal.restore(model)
-    answers = model.answers()
+    answers, n = model.answers(), curator.ledger.n
     for place, number in list(enumerate(numbers))[len(history) :]:
         if place == len(rounds):
             if number == 0:
-                rounds.append(_shoot(door, question, shares))
+                rounds.append(_measure_shot(curator, question, shares))
             else:
-                rounds.append(_look(door, question, schedule, shares, number, answers))
+                rounds.append(_measure_round(curator, question, schedule, shares, number, answers))
             if journal is not None:
-                journal.keep(rounds[-1], door.ledger)
-        now = rounds[place]
-        before = _discrepancy(now.measurements, answers, door.ledger.n)
-        details = model.update(now.measurements, last=number == schedule.rounds)
+                journal.keep(rounds[-1], curator.ledger)
+        released = rounds[place]
+        before = _discrepancy(released.measurements, answers, n)
+        details = model.update(released.measurements, last=number == schedule.rounds)
         answers = model.answers()
-        after = _discrepancy(now.measurements, answers, door.ledger.n)
-        history.append(Round(number, now.chosen, before, after, now.rho, details))
+        after = _discrepancy(released.measurements, answers, n)
+        history.append(Round(number, released.chosen, before, after, released.rho, details))
         if journal is not None:
             journal.learnt(history, model)
         if progress is not None:
             progress(history[-1])
-    return tuple(measurement for entry in rounds for measurement in entry.measurements), tuple(history)
+    return tuple(measurement for released in rounds for measurement in released.measurements), tuple(history)
 
 
-def _shoot(door: Door, question: Question, shares: Shares) -> Released:
+def _measure_shot(curator: AnyCurator, question: Question, shares: Shares) -> Released:
     """Measure a fixed set of marginals at once."""
     assert shares.shot is not None
-    noisy = door.measure(marginals=question.shot, **_cost(shares, shares.shot))
-    measurement = _measurement(door, _cells(question.measured, question.shot), noisy, 0)
-    return Released(0, (), (measurement,), door.ledger.rho)
+    noisy = curator.measure(marginals=question.shot, **shares.noise.argument(shares.shot))
+    measurement = _measurement(curator, question.measured.cells_of(question.shot), noisy, 0)
+    return Released(0, (), (measurement,), curator.ledger.rho)
 
 
-def _look(
-    door: Door, question: Question, schedule: Schedule, shares: Shares, number: int, answers: Vector
+def _measure_round(
+    curator: AnyCurator,
+    question: Question,
+    schedule: Schedule,
+    shares: Shares,
+    number: int,
+    answers: Float64s,
 ) -> Released:
     """Choose where the model errs most, and measure that."""
     assert shares.select is not None
     assert shares.measure is not None
-    chosen = door.select(
+    chosen = curator.select(
         answers,
         epsilon=shares.select,
         mechanism=schedule.select or "exponential",
         among=question.unit,
         k=schedule.per_round,
-        candidates=len(question.asked),
+        candidates=len(question.workload),
     )
+    price = shares.noise.argument(shares.measure)
     measurements = []
     for choice in chosen:
-        cost = _cost(shares, shares.measure)
         if question.unit == "cell":
-            cells, noisy = np.array([choice]), door.measure(queries=[choice], **cost)
+            cells, noisy = np.array([choice]), curator.measure(queries=[choice], **price)
         else:
-            cells = _cells(question.measured, np.array([choice]))
-            noisy = door.measure(marginals=[choice], **cost)
-        measurements.append(_measurement(door, cells, noisy, number))
-    return Released(number, chosen, tuple(measurements), door.ledger.rho)
+            cells = question.measured.cells_of([choice])
+            noisy = curator.measure(marginals=[choice], **price)
+        measurements.append(_measurement(curator, cells, noisy, number))
+    return Released(number, chosen, tuple(measurements), curator.ledger.rho)
 
 
-def _cost(shares: Shares, share: Fraction) -> dict[str, Fraction]:
-    return {"rho": share} if shares.gaussian else {"epsilon": share}
+def _measurement(curator: AnyCurator, cells: Int64s, noisy: Int64s, number: int) -> Measurement:
+    noise = noise_of_event(curator.ledger.events[-1])
+    return Measurement(cells, noisy, noise.name, noise.scale, number)
 
 
-def _measurement(
-    door: Door, cells: npt.NDArray[np.int64], noisy: npt.NDArray[np.int64], number: int
-) -> Measurement:
-    event = door.ledger.events[-1]
-    if isinstance(event, DiscreteGaussian):
-        return Measurement(cells, noisy, event.kind, float(event.sigma), number)
-    assert isinstance(event, DiscreteLaplace)
-    return Measurement(cells, noisy, event.kind, float(event.scale), number)
-
-
-def _cells(workload: Workload, marginals: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Every cell of these marginals, marginal after marginal: the order in which they are measured."""
-    offsets = workload.offsets
-    sizes = (offsets[1:] - offsets[:-1])[marginals]
-    ends = np.cumsum(sizes)
-    cells: npt.NDArray[np.int64] = np.arange(ends[-1]) + np.repeat(offsets[marginals] - (ends - sizes), sizes)
-    return cells
-
-
-def _discrepancy(released: Sequence[Measurement], answers: Vector, n: int) -> float:
-    """The largest |noisy answer - model answer| among the measured cells that are asked; NaN without any."""
+def _discrepancy(measurements: Sequence[Measurement], answers: Float64s, n: int) -> float:
+    """The largest |noisy answer - model answer| among measured cells of the workload; NaN without any."""
     largest = []
-    for measurement in released:
-        asked = measurement.cells < len(answers)
-        cells, counts = measurement.cells[asked], measurement.noisy_counts[asked]
+    for measurement in measurements:
+        answered = measurement.cells < len(answers)
+        cells, counts = measurement.cells[answered], measurement.noisy_counts[answered]
         if len(cells):
             largest.append(float(np.abs(counts / n - answers[cells]).max()))
     return max(largest, default=float("nan"))

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privmw.accounting import Budget, DiscreteGaussian, DiscreteLaplace, Ledger, Neighbors
-from privmw.accounting.events import Event
+from privmw.accounting import Budget, Ledger, Neighbors
 from privmw.accounting.rounding import Real, positive
 from privmw.curator import Curator
 from privmw.data.records import Records
 from privmw.data.workload import Workload
 from privmw.postprocess import NoisyMarginal, NoisyMarginals
 from privmw.random import Rng
+from privmw.release.noises import noise_of_event
 
 
 class Measured(NamedTuple):
@@ -81,8 +81,8 @@ def measure_marginals(
             else:
                 names = workload.marginal(j := workload.index(names))
                 noisy = curator.measure(marginals=[j], epsilon=pure, rho=zcdp)
-            event = curator.ledger.events[-1]
-            found.append(NoisyMarginal(names, noisy.astype(np.float64), event.kind, _scale(event)))
+            noise = noise_of_event(curator.ledger.events[-1])
+            found.append(NoisyMarginal(names, noisy.astype(np.float64), noise.name, noise.scale))
         return Measured(NoisyMarginals(private.domain, found), curator.ledger)
 
 
@@ -94,10 +94,3 @@ def _split(limit: Fraction, shares: Iterable[Real] | None, count: int) -> list[F
     if len(parts) != count:
         raise ValueError(f"shares ({len(parts)}) must be as many as marginals ({count})")
     return [limit * part / sum(parts) for part in parts]
-
-
-def _scale(event: Event) -> float:
-    if isinstance(event, DiscreteGaussian):
-        return float(event.sigma)
-    assert isinstance(event, DiscreteLaplace)
-    return float(event.scale)

@@ -7,18 +7,20 @@ epsilon0 = sqrt(rho / T), each costs epsilon0^2 / 2.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import Any
 
-from privmw.algorithms.algorithm import Algorithm
-from privmw.algorithms.loop import Model
-from privmw.algorithms.question import Question
-from privmw.algorithms.shorthand import release_by
+from privmw.accounting.rounding import Real
+from privmw.algorithms.configuration import Algorithm, Select
+from privmw.algorithms.loop import Model, Progress
+from privmw.algorithms.options import lists_options
+from privmw.algorithms.question import Question, Unit, check_inputs
 from privmw.data.records import Records
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
 from privmw.models import MultiplicativeWeights
 from privmw.models.multiplicative import Output, Replay
+from privmw.random import Rng
 from privmw.release import Release
 
 
@@ -50,7 +52,7 @@ class MWPub(Algorithm):
         """A support moved by multiplicative weights."""
         return MultiplicativeWeights(
             support,
-            question.asked,
+            question.workload,
             question.measured,
             n,
             start=self.start,
@@ -60,8 +62,35 @@ class MWPub(Algorithm):
         )
 
 
-def release_mw_pub(private: Records | None, support: Support, workload: Workload, **options: Any) -> Release:
-    """Release by MW-Pub. Takes epsilon and delta (or rho), rng, threads, progress and MWPub's options.
+@lists_options
+def release_mw_pub(
+    private: Records | None,
+    support: Support,
+    workload: Workload,
+    *,
+    epsilon: Real | None = None,
+    delta: Real | None = None,
+    rho: Real | None = None,
+    rounds: int | None = None,
+    select: Select = "permute-and-flip",
+    measure: Unit = "cell",
+    per_round: int = 1,
+    split: float = 0.5,
+    warm_up: float = 0.0,
+    order: int | None = None,
+    replay: Replay = "paper",
+    output: Output = "last",
+    start: Start = "public",
+    rng: Rng = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: int = 10,
+) -> Release:
+    """Release by MW-Pub; the options of the algorithm are those of `MWPub`.
+
+    epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint
+    and every: as for a calibrated `Mechanism`.
 
     >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
@@ -70,4 +99,18 @@ def release_mw_pub(private: Records | None, support: Support, workload: Workload
     >>> release_mw_pub(private, support, Workload.all(domain, k=2), epsilon=1.0, delta=1e-6, rounds=5).n
     300
     """
-    return release_by(MWPub, private, support, workload, options)
+    n = check_inputs(private, support, workload)
+    algorithm = MWPub(
+        rounds=rounds,
+        select=select,
+        measure=measure,
+        per_round=per_round,
+        split=split,
+        warm_up=warm_up,
+        order=order,
+        replay=replay,
+        output=output,
+        start=start,
+    )
+    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=n)
+    return mechanism.run_checked(n, private, support, workload, rng, threads, progress, checkpoint, every)

@@ -7,15 +7,20 @@ noise, half of each round's epsilon each.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import Any
 
-from privmw.algorithms.algorithm import Select
+from privmw.accounting.rounding import Real
+from privmw.algorithms.configuration import Select
+from privmw.algorithms.loop import Progress
 from privmw.algorithms.mw_pub import MWPub
-from privmw.algorithms.shorthand import release_by
+from privmw.algorithms.options import lists_options
+from privmw.algorithms.question import Unit, check_inputs
 from privmw.data.records import Records
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
+from privmw.models.multiplicative import Output, Replay
+from privmw.random import Rng
 from privmw.release import Release
 
 
@@ -31,10 +36,35 @@ class MWEM(MWPub):
     start: Start = "uniform"
 
 
+@lists_options
 def release_mwem(
-    private: Records | None, support: Support | None, workload: Workload, **options: Any
+    private: Records | None,
+    support: Support | None,
+    workload: Workload,
+    *,
+    epsilon: Real | None = None,
+    delta: Real | None = None,
+    rho: Real | None = None,
+    rounds: int | None = None,
+    select: Select = "exponential",
+    measure: Unit = "cell",
+    per_round: int = 1,
+    split: float = 0.5,
+    warm_up: float = 0.0,
+    order: int | None = None,
+    replay: Replay = "paper",
+    output: Output = "last",
+    start: Start = "uniform",
+    rng: Rng = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: int = 10,
 ) -> Release:
-    """Release by MWEM. A support of None is the full domain; options as for `release_mw_pub`.
+    """Release by MWEM; a support of None is the full domain. The algorithm's options are those of `MWPub`.
+
+    epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint
+    and every: as for a calibrated `Mechanism`.
 
     >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
@@ -42,7 +72,22 @@ def release_mwem(
     >>> release_mwem(private, None, Workload.all(domain, k=2), epsilon=1.0, delta=0, rounds=5).support.size
     6
     """
-    if not isinstance(workload, Workload):
-        raise TypeError(f"workload ({type(workload).__name__}) must be a Workload")
-    chosen = Support.full(workload.domain) if support is None else support
-    return release_by(MWEM, private, chosen, workload, options)
+    if support is None:
+        if not isinstance(workload, Workload):
+            raise TypeError(f"workload ({type(workload).__name__}) must be a Workload")
+        support = Support.full(workload.domain)
+    n = check_inputs(private, support, workload)
+    algorithm = MWEM(
+        rounds=rounds,
+        select=select,
+        measure=measure,
+        per_round=per_round,
+        split=split,
+        warm_up=warm_up,
+        order=order,
+        replay=replay,
+        output=output,
+        start=start,
+    )
+    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=n)
+    return mechanism.run_checked(n, private, support, workload, rng, threads, progress, checkpoint, every)

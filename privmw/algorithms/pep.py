@@ -2,28 +2,31 @@
 
 After each round the model is the distribution nearest to the start, in relative entropy, that fits every
 measurement so far. The paper starts uniform and asks for a fit within gamma (l1); the default here starts at
-the public frequencies and weighs misfit by its noise against prior_weight records of prior (l2), which never
-contradicts itself. privmw.models.projection.solver solves both and says how exactly.
+the public frequencies and weighs misfit by its noise against prior_weight records of prior (l2), which is
+always feasible. privmw/models/projection solves both, with a certificate.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from privmw.algorithms.algorithm import Algorithm, Select
-from privmw.algorithms.loop import Model
+from privmw.accounting.rounding import Real
+from privmw.algorithms.configuration import Algorithm, Select
+from privmw.algorithms.loop import Model, Progress
+from privmw.algorithms.options import lists_options
 from privmw.algorithms.plan import Effort
-from privmw.algorithms.question import Question, Unit
-from privmw.algorithms.shorthand import release_by
+from privmw.algorithms.question import Question, Unit, check_inputs
 from privmw.data.records import Records
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
 from privmw.models import ProjectedSupport
 from privmw.models.projected import Kind
+from privmw.random import Rng
 from privmw.release import Release
 
-LIGHTEST, HEAVIEST = 1e-3, 1e12  # records: beyond, the start is no prior, or there is no fit
+LIGHTEST, HEAVIEST = 1e-3, 1e12  # records: outside, the start is no prior, or nothing is fitted
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -31,11 +34,11 @@ class PEP(Algorithm):
     """Projection onto all measurements, from a public or uniform start, on a public support or a full one.
 
     gamma (l1): how far an answer may be missed, as a fraction; None takes each measurement's standard
-    deviation. Where no distribution on the support is that near, or hardly one, gamma is doubled until one
-    is, and the history says so. prior_weight (l2): how many records the start is worth; None lets the
-    measurements choose, at no cost.
+    deviation. Where no distribution on the support is that near, or none can be certified, gamma is doubled
+    until one is; the history records it. prior_weight (l2): how many records the start is worth; None chooses
+    it from the measurements, at no cost.
 
-    >>> PEP(rounds=25, measure="marginal", prior_weight=300).configure(rho=0.01).rho
+    >>> PEP(rounds=25, measure="marginal", prior_weight=300).calibrate(rho=0.01).rho
     0.01
     """
 
@@ -63,10 +66,10 @@ class PEP(Algorithm):
                 self._between("gamma", 0, 1)
 
     def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:
-        """A support that is projected anew after each round."""
+        """A support that is projected again after each round."""
         return ProjectedSupport(
             support,
-            question.asked,
+            question.workload,
             question.measured,
             n,
             start=self.start,
@@ -77,8 +80,36 @@ class PEP(Algorithm):
         )
 
 
-def release_pep(private: Records | None, support: Support, workload: Workload, **options: Any) -> Release:
-    """Release by PEP. Takes epsilon and delta (or rho), rng, threads, progress and PEP's options.
+@lists_options
+def release_pep(
+    private: Records | None,
+    support: Support,
+    workload: Workload,
+    *,
+    epsilon: Real | None = None,
+    delta: Real | None = None,
+    rho: Real | None = None,
+    rounds: int | None = None,
+    select: Select = "exponential",
+    measure: Unit = "marginal",
+    per_round: int = 1,
+    split: float = 0.5,
+    warm_up: float = 0.0,
+    order: int | None = None,
+    start: Start = "public",
+    slack: Kind = "l2",
+    gamma: float | None = None,
+    prior_weight: float | None = None,
+    rng: Rng = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: int = 10,
+) -> Release:
+    """Release by PEP; the options of the algorithm are those of `PEP`.
+
+    epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint
+    and every: as for a calibrated `Mechanism`.
 
     >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
@@ -88,4 +119,19 @@ def release_pep(private: Records | None, support: Support, workload: Workload, *
     >>> release.history[-1].details["gap"] < 1e-9
     True
     """
-    return release_by(PEP, private, support, workload, options)
+    n = check_inputs(private, support, workload)
+    algorithm = PEP(
+        rounds=rounds,
+        select=select,
+        measure=measure,
+        per_round=per_round,
+        split=split,
+        warm_up=warm_up,
+        order=order,
+        start=start,
+        slack=slack,
+        gamma=gamma,
+        prior_weight=prior_weight,
+    )
+    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=n)
+    return mechanism.run_checked(n, private, support, workload, rng, threads, progress, checkpoint, every)

@@ -1,6 +1,6 @@
-"""What is asked of the private table, and what is measured of it: a workload, and a first shot.
+"""The question of a run: the workload to be answered and what is measured for it; checks of its inputs.
 
-This room knows workloads and supports, of private records only how many there are, and no budget.
+Of the private records only their number and their domain are looked at here.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.workload import Workload
+from privmw.kernels.arrays import Int64s
 from privmw.ranks import check_same, on_every_rank
 
 Unit: TypeAlias = Literal["cell", "marginal"]
@@ -21,15 +21,35 @@ Unit: TypeAlias = Literal["cell", "marginal"]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, and what is measured: the marginals asked come first, then those of the shot alone."""
+    """The workload, and the one that is measured: the same marginals, then further ones of the shot."""
 
-    asked: Workload
+    workload: Workload
     measured: Workload
-    shot: npt.NDArray[np.int64]  # marginals of `measured`
+    shot: Int64s  # marginals of `measured`
     unit: Unit
 
+    @property
+    def cells_of_shot(self) -> int:
+        """How many cells the first shot measures."""
+        return int(np.diff(self.measured.offsets)[self.shot].sum())
 
-def check_run(support: Support, workload: Workload) -> None:
+
+def make_question(workload: Workload, order: int | None, unit: Unit) -> Question:
+    """The question of a workload; the first shot measures its marginals, or all marginals of an order."""
+    if order is None:
+        return Question(workload, workload, np.arange(len(workload)), unit)
+    if order > len(workload.domain):
+        raise ValueError(f"order ({order}) must be at most the number of attributes, {len(workload.domain)}")
+    marginals = list(workload)
+    place = {marginal: j for j, marginal in enumerate(marginals)}
+    shot = list(Workload.all(workload.domain, k=order))
+    further = [marginal for marginal in shot if marginal not in place]
+    place.update({marginal: len(marginals) + j for j, marginal in enumerate(further)})
+    measured = Workload(workload.domain, marginals + further) if further else workload
+    return Question(workload, measured, np.array([place[marginal] for marginal in shot]), unit)
+
+
+def check_public(support: Support, workload: Workload) -> None:
     """Refuse a support and a workload that do not belong together."""
     if not isinstance(support, Support):
         raise TypeError(f"support ({type(support).__name__}) must be a Support")
@@ -41,15 +61,17 @@ def check_run(support: Support, workload: Workload) -> None:
         raise ValueError(f"workload ({workload!r}) must have at least one cell")
 
 
-def count_records(private: Records | None, support: Support) -> int:
-    """How many private records there are, a public number; refuses a table that does not go with the support.
+def check_inputs(private: Records | None, support: Support, workload: Workload) -> int:
+    """Check all inputs of a run, once; returns the number of private records, which is public.
 
-    All ranks together: rank 0 has the private table, and the others None, unless it lies on all of them.
+    Called by all ranks together. Rank 0 has the private table and the others None, unless the records are
+    sharded over all of them.
     """
+    check_public(support, workload)
     comm = support.comm
     on_every_rank(comm, lambda: _check_private(private, support))
-    shared = private is not None and private.comm.size > 1
-    check_same(comm, "whether private records lie on rank 0 or on all", str(shared))
+    sharded = private is not None and private.comm.size > 1
+    check_same(comm, "whether private records lie on rank 0 or on all", str(sharded))
     return comm.broadcast(0 if private is None else private.n)
 
 
@@ -64,18 +86,3 @@ def _check_private(private: Records | None, support: Support) -> None:
         raise ValueError(
             f"private (on {private.comm.size} ranks) must be on one rank or on those of the support"
         )
-
-
-def make_question(workload: Workload, order: int | None, unit: Unit) -> Question:
-    """Ask for a workload; the first shot takes it whole, or all marginals of an order."""
-    if order is None:
-        return Question(workload, workload, np.arange(len(workload)), unit)
-    if order > len(workload.domain):
-        raise ValueError(f"order ({order}) must be at most the number of attributes, {len(workload.domain)}")
-    asked = list(workload)
-    place = {marginal: j for j, marginal in enumerate(asked)}
-    shot = list(Workload.all(workload.domain, k=order))
-    more = [marginal for marginal in shot if marginal not in place]
-    place.update({marginal: len(asked) + j for j, marginal in enumerate(more)})
-    measured = Workload(workload.domain, asked + more) if more else workload
-    return Question(workload, measured, np.array([place[marginal] for marginal in shot]), unit)

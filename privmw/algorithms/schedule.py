@@ -1,7 +1,6 @@
-"""Who pays what: from an algorithm's options and a budget to every look at the private table, beforehand.
+"""How a budget is split over the looks at the private table, before any data is touched.
 
-This room is arithmetic on parameters alone. It knows no data and no support; sizes come in only with `steps`,
-where a workload says how many candidates and cells there are.
+Arithmetic on an algorithm's options and a budget alone: no data, no support, no sizes.
 
 A round chooses k queries and measures each. Under zCDP its share r of rho is cut so that selection costs
 r alpha^2 / (alpha^2 + (1 - alpha)^2) and measurement the rest ("Iterative methods", section 4: selection at
@@ -23,13 +22,14 @@ from privmw.accounting import (
     epsilon_for_rho_permute_and_flip,
 )
 from privmw.accounting.rounding import Real, largest_float
+from privmw.release.noises import DiscreteGaussianNoise, DiscreteLaplaceNoise, MeasuredNoise
 
 Step = Literal["shot", "select", "measure"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Planned(Event):
-    """A look at the private table that will happen, count times: what it costs at most, not yet its sizes.
+    """A look at the private table that will happen `count` times, with its largest cost; sizes are not known.
 
     >>> Planned("measure", "discrete-gaussian", Cost(Fraction(1, 8), None), count=2).rho
     0.25
@@ -50,12 +50,12 @@ class Planned(Event):
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What each look may spend: rho under zCDP, epsilon where costs are pure; None where there is none.
+    """What each look may spend, in the unit of the noise; None where there is no such look.
 
-    Selections are given as the epsilon they run at.
+    The share of a selection is the epsilon it runs at.
     """
 
-    gaussian: bool
+    noise: type[MeasuredNoise]
     shot: Fraction | None
     select: Fraction | None
     measure: Fraction | None
@@ -63,7 +63,7 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How often is looked, and how a budget is cut.
+    """How often an algorithm looks at the private table, and how it splits a budget.
 
     select: the mechanism that chooses; None measures everything in one shot and chooses nothing.
     """
@@ -75,38 +75,39 @@ class Schedule:
     warm_up: Real
 
     def shares(self, budget: Budget) -> Shares:
-        """Cut a budget into the shares of single looks.
+        """Split a budget into the shares of single looks.
 
         >>> Schedule(4, 1, "exponential", 0.5, 0).shares(Budget.zcdp(1)).select
         Fraction(1, 1)
         """
+        noise = DiscreteGaussianNoise if budget.notion == "zCDP" else DiscreteLaplaceNoise
         if self.select is None:
             if budget.notion == "advanced":
                 raise ValueError("select ('all') must not be used with advanced composition: use zCDP")
-            return Shares(budget.notion == "zCDP", budget.limit, None, None)
+            return Shares(noise, budget.limit, None, None)
         alpha, choices = Fraction(self.split), self.rounds * self.per_round
         shot = Fraction(self.warm_up) * budget.limit or None
-        each = (budget.limit - (shot or 0)) / choices
+        per_choice = (budget.limit - (shot or 0)) / choices
         if budget.notion == "zCDP":
-            chosen = each * alpha**2 / (alpha**2 + (1 - alpha) ** 2)
+            chosen = per_choice * alpha**2 / (alpha**2 + (1 - alpha) ** 2)
             calibrate = (
                 epsilon_for_rho_exponential
                 if self.select == "exponential"
                 else epsilon_for_rho_permute_and_flip
             )
-            return Shares(True, shot, Fraction(calibrate(chosen)), each - chosen)
+            return Shares(noise, shot, Fraction(calibrate(chosen)), per_choice - chosen)
         if budget.notion == "advanced":
             if shot is not None:
                 raise ValueError("warm_up must be 0 with advanced composition: use zCDP")
-            each = self._advanced_share(budget)
-        return Shares(False, shot, alpha * each, (1 - alpha) * each)
+            per_choice = self._advanced_share(budget)
+        return Shares(noise, shot, alpha * per_choice, (1 - alpha) * per_choice)
 
     def _advanced_share(self, budget: Budget) -> Fraction:
         """The largest epsilon of a choice with its measurement that advanced composition of all allows."""
         alpha, choices = Fraction(self.split), self.rounds * self.per_round
 
-        def fits(each: float) -> bool:
-            parts = (alpha * Fraction(each), (1 - alpha) * Fraction(each))
+        def fits(per_choice: float) -> bool:
+            parts = (alpha * Fraction(per_choice), (1 - alpha) * Fraction(per_choice))
             looks = [Planned("select", "any", Cost(part**2 / 2, part), count=choices) for part in parts]
             return budget.allows(Composition.of(looks))
 
@@ -115,25 +116,20 @@ class Schedule:
         return Fraction(largest_float(fits, plain * (1 - 2**-50), max(float(budget.limit), 2 * plain)))
 
     def events(self, budget: Budget) -> tuple[Planned, ...]:
-        """Every look, before any size is known: what each costs at most.
+        """Every look with its largest cost, before any size is known.
 
         >>> [event.step for event in Schedule(4, 1, "exponential", 0.5, 0.25).events(Budget.zcdp(1))]
         ['shot', 'select', 'measure']
         """
         shares = self.shares(budget)
-        noise = "discrete-gaussian" if shares.gaussian else "discrete-laplace"
-
-        def noisy(share: Fraction) -> Cost:
-            return Cost(share, None) if shares.gaussian else Cost(share**2 / 2, share)
-
-        looks = []
+        noise, looks = shares.noise, []
         if shares.shot is not None:
-            looks.append(Planned("shot", noise, noisy(shares.shot)))
+            looks.append(Planned("shot", noise.name, noise.cost(shares.shot)))
         if shares.select is not None and shares.measure is not None:
             choices = self.rounds * self.per_round
             over = 8 if self.select == "exponential" else 2
             kind = "exponential-mechanism" if self.select == "exponential" else "permute-and-flip"
             chosen = Cost(shares.select**2 / over, shares.select)
             looks.append(Planned("select", kind, chosen, count=choices))
-            looks.append(Planned("measure", noise, noisy(shares.measure), count=choices))
+            looks.append(Planned("measure", noise.name, noise.cost(shares.measure), count=choices))
         return tuple(looks)

@@ -8,14 +8,13 @@ from __future__ import annotations
 import argparse
 from typing import NamedTuple
 
-from privmw.accounting import Budget
-from privmw.algorithms.algorithm import Algorithm, Mechanism
 from privmw.algorithms.auto import recommend
+from privmw.algorithms.configuration import Algorithm
+from privmw.algorithms.mechanism import Mechanism
 from privmw.algorithms.mw_pub import MWPub
 from privmw.algorithms.mwem import MWEM
 from privmw.algorithms.mwem_pub import MWEMPub
 from privmw.algorithms.pep import PEP
-from privmw.algorithms.shorthand import make_budget
 from privmw.cli.console import Console
 from privmw.cli.options import words
 from privmw.cli.refusal import RefusalError
@@ -96,11 +95,7 @@ def choose(options: argparse.Namespace, n: int, asked: Question) -> tuple[Mechan
     if options.method == "auto":
         if options.rounds is not None:
             raise RefusalError("--rounds must come with a --method other than auto, which chooses them")
-        return recommend(n, asked.support, asked.workload, _budget(options, n))
+        return recommend(n, asked.support, asked.workload, epsilon=options.epsilon, delta=options.delta)
     kind = METHODS[options.method]
     algorithm = kind() if options.rounds is None else kind(rounds=options.rounds)
-    return algorithm.spend(_budget(options, n, advanced=kind.advanced)), asked.support
-
-
-def _budget(options: argparse.Namespace, n: int, *, advanced: bool = False) -> Budget:
-    return make_budget(n, epsilon=options.epsilon, delta=options.delta, advanced=advanced)
+    return algorithm.calibrate(options.epsilon, options.delta, n=n), asked.support

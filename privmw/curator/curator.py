@@ -254,7 +254,7 @@ class Curator:
             sizes = (offsets[1:] - offsets[:-1])[which]
             ends = np.cumsum(sizes)
             cells = np.arange(ends[-1]) + np.repeat(offsets[which] - (ends - sizes), sizes)
-            return cells, int(np.minimum(sizes, two).sum())
+            return cells, workload.sensitivity(which, moved=two)
         if marginal is None:
             if queries is None:
                 raise TypeError("one of queries, marginal, marginals and total must be given")

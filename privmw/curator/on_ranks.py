@@ -1,21 +1,21 @@
-"""The door of a run, on every rank: rank 0 has the curator, the others hear what it lets out.
+"""The curator of a run, on every rank: rank 0 has the curator, and broadcasts what it releases.
 
-What is said is released anyway: chosen queries, noisy counts, and the events that they cost. No other rank
-has a curator. Where the private records lie on several ranks, each hands its counts over to rank 0 and keeps
-none (privmw/cluster/sharded_records.py).
+Only released values are broadcast: chosen queries, noisy counts and the events they cost. No other rank has a
+curator. Where the private records are sharded, each rank sends its counts to rank 0 and keeps none
+(privmw/cluster/sharded_records.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from privmw.accounting import Budget, Ledger
-from privmw.curator import Curator
+from privmw.curator.curator import Curator
 from privmw.data.records import Records
 from privmw.data.workload import Workload
 from privmw.random import Rng, privacy_stream
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Door:
-    """A curator, as every rank hears it; alone, the curator itself. Close it, or use it in `with`."""
+class CuratorOnRanks:
+    """The curator of rank 0, as every rank may call it together. Close it, or use it in `with`."""
 
     def __init__(self, curator: Curator | None, comm: Communicator) -> None:
         self._curator, self._comm = curator, comm
@@ -36,26 +36,26 @@ class Door:
 
     @property
     def ledger(self) -> Ledger:
-        """What was charged on rank 0; on other ranks a copy that follows it."""
+        """The ledger of rank 0; on other ranks a copy that is charged with the same events."""
         return self._ledger
 
-    def select(self, answers: npt.NDArray[np.float64], **how: Any) -> tuple[int, ...]:
-        """What the curator chooses."""
-        return self._hear(lambda curator: curator.select(answers, **how))
+    def select(self, answers: npt.NDArray[np.float64], **options: Any) -> tuple[int, ...]:
+        """What `Curator.select` chooses on rank 0."""
+        return self._call(lambda curator: curator.select(answers, **options))
 
-    def measure(self, **what: Any) -> npt.NDArray[np.int64]:
-        """What the curator counts, with noise."""
-        return self._hear(lambda curator: curator.measure(**what))
+    def measure(self, **options: Any) -> npt.NDArray[np.int64]:
+        """The noisy counts that `Curator.measure` returns on rank 0."""
+        return self._call(lambda curator: curator.measure(**options))
 
-    def _hear(self, look: Callable[[Curator], T]) -> T:
-        def speak() -> tuple[T, Any]:
+    def _call(self, look: Callable[[Curator], T]) -> T:
+        def look_on_root() -> tuple[T, Any]:
             assert self._curator is not None
             return look(self._curator), self._curator.ledger.events[-1]
 
-        said, event = on_root(self._comm, speak)
+        released, event = on_root(self._comm, look_on_root)
         if self._curator is None:
             self._ledger.charge(event)
-        return said
+        return released
 
     def __enter__(self) -> Self:
         return self
@@ -67,19 +67,28 @@ class Door:
             self._curator.close()
 
 
-def open_door(
+AnyCurator: TypeAlias = Curator | CuratorOnRanks
+
+
+def open_curator(
     private: Records | None,
     workload: Workload,
     budget: Budget,
     rng: Rng,
     comm: Communicator,
     spent: Ledger | None = None,
-) -> Door:
-    """The door of one run; with `spent`, of one that goes on. Only rank 0 looks at rng."""
+) -> AnyCurator:
+    """The curator of one run, or, with the ledger `spent`, of a resumed one; on one rank, the Curator itself.
+
+    Only rank 0 uses rng and holds counts.
+    """
+    if comm.size == 1:
+        assert private is not None
+        return Curator(private, workload, budget, rng=rng, spent=spent)
     stream = on_every_rank(comm, lambda: privacy_stream(rng) if comm.rank == 0 else None)
     if comm.rank == 0:
         assert private is not None
-        return Door(Curator(private, workload, budget, rng=stream, spent=spent), comm)
+        return CuratorOnRanks(Curator(private, workload, budget, rng=stream, spent=spent), comm)
     if private is not None:
         private.hand_over(workload)
-    return Door(None, comm)
+    return CuratorOnRanks(None, comm)

@@ -201,6 +201,33 @@ class Workload:
         wanted = _indices("cells", cells, self.cells)
         return find_queries(self._domain, self._attributes, self._starts, self._offsets, wanted)
 
+    def cells_of(self, marginals: npt.ArrayLike) -> Int64s:
+        """Every cell of some marginals, marginal after marginal: the order in which they are measured.
+
+        >>> Workload.all(Domain({"age": 3, "sex": 2}), k=1).cells_of([1, 0])
+        array([3, 4, 0, 1, 2])
+        """
+        chosen = _indices("marginals", marginals, len(self))
+        sizes = self._offsets[chosen + 1] - self._offsets[chosen]
+        ends = np.cumsum(sizes)
+        first = self._offsets[chosen] - (ends - sizes)
+        cells: Int64s = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first, sizes)
+        return cells
+
+    def sensitivity(self, marginals: npt.ArrayLike, moved: int = 2) -> int:
+        """How many counts of whole marginals one record moves by one: their L1 and squared L2 sensitivity.
+
+        A replaced record leaves one cell of a marginal and enters another (moved: 2); a record that is added
+        or removed moves one. A marginal of a single cell moves at most once.
+
+        >>> workload = Workload.all(Domain({"age": 10, "sex": 2, "one": 1}), k=1)
+        >>> workload.sensitivity([0, 1, 2]), workload.sensitivity([0, 1, 2], moved=1)
+        (5, 3)
+        """
+        chosen = _indices("marginals", marginals, len(self))
+        cells = self._offsets[chosen + 1] - self._offsets[chosen]
+        return int(np.minimum(cells, moved).sum())
+
     def select(self, marginals: npt.ArrayLike) -> Workload:
         """The workload of some of the marginals, in the order given."""
         chosen = _indices("marginals", marginals, len(self))

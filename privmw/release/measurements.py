@@ -145,4 +145,3 @@ def _integers(name: str, values: npt.ArrayLike) -> Int64s:
     if array.dtype.kind == "u" and len(array) and int(array.max()) >= 2**63:
         raise ValueError(f"{name} (largest: {array.max()}) must fit in int64")
     return array if array.dtype == np.int64 and is_frozen(array) else freeze(array.astype(np.int64))
-

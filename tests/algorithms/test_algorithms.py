@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import doctest
+import inspect
 import json
 import math
 import os
@@ -16,7 +17,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import privmw.algorithms.algorithm
+import privmw.algorithms.auto
+import privmw.algorithms.configuration
 import privmw.algorithms.loop
 import privmw.algorithms.mw_pub
 import privmw.algorithms.mwem
@@ -163,12 +165,12 @@ def test_a_rng_that_is_none_is_refused_before_anything_is_spent():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: MWPub(rounds=5).configure(1e-30),
-        lambda: MWPub(rounds=10**30).configure(1),
-        lambda: MWPub(rounds=5, warm_up=1e-30).configure(1),
+        lambda: MWPub(rounds=5).calibrate(rho=1e-30),
+        lambda: MWPub(rounds=10**30).calibrate(rho=1),
+        lambda: MWPub(rounds=5, warm_up=1e-30).calibrate(rho=1),
         lambda: MWEM(rounds=5).calibrate(1e-13, 0),
         lambda: MWEMPub(rounds=5).calibrate(1e-13, 1e-9),
-        lambda: PEP(select="all").configure(1e-30),
+        lambda: PEP(select="all").calibrate(rho=1e-30),
     ],
 )
 def test_a_budget_too_small_for_one_round_is_refused_before_any_data(make):
@@ -177,9 +179,9 @@ def test_a_budget_too_small_for_one_round_is_refused_before_any_data(make):
 
 
 def test_a_budget_too_small_for_so_many_marginals_is_refused_before_any_look(no_door):
-    just = 4.0 / (2 * privmw.algorithms.algorithm.LARGEST_SCALE**2)  # two marginals at once
+    just = 4.0 / (2 * privmw.algorithms.mechanism.LARGEST_SCALE**2)  # two marginals at once
     alone = Workload(DOMAIN, [("a", "b")])
-    mechanism = PEP(select="all").configure(just)
+    mechanism = PEP(select="all").calibrate(rho=just)
     with pytest.raises(ValueError, match="budget must be enough"):
         mechanism(private(), support(), WORKLOAD)
     with pytest.raises(AssertionError, match="handed to the curator"):
@@ -274,8 +276,8 @@ def test_numbers_of_numpy_are_taken_as_plain_ones():
         order=np.int8(1),
     )
     assert plain == strange
-    assert plain.configure(1).events == strange.configure(np.int8(1)).events
-    assert json.dumps(strange.configure(1).settings()) == json.dumps(plain.configure(1).settings())
+    assert plain.calibrate(rho=1).events == strange.calibrate(rho=np.int8(1)).events
+    assert json.dumps(strange.calibrate(rho=1).settings()) == json.dumps(plain.calibrate(rho=1).settings())
 
 
 def test_an_algorithm_is_a_value():
@@ -284,7 +286,7 @@ def test_an_algorithm_is_a_value():
         algorithm.rounds = 4
     assert algorithm == MWPub(rounds=3) != MWPub(rounds=4)
     assert len({algorithm, MWPub(rounds=3), MWEM(rounds=3)}) == 2
-    assert pickle.loads(pickle.dumps(algorithm.configure(1))) == algorithm.configure(1)
+    assert pickle.loads(pickle.dumps(algorithm.calibrate(rho=1))) == algorithm.calibrate(rho=1)
 
 
 def test_settings_and_history_survive_a_file(tmp_path):
@@ -296,10 +298,10 @@ def test_settings_and_history_survive_a_file(tmp_path):
 
 @pytest.mark.parametrize("unit", ["cell", "marginal"])
 def test_a_plan_says_what_a_run_will_need(unit):
-    mechanism = MWPub(rounds=8, measure=unit, warm_up=0.5, order=1).configure(0.5)
+    mechanism = MWPub(rounds=8, measure=unit, warm_up=0.5, order=1).calibrate(rho=0.5)
     plan = mechanism.plan(support(), WORKLOAD, n=N)
     shot, rounds = plan.noise
-    assert shot.scale == pytest.approx(math.sqrt(2 * 5 / (2 * 0.25)))
+    assert shot.scale == pytest.approx(math.sqrt((2 * 4 + 1) / (2 * 0.25)))  # one attribute has one value
     each = math.sqrt(8 / 0.25)  # 1 / epsilon0
     assert rounds.scale == pytest.approx(each * (math.sqrt(2) if unit == "marginal" else 1))
     assert rounds.fraction == pytest.approx(rounds.scale / N)
@@ -308,10 +310,62 @@ def test_a_plan_says_what_a_run_will_need(unit):
     assert plan.seconds >= plan.evaluation > 0
     assert "8 rounds" in str(plan)
     release = mechanism(private(), support(), WORKLOAD, rng=1)
+    assert release.measurements[0].scale == shot.scale
     assert max(m.scale for m in release.measurements[1:]) <= rounds.scale * (1 + 1e-12)
     assert mechanism.plan(support(), WORKLOAD).noise[0].fraction is None
     with pytest.raises(ValueError, match=r"n \(0\) must be positive"):
         mechanism.plan(support(), WORKLOAD, n=0)
+
+
+RELEASES = {
+    privmw.release_mw_pub: MWPub,
+    privmw.release_mwem: privmw.MWEM,
+    privmw.release_mwem_pub: privmw.MWEMPub,
+    privmw.release_pep: PEP,
+    privmw.release_auto: None,
+}
+OF_EVERY_RUN = {"epsilon", "delta", "rho", "rng", "threads", "progress", "checkpoint", "every"}
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.__name__)
+def test_a_release_has_every_option_of_its_algorithm_with_the_same_default(release):
+    fields = dataclasses.fields(RELEASES[release]) if RELEASES[release] else ()
+    options = {
+        parameter.name: parameter.default
+        for parameter in inspect.signature(release).parameters.values()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+    assert {name: options[name] for name in options if name not in OF_EVERY_RUN} == {
+        field.name: field.default for field in fields
+    }
+    assert set(options) >= OF_EVERY_RUN
+    with pytest.raises(
+        TypeError, match=r"option \('epslion'\) must be one of .*delta.*; did you mean epsilon"
+    ):
+        release(private(), support(), WORKLOAD, epslion=1)
+
+
+@pytest.mark.parametrize("release", [release for release in RELEASES if RELEASES[release]])
+def test_every_option_of_a_release_reaches_its_algorithm(release):
+    unusual = {"rounds": 3, "select": "exponential", "measure": "marginal", "per_round": 2, "split": 0.25}
+    unusual |= {"warm_up": 0.5, "order": 1, "start": "uniform"}
+    if RELEASES[release] is PEP:
+        unusual |= {"slack": "l1", "gamma": 0.25, "prior_weight": 12.0}
+    else:
+        unusual |= {"replay": "none", "output": "average"}
+    assert set(unusual) == {field.name for field in dataclasses.fields(RELEASES[release])}
+    settings = release(private(), support(), WORKLOAD, rho=1.0, rng=1, **unusual).settings
+    assert settings == {"algorithm": RELEASES[release].__name__, **unusual}
+
+
+def test_a_configuration_without_a_budget_says_what_is_missing():
+    with pytest.raises(TypeError, match=r"MWPub has no budget: calibrate it first"):
+        MWPub(rounds=5)(private(), support(), WORKLOAD)
+    with pytest.raises(TypeError, match="delta must be given, or n"):
+        MWPub(rounds=5).calibrate(1.0)
+    with pytest.raises(TypeError, match="exactly one of epsilon and rho"):
+        MWPub(rounds=5).calibrate(1.0, 1e-6, rho=1)
+    assert MWPub().calibrate(1.0, n=1000) == MWPub().calibrate(1.0, 1e-6)
 
 
 TRIED = [
@@ -461,7 +515,10 @@ def test_the_same_check_finds_planted_bugs(name, bug, monkeypatch):
 @pytest.mark.parametrize(
     "module",
     [
-        privmw.algorithms.algorithm,
+        privmw.algorithms.auto,
+        privmw.algorithms.configuration,
+        privmw.algorithms.mechanism,
+        privmw.algorithms.options,
         privmw.algorithms.loop,
         privmw.algorithms.plan,
         privmw.algorithms.mw_pub,
@@ -481,6 +538,6 @@ def test_a_measured_cell_without_a_row_does_not_end_a_run_that_measures_a_margin
     private = privmw.Table.from_codes(domain, [[0, 0], [0, 1], [0, 2]] * 20, private=True)
     workload = privmw.Workload.all(domain, k=1)
     for seed in range(20):
-        mechanism = privmw.PEP(rounds=6, measure="cell", slack=slack).configure(rho=1e-3)
+        mechanism = privmw.PEP(rounds=6, measure="cell", slack=slack).calibrate(rho=1e-3)
         release = mechanism(private, support, workload, rng=seed)
         assert len(release.history) == 6

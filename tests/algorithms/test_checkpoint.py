@@ -24,7 +24,7 @@ def run(folder, size, algorithm, *, until=None, every=2, seed=5):
                 raise EndedError
 
         support = pmw.ShardedSupport.of(SUPPORT, comm) if size > 1 else SUPPORT
-        mechanism = algorithm.configure(rho=0.3)
+        mechanism = algorithm.calibrate(rho=0.3)
         private = PRIVATE if comm.rank == 0 else None
         release = mechanism(
             private, support, WORKLOAD, rng=seed, progress=progress, checkpoint=folder, every=every
@@ -101,7 +101,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, name):
     ended(tmp_path / "kept", 1, ALGORITHMS["mw-pub"], until=2)
     given = {"algorithm": ALGORITHMS["mw-pub"], "rho": 0.3, "workload": WORKLOAD, "support": SUPPORT}
     given = {**given, "private": PRIVATE, **other()[name]}
-    mechanism = given["algorithm"].configure(rho=given["rho"])
+    mechanism = given["algorithm"].calibrate(rho=given["rho"])
     with pytest.raises(ValueError, match="must be of this run"):
         mechanism(given["private"], given["support"], given["workload"], checkpoint=tmp_path / "kept")
 
@@ -149,7 +149,7 @@ def test_a_round_is_never_written_over(tmp_path):
     def progress(entry):
         late.write_bytes(b"of another process")
 
-    mechanism = ALGORITHMS["mw-pub"].configure(rho=0.3)
+    mechanism = ALGORITHMS["mw-pub"].calibrate(rho=0.3)
     with pytest.raises(ValueError, match="one run at a time: another has released round 3"):
         mechanism(PRIVATE, SUPPORT, WORKLOAD, rng=5, checkpoint=tmp_path / "kept", progress=progress, every=9)
     assert late.read_bytes() == b"of another process"
@@ -198,7 +198,7 @@ def test_ranks_with_different_checkpoints_are_refused_everywhere(tmp_path, diffe
         name = differs[min(comm.rank, 1)]
         support = pmw.ShardedSupport.of(SUPPORT, comm)
         folder = None if name is None else tmp_path / name
-        ALGORITHMS["mw-pub"].configure(rho=0.3)(PRIVATE, support, WORKLOAD, checkpoint=folder)
+        ALGORITHMS["mw-pub"].calibrate(rho=0.3)(PRIVATE, support, WORKLOAD, checkpoint=folder)
 
     for error in run_ranks(3, program, errors=True):
         assert "checkpoint and every must be the same on every rank: rank 1, 2" in str(error)

@@ -108,7 +108,7 @@ RUNS = {
 
 
 def mechanisms(algorithm):
-    return algorithm.configure(0.3), algorithm.calibrate(1.5, 1e-7), algorithm.calibrate(1.5, 0)
+    return algorithm.calibrate(rho=0.3), algorithm.calibrate(1.5, 1e-7), algorithm.calibrate(1.5, 0)
 
 
 NOISE = (DiscreteGaussian, DiscreteLaplace)
@@ -279,7 +279,7 @@ def test_an_interrupt_at_the_very_end_keeps_the_ledger(monkeypatch):
     def interrupted(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("privmw.algorithms.algorithm.Release", interrupted)
+    monkeypatch.setattr("privmw.algorithms.mechanism.Release", interrupted)
     with pytest.raises(KeyboardInterrupt) as caught:
         mw()
     assert len(caught.value.ledger.events) == 12

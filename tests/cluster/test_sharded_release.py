@@ -42,7 +42,7 @@ ALGORITHMS = {
 
 
 def released(algorithm, private, support, **options):
-    return algorithm.configure(rho=0.3)(private, support, WORKLOAD, rng=5, **options)
+    return algorithm.calibrate(rho=0.3)(private, support, WORKLOAD, rng=5, **options)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
@@ -113,7 +113,7 @@ def test_a_plan_says_the_bytes_of_a_round():
     def program(comm):
         support = pmw.ShardedSupport.of(SUPPORT, comm)
         return [
-            algorithm.configure(rho=1).plan(support, WORKLOAD)
+            algorithm.calibrate(rho=1).plan(support, WORKLOAD)
             for algorithm in (pmw.MWPub(rounds=4), pmw.PEP(rounds=4))
         ]
 
@@ -129,7 +129,7 @@ def test_ranks_that_ask_for_different_things_are_refused_everywhere():
     def program(comm):
         support = pmw.ShardedSupport.of(SUPPORT, comm)
         workload = pmw.Workload.all(DOMAIN, k=2 + (comm.rank == 1))
-        pmw.MWPub(rounds=2).configure(rho=1)(PRIVATE, support, workload)
+        pmw.MWPub(rounds=2).calibrate(rho=1)(PRIVATE, support, workload)
 
     for error in run_ranks(3, program, errors=True):
         assert isinstance(error, ValueError)
@@ -138,7 +138,7 @@ def test_ranks_that_ask_for_different_things_are_refused_everywhere():
 
 def test_what_rank_0_refuses_ends_every_rank():
     def program(comm):
-        pmw.MWPub(rounds=2).configure(rho=1)(None, pmw.ShardedSupport.of(SUPPORT, comm), WORKLOAD)
+        pmw.MWPub(rounds=2).calibrate(rho=1)(None, pmw.ShardedSupport.of(SUPPORT, comm), WORKLOAD)
 
     found = run_ranks(3, program, errors=True)
     assert [type(error) for error in found] == [TypeError, RankError, RankError]

@@ -80,7 +80,7 @@ def test_only_the_curator_uses_mechanisms():
     assert importers("privmw.mechanisms") - BEHIND <= {"__init__.py"}
     assert importers("privmw.curator") - BEHIND <= {
         "__init__.py",
-        "algorithms/algorithm.py",
+        "algorithms/mechanism.py",
         "algorithms/loop.py",
         "algorithms/measure.py",
     }
@@ -91,8 +91,8 @@ def test_only_the_curator_uses_mechanisms():
 
 
 def test_only_the_loop_opens_the_door_and_only_an_algorithm_runs_the_loop():
-    assert importers("privmw.curator.on_ranks.open_door") == {"algorithms/algorithm.py"}
-    assert importers("privmw.algorithms.loop.adapt") == {"algorithms/algorithm.py"}
+    assert importers("privmw.curator.on_ranks.open_curator") == {"algorithms/mechanism.py"}
+    assert importers("privmw.algorithms.loop.adapt") == {"algorithms/mechanism.py"}
     # A measurement without a loop hands the table to the curator, and returns what that released.
     assert importers("privmw.algorithms.measure") == {"__init__.py"}
     # Algorithms themselves name its types, and hand the table on unread.

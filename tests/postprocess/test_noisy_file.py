@@ -61,7 +61,7 @@ def test_what_a_release_measured_is_read_back(tmp_path):
         DOMAIN, np.random.default_rng(0).integers(0, DOMAIN.sizes, (99, 5)), private=True
     )
     workload = pmw.Workload.all(DOMAIN, k=(1, 2, 3))
-    mechanism = pmw.MWPub(rounds=9, measure="cell", warm_up=0.4, order=2).configure(rho=1)
+    mechanism = pmw.MWPub(rounds=9, measure="cell", warm_up=0.4, order=2).calibrate(rho=1)
     release = mechanism(table, pmw.Support.full(DOMAIN), workload, rng=1)
     write_measurements(release, tmp_path / "measurements.parquet")
     found, expected = (

@@ -69,7 +69,7 @@ for kind in kinds.split(","):
         private = pmw.ShardedRecords.from_parquet(file, domain, comm, private=True)
     else:
         private = pmw.read_table(file, domain, private=True) if comm.rank == 0 else None
-    mechanism = ALGORITHMS[kind.removeprefix("sharded ")].configure(rho=0.5)
+    mechanism = ALGORITHMS[kind.removeprefix("sharded ")].calibrate(rho=0.5)
     release = mechanism(
         private, support, workload_of(domain), rng=7, threads=1, checkpoint=checkpoint, every=2
     ).gathered()

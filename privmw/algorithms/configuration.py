@@ -1,0 +1,148 @@
+"""The configuration of an algorithm: frozen options, checked once; calibrated to a budget, a mechanism."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from reprlib import repr as _short
+from typing import ClassVar, Literal, NoReturn, get_args
+
+from privmw.accounting import Budget
+from privmw.accounting.rounding import Real, positive_integer
+from privmw.algorithms.loop import Model
+from privmw.algorithms.mechanism import Mechanism
+from privmw.algorithms.plan import Effort
+from privmw.algorithms.question import Question, Unit
+from privmw.algorithms.schedule import Schedule
+from privmw.data.support import Support
+from privmw.kernels.checks import check_number
+
+Select = Literal["permute-and-flip", "exponential", "all"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Algorithm(ABC):
+    """Options that every algorithm has.
+
+    rounds: how often the model is improved. select: how a round chooses; "all" chooses nothing and measures
+    every marginal once, with the whole budget. measure: what is chosen and measured, single cells or whole
+    marginals. per_round: how many are chosen in a round. split: alpha, between 0 and 1: the larger, the more
+    of a round's budget is spent on choosing. warm_up: the share of the budget for a first shot at every
+    marginal before the rounds. order: the shot measures all marginals of this order, not the workload's.
+    """
+
+    rounds: int | None = None
+    select: Select = "permute-and-flip"
+    measure: Unit = "cell"
+    per_round: int = 1
+    split: float = 0.5
+    warm_up: float = 0.0
+    order: int | None = None
+
+    usual_rounds: ClassVar[int] = 50
+    effort: ClassVar[Effort] = Effort(shot=2, round=2)
+    advanced: ClassVar[bool] = False  # whether calibrate uses advanced composition of pure costs
+
+    def __post_init__(self) -> None:
+        """Refuse options that mean nothing."""
+        self._one_of("select", Select)
+        self._one_of("measure", Unit)
+        if self.rounds is not None:
+            if self.select == "all":
+                raise ValueError(f"rounds ({_short(self.rounds)}) must not be given with select='all'")
+            self._positive_integer("rounds")
+        self._positive_integer("per_round")
+        if self.order is not None:
+            self._positive_integer("order")
+        self._between("split", 0, 1)
+        if self._number("warm_up") != 0:
+            self._between("warm_up", 0, 1)
+            if self.select == "all":
+                raise ValueError(f"warm_up ({self.warm_up}) must be 0 with select='all': it is all there is")
+        elif self.order is not None and self.select != "all":
+            raise ValueError(f"order ({self.order}) must come with select='all' or a warm_up above 0")
+
+    @abstractmethod
+    def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:
+        """The model that the loop improves."""
+
+    def calibrate(
+        self,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        *,
+        rho: Real | None = None,
+        n: int | None = None,
+    ) -> Mechanism:
+        """The mechanism that spends (epsilon, delta), or rho of zCDP.
+
+        A delta above 0 is spent by zCDP; a delta of 0 is pure differential privacy, with Laplace noise.
+        Without a delta it is 1 / n^2, where n is the number of private records.
+
+        >>> from privmw import MWPub
+        >>> MWPub(rounds=10).calibrate(epsilon=1, n=1000).budget.delta
+        1e-06
+        >>> MWPub(rounds=10).calibrate(rho=0.5).rho
+        0.5
+        """
+        if (epsilon is None) == (rho is None):
+            raise TypeError("exactly one of epsilon and rho must be given")
+        if rho is not None:
+            if delta is not None:
+                raise TypeError(f"delta ({delta}) must come with epsilon: rho needs none")
+            return Mechanism(self, Budget.zcdp(rho))
+        assert epsilon is not None
+        if delta is None:
+            if n is None:
+                raise TypeError("delta must be given, or n: without a delta it is 1 / n^2")
+            if positive_integer("n", n) < 2:
+                raise ValueError("delta must be given for a private table of one record")
+            delta = float(Fraction(1, n**2))
+        if delta == 0 and not isinstance(delta, bool):
+            return Mechanism(self, Budget.pure(epsilon))
+        composition = "advanced" if self.advanced else "zCDP"
+        return Mechanism(self, Budget.approximate(epsilon, delta, composition))
+
+    @property
+    def schedule(self) -> Schedule:
+        """How often the private table is looked at, and how a budget is split."""
+        if self.select == "all":
+            return Schedule(0, 0, None, self.split, 0)
+        rounds = self.usual_rounds if self.rounds is None else self.rounds
+        return Schedule(rounds, self.per_round, self.select, self.split, self.warm_up)
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Refuse a call: a configuration has no budget to spend."""
+        name = type(self).__name__
+        raise TypeError(f"{name} has no budget: calibrate it first, as in {name}().calibrate(1.0, 1e-9)(...)")
+
+    def __repr__(self) -> str:
+        """Show the call that makes it: what differs from the defaults."""
+        options = (
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in dataclasses.fields(self)
+            if getattr(self, field.name) != field.default
+        )
+        return f"{type(self).__name__}({', '.join(options)})"
+
+    def _one_of(self, name: str, kind: object) -> None:
+        value = getattr(self, name)
+        if not isinstance(value, str) or value not in get_args(kind):
+            allowed = ", ".join(map(repr, get_args(kind)))
+            raise ValueError(f"{name} ({_short(value)}) must be one of {allowed}")
+
+    def _positive_integer(self, name: str) -> None:
+        # A numpy integer would overflow where a budget is split: keep a plain one.
+        object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
+
+    def _number(self, name: str) -> float:
+        value = check_number(name, getattr(self, name))
+        object.__setattr__(self, name, value)
+        return value
+
+    def _between(self, name: str, low: float, high: float) -> None:
+        value = getattr(self, name)
+        if not low < self._number(name) < high:
+            raise ValueError(f"{name} ({_short(value)}) must be above {low} and below {high}")

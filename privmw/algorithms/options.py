@@ -1,0 +1,37 @@
+"""How a `release_*` refuses an option that it does not have: with a list of those it has."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def lists_options(function: Callable[P, T]) -> Callable[P, T]:
+    """The same function; an unknown keyword is a TypeError that names the nearest option and lists all.
+
+    >>> @lists_options
+    ... def release(private, *, epsilon=None, rounds=5): ...
+    >>> release(None, epslion=1)
+    Traceback (most recent call last):
+    TypeError: option ('epslion') must be one of epsilon, rounds; did you mean epsilon?
+    """
+    parameters = inspect.signature(function).parameters.values()
+    options = [each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
+    known = {each.name for each in parameters}
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        for name in kwargs:
+            if name not in known:
+                near = difflib.get_close_matches(name, options, n=1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                raise TypeError(f"option ({name!r}) must be one of {', '.join(options)}{hint}")
+        return function(*args, **kwargs)
+
+    return checked
