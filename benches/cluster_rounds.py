@@ -54,7 +54,7 @@ def run(file: Path, threads: int, marginals: int, rounds: int) -> None:
     if comm.rank == 0:
         records = acs67(RECORDS)
         columns = dict(zip(domain.names, records.columns, strict=True))
-        private = pmw.Table(domain, columns, private=True)
+        private = pmw.Table(columns, domain, private=True)
     digest = hashlib.sha256()
     figures["cells"], figures["rounds"] = workload.cells, {}
     for name, algorithm in ALGORITHMS.items():

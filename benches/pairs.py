@@ -67,7 +67,7 @@ def _state(profile: str, file: str) -> pmw.Table:
 
 
 def _private(table: pmw.Table) -> pmw.Table:
-    return pmw.Table(table.domain, zip(table.domain.names, table.columns, strict=True), private=True)
+    return pmw.Table(zip(table.domain.names, table.columns, strict=True), table.domain, private=True)
 
 
 def acs(name: str, private: str, public: str, share: float = 1.0) -> Pair:

@@ -75,7 +75,7 @@ def long(rows: int = 5_000_000, private: int = 100_000, marginals: int = 1_000) 
 
 
 def _shape(public: pmw.Table, private: pmw.Table, workload: pmw.Workload) -> RoundShape:
-    hidden = pmw.Table(private.domain, zip(private.domain.names, private.columns, strict=True), private=True)
+    hidden = pmw.Table(zip(private.domain.names, private.columns, strict=True), private.domain, private=True)
     return RoundShape(pmw.Support.from_table(public), hidden, workload)
 
 

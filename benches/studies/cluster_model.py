@@ -80,7 +80,7 @@ def rounds(rows: int) -> dict[str, float]:
     support = pmw.ShardedSupport.of(pmw.Support.from_table(table), comm)
     masses, marginals = np.ones(support.size, np.int64), support.marginals(workload)
     columns = {name: table.column(name) for name in table.domain.names}
-    private = pmw.Table(table.domain, columns, private=True) if comm.rank == 0 else None
+    private = pmw.Table(columns, table.domain, private=True) if comm.rank == 0 else None
     mechanism = pmw.MWPub(rounds=ROUNDS).calibrate(rho=0.1)
     evaluations, steps = [], []
     for _ in range(REPEATS):

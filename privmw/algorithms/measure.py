@@ -48,7 +48,7 @@ def measure_marginals(
     marginal has at most six attributes. rng: None for a release; a seed for experiments marks the ledger.
 
     >>> from privmw import Domain, Table
-    >>> table = Table.from_codes(Domain({"age": 3, "sex": 2}), [[2, 0], [0, 1], [2, 0]], private=True)
+    >>> table = Table.from_codes([[2, 0], [0, 1], [2, 0]], Domain({"age": 3, "sex": 2}), private=True)
     >>> measured, ledger = measure_marginals(table, [("age",), ("sex",), ("age", "sex")], epsilon=1)
     >>> measured, ledger.epsilon(0)
     (NoisyMarginals(3 marginals, 11 of 11 cells measured), 1.0)

@@ -68,7 +68,7 @@ def release_mwem(
 
     >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
-    >>> private = Table.from_codes(domain, [[0, 0], [0, 1], [2, 1]] * 100, private=True)
+    >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
     >>> release_mwem(private, None, Workload.all(domain, k=2), epsilon=1.0, delta=0, rounds=5).support.size
     6
     """

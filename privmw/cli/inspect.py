@@ -67,7 +67,7 @@ def uncommon_values(support: Support) -> float:
 
     >>> from privmw import Table
     >>> domain = Domain({"age": 3, "sex": 2})
-    >>> uncommon_values(Support.from_table(Table.from_codes(domain, [[2, 0], [0, 1], [1, 0], [2, 1]])))
+    >>> uncommon_values(Support.from_table(Table.from_codes([[2, 0], [0, 1], [1, 0], [2, 1]], domain)))
     1.0
     """
     commonest = sum(int(np.bincount(column).max()) for column in support.table.columns)

@@ -37,7 +37,7 @@ class ShardedRecords(Records):
 
     >>> from privmw.ranks import ALONE
     >>> domain = Domain({"age": 10, "sex": ["F", "M"]})
-    >>> table = Table.from_codes(domain, [[3, 0], [9, 1], [3, 1]], private=True)
+    >>> table = Table.from_codes([[3, 0], [9, 1], [3, 1]], domain, private=True)
     >>> records = ShardedRecords(table, ALONE)
     >>> records
     ShardedRecords(3 rows x 2 attributes on 1 rank, private)
@@ -166,7 +166,7 @@ def _from_rank(comm: Communicator, rank: int, text: str) -> str:
 def _checked(paths: object, domain: object, private: object) -> list[str]:
     """The paths as a list, each of which names something here."""
     if not isinstance(domain, Domain):
-        raise TypeError(f"domain ({_short(domain)}) must be a Domain")
+        raise TypeError(f"domain ({type(domain).__name__}) must be a Domain")
     if not isinstance(private, bool):
         raise TypeError("private must be True or False")
     if not isinstance(paths, str | os.PathLike | Sequence) or isinstance(paths, bytes):

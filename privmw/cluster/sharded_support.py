@@ -33,7 +33,7 @@ class ShardedSupport(Support):
     """One rank's shard of distinct public rows. A method that says so is called by all ranks together.
 
     >>> domain = Domain({"age": 3, "sex": 2})
-    >>> public = ShardedRecords(Table.from_codes(domain, [[2, 0], [0, 1], [2, 0]]), ALONE)
+    >>> public = ShardedRecords(Table.from_codes([[2, 0], [0, 1], [2, 0]], domain), ALONE)
     >>> support = ShardedSupport.from_table(public)
     >>> support
     ShardedSupport(rank 0 of 1: 2 of 2 distinct rows x 2 attributes of 3 public records)
@@ -73,7 +73,7 @@ class ShardedSupport(Support):
             _keep(rows, domain, constraints, comm)
         _check_enough(sum_over_ranks(comm, len(rows)), comm)
         rows = rows.balance(comm)
-        table, order = _sorted(domain, rows.columns)
+        table, order = _sorted(rows.columns, domain)
         return cls(table, freeze(rows.counts[order]), constraints, comm)
 
     @classmethod
@@ -120,7 +120,7 @@ class ShardedSupport(Support):
         weight = None if weights is None else self._collect(weights)
         if self.comm.rank != 0:
             return None
-        table, order = _sorted(self.domain, columns)
+        table, order = _sorted(columns, self.domain)
         whole = Support(table, freeze(counts[order]), self.constraints)
         return whole, None if weight is None else weight[order]
 
@@ -162,7 +162,7 @@ def _read(tables: Iterator[Table], domain: Domain) -> Rows:
 
 def _keep(rows: Rows, domain: Domain, constraints: Constraints, comm: Communicator) -> None:
     """Leave out the rows that break a rule; refuse rules that no row of any rank keeps."""
-    table = _table(domain, rows.columns) if len(rows) else None
+    table = _table(rows.columns, domain) if len(rows) else None
     kept = np.ones(0, bool) if table is None else constraints.mask(table)
     found = sum_over_ranks(comm, len(rows))
     if sum_over_ranks(comm, int(kept.sum())) == 0:
@@ -174,14 +174,14 @@ def _keep(rows: Rows, domain: Domain, constraints: Constraints, comm: Communicat
     rows.keep(kept)
 
 
-def _table(domain: Domain, columns: Sequence[Codes]) -> Table:
-    return Table(domain, zip(domain.names, map(freeze, columns), strict=True))
+def _table(columns: Sequence[Codes], domain: Domain) -> Table:
+    return Table(zip(domain.names, map(freeze, columns), strict=True), domain)
 
 
-def _sorted(domain: Domain, columns: list[Codes]) -> tuple[Table, npt.NDArray[np.intp]]:
+def _sorted(columns: list[Codes], domain: Domain) -> tuple[Table, npt.NDArray[np.intp]]:
     """Distinct rows sorted by their codes, and where each was; the columns are let go one by one."""
     order = kernels.distinct_rows(columns, domain.sizes)[0].astype(np.intp)  # once, not for each column
-    return _table(domain, [columns.pop(0)[order] for _ in domain.names]), order
+    return _table([columns.pop(0)[order] for _ in domain.names], domain), order
 
 
 def _check(public: Records, constraints: Constraints | None) -> None:

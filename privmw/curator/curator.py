@@ -44,7 +44,7 @@ class Curator:
     spent: the ledger of a run on the same table that this one goes on with; what it says stays spent.
 
     >>> from privmw import Domain, Table
-    >>> table = Table.from_codes(Domain({"age": 3, "sex": 2}), [[2, 0], [0, 1], [2, 0]], private=True)
+    >>> table = Table.from_codes([[2, 0], [0, 1], [2, 0]], Domain({"age": 3, "sex": 2}), private=True)
     >>> workload = Workload.all(table.domain, k=1)
     >>> with Curator(table, workload, Budget.zcdp(1)) as curator:
     ...     (cell,) = curator.select(np.full(workload.cells, 0.5), epsilon=0.5)

@@ -38,7 +38,7 @@ class Support:
     """Distinct rows on a domain with the counts of a public table, immutable.
 
     >>> domain = Domain({"age": 3, "sex": 2})
-    >>> support = Support.from_table(Table.from_codes(domain, [[2, 0], [0, 1], [2, 0]]))
+    >>> support = Support.from_table(Table.from_codes([[2, 0], [0, 1], [2, 0]], domain))
     >>> support
     Support(2 distinct rows x 2 attributes of 3 public records)
     >>> support.rows.tolist(), support.counts.tolist(), support.start().tolist()
@@ -153,7 +153,7 @@ class Support:
             values = np.repeat(np.arange(attribute.size, dtype=dtype), after)
             columns[attribute.name] = freeze(np.tile(values, before))
             before *= attribute.size
-        every = cls(Table(domain, columns), freeze(np.ones(domain.size, np.int64)))
+        every = cls(Table(columns, domain), freeze(np.ones(domain.size, np.int64)))
         return every._keeping(constraints)
 
     def widened(self, times: int = 10, share: float = 0.05, seed: int = 0) -> Support:
@@ -164,7 +164,7 @@ class Support:
         Those that break the constraints of the support are left out.
 
         >>> domain = Domain({"age": 3, "sex": 2})
-        >>> support = Support.from_table(Table.from_codes(domain, [[2, 0], [0, 1], [2, 0], [1, 0]]))
+        >>> support = Support.from_table(Table.from_codes([[2, 0], [0, 1], [2, 0], [1, 0]], domain))
         >>> support.widened().size
         6
         """
@@ -183,7 +183,7 @@ class Support:
             np.concatenate([column, np.where(attribute == a, column[other], column[rows])])
             for a, column in enumerate(self._table.columns)
         ]
-        table = Table(self.domain, zip(self.domain.names, columns, strict=True))
+        table = Table(zip(self.domain.names, columns, strict=True), self.domain)
         if self._constraints is not None:
             table = table.take(self._constraints.mask(table))  # every public row stays
         first, found = kernels.distinct_rows(table.columns, self.domain.sizes)
@@ -272,7 +272,7 @@ class Support:
         """The fraction of the weight in each cell of a workload; without weights, the public frequencies.
 
         >>> domain = Domain({"age": 3, "sex": 2})
-        >>> support = Support.from_table(Table.from_codes(domain, [[2, 0], [0, 1], [2, 0], [1, 0]]))
+        >>> support = Support.from_table(Table.from_codes([[2, 0], [0, 1], [2, 0], [1, 0]], domain))
         >>> support.answers(Workload(domain, [("age",)])).tolist()
         [0.25, 0.25, 0.5]
         """
@@ -372,7 +372,7 @@ def _joined(tables: list[Table]) -> Table:
     joined = [freeze(np.concatenate(parts)) for parts in columns]
     domain = tables[0].domain
     tables.clear()
-    return Table(domain, zip(domain.names, joined, strict=True))
+    return Table(zip(domain.names, joined, strict=True), domain)
 
 
 def check_public(name: str, table: object) -> None:

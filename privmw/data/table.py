@@ -31,12 +31,12 @@ class Table(Records):
     index memory by its codes.
 
     >>> domain = Domain({"age": 10, "sex": ["F", "M"]})
-    >>> table = Table(domain, {"sex": [0, 1, 1], "age": [3, 9, 3]})
+    >>> table = Table({"sex": [0, 1, 1], "age": [3, 9, 3]}, domain)
     >>> table
     Table(3 rows x 2 attributes, public)
     >>> table.column("age")
     array([3, 9, 3], dtype=uint8)
-    >>> Table(domain, {"sex": [0, 1, 1], "age": [3, 10, 3]})
+    >>> Table({"sex": [0, 1, 1], "age": [3, 10, 3]}, domain)
     Traceback (most recent call last):
     ValueError: column 'age' has 1 value outside the domain (first: 10, row 1)
     """
@@ -46,24 +46,24 @@ class Table(Records):
 
     def __init__(
         self,
-        domain: Domain,
         columns: Mapping[str, npt.ArrayLike] | Iterable[tuple[str, npt.ArrayLike]],
+        domain: Domain,
         *,
         private: bool = False,
     ) -> None:
         if not isinstance(domain, Domain):
-            raise TypeError(f"domain ({_short(domain)}) must be a Domain")
+            raise TypeError(f"domain ({type(domain).__name__}) must be a Domain")
         if not isinstance(private, bool):
             raise TypeError("private must be True or False")
-        given = _by_name(domain, columns)
+        given = _by_name(columns, domain)
         made = [_column(a.name, a.size, given[a.name], private) for a in domain.attributes]
         for name, column in zip(domain.names, made, strict=True):
             if len(column) != len(made[0]):
                 lengths = "" if private else f" ({len(column)} rows, not {len(made[0])})"
                 raise ValueError(f"column {_short(name)}{lengths} must be as long as the first")
-        self._fill(domain, tuple(made), private)
+        self._fill(tuple(made), domain, private)
 
-    def _fill(self, domain: Domain, columns: tuple[Column, ...], private: bool) -> Table:
+    def _fill(self, columns: tuple[Column, ...], domain: Domain, private: bool) -> Table:
         if len(columns[0]) == 0:
             raise ValueError("a table must have at least one row")
         self._domain = domain
@@ -72,20 +72,20 @@ class Table(Records):
         return self
 
     @classmethod
-    def from_codes(cls, domain: Domain, codes: npt.ArrayLike, *, private: bool = False) -> Table:
+    def from_codes(cls, codes: npt.ArrayLike, domain: Domain, *, private: bool = False) -> Table:
         """The table of a 2-D array of codes, rows x attributes in domain order.
 
-        >>> Table.from_codes(Domain({"age": 10, "sex": 2}), [[3, 0], [9, 1]]).columns
+        >>> Table.from_codes([[3, 0], [9, 1]], Domain({"age": 10, "sex": 2})).columns
         (array([3, 9], dtype=uint8), array([0, 1], dtype=uint8))
         """
         if not isinstance(domain, Domain):
-            raise TypeError(f"domain ({_short(domain)}) must be a Domain")
+            raise TypeError(f"domain ({type(domain).__name__}) must be a Domain")
         array = _array("codes", codes)
         if array.ndim != 2:
             raise ValueError(f"codes ({array.ndim}-D) must be a 2-D array, rows x attributes")
         if array.shape[1] != len(domain):
             raise ValueError(f"codes ({array.shape[1]} columns) must have {len(domain)}, one an attribute")
-        return cls(domain, zip(domain.names, array.T, strict=True), private=private)
+        return cls(zip(domain.names, array.T, strict=True), domain, private=private)
 
     @classmethod
     def from_frame(cls, frame: Any, domain: Domain, *, private: bool = False) -> Table:
@@ -188,7 +188,7 @@ class Table(Records):
         """The same rows on some of the attributes, in the order named; columns are shared, not copied."""
         domain = self._domain.project(names)
         columns = tuple(self.column(name) for name in domain.names)
-        return object.__new__(Table)._fill(domain, columns, self._private)
+        return object.__new__(Table)._fill(columns, domain, self._private)
 
     def take(self, rows: npt.ArrayLike) -> Table:
         """The rows at some positions, in that order and as often as given; or where a mask is True."""
@@ -203,7 +203,7 @@ class Table(Records):
         else:
             where = where.astype(np.intp, copy=False)  # once, not for each column
         columns = tuple(freeze(column[where]) for column in self._columns)
-        return object.__new__(Table)._fill(self._domain, columns, self._private)
+        return object.__new__(Table)._fill(columns, self._domain, self._private)
 
     def batches(self) -> Iterator[Table]:
         """The table itself: all of it is in memory."""
@@ -219,14 +219,14 @@ class Table(Records):
     def __reduce__(self) -> tuple[object, ...]:
         if self._private:
             raise TypeError("a private table must not be pickled")
-        return Table, (self._domain, dict(zip(self._domain.names, self._columns, strict=True)))
+        return Table, (dict(zip(self._domain.names, self._columns, strict=True)), self._domain)
 
     def __repr__(self) -> str:
         kind = "private" if self._private else "public"
         return f"Table({self.n} rows x {len(self._columns)} attributes, {kind})"
 
 
-def _by_name(domain: Domain, columns: object) -> dict[str, npt.ArrayLike]:
+def _by_name(columns: object, domain: Domain) -> dict[str, npt.ArrayLike]:
     """Exactly one column for each attribute of the domain, as the caller gave it."""
     if isinstance(columns, str | bytes | np.ndarray) or not isinstance(columns, Mapping | Iterable):
         raise TypeError(f"columns of kind {type(columns).__name__} must be a mapping from names to codes")

@@ -36,8 +36,8 @@ def evaluate(released: Release | Table, private: Records, workload: Workload | N
 
     >>> from privmw import Domain
     >>> domain = Domain({"age": 3, "sex": 2})
-    >>> private = Table.from_codes(domain, [[2, 0], [0, 1], [2, 0], [1, 0]], private=True)
-    >>> synthetic = Table.from_codes(domain, [[2, 0], [0, 1]])
+    >>> private = Table.from_codes([[2, 0], [0, 1], [2, 0], [1, 0]], domain, private=True)
+    >>> synthetic = Table.from_codes([[2, 0], [0, 1]], domain)
     >>> found = evaluate(synthetic, private, Workload.all(domain, k=1))
     >>> found.max_error, found.mean_error, found.total_variation.tolist()
     (0.25, 0.2, [0.25, 0.25])
@@ -105,8 +105,8 @@ def best_mixture_error(
 
     >>> from privmw import Domain
     >>> domain = Domain({"age": 3, "sex": 2})
-    >>> private = Table.from_codes(domain, [[2, 0], [0, 1], [2, 0], [1, 0]], private=True)
-    >>> support = Support.from_table(Table.from_codes(domain, [[2, 0], [0, 1]]))
+    >>> private = Table.from_codes([[2, 0], [0, 1], [2, 0], [1, 0]], domain, private=True)
+    >>> support = Support.from_table(Table.from_codes([[2, 0], [0, 1]], domain))
     >>> best_mixture_error(private, support, Workload(domain, [("age",)]))
     NOT PRIVATE: Bracket(0.25 to 0.25, 0 rounds)
     """

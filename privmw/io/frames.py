@@ -29,7 +29,7 @@ def from_frame(frame: Any, domain: Domain, *, private: bool = False) -> Table:
            [1, 1]], dtype=uint8)
     """
     if not isinstance(domain, Domain):
-        raise TypeError(f"domain ({_short(domain)}) must be a Domain")
+        raise TypeError(f"domain ({type(domain).__name__}) must be a Domain")
     if not isinstance(private, bool):
         raise TypeError("private must be True or False")
     need("pyarrow", "take frames", "io")
@@ -46,7 +46,7 @@ def from_frame(frame: Any, domain: Domain, *, private: bool = False) -> Table:
         # A view of Arrow's memory does not count as frozen, and is copied by the table: numpy and pandas
         # share theirs with Arrow and polars, and can write to it later.
         columns.append((attribute.name, freeze(np.concatenate(parts) if len(parts) > 1 else parts[0])))
-    return Table(domain, columns, private=private)
+    return Table(columns, domain, private=private)
 
 
 def take_frame(frame: Any, names: Sequence[str] | None = None, *, private: bool = False) -> Any:

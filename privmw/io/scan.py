@@ -93,14 +93,14 @@ class Scan(Records):
                 held.append(codes)
                 rows += len(codes[0])
                 if rows >= BATCH:
-                    yield _table(self._domain, held, self._private)
+                    yield _table(held, self._domain, self._private)
                     held, rows = [], 0
         except (TypeError, ValueError, OSError):
             self._check_unchanged()
             raise
         self._check_unchanged()
         if held:
-            yield _table(self._domain, held, self._private)
+            yield _table(held, self._domain, self._private)
 
     def counts(self, workload: Workload) -> npt.NDArray[np.int64]:
         """The exact counts of a workload's cells, in workload order; those of a private table are private."""
@@ -162,16 +162,16 @@ def read_table(path: str | os.PathLike[str], domain: Domain, *, private: bool = 
     """
     path = files.checked_path(path)
     _check_options(domain, private)
-    return _table(domain, list(_codes(path, domain, private)), private)
+    return _table(list(_codes(path, domain, private)), domain, private)
 
 
-def _table(domain: Domain, held: list[list[Codes]], private: bool) -> Table:
+def _table(held: list[list[Codes]], domain: Domain, private: bool) -> Table:
     """One table of several batches, which are let go column by column."""
     columns = {}
     for name in domain.names:
         parts = [codes.pop(0) for codes in held]
         columns[name] = freeze(parts[0] if len(parts) == 1 else np.concatenate(parts))
-    return Table(domain, columns, private=private)
+    return Table(columns, domain, private=private)
 
 
 def _codes(
@@ -209,6 +209,6 @@ def _naming(path: str) -> Iterator[None]:
 
 def _check_options(domain: Domain, private: bool) -> None:
     if not isinstance(domain, Domain):
-        raise TypeError(f"domain ({_short(domain)}) must be a Domain")
+        raise TypeError(f"domain ({type(domain).__name__}) must be a Domain")
     if not isinstance(private, bool):
         raise TypeError("private must be True or False")

@@ -45,7 +45,7 @@ def draw_population(
     """
     domain = population_domain(attributes)
     columns = _draw(domain, n, shift, seed)
-    return Table(domain, {name: freeze(codes) for name, codes in columns.items()}, private=private)
+    return Table({name: freeze(codes) for name, codes in columns.items()}, domain, private=private)
 
 
 def draw_values(

@@ -20,7 +20,7 @@ def drawn(n, skew, seed):
 
 
 def table(n=N, skew=2.0, seed=1, **options):
-    return Table.from_codes(DOMAIN, np.stack(drawn(n, skew, seed), axis=1), **options)
+    return Table.from_codes(np.stack(drawn(n, skew, seed), axis=1), DOMAIN, **options)
 
 
 def private(**options):

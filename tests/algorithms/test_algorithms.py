@@ -47,7 +47,7 @@ from privmw.release.measurements import Measurement
 
 ALL = {"MWPub": release_mw_pub, "MWEMPub": release_mwem_pub, "PEP": release_pep}
 OTHER = Domain({"a": 3, "b": 2, "c": 5, "d": 1, "e": 2})
-OTHER_TABLE = Table.from_codes(OTHER, [[0, 0, 4, 0, 0]] * 2)
+OTHER_TABLE = Table.from_codes([[0, 0, 4, 0, 0]] * 2, OTHER)
 
 
 @pytest.fixture
@@ -213,8 +213,8 @@ def test_public_rows_equal_to_none_of_the_private_ones_are_re_weighted(name):
     hidden = hidden[~(hidden[:, np.newaxis] == rows).all(axis=2).any(axis=1)]
     release = run(
         ALL[name],
-        private=Table.from_codes(DOMAIN, hidden, private=True),
-        support=Support.from_table(Table.from_codes(DOMAIN, rows)),
+        private=Table.from_codes(hidden, DOMAIN, private=True),
+        support=Support.from_table(Table.from_codes(rows, DOMAIN)),
         rounds=10,
         rng=1,
     )
@@ -224,7 +224,7 @@ def test_public_rows_equal_to_none_of_the_private_ones_are_re_weighted(name):
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_private_table_of_one_record_and_a_support_of_one_row_work(name):
-    one = Table.from_codes(DOMAIN, [[0, 1, 2, 0, 1]], private=True)
+    one = Table.from_codes([[0, 1, 2, 0, 1]], DOMAIN, private=True)
     release = run(ALL[name], private=one, delta=1e-6, rng=1)
     assert release.n == 1
     single = run(ALL[name], support=Support.from_table(table(1, 1.0, 0)), rng=1)
@@ -235,7 +235,7 @@ def test_a_private_table_of_one_record_and_a_support_of_one_row_work(name):
 
 def test_attributes_of_one_value_everywhere_work():
     domain = Domain({"a": 1, "b": 1})
-    hidden = Table.from_codes(domain, [[0, 0]] * 5, private=True)
+    hidden = Table.from_codes([[0, 0]] * 5, domain, private=True)
     public = Support.full(domain)
     for kind in (release_mw_pub, release_pep):
         for options in ({"select": "all", "order": 2}, {"rounds": 2, "warm_up": 0.5, "order": 2}):
@@ -534,8 +534,8 @@ def test_the_examples_run(module):
 @pytest.mark.parametrize("slack", ["l1", "l2"])
 def test_a_measured_cell_without_a_row_does_not_end_a_run_that_measures_a_marginal_of_one_cell(slack):
     domain = privmw.Domain({"a": 1, "b": 3})
-    support = privmw.Support.from_table(privmw.Table.from_codes(domain, [[0, 0], [0, 1]]))
-    private = privmw.Table.from_codes(domain, [[0, 0], [0, 1], [0, 2]] * 20, private=True)
+    support = privmw.Support.from_table(privmw.Table.from_codes([[0, 0], [0, 1]], domain))
+    private = privmw.Table.from_codes([[0, 0], [0, 1], [0, 2]] * 20, domain, private=True)
     workload = privmw.Workload.all(domain, k=1)
     for seed in range(20):
         mechanism = privmw.PEP(rounds=6, measure="cell", slack=slack).calibrate(rho=1e-3)

@@ -91,7 +91,7 @@ def other(**changed):
         "budget": {"rho": 0.4},
         "workload": {"workload": pmw.Workload.all(WORKLOAD.domain, k=2)},
         "support": {"support": pmw.Support.full(WORKLOAD.domain)},
-        "private": {"private": pmw.Table.from_codes(WORKLOAD.domain, PRIVATE.codes()[:-1], private=True)},
+        "private": {"private": pmw.Table.from_codes(PRIVATE.codes()[:-1], WORKLOAD.domain, private=True)},
     }
     return kinds | changed
 

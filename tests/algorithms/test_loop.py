@@ -342,4 +342,4 @@ def test_without_a_seed_a_run_is_for_release_and_never_the_same():
 
 
 def test_a_table_that_is_not_marked_private_is_treated_as_one():
-    assert mw(table=Table.from_codes(DOMAIN, private().codes())) == mw()
+    assert mw(table=Table.from_codes(private().codes(), DOMAIN)) == mw()

@@ -16,7 +16,7 @@ FOUR = [(), ("age",), ("origin",), ("age", "origin")]
 def table(rows=300, seed=0):
     rng = np.random.default_rng(seed)
     codes = np.stack([rng.integers(0, 9, rows), rng.integers(0, 24, rows)], axis=1)
-    return pmw.Table.from_codes(DOMAIN, codes, private=True)
+    return pmw.Table.from_codes(codes, DOMAIN, private=True)
 
 
 def test_the_papers_experiment_is_one_call():

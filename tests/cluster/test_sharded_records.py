@@ -27,7 +27,7 @@ SIZES = [1, 2, 3, 4]
 def table(rows=500, seed=0, private=True):
     rng = np.random.default_rng(seed)
     codes = np.stack([rng.integers(0, size, rows) for size in DOMAIN.sizes], axis=1)
-    return pmw.Table.from_codes(DOMAIN, codes, private=private)
+    return pmw.Table.from_codes(codes, DOMAIN, private=private)
 
 
 def write(path, given, group=37):
@@ -130,7 +130,7 @@ def test_other_ranks_never_hold_the_totals_and_what_came_by_is_erased(size):
         given = parts(size, whole)
         for rank, part in enumerate(given):
             if part is not None:
-                given[rank] = Noted(DOMAIN, zip(DOMAIN.names, part.columns, strict=True), private=True)
+                given[rank] = Noted(zip(DOMAIN.names, part.columns, strict=True), DOMAIN, private=True)
 
         def program(comm):
             watched = Watched(comm)
@@ -224,7 +224,7 @@ OTHER = pmw.Domain({"a": 10, "b": ["x", "z"], "c": 3})
         ([table(), 3], "own (int) must be a Table, or None where a rank has no records"),
         ([table(), table(private=False)], "private must be the same on every rank: rank 1 has another"),
         (
-            [table(), pmw.Table.from_codes(OTHER, [[0, 0, 0]], private=True)],
+            [table(), pmw.Table.from_codes([[0, 0, 0]], OTHER, private=True)],
             "domain must be the same on every",
         ),
     ],

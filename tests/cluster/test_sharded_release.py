@@ -15,7 +15,7 @@ DOMAIN = pmw.Domain({"age": 7, "sex": 2, "race": 5, "zip": 11, "own": 3})
 def made(rows, seed, private=False):
     rng = np.random.default_rng(seed)
     skewed = [np.minimum(rng.geometric(0.4, rows) - 1, size - 1) for size in DOMAIN.sizes]
-    return pmw.Table.from_codes(DOMAIN, np.stack(skewed, axis=1), private=private)
+    return pmw.Table.from_codes(np.stack(skewed, axis=1), DOMAIN, private=private)
 
 
 PUBLIC, PRIVATE = made(3000, 1), made(2000, 2, private=True)
@@ -83,7 +83,7 @@ def test_private_records_on_several_ranks_release_the_same_bits():
     parts = np.array_split(PRIVATE.codes(), 3)
 
     def program(comm):
-        own = pmw.Table.from_codes(DOMAIN, parts[comm.rank], private=True)
+        own = pmw.Table.from_codes(parts[comm.rank], DOMAIN, private=True)
         private = pmw.ShardedRecords(own, comm)
         return released(pmw.MWPub(rounds=3), private, pmw.ShardedSupport.of(SUPPORT, comm)).gathered()
 

@@ -24,7 +24,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 DOMAIN = pmw.Domain({"age": 7, "sex": ["F", "M"], "code": 300, "town": 70_000})
 SMALL = pmw.Domain({"a": 10, "b": ["x", "y"]})
-NO_F_AT_0 = pmw.Constraints(DOMAIN, {"invalid": [{"age": [0], "sex": ["F"]}]})
+NO_F_AT_0 = pmw.Constraints({"invalid": [{"age": [0], "sex": ["F"]}]}, DOMAIN)
 SIZES = [1, 2, 3, 4]
 
 
@@ -33,7 +33,7 @@ def people(rows=800, seed=0):
     rng = np.random.default_rng(seed)
     sizes = (7, 2, 300, 70_000)
     codes = np.stack([rng.integers(0, size, rows) for size in sizes], axis=1)
-    return pmw.Table.from_codes(DOMAIN, codes[rng.integers(0, rows, rows)])
+    return pmw.Table.from_codes(codes[rng.integers(0, rows, rows)], DOMAIN)
 
 
 def write(path, table, group):
@@ -98,7 +98,7 @@ def test_shards_of_files_are_the_support_of_their_table(folder, size, constraint
     assert whole_of(shards) == (true.rows[order].tolist(), true.counts[order].tolist())
     for shard in shards:
         assert shard == pmw.Support.from_table(
-            pmw.Table.from_codes(DOMAIN, shard.rows.repeat(shard.counts, 0))
+            pmw.Table.from_codes(shard.rows.repeat(shard.counts, 0), DOMAIN)
         )
         assert shard.constraints == constraints
     whole, weights = with_weights[0]
@@ -150,7 +150,7 @@ def test_no_batch_no_rank_and_no_shared_hash_changes_the_rows(
         return privmw.data.row_hash.row_hashes(columns) & ~np.uint64(2 ** (64 - bits) - 1)
 
     path = small(tmp_path_factory.getbasetemp() / "t.parquet", rows, group)
-    true = pmw.Support.from_table(pmw.Table.from_codes(SMALL, rows))
+    true = pmw.Support.from_table(pmw.Table.from_codes(rows, SMALL))
     with monkeypatch.context() as patch:
         patch.setattr(privmw.cluster.rows, "row_hashes", hashes)
         patch.setattr(privmw.data.support, "row_hashes", hashes)
@@ -213,7 +213,7 @@ def test_a_fingerprint_is_that_of_the_rows_counts_and_domain_on_any_ranks():
         pmw.Support(support.table, one_more),
         pmw.Support(support.table, moved),
         pmw.Support(support.table.take(np.arange(1, support.size)), support.counts[1:]),
-        pmw.Support(pmw.Table.from_codes(renamed, support.rows), support.counts),
+        pmw.Support(pmw.Table.from_codes(support.rows, renamed), support.counts),
     ]
     assert len({true, *(other.fingerprint() for other in others)}) == 5
 
@@ -304,8 +304,8 @@ def test_a_damaged_missing_or_other_file_is_everyones_error(tmp_path):
     assert load(domain={0: SMALL, 1: pmw.Domain({"a": 11, "b": ["x", "y"]})}) == (
         "domain must be the same on every rank: rank 1 has another than rank 0"
     )
-    assert load(domain={0: SMALL, 1: 3}) == "domain (3) must be a Domain"
-    for bad in (3, pmw.Constraints(DOMAIN, {"invalid": [{"age": [1], "sex": ["F"]}]})):
+    assert load(domain={0: SMALL, 1: 3}) == "domain (int) must be a Domain"
+    for bad in (3, pmw.Constraints({"invalid": [{"age": [1], "sex": ["F"]}]}, DOMAIN)):
         assert "must be" in load(constraints=bad)
 
 
@@ -343,7 +343,7 @@ def test_what_is_no_whole_support_or_differs_is_everyones_error():
         shards([support, other]) == "support must be the same on every rank: rank 1 has another than rank 0"
     )
     assert shards([support, 3]) == "support (3) must be a Support"
-    rules = pmw.Constraints(SMALL, {"invalid": [{"a": [3], "b": ["x"]}]})
+    rules = pmw.Constraints({"invalid": [{"a": [3], "b": ["x"]}]}, SMALL)
     ruled = pmw.Support(support.table, support.counts, rules)
     assert "constraints must be the same on every rank" in shards([support, ruled])
     assert shards([other] * 8, size=8) == (
@@ -358,7 +358,7 @@ def test_what_is_no_whole_support_or_differs_is_everyones_error():
 
 def test_private_or_sharded_records_make_no_support_of_one_rank():
     table = people(20)
-    private = pmw.Table.from_codes(DOMAIN, table.codes(), private=True)
+    private = pmw.Table.from_codes(table.codes(), DOMAIN, private=True)
 
     def program(make, records):
         return lambda comm: make(pmw.ShardedRecords(records, comm))
@@ -375,8 +375,8 @@ def test_private_or_sharded_records_make_no_support_of_one_rank():
 
 @pytest.mark.parametrize("size", SIZES)
 def test_constraints_that_leave_no_row_anywhere_are_said_as_of_one_support(size):
-    rules = pmw.Constraints(SMALL, {"invalid": [{"a": [0, 1, 2], "b": ["x"]}, {"a": [1], "b": ["y", "x"]}]})
-    table = pmw.Table.from_codes(SMALL, [[0, 0], [1, 0], [1, 1], [1, 1], [2, 0]])
+    rules = pmw.Constraints({"invalid": [{"a": [0, 1, 2], "b": ["x"]}, {"a": [1], "b": ["y", "x"]}]}, SMALL)
+    table = pmw.Table.from_codes([[0, 0], [1, 0], [1, 1], [1, 1], [2, 0]], SMALL)
     with pytest.raises(ValueError, match="takes 3 of 4 rows") as alone:
         pmw.Support.from_table(table, rules)
     found = run_ranks(
@@ -389,7 +389,7 @@ def test_constraints_that_leave_no_row_anywhere_are_said_as_of_one_support(size)
     assert [(type(error), str(error)) for error in found] == [(ValueError, str(alone.value))] * size
 
 
-@pytest.mark.parametrize("rules", [NO_F_AT_0, pmw.Constraints(DOMAIN, {})])
+@pytest.mark.parametrize("rules", [NO_F_AT_0, pmw.Constraints({}, DOMAIN)])
 def test_constraints_that_differ_are_everyones_error(rules):
     def program(comm):
         records = pmw.ShardedRecords(people(), comm)

@@ -46,7 +46,7 @@ rows = st.lists(row, min_size=1, max_size=8)
 
 
 def table(codes=ROWS):
-    return Table.from_codes(DOMAIN, codes, private=True)
+    return Table.from_codes(codes, DOMAIN, private=True)
 
 
 def curator(codes=ROWS, budget=PLENTY, **options):
@@ -519,7 +519,7 @@ def test_no_table_makes_the_curator_fail_warn_or_log(codes, answers, caplog, cap
 def test_a_huge_table_is_counted_and_measured():
     size = 2_000_000 if kernels.backend() == "native" else 50_000
     codes = {name: np.zeros(size, np.uint8) for name in DOMAIN.names}
-    with Curator(Table(DOMAIN, codes, private=True), WORKLOAD, PLENTY, rng=1) as door:
+    with Curator(Table(codes, DOMAIN, private=True), WORKLOAD, PLENTY, rng=1) as door:
         assert door.n == size
         assert abs(door.measure([0], rho=1)[0] - size) < 10
         assert door.select(np.ones(WORKLOAD.cells), epsilon=10**4)[0] in range(WORKLOAD.cells)
@@ -622,7 +622,7 @@ def test_a_child_process_cannot_spend_the_same_budget():
         import os
         from privmw import Budget, Curator, Domain, Table, Workload, kernels
         kernels.set_threads(1)
-        table = Table.from_codes(Domain({"a": 2}), [[0], [1]], private=True)
+        table = Table.from_codes([[0], [1]], Domain({"a": 2}), private=True)
         door = Curator(table, Workload.all(table.domain, k=1), Budget.zcdp(1))
         child = os.fork()
         if child == 0:

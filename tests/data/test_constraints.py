@@ -51,7 +51,7 @@ def test_the_doctests_of_the_constraints_hold():
 def test_rows_that_keep_the_rules_are_those_that_one_would_say():
     every = Support.full(DOMAIN).table
     expected = [keeps(row) for row in every.codes().tolist()]
-    assert Constraints(DOMAIN, RULES).mask(every).tolist() == expected
+    assert Constraints(RULES, DOMAIN).mask(every).tolist() == expected
     assert 0 < sum(expected) < every.n
 
 
@@ -76,9 +76,9 @@ def test_rules_looked_up_together_are_the_rules_one_by_one(data):
         and tuple(row[name] for name in listed) in valid[0]["combinations"]
         for row in codes
     ]
-    constraints = Constraints(domain, {"invalid": invalid, "valid": valid})
+    constraints = Constraints({"invalid": invalid, "valid": valid}, domain)
     assert constraints.mask(every).tolist() == kept
-    assert Constraints(domain, json.loads(constraints.to_json())) == constraints
+    assert Constraints(json.loads(constraints.to_json()), domain) == constraints
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(privmw.data.constraints, "CELLS", 0)
         assert constraints.mask(every).tolist() == kept
@@ -87,44 +87,44 @@ def test_rules_looked_up_together_are_the_rules_one_by_one(data):
 def test_thousands_of_rules_on_the_same_attributes_cost_one_lookup():
     domain = Domain({"a": 300, "b": 300, "c": 2})
     rules = [{"a": [a], "b": [b]} for a, b in itertools.product(range(60), range(60))]
-    table = Table.from_codes(domain, np.random.default_rng(0).integers(0, [300, 300, 2], (200_000, 3)))
-    mask = Constraints(domain, {"invalid": rules}).mask(table)
+    table = Table.from_codes(np.random.default_rng(0).integers(0, [300, 300, 2], (200_000, 3)), domain)
+    mask = Constraints({"invalid": rules}, domain).mask(table)
     assert np.array_equal(mask, (table.column("a") >= 60) | (table.column("b") >= 60))
 
 
 def test_huge_attributes_have_rules_too():
     domain = Domain({"a": 2**32 - 1, "b": 2**32 - 1, "c": 2**32 - 1})
-    table = Table.from_codes(domain, np.array([[5, 2**32 - 2, 7], [5, 6, 7], [2**32 - 2] * 3]))
+    table = Table.from_codes(np.array([[5, 2**32 - 2, 7], [5, 6, 7], [2**32 - 2] * 3]), domain)
     listed = {"attributes": ["c", "a", "b"], "combinations": [[7, 5, 2**32 - 2], [2**32 - 2] * 3]}
     rules = {"valid": [listed], "invalid": [{"a": [2**32 - 2], "b": [2**32 - 2]}]}
-    assert Constraints(domain, rules).mask(table).tolist() == [True, False, False]
+    assert Constraints(rules, domain).mask(table).tolist() == [True, False, False]
 
 
 def test_the_same_rules_in_another_order_are_equal():
-    first = Constraints(DOMAIN, RULES)
+    first = Constraints(RULES, DOMAIN)
     turned = {
         "valid": [{"attributes": ["state", "county"], "combinations": [["HI", 7], ["HI", 1], ["NY", 2]]}],
         "invalid": [dict(reversed(rule.items())) for rule in reversed(RULES["invalid"])] + RULES["invalid"],
     }
-    second = Constraints(DOMAIN, turned)
+    second = Constraints(turned, DOMAIN)
     assert first == second
     assert hash(first) == hash(second)
     assert first.to_json() == second.to_json()
     assert len(first) == 3
     assert repr(first) == "Constraints(3 rules on 6 attributes)"
-    assert first != Constraints(DOMAIN, {})
+    assert first != Constraints({}, DOMAIN)
     assert copy.deepcopy(first) == pickle.loads(pickle.dumps(first)) == first
 
 
 def test_a_range_of_dates_is_made_of_whole_bins():
-    named = Constraints(DOMAIN, {"invalid": [{"born": ["[1990-01-01, 2000-01-01)"]}]})
-    assert Constraints(DOMAIN, {"invalid": [{"born": [{"from": "1990-01-01", "to": "2000-01-01"}]}]}) == named
+    named = Constraints({"invalid": [{"born": ["[1990-01-01, 2000-01-01)"]}]}, DOMAIN)
+    assert Constraints({"invalid": [{"born": [{"from": "1990-01-01", "to": "2000-01-01"}]}]}, DOMAIN) == named
 
 
 def test_a_file_a_person_wrote_is_read(tmp_path):
     path = tmp_path / "rules.json"
     path.write_bytes(b"\xef\xbb\xbf" + json.dumps(RULES).encode())
-    assert Constraints.read(path, DOMAIN) == Constraints(DOMAIN, RULES)
+    assert Constraints.read(path, DOMAIN) == Constraints(RULES, DOMAIN)
     path.write_text('{"invalid": [{"age": ["none"], "age": ["else"]}]}')
     with pytest.raises(ValueError, match=r"rules.json: key .'age'. must be given only once"):
         Constraints.read(path, DOMAIN)
@@ -163,23 +163,23 @@ def test_a_file_a_person_wrote_is_read(tmp_path):
 )
 def test_rules_that_cannot_be_are_refused_and_named(rules, message):
     with pytest.raises((TypeError, ValueError), match=message):
-        Constraints(DOMAIN, rules)
+        Constraints(rules, DOMAIN)
 
 
 def test_private_tables_are_never_checked():
-    private = Table.from_codes(DOMAIN, [[0] * 6], private=True)
+    private = Table.from_codes([[0] * 6], DOMAIN, private=True)
     with pytest.raises(ValueError, match="must be public"):
-        Constraints(DOMAIN, RULES).mask(private)
+        Constraints(RULES, DOMAIN).mask(private)
     with pytest.raises(ValueError, match="must be public"):
-        Constraints(DOMAIN, RULES).broken(private)
+        Constraints(RULES, DOMAIN).broken(private)
 
 
 SMALL = Domain({"age": 3, "sex": ["F", "M"], "pregnant": ["no", "yes"]})
-NO_FATHERS = Constraints(SMALL, {"invalid": [{"sex": ["M"], "pregnant": ["yes"]}]})
+NO_FATHERS = Constraints({"invalid": [{"sex": ["M"], "pregnant": ["yes"]}]}, SMALL)
 
 
 def test_rows_that_break_a_rule_leave_the_support():
-    table = Table.from_codes(SMALL, [[0, 1, 1], [2, 0, 1], [2, 0, 1], [1, 1, 0]])
+    table = Table.from_codes([[0, 1, 1], [2, 0, 1], [2, 0, 1], [1, 1, 0]], SMALL)
     support = Support.from_table(table, NO_FATHERS)
     assert support.rows.tolist() == [[1, 1, 0], [2, 0, 1]]
     assert support.counts.tolist() == [1, 2]
@@ -189,7 +189,7 @@ def test_rows_that_break_a_rule_leave_the_support():
 
 
 def test_new_rows_of_a_widened_support_keep_the_rules():
-    table = Table.from_codes(SMALL, [[2, 0, 1], [1, 1, 0], [0, 0, 0]])
+    table = Table.from_codes([[2, 0, 1], [1, 1, 0], [0, 0, 0]], SMALL)
     free = Support.from_table(table).widened()
     bound = Support.from_table(table, NO_FATHERS).widened()
     assert not NO_FATHERS.mask(free.table).all()
@@ -200,13 +200,13 @@ def test_new_rows_of_a_widened_support_keep_the_rules():
 
 
 def test_a_support_without_rows_says_how_many_each_rule_took():
-    table = Table.from_codes(SMALL, [[0, 1, 1], [2, 1, 1]])
+    table = Table.from_codes([[0, 1, 1], [2, 1, 1]], SMALL)
     with pytest.raises(ValueError, match=r"must leave a row of the support: .* takes 2 of 2 rows"):
         Support.from_table(table, NO_FATHERS)
 
 
 def test_constraints_of_another_domain_are_refused():
     with pytest.raises(ValueError, match="must be on the domain of the constraints"):
-        Support.from_table(Table.from_codes(DOMAIN, [[0] * 6]), NO_FATHERS)
+        Support.from_table(Table.from_codes([[0] * 6], DOMAIN), NO_FATHERS)
     with pytest.raises(TypeError, match="must be Constraints"):
         Support.full(SMALL, {"invalid": []})

@@ -19,7 +19,7 @@ MARGINALS = [(0,), (1, 2), (0, 1, 3), (0, 1, 2, 3)]
 
 
 def support():
-    return pmw.Support.from_table(pmw.Table.from_codes(DOMAIN, CODES))
+    return pmw.Support.from_table(pmw.Table.from_codes(CODES, DOMAIN))
 
 
 def test_the_doctests_of_the_support_hold():
@@ -46,7 +46,7 @@ def test_a_support_is_the_distinct_rows_in_order_with_counts():
 @given(st.lists(st.tuples(*(st.integers(0, size - 1) for size in (3, 2, 5))), min_size=1, max_size=60))
 def test_a_support_keeps_what_its_table_answers(codes):
     domain = pmw.Domain({"a": 3, "b": 2, "c": 5})
-    table = pmw.Table.from_codes(domain, codes)
+    table = pmw.Table.from_codes(codes, domain)
     found = pmw.Support.from_table(table)
     workload = pmw.Workload.all(domain, [1, 2, 3])
     counts = table.counts(workload)
@@ -62,7 +62,7 @@ def test_a_support_keeps_what_its_table_answers(codes):
 
 
 def test_the_counts_of_a_table_are_the_reference():
-    table = pmw.Table.from_codes(DOMAIN, CODES, private=True)
+    table = pmw.Table.from_codes(CODES, DOMAIN, private=True)
     truth = reference.marginal_sums(list(CODES.T), DOMAIN.sizes, MARGINALS, np.ones(5, np.int64))
     assert np.array_equal(table.counts(WORKLOAD), truth)
     assert table.counts(pmw.Workload(DOMAIN, [])).tolist() == []
@@ -140,7 +140,7 @@ def test_a_full_support_has_every_row_once_in_order():
     grid = np.stack(np.meshgrid(range(2), [0], range(300), range(3), indexing="ij"), -1).reshape(-1, 4)
     assert np.array_equal(found.rows, grid)
     assert found.counts.tolist() == [1] * 1_800
-    assert found == pmw.Support.from_table(pmw.Table.from_codes(domain, grid[::-1]))
+    assert found == pmw.Support.from_table(pmw.Table.from_codes(grid[::-1], domain))
     assert [column.dtype.itemsize for column in found.table.columns] == [1, 1, 2, 1]
     assert pmw.Support.full(pmw.Domain({"one": 1})).size == 1
 
@@ -177,7 +177,7 @@ def test_supports_are_equal_if_rows_and_counts_are_and_survive_pickle():
     again = pickle.loads(pickle.dumps(found))
     assert again == found
     assert np.array_equal(again.answers(WORKLOAD), found.answers(WORKLOAD))
-    assert found != pmw.Support.from_table(pmw.Table.from_codes(DOMAIN, CODES[:4]))
+    assert found != pmw.Support.from_table(pmw.Table.from_codes(CODES[:4], DOMAIN))
     assert found != pmw.Support(found.table, np.ones(4, np.int64))
     assert found != 3
     with pytest.raises(TypeError, match="unhashable"):
@@ -212,17 +212,17 @@ class Batches(Records):
 )
 def test_a_support_of_batches_is_the_support_of_all_rows(parts, pending):
     domain = pmw.Domain({"a": 3, "b": 2, "c": 5})
-    records = Batches(*(pmw.Table.from_codes(domain, part) for part in parts))
+    records = Batches(*(pmw.Table.from_codes(part, domain) for part in parts))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(privmw.data.support, "PENDING", pending)
         found = pmw.Support.from_table(records)
-    whole = pmw.Table.from_codes(domain, [row for part in parts for row in part])
+    whole = pmw.Table.from_codes([row for part in parts for row in part], domain)
     assert found == pmw.Support.from_table(whole)
     assert len(records) == found.counts.sum() == whole.n
 
 
 def test_a_private_table_makes_no_support():
-    private = pmw.Table.from_codes(DOMAIN, CODES, private=True)
+    private = pmw.Table.from_codes(CODES, DOMAIN, private=True)
     with pytest.raises(ValueError, match=r"public \(a private table\) must be public"):
         pmw.Support.from_table(private)
     with pytest.raises(ValueError, match=r"table \(a private table\) must be public"):
@@ -243,12 +243,12 @@ def test_a_private_table_makes_no_support():
 )
 def test_counts_that_are_none_are_refused(counts):
     with pytest.raises((TypeError, ValueError), match=r"counts .*must"):
-        pmw.Support(pmw.Table.from_codes(DOMAIN, CODES), counts)
+        pmw.Support(pmw.Table.from_codes(CODES, DOMAIN), counts)
 
 
 def test_the_counts_given_stay_writable_and_apart():
     mine = np.ones(5, np.int64)
-    found = pmw.Support(pmw.Table.from_codes(DOMAIN, CODES), mine)
+    found = pmw.Support(pmw.Table.from_codes(CODES, DOMAIN), mine)
     mine[:] = 7
     assert found.counts.tolist() == [1] * 5
 

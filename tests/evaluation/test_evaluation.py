@@ -22,7 +22,7 @@ rows = st.lists(st.tuples(*(st.integers(0, size - 1) for size in DOMAIN.sizes)),
 
 
 def table(codes, private=False):
-    return pmw.Table.from_codes(DOMAIN, codes, private=private)
+    return pmw.Table.from_codes(codes, DOMAIN, private=private)
 
 
 def release_of(support, weights, workload=WORKLOAD):
@@ -95,8 +95,8 @@ def test_an_evaluation_says_that_it_is_not_private():
 def test_typical_cells_are_taken_at_even_steps_through_the_errors():
     domain = pmw.Domain({"x": 1000})
     workload = pmw.Workload.all(domain, k=1)
-    private = pmw.Table.from_codes(domain, np.repeat(np.arange(500), np.arange(500))[:, None], private=True)
-    found = evaluate(pmw.Table.from_codes(domain, [[999]]), private, workload)
+    private = pmw.Table.from_codes(np.repeat(np.arange(500), np.arange(500))[:, None], domain, private=True)
+    found = evaluate(pmw.Table.from_codes([[999]], domain), private, workload)
     assert len(found.typical) == 200
     assert found.typical[0] == found.worst == found.largest[0]
     assert (found.worst.cell, found.typical[-1].cell) == (999, 1)
@@ -107,7 +107,7 @@ def test_typical_cells_are_taken_at_even_steps_through_the_errors():
 def test_what_cannot_be_evaluated_is_refused():
     private, other = table([[0, 0, 0]], True), pmw.Domain({"a": 3})
     support = pmw.Support.from_table(table([[0, 0, 0]]))
-    elsewhere = pmw.Table.from_codes(other, [[1]])
+    elsewhere = pmw.Table.from_codes([[1]], other)
     for call, error, message in (
         (lambda: evaluate(table([[0, 0, 0]]), private), TypeError, "workload must be given"),
         (lambda: evaluate(support, private, WORKLOAD), TypeError, "must be a Release or a Table"),
@@ -160,8 +160,8 @@ def test_the_linear_program_proves_what_no_single_cell_does(monkeypatch):
     # a and b agree in every public row and differ in every private one; each cell alone can be met.
     domain = pmw.Domain({"a": 2, "b": 2})
     workload = pmw.Workload(domain, [("a",), ("b",)])
-    support = pmw.Support.from_table(pmw.Table.from_codes(domain, [[0, 0], [1, 1]]))
-    private = pmw.Table.from_codes(domain, [[0, 1]] * 3 + [[1, 0]], private=True)
+    support = pmw.Support.from_table(pmw.Table.from_codes([[0, 0], [1, 1]], domain))
+    private = pmw.Table.from_codes([[0, 1]] * 3 + [[1, 0]], domain, private=True)
     monkeypatch.setattr(privmw.evaluation.mixture, "PATIENCE", 10)
     found = best_mixture_error(private, support, workload, tolerance=1e-6)
     assert found.lower == pytest.approx(0.25, abs=1e-6)
@@ -199,9 +199,9 @@ def test_the_bracket_of_adult_with_few_women_closes():
     share = (codes[:, 0] == 0).mean() - 0.3
     public = np.concatenate([men, women[: round(len(men) * share / (1 - share))]])
     domain = pmw.Domain(sizes)
-    support = pmw.Support.from_table(pmw.Table.from_codes(domain, public))
+    support = pmw.Support.from_table(pmw.Table.from_codes(public, domain))
     found = best_mixture_error(
-        pmw.Table.from_codes(domain, private, private=True), support, pmw.Workload.all(domain, k=3)
+        pmw.Table.from_codes(private, domain, private=True), support, pmw.Workload.all(domain, k=3)
     )
     assert found.upper - found.lower <= 1e-4
     assert 0.001 < found.lower < 0.03

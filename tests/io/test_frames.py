@@ -34,7 +34,7 @@ COLUMNS = {
     "own": [True, False, True],
 }
 CODES = [[0, 1, 0, 2, 0, 2], [4, 0, 299, 3, 1, 0], [3, 0, 7, 0, 0, 1]]
-TABLE = pmw.Table.from_codes(DOMAIN, CODES)
+TABLE = pmw.Table.from_codes(CODES, DOMAIN)
 PANDAS = pd.DataFrame(COLUMNS)
 FRAMES = {
     "pandas": PANDAS,

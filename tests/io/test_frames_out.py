@@ -27,7 +27,7 @@ DOMAIN = pmw.Domain(
         "born": {"edges": ["1950-01-01", "2000-01-01", "2010-01-01"], "missing": "unknown"},
     }
 )
-TABLE = pmw.Table.from_codes(DOMAIN, [[0, 3, 0, 0, 0], [1, 0, 2, 2, 1], [1, 1, 4, 4, 2], [0, 2, 1, 1, 0]])
+TABLE = pmw.Table.from_codes([[0, 3, 0, 0, 0], [1, 0, 2, 2, 1], [1, 1, 4, 4, 2], [0, 2, 1, 1, 0]], DOMAIN)
 PUBLIC = pa.table(
     {
         "income": [0, 0, 7, 20, 20, 10**6, None, 10**7],
@@ -84,10 +84,10 @@ def test_draws_from_whole_numbers_are_whole_where_every_bin_has_one():
     tens = pmw.Domain({"x": {"edges": [0, 10, 20]}})
     public = pa.table({"x": [3, 4]})
     assert (
-        pmw.Table.from_codes(tens, [[0], [1]]).to_frame(bins="draw", public=public, seed=0)["x"].type
+        pmw.Table.from_codes([[0], [1]], tens).to_frame(bins="draw", public=public, seed=0)["x"].type
         == "int64"
     )
-    halves = pmw.Table.from_codes(pmw.Domain({"x": {"edges": [0.2, 0.4, 10]}}), [[0], [1]])
+    halves = pmw.Table.from_codes([[0], [1]], pmw.Domain({"x": {"edges": [0.2, 0.4, 10]}}))
     assert halves.to_frame(bins="draw", public=public, seed=0)["x"].type == "double"
 
 
@@ -104,7 +104,7 @@ def test_pandas_and_polars_have_their_own_kinds_of_columns():
 
 
 def test_other_among_numbers_is_null_in_a_frame_and_a_word_in_csv(tmp_path):
-    table = pmw.Table.from_codes(DOMAIN, [[0, 0, 3, 3, 0], [0, 0, 4, 0, 0]])
+    table = pmw.Table.from_codes([[0, 0, 3, 3, 0], [0, 0, 4, 0, 0]], DOMAIN)
     frame = table.to_frame(bins="midpoint")
     assert frame["class"].to_pylist() == [None, None]
     assert frame["income"].to_pylist() == [None, 0.5]
@@ -147,7 +147,7 @@ def tables(draw):
     domain = pmw.Domain({f"a{place}": attribute for place, attribute in enumerate(declared)})
     rows = draw(st.integers(1, 8))
     codes = [[draw(st.integers(0, size - 1)) for size in domain.sizes] for _ in range(rows)]
-    return pmw.Table.from_codes(domain, codes)
+    return pmw.Table.from_codes(codes, domain)
 
 
 def without_lost_words(table, bins):
@@ -212,7 +212,7 @@ def test_public_files_can_be_drawn_from(tmp_path):
 
 
 def test_a_private_table_is_never_written(tmp_path):
-    private = pmw.Table.from_codes(DOMAIN, [[0] * 5], private=True)
+    private = pmw.Table.from_codes([[0] * 5], DOMAIN, private=True)
     with pytest.raises(ValueError, match="a private table must not be written"):
         private.to_frame()
     with pytest.raises(ValueError, match="a private table must not be written"):

@@ -52,7 +52,7 @@ ROWS = pa.table(
     }
 )
 CODES = [[0, 1, 0, 0, 2, 1, 0], [3, 0, 299, 4, 3, 0, 1], [2, 0, 7, 5, 0, 1, 0]]
-TABLE = pmw.Table.from_codes(DOMAIN, CODES)
+TABLE = pmw.Table.from_codes(CODES, DOMAIN)
 CSV = "rooms,sex,age,code,zip,born,own\n3,M,17.99,0,01,1950-01-01,true\n"
 CSV += '17,F,,299,"two\nlines",1900-01-01,False\n1,F,120,7,"",2000-12-31,TRUE\n'
 SMALL = pmw.Domain({"a": 10, "b": ["x", "y"]})
@@ -136,7 +136,7 @@ def test_a_support_of_a_file_is_the_support_of_its_table(rows, batch, pending, t
     monkeypatch.setattr(privmw.io.files, "ROWS", batch)
     monkeypatch.setattr(privmw.io.scan, "BATCH", batch)
     monkeypatch.setattr(privmw.data.support, "PENDING", pending)
-    table = pmw.Table.from_codes(SMALL, rows)
+    table = pmw.Table.from_codes(rows, SMALL)
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"a": table.column("a"), "b": np.array(["x", "y"])[table.column("b")]}), path)
     assert pmw.Support.from_table(pmw.scan_table(path, SMALL)) == pmw.Support.from_table(table)

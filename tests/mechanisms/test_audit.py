@@ -61,7 +61,7 @@ def claim(events, delta):
 
 # One record, all zeros here and all ones there: every marginal of one attribute moves in both its cells.
 BITS = Domain(dict.fromkeys("abcdefgh", 2))
-TABLES = [Table.from_codes(BITS, [[value] * 8], private=True) for value in (0, 1)]
+TABLES = [Table.from_codes([[value] * 8], BITS, private=True) for value in (0, 1)]
 WORKLOAD = Workload.all(BITS, k=1)
 # The model that makes neighbours worst: the first marginal's score falls, all others' rise.
 TELLING = np.where(np.arange(16) // 2 == 0, [0.0, 1.0] * 8, [1.0, 0.0] * 8)
@@ -112,7 +112,7 @@ def curator_measurement(side, neighbors=Neighbors.REPLACE_ONE, **options):
 
 
 SMALL = Domain({"a": 2, "b": 2, "c": 2})
-NEAR = [Table.from_codes(SMALL, [[value] * 3, [0, 1, 0]], private=True) for value in (0, 1)]
+NEAR = [Table.from_codes([[value] * 3, [0, 1, 0]], SMALL, private=True) for value in (0, 1)]
 ROWS = np.array(list(np.ndindex(2, 2, 2)))
 ROUNDS = 2
 

@@ -58,7 +58,7 @@ def test_the_doctests_of_the_reader_hold():
 
 def test_what_a_release_measured_is_read_back(tmp_path):
     table = pmw.Table.from_codes(
-        DOMAIN, np.random.default_rng(0).integers(0, DOMAIN.sizes, (99, 5)), private=True
+        np.random.default_rng(0).integers(0, DOMAIN.sizes, (99, 5)), DOMAIN, private=True
     )
     workload = pmw.Workload.all(DOMAIN, k=(1, 2, 3))
     mechanism = pmw.MWPub(rounds=9, measure="cell", warm_up=0.4, order=2).calibrate(rho=1)

@@ -49,7 +49,7 @@ def test_measurements_of_cells_are_combined_and_the_rest_is_not_measured():
 
 
 def test_what_a_release_measured_is_read_in_counts():
-    table = pmw.Table.from_codes(DOMAIN, [[2, 0], [0, 1], [2, 0]] * 30, private=True)
+    table = pmw.Table.from_codes([[2, 0], [0, 1], [2, 0]] * 30, DOMAIN, private=True)
     workload = pmw.Workload.all(DOMAIN, k=1)
     mechanism = pmw.MWPub(rounds=3, measure="marginal").calibrate(rho=1)
     release = mechanism(table, pmw.Support.full(DOMAIN), workload, rng=1)

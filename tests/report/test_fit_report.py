@@ -30,7 +30,7 @@ def rendered(name):
 
 
 def by_hand(method=nnls, rows=None):
-    support = None if rows is None else pmw.Support.from_table(pmw.Table.from_codes(DOMAIN, rows))
+    support = None if rows is None else pmw.Support.from_table(pmw.Table.from_codes(rows, DOMAIN))
     return method(NoisyMarginals(DOMAIN, [SEX, TOTAL]), support)
 
 

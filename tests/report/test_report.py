@@ -259,7 +259,7 @@ def test_one_shot_has_no_picture_of_rounds_and_says_so():
 
 def test_names_and_labels_cannot_break_out_of_the_page():
     domain = hostile().support.domain
-    private = pmw.Table.from_codes(domain, [[1, 0], [0, 1]], private=True)
+    private = pmw.Table.from_codes([[1, 0], [0, 1]], domain, private=True)
     text = report.render(hostile(), evaluation=pmw.evaluate(hostile(), private))
     page = Page(text)
     assert not page.all("script")

@@ -34,16 +34,16 @@ class Constraints:
 
     >>> domain = Domain({"age": {"edges": [0, 15, 30, 100]}, "state": ["HI", "NY"], "married": ["no", "yes"]})
     >>> rules = {"invalid": [{"age": [{"from": 0, "to": 15}], "married": ["yes"]}]}
-    >>> constraints = Constraints(domain, rules)
+    >>> constraints = Constraints(rules, domain)
     >>> constraints
     Constraints(1 rule on 2 attributes)
-    >>> constraints.mask(Table.from_codes(domain, [[0, 0, 0], [0, 0, 1], [1, 0, 1]])).tolist()
+    >>> constraints.mask(Table.from_codes([[0, 0, 0], [0, 0, 1], [1, 0, 1]], domain)).tolist()
     [True, False, True]
     """
 
     __slots__ = ("__weakref__", "_domain", "_rules")
 
-    def __init__(self, domain: Domain, rules: Mapping[str, object]) -> None:
+    def __init__(self, rules: Mapping[str, object], domain: Domain) -> None:
         if not isinstance(domain, Domain):
             raise TypeError(f"domain ({_short(domain)}) must be a Domain")
         if not isinstance(rules, Mapping):
@@ -65,7 +65,7 @@ class Constraints:
         with open(path, "rb") as file:
             content = file.read()
         try:
-            return cls(domain, parse_json(content.decode("utf-8-sig")))
+            return cls(parse_json(content.decode("utf-8-sig")), domain)
         except RecursionError:
             raise ValueError(f"{os.fspath(path)}: constraints must not be nested so deeply") from None
         except (TypeError, ValueError) as error:
@@ -141,7 +141,7 @@ class Constraints:
         return hash((self._domain, self._rules))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Constraints, (self._domain, json.loads(self.to_json()))
+        return Constraints, (json.loads(self.to_json()), self._domain)
 
     def __repr__(self) -> str:
         attributes = len({position for rule in self._rules for position in rule.positions})
