@@ -239,10 +239,11 @@ class Mechanism:
             try:
                 told = progress if comm.rank == 0 else None
                 measurements, history = adapt(door, model, question, self.algorithm.schedule, told, journal)
+                weighted, weights = model.result()
                 return Release(
-                    support,
+                    weighted,
                     workload,
-                    model.result(),
+                    weights,
                     measured=question.measured,
                     measurements=measurements,
                     ledger=door.ledger,

@@ -20,13 +20,15 @@ from privmw.accounting import DiscreteGaussian, DiscreteLaplace, Ledger
 from privmw.algorithms.question import Question
 from privmw.algorithms.schedule import Schedule, Shares
 from privmw.curator.on_ranks import Door
+from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.release.history import Round
 from privmw.release.measurements import Measurement
 
 Vector: TypeAlias = npt.NDArray[np.float64]
 Progress: TypeAlias = Callable[[Round], None]
-# Of a model: arrays with a number of each own row, and others that are the same on every rank.
+# Of a model: arrays of one number per row of this rank's support (none where the model weighs rows of its
+# own), and others that are the same on every rank; all are one-dimensional, of float64.
 State: TypeAlias = tuple[Mapping[str, Vector], Mapping[str, Vector]]
 
 
@@ -39,8 +41,8 @@ class Model(Protocol):
     def update(self, measurements: Sequence[Measurement], *, last: bool) -> Mapping[str, float]:
         """Take in a round's measurements, the last ones or not; say how that went."""
 
-    def result(self) -> Vector:
-        """The weights to release."""
+    def result(self) -> tuple[Support, Vector]:
+        """The rows to release, those of the support given or the model's own, and their weights."""
 
     def state(self) -> State:
         """All that later updates depend on beside the measurements; the arrays may be the model's own."""

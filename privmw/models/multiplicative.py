@@ -86,12 +86,11 @@ class MultiplicativeWeights:
             self._sum += self._model.distribution()
         return {}
 
-    def result(self) -> Vector:
-        """The weights to release, with sum 1."""
+    def result(self) -> tuple[Support, Vector]:
+        """The support, and the weights of its rows to release, with sum 1."""
         if self._sum is None or self._updates == 0:
-            return self._model.distribution()
-        average: Vector = self._sum / self._updates
-        return average
+            return self._model.support, self._model.distribution()
+        return self._model.support, self._sum / self._updates
 
     def state(self) -> tuple[dict[str, Vector], dict[str, Vector]]:
         """The weights of the own rows, and what is averaged; how many updates there were."""

@@ -78,9 +78,9 @@ class ProjectedSupport:
         # Choosing costs several fits: at rounds 1, 2, 4, 8 ..., and at the last.
         return self._project(choose=last or self._updates >= 2 * self._chosen_at)
 
-    def result(self) -> Vector:
-        """The weights to release, with sum 1."""
-        return self._model.distribution()
+    def result(self) -> tuple[Support, Vector]:
+        """The support, and the weights of its rows to release, with sum 1."""
+        return self._model.support, self._model.distribution()
 
     def state(self) -> tuple[dict[str, Vector], dict[str, Vector]]:
         """The weights of the own rows; the last multipliers and how they were come by."""
