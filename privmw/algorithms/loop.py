@@ -21,7 +21,6 @@ from privmw.algorithms.question import Question
 from privmw.algorithms.schedule import Schedule, Shares
 from privmw.curator.on_ranks import Door
 from privmw.data.support import Support
-from privmw.data.workload import Workload
 from privmw.release.history import Round
 from privmw.release.measurements import Measurement
 
@@ -119,7 +118,7 @@ def _shoot(door: Door, question: Question, shares: Shares) -> Released:
     """Measure a fixed set of marginals at once."""
     assert shares.shot is not None
     noisy = door.measure(marginals=question.shot, **_cost(shares, shares.shot))
-    measurement = _measurement(door, _cells(question.measured, question.shot), noisy, 0)
+    measurement = _measurement(door, question.measured.cells_of(question.shot), noisy, 0)
     return Released(0, (), (measurement,), door.ledger.rho)
 
 
@@ -143,7 +142,7 @@ def _look(
         if question.unit == "cell":
             cells, noisy = np.array([choice]), door.measure(queries=[choice], **cost)
         else:
-            cells = _cells(question.measured, np.array([choice]))
+            cells = question.measured.cells_of([choice])
             noisy = door.measure(marginals=[choice], **cost)
         measurements.append(_measurement(door, cells, noisy, number))
     return Released(number, chosen, tuple(measurements), door.ledger.rho)
@@ -161,15 +160,6 @@ def _measurement(
         return Measurement(cells, noisy, event.kind, float(event.sigma), number)
     assert isinstance(event, DiscreteLaplace)
     return Measurement(cells, noisy, event.kind, float(event.scale), number)
-
-
-def _cells(workload: Workload, marginals: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Every cell of these marginals, marginal after marginal: the order in which they are measured."""
-    offsets = workload.offsets
-    sizes = (offsets[1:] - offsets[:-1])[marginals]
-    ends = np.cumsum(sizes)
-    cells: npt.NDArray[np.int64] = np.arange(ends[-1]) + np.repeat(offsets[marginals] - (ends - sizes), sizes)
-    return cells
 
 
 def _discrepancy(released: Sequence[Measurement], answers: Vector, n: int) -> float:

@@ -179,8 +179,7 @@ class ProjectedSupport:
             np.concatenate([np.fromiter(self._targets.marginals, np.int64), workload.marginal_of(single)])
         )
         chosen = workload.select(among)
-        sizes = np.diff(chosen.offsets)
-        cells = np.arange(chosen.cells) + np.repeat(workload.offsets[among] - chosen.offsets[:-1], sizes)
+        cells = workload.cells_of(among)
         marginals = kernels.Marginals(
             self._model.support.columns, chosen.attributes, chosen.starts, threads=self._threads
         )

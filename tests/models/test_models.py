@@ -201,7 +201,7 @@ def test_an_l2_projection_is_the_one_that_scipy_finds(start, whole):
     noise = np.random.default_rng(8).normal(0, sigma / N, WORKLOAD.cells)
     model = ProjectedSupport(support(), WORKLOAD, WORKLOAD, N, start=start, prior_weight=prior_weight)
     if whole:
-        ranges = [np.arange(*WORKLOAD.offsets[j : j + 2].tolist()) for j in (0, 3, 6)]
+        ranges = [WORKLOAD.cells_of([j]) for j in (0, 3, 6)]
     else:
         ranges = [np.array([cell]) for cell in (0, 5, 9, 20, 31)]
     taken = [measurement(cells, (true + noise)[cells], sigma) for cells in ranges]
