@@ -25,11 +25,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmw import kernels
-from privmw.models.projection.newton import Operator, Step, Vector, covariances, dot, newton_step
+from privmw.kernels.query_matrix import QueryMatrix
+from privmw.models.projection.newton import Step, Vector, covariances, dot, newton_step
 from privmw.models.projection.slack import Goal, Place, Slack
 from privmw.ranks import max_over_ranks
 
-__all__ = ["Operator", "Projection", "Slack", "project"]
+__all__ = ["Projection", "Slack", "project"]
 
 _FAR = 4.0  # how much a step may raise the logarithm of the total over its tangent
 _SHORTEST = 2.0**-30
@@ -61,14 +62,14 @@ class _Search:
 
     def __init__(
         self,
-        operator: Operator,
+        matrix: QueryMatrix,
         prior: Vector,
         answers: Vector,
         slack: Slack,
         tolerance: float,
         threads: int | None,
     ) -> None:
-        self.operator, self.prior, self.answers, self.slack = operator, prior, answers, slack
+        self.matrix, self.prior, self.answers, self.slack = matrix, prior, answers, slack
         self.tolerance, self.threads, self.passes = tolerance, threads, 0
         self.kinked = slack.gamma is not None and bool(slack.gamma.any())
         self.looseness, self.since, self.kkt = 1.0, 0, math.inf  # of the anchor; steps at it; the last
@@ -76,11 +77,11 @@ class _Search:
 
     def place(self, multipliers: Vector, potentials: Vector, most: float = math.inf) -> Place | None:
         """None, and no pass over the queries, where the logarithm of the total is above `most`."""
-        comm = self.operator.comm
+        comm = self.matrix.comm
         weights, log_total = kernels.tilt(self.prior, potentials, threads=self.threads, comm=comm)
         if log_total > most:
             return None
-        missed = self.operator.sums(weights)
+        missed = self.matrix.sums(weights)
         missed -= self.answers
         self.passes += 1
         return Place(multipliers, potentials, weights, log_total, missed)
@@ -98,7 +99,7 @@ class _Search:
         if self.slack.gamma is None:
             return False
         own = float(at.potentials.max(initial=-math.inf, where=self.prior > 0))
-        most = max_over_ranks(self.operator.comm, own)
+        most = max_over_ranks(self.matrix.comm, own)
         most += self.slack.value(at.multipliers) - dot(at.multipliers, self.answers)
         return most < -self.tolerance * float(np.abs(at.multipliers).sum())
 
@@ -130,7 +131,7 @@ class _Search:
         enough = 0.5 * self.tolerance if lasting else 0.0
         ridge, fitted = goal.curve + goal.pull, at.missed + self.answers
         wanted = best - at.multipliers
-        step = newton_step(self.operator, at.weights, fitted, wanted, ridge, free, accuracy, enough, lasting)
+        step = newton_step(self.matrix, at.weights, fitted, wanted, ridge, free, accuracy, enough, lasting)
         self.passes += step.passes
         return step
 
@@ -141,7 +142,7 @@ class _Search:
         if self.kinked:
             # The primal sees the distribution only: redundant multipliers move on while it rests.
             away = at.multipliers - goal.best(at.missed)
-            slope = min(0.0, dot(away, covariances(self.operator, at.weights, step.potentials, rise)))
+            slope = min(0.0, dot(away, covariances(self.matrix, at.weights, step.potentials, rise)))
             self.passes += 1
         else:
             slope = dot(at.missed + goal.curve * at.multipliers, step.multipliers)
@@ -169,7 +170,7 @@ class _Search:
 
 
 def project(
-    operator: Operator,
+    matrix: QueryMatrix,
     prior: Vector,
     answers: Vector,
     slack: Slack,
@@ -185,9 +186,9 @@ def project(
     Finishes when the gap, and with l1 the KKT residual too, is at most the tolerance; or after so many steps
     or passes over rows, or where rounding ends all progress, with the gap reached.
     """
-    search = _Search(operator, prior, answers, slack, tolerance, threads)
-    start = np.zeros(operator.count) if multipliers is None else multipliers.copy()
-    at = search.place(start, operator.potentials(start))
+    search = _Search(matrix, prior, answers, slack, tolerance, threads)
+    start = np.zeros(matrix.count) if multipliers is None else multipliers.copy()
+    at = search.place(start, matrix.potentials(start))
     assert at is not None
     goal: Goal | None = None
     steps, feasible = 0, True
