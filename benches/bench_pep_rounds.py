@@ -110,7 +110,7 @@ def pep_case(smoke: bool, report: Figures) -> Case:
     def check() -> None:
         ours.run()
         theirs.run()
-        release = ours.model.result()
+        _, release = ours.model.result()
         (gap, misfit), (their_gap, their_misfit) = (
             gap_of(weights, theirs.authors) for weights in (release, theirs.authors.weights)
         )

@@ -33,23 +33,23 @@ def race_case(build: Callable[[bool], Problem], noise: float = NOISE) -> Callabl
         assert w is not None
 
         def run() -> object:
-            return project(problem.operator, problem.prior, answers, slack, threads=1)
+            return project(problem.matrix, problem.prior, answers, slack, threads=1)
 
         def check() -> None:
-            fit = project(problem.operator, problem.prior, answers, slack, threads=1)
+            fit = project(problem.matrix, problem.prior, answers, slack, threads=1)
             multipliers, gap = scipy_l2(problem, answers, w)
             assert fit.converged
             assert gap <= TOLERANCE
             # Both are within the gap of the solution, so their answers are within sqrt(4 gap / w) in all.
-            theirs = pmw.kernels.tilt(problem.prior, problem.operator.potentials(multipliers))[0]
-            missed = problem.operator.sums(theirs) - problem.operator.sums(fit.weights)
+            theirs = pmw.kernels.tilt(problem.prior, problem.matrix.potentials(multipliers))[0]
+            missed = problem.matrix.sums(theirs) - problem.matrix.sums(fit.weights)
             assert (w * missed * missed).sum() <= 8 * TOLERANCE
 
         return Case(
             {"privmw": Line(run), LBFGS: Line(lambda: scipy_l2(problem, answers, w))},
             [Ratio("privmw", LBFGS, 10)],
             check,
-            f"{len(problem.prior):,} rows or groups x {problem.operator.count:,} queries: l2, w {w[0]:g}",
+            f"{len(problem.prior):,} rows or groups x {problem.matrix.count:,} queries: l2, w {w[0]:g}",
         )
 
     return case
@@ -90,8 +90,8 @@ def test_race(case: str, line: str, bench: Callable[..., None]) -> None:
 
 def test_coordinate_steps(report: Figures, smoke: bool) -> None:
     problem = cells_problem(rounds(smoke), 20 if smoke else 100)
-    count = problem.operator.count
-    fit = project(problem.operator, problem.prior, problem.fair, Slack(gamma=np.zeros(count)))
+    count = problem.matrix.count
+    fit = project(problem.matrix, problem.prior, problem.fair, Slack(gamma=np.zeros(count)))
     assert fit.converged
     best = dual_value(problem, problem.fair, fit.multipliers)
     for steps in (25, 250):

@@ -106,11 +106,11 @@ INSTANCES: dict[str, tuple[Callable[[bool], Problem], dict[str, Made]]] = {
 def test_instances(name: str, report: Figures, smoke: bool) -> None:
     build, slacks = INSTANCES[name]
     problem = build(smoke)
-    shape = f"{name} ({problem.operator.count:,} x {len(problem.prior):,})"
+    shape = f"{name} ({problem.matrix.count:,} x {len(problem.prior):,})"
     for label, made in slacks.items():
         answers, slack = made(problem)
         began = time.perf_counter()
-        fit = project(problem.operator, problem.prior, answers, slack, threads=2)
+        fit = project(problem.matrix, problem.prior, answers, slack, threads=2)
         taken = time.perf_counter() - began
         said = "converged" if fit.converged else "stopped" if fit.feasible else "infeasible"
         assert fit.converged == (fit.gap <= TOLERANCE and (slack.w is not None or fit.kkt <= TOLERANCE))

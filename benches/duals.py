@@ -1,6 +1,6 @@
 """Problems for the projection, and the same dual solved by scipy and by the authors' coordinate steps.
 
-A problem is an operator, a prior and measured answers, over groups of rows for cells and over rows for whole
+A problem is a matrix, a prior and measured answers, over groups of rows for cells and over rows for whole
 marginals. Everything is seeded, and noise is plain Gaussian: for benches only, not private.
 """
 
@@ -15,8 +15,8 @@ from round_shapes import RoundShape
 
 import privmw as pmw
 from privmw.models.groups import Groups
-from privmw.models.projected import Cells, WholeMarginals
 from privmw.models.projection.solver import Slack
+from privmw.models.query_matrix import CellMatrix, MarginalMatrix
 
 TOLERANCE = 1e-9
 Array = np.ndarray
@@ -26,7 +26,7 @@ Array = np.ndarray
 class Problem:
     """true: the private table's answers. fair: those of a distribution on the same rows, so consistent."""
 
-    operator: Cells | WholeMarginals
+    matrix: CellMatrix | MarginalMatrix
     prior: Array
     true: Array
     fair: Array
@@ -53,8 +53,8 @@ def cells_problem(shape: RoundShape, count: int, largest: bool = True) -> Proble
     starts, queries = groups.incidence()
     prior = support.start("public")
     held = scipy.sparse.csr_array((np.ones(len(queries)), queries.astype(np.int32), starts))[groups.of_row]
-    operator = Cells(chosen, groups)
-    return Problem(operator, prior, true[chosen], operator.sums(_other(prior)), held)
+    matrix = CellMatrix(chosen, groups)
+    return Problem(matrix, prior, true[chosen], matrix.sums(_other(prior)), held)
 
 
 def whole_problem(shape: RoundShape, marginals: int, for_scipy: bool = True) -> Problem:
@@ -64,9 +64,9 @@ def whole_problem(shape: RoundShape, marginals: int, for_scipy: bool = True) -> 
     workload = everything.select(np.sort(chosen))
     kernel = pmw.kernels.Marginals(support.columns, workload.attributes, workload.starts)
     cells = np.arange(workload.cells)
-    operator = WholeMarginals(cells, cells, kernel, None)
+    matrix = MarginalMatrix(cells, cells, kernel, None)
     true, prior = shape.private.counts(workload) / shape.private.n, support.start("public")
-    return Problem(operator, prior, true, operator.sums(_other(prior)), _held(support, workload, for_scipy))
+    return Problem(matrix, prior, true, matrix.sums(_other(prior)), _held(support, workload, for_scipy))
 
 
 def _other(prior: Array) -> Array:
@@ -143,5 +143,5 @@ def coordinate_steps(problem: Problem, answers: Array, steps: int) -> tuple[Arra
 
 def dual_value(problem: Problem, answers: Array, multipliers: Array) -> float:
     """With gamma 0."""
-    potentials = problem.operator.potentials(multipliers)
+    potentials = problem.matrix.potentials(multipliers)
     return float(pmw.kernels.tilt(problem.prior, potentials)[1] - multipliers @ answers)

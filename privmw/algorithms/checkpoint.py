@@ -187,8 +187,10 @@ class Checkpoint:
                         own = rows.setdefault(name, np.empty(len(order)))
                         own[order[low - place : high - place]] = array[low - begin : high - begin]
                         filled += high - low
+                    else:
+                        raise ValueError(f"checkpoint ({self._folder}) must hold weights of every row")
             begin += size
-        if begin != self._support.whole_size or not rows or filled != len(rows) * len(order):
+        if begin != self._support.whole_size or filled != len(rows) * len(order):
             raise ValueError(f"checkpoint ({self._folder}) must hold weights of every row")
         return rows, others
 

@@ -192,6 +192,14 @@ class Workload:
         """The marginal of each of many cells."""
         return _marginal_of(self._offsets, _indices("cells", cells, self.cells))
 
+    def cells_of(self, marginals: npt.ArrayLike) -> Int64s:
+        """Every cell of some marginals, marginal after marginal, in the order given.
+
+        >>> Workload(Domain({"age": 3, "sex": 2}), [("age",), ("sex",)]).cells_of([1, 0])
+        array([3, 4, 0, 1, 2])
+        """
+        return _ranges(self._offsets, _indices("marginals", marginals, len(self)))[0]
+
     def queries(self, cells: npt.ArrayLike) -> Queries:
         """The attributes and values of many cells at once.
 
@@ -200,19 +208,6 @@ class Workload:
         """
         wanted = _indices("cells", cells, self.cells)
         return find_queries(self._domain, self._attributes, self._starts, self._offsets, wanted)
-
-    def cells_of(self, marginals: npt.ArrayLike) -> Int64s:
-        """Every cell of some marginals, marginal after marginal: the order in which they are measured.
-
-        >>> Workload.all(Domain({"age": 3, "sex": 2}), k=1).cells_of([1, 0])
-        array([3, 4, 0, 1, 2])
-        """
-        chosen = _indices("marginals", marginals, len(self))
-        sizes = self._offsets[chosen + 1] - self._offsets[chosen]
-        ends = np.cumsum(sizes)
-        first = self._offsets[chosen] - (ends - sizes)
-        cells: Int64s = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first, sizes)
-        return cells
 
     def sensitivity(self, marginals: npt.ArrayLike, moved: int = 2) -> int:
         """How many counts of whole marginals one record moves by one: their L1 and squared L2 sensitivity.
@@ -291,10 +286,15 @@ def _marginal_of(offsets: Int64s, cells: Int64s) -> Int64s:
 
 def _gather(attributes: Int32s, starts: Int64s, marginals: Int64s) -> tuple[Int32s, Int64s]:
     """The attributes of some marginals, and where each of these begins."""
-    orders = np.diff(starts)[marginals]
-    begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(orders)])
-    shift = np.repeat(starts[marginals] - begins[:-1], orders)
-    return attributes[np.arange(begins[-1]) + shift], begins
+    entries, begins = _ranges(starts, marginals)
+    return attributes[entries], begins
+
+
+def _ranges(starts: Int64s, chosen: Int64s) -> tuple[Int64s, Int64s]:
+    """The numbers from starts[j] to starts[j + 1] - 1 for each chosen j in turn, and where each j begins."""
+    sizes = starts[chosen + 1] - starts[chosen]
+    begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    return np.arange(begins[-1]) + np.repeat(starts[chosen] - begins[:-1], sizes), begins
 
 
 def _check(domain: object) -> None:

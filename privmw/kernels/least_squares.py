@@ -22,6 +22,7 @@ from privmw.kernels.checks import (
 )
 from privmw.kernels.choice import backend, kernels, threads_of
 from privmw.kernels.columns import Columns
+from privmw.ranks import ALONE, Communicator
 
 Float64s = npt.NDArray[np.float64]
 Int32s = npt.NDArray[np.int32]
@@ -59,12 +60,14 @@ class Tallies:
     Marginal j has the attributes (ascending) attributes[starts[j]:starts[j + 1]], none or many; cells come in
     C order. Without columns the rows are those of the full histogram, in C order. Queries are the cells, then
     groups of cells of one marginal (groups: one a cell, -1 for none), then the marked rows (one a row, 0 or
-    1), where there are any. Arrays are copied unless nobody can write to them.
+    1), where there are any. Arrays are copied unless nobody can write to them. It is a `QueryMatrix`.
 
     >>> tallies = Tallies([2, 3], np.array([0], np.int32), np.array([0, 0, 1]))
     >>> tallies.sums(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
     array([21.,  6., 15.])
     """
+
+    comm: Communicator = ALONE
 
     def __init__(
         self,
@@ -124,6 +127,14 @@ class Tallies:
     def sums(self, weights: Float64s, out: Float64s | None = None) -> Float64s:
         """For each query the sum of the weights of its rows."""
         return self._apply(self._core.sums, "weights", weights, self.rows, out, self.count)
+
+    def moments(self, weights: Float64s, values: Float64s) -> Float64s:
+        """For each query the sum of weight times value over its rows."""
+        return self.sums(weights * values)
+
+    def gram(self, weights: Float64s) -> Float64s | None:
+        """Return None: `newton` computes the matrix where it needs it, and it is not handed out."""
+        return None
 
     def potentials(self, values: Float64s, out: Float64s | None = None) -> Float64s:
         """The adjoint of `sums`: for each row the sum of the values of its queries.

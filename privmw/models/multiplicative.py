@@ -87,7 +87,7 @@ class MultiplicativeWeights:
         return {}
 
     def result(self) -> tuple[Support, Vector]:
-        """The rows of the support, and their weights to release, with sum 1."""
+        """The support, and the weights of its rows to release, with sum 1."""
         if self._sum is None or self._updates == 0:
             return self._model.support, self._model.distribution()
         return self._model.support, self._sum / self._updates
@@ -120,12 +120,10 @@ class MultiplicativeWeights:
 
     def _missing_of(self, marginals: Sequence[int]) -> dict[int, Vector]:
         """The same for whole marginals; the answers of those that are not of the workload are made here."""
-        offsets, asked = self._targets.workload.offsets, len(self._model.workload)
-        more = [j for j in marginals if j >= asked]
-        made = self._evaluated(more, *self._model.masses()) if more else {}
-        return {
-            j: made[j] if j >= asked else self._missing(np.arange(*offsets[j : j + 2])) for j in marginals
-        }
+        workload, asked = self._targets.workload, len(self._model.workload)
+        unasked = [j for j in marginals if j >= asked]
+        evaluated = self._evaluated(unasked, *self._model.masses()) if unasked else {}
+        return {j: evaluated[j] if j >= asked else self._missing(workload.cells_of([j])) for j in marginals}
 
     def _evaluated(
         self, marginals: Sequence[int], masses: npt.NDArray[np.int64], total: int
@@ -140,10 +138,7 @@ class MultiplicativeWeights:
         sums = self._marginals[key].sums(masses, threads=self._model.threads)
         self._model.comm.allreduce(sums)
         answers = np.split(sums / float(total), some.offsets[1:-1])
-        return {
-            j: self._aim(np.arange(*workload.offsets[j : j + 2])) - answer
-            for j, answer in zip(key, answers, strict=True)
-        }
+        return {j: self._aim(workload.cells_of([j])) - answer for j, answer in zip(key, answers, strict=True)}
 
     def _cells_of_rows(self, marginal: int) -> npt.NDArray[np.int64]:
         """For each row its cell within a marginal: exact, where the kernels' potentials would round."""

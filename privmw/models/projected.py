@@ -8,7 +8,6 @@ measurements themselves (privmw/models/projection/prior_weight.py). Released val
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -21,9 +20,9 @@ from privmw.data.workload import Workload
 from privmw.models.groups import Groups
 from privmw.models.projection.prior_weight import choose_prior_weight
 from privmw.models.projection.solver import Slack, project
+from privmw.models.query_matrix import CellMatrix, MarginalMatrix
 from privmw.models.targets import Targets
 from privmw.models.weighted_rows import WeightedSupport
-from privmw.ranks import ALONE, Communicator, max_over_ranks
 from privmw.release.measurements import Measurement
 
 Kind = Literal["l1", "l2"]
@@ -34,7 +33,6 @@ Vector = npt.NDArray[np.float64]
 # below the certificate, so that every backend answers alike to 1e-9; rounding may end a fit before it.
 AIM, CERTIFIED = 1e-13, 1e-9
 MOST_DOUBLINGS = 40  # of gamma: from any noise to all of [0, 1]
-_LEAST = -900  # the exponent below which there is nothing but rounding
 
 
 class ProjectedSupport:
@@ -79,7 +77,7 @@ class ProjectedSupport:
         return self._project(choose=last or self._updates >= 2 * self._chosen_at)
 
     def result(self) -> tuple[Support, Vector]:
-        """The rows of the support, and their weights to release, with sum 1."""
+        """The support, and the weights of its rows to release, with sum 1."""
         return self._model.support, self._model.distribution()
 
     def state(self) -> tuple[dict[str, Vector], dict[str, Vector]]:
@@ -106,17 +104,17 @@ class ProjectedSupport:
         self._model.replace(rows["weights"], scaled=True)
 
     def _project(self, choose: bool) -> Mapping[str, float]:
-        operator = self._whole() if self._targets.marginals else self._cells()
-        answers, precision = self._targets.answers(operator.cells), self._targets.precision(operator.cells)
-        warm = self._warm(operator.cells)
+        matrix = self._whole() if self._targets.marginals else self._cells()
+        answers, precision = self._targets.answers(matrix.cells), self._targets.precision(matrix.cells)
+        warm = self._warm(matrix.cells)
         if choose and self._slack == "l2" and self._prior_weight is None:
-            self._chosen, warm = choose_prior_weight(operator, self._prior, answers, precision, self._threads)
+            self._chosen, warm = choose_prior_weight(matrix, self._prior, answers, precision, self._threads)
             self._chosen_at = self._updates
         doubled = 0
         while True:
             slack, gamma = self._allowed(precision, doubled)
             fit = project(
-                operator,
+                matrix,
                 self._prior,
                 answers if slack.w is not None else np.clip(answers, 0.0, 1.0),
                 slack,
@@ -130,7 +128,7 @@ class ProjectedSupport:
                 break
             doubled, warm = doubled + 1, None
         # Multipliers that went astray are no start for the next round.
-        self._fitted = operator.cells if certified else operator.cells[:0]
+        self._fitted = matrix.cells if certified else matrix.cells[:0]
         self._values = fit.multipliers if certified else fit.multipliers[:0]
         self._model.replace(fit.weights)
         details = {"gap": fit.gap, "kkt": fit.kkt, "steps": float(fit.steps), "passes": float(fit.passes)}
@@ -161,13 +159,13 @@ class ProjectedSupport:
         values[at] = self._values[known]
         return values
 
-    def _cells(self) -> _OverRows:
+    def _cells(self) -> CellMatrix:
         cells = np.fromiter(self._targets.cells, np.int64)
         for cell in cells[self._groups.queries :].tolist():
             self._groups.add(self._model.matching_rows(cell))
-        return Cells(cells, self._groups, self._threads, self._model.comm)
+        return CellMatrix(cells, self._groups, self._threads, self._model.comm)
 
-    def _whole(self) -> _OverRows:
+    def _whole(self) -> MarginalMatrix:
         """Every marginal of which something was measured.
 
         Cells without measurement stay out of the fit, and so do cells without a row: no weights change their
@@ -179,121 +177,11 @@ class ProjectedSupport:
             np.concatenate([np.fromiter(self._targets.marginals, np.int64), workload.marginal_of(single)])
         )
         chosen = workload.select(among)
-        sizes = np.diff(chosen.offsets)
-        cells = np.arange(chosen.cells) + np.repeat(workload.offsets[among] - chosen.offsets[:-1], sizes)
+        cells = workload.cells_of(among)
         marginals = kernels.Marginals(
             self._model.support.columns, chosen.attributes, chosen.starts, threads=self._threads
         )
         rows = marginals.sums(np.ones(self._model.support.size, np.int64), threads=self._threads)
         self._model.comm.allreduce(rows)
         places = np.flatnonzero((self._targets.precision(cells) > 0) & (rows > 0))
-        return WholeMarginals(cells[places], places, marginals, self._threads, self._model.comm)
-
-
-class _OverRows(ABC):
-    """Queries over rows, of which other ranks may hold some; what is added up are integers.
-
-    So sums are the same bits, however many ranks share the rows.
-    """
-
-    bits: int  # of a sum
-
-    def __init__(self, cells: Int64s, threads: int | None, comm: Communicator) -> None:
-        self.cells, self.count, self._threads, self.comm = cells, len(cells), threads, comm
-
-    def sums(self, weights: Vector) -> Vector:
-        """For each cell the sum of its rows' weights."""
-        return self._sums(weights.copy(), 1.0)
-
-    def moments(self, weights: Vector, values: Vector) -> Vector:
-        """For each cell the sum of its rows' weights times values."""
-        # The weights total one, so that no sum is beyond the largest value.
-        own = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
-        return self._sums(weights * values, max_over_ranks(self.comm, own))
-
-    def _sums(self, terms: Vector, most: float) -> Vector:
-        """The sums of terms, which are used up; their absolute values total at most `most`, or hardly so."""
-        if most == 0:
-            return np.zeros(self.count)
-        scale = 2.0 ** (self.bits - max(math.frexp(most)[1], _LEAST))
-        terms *= scale
-        sums = self._add(np.rint(terms, out=terms))
-        self.comm.allreduce(sums)
-        added: Vector = sums / scale
-        return added
-
-    @abstractmethod
-    def potentials(self, values: Vector) -> Vector:
-        """For each row the sum of its cells' values."""
-
-    @abstractmethod
-    def gram(self, weights: Vector) -> Vector | None:
-        """The weight of the rows that two cells share; None where that is too large."""
-
-    @abstractmethod
-    def _add(self, wholes: Vector) -> Int64s:
-        """For each cell the sum of its own rows' whole numbers, exactly."""
-
-
-class Cells(_OverRows):
-    """Single cells: rows that they hold alike are a group, whose sums are made once."""
-
-    bits = 52  # whole numbers that total no more have no other sum in doubles, in any order
-
-    def __init__(
-        self, cells: Int64s, groups: Groups, threads: int | None = None, comm: Communicator = ALONE
-    ) -> None:
-        super().__init__(cells, threads, comm)
-        self._of_row, self._groups = groups.of_row, groups.count
-        self._incidence = kernels.Incidence(*groups.incidence(), self.count)
-
-    def potentials(self, values: Vector) -> Vector:
-        """For each row the sum of its cells' values."""
-        return self._incidence.potentials(values, threads=self._threads)[self._of_row]
-
-    def gram(self, weights: Vector) -> Vector | None:
-        """The weight of the rows that two cells share."""
-        scale = 2.0 ** (self.bits - 1)
-        of_groups = self._by_group(np.rint(weights * scale))
-        shared = self._incidence.gram(of_groups, threads=self._threads).astype(np.int64)
-        self.comm.allreduce(shared.reshape(-1))
-        gram: Vector = shared / scale
-        return gram
-
-    def _add(self, wholes: Vector) -> Int64s:
-        return self._incidence.sums(self._by_group(wholes)).astype(np.int64)
-
-    def _by_group(self, wholes: Vector) -> Vector:
-        return np.bincount(self._of_row, wholes, self._groups).astype(np.float64, copy=False)
-
-
-class WholeMarginals(_OverRows):
-    """Cells of whole marginals: one gather, or one addition, for each row and marginal."""
-
-    bits = 61
-
-    def __init__(
-        self,
-        cells: Int64s,
-        places: Int64s,
-        marginals: kernels.Marginals,
-        threads: int | None = None,
-        comm: Communicator = ALONE,
-    ) -> None:
-        super().__init__(cells, threads, comm)
-        self._places, self._marginals = places, marginals
-        self._spread = np.zeros(marginals.cells)
-        self._of_cells = np.empty(marginals.cells, np.int64)
-
-    def potentials(self, values: Vector) -> Vector:
-        """For each row the sum of its cells' values."""
-        self._spread[self._places] = values
-        return self._marginals.potentials(self._spread, threads=self._threads)
-
-    def gram(self, weights: Vector) -> Vector | None:
-        """Too many cells for a matrix."""
-        return None
-
-    def _add(self, wholes: Vector) -> Int64s:
-        sums = self._marginals.sums(wholes.astype(np.int64), self._of_cells, threads=self._threads)
-        return sums[self._places]
+        return MarginalMatrix(cells[places], places, marginals, self._threads, self._model.comm)

@@ -13,6 +13,8 @@ from reprlib import repr as _short
 import numpy as np
 
 from privmw.data.support import Support
+from privmw.kernels.arrays import Bools
+from privmw.kernels.query_matrix import QueryMatrix
 from privmw.postprocess.answers import NoisyMarginals
 from privmw.postprocess.fit import Fit, Stage
 from privmw.postprocess.problem import Problem, Vector, make_problem
@@ -71,8 +73,12 @@ def _bounds(problem: Problem) -> Bounds:
     empty = (problem.variances == 0) & (problem.answers == 0)
     if not empty.any():
         return Bounds()
-    within = problem.tallies.potentials(empty.astype(np.float64))
-    return Bounds(upper=np.where(within > 0, 0.0, np.inf))
+    return Bounds(upper=np.where(_rows_of(problem.tallies, empty), 0.0, np.inf))
+
+
+def _rows_of(matrix: QueryMatrix, queries: Bools) -> Bools:
+    """The rows that some of these queries hold."""
+    return matrix.potentials(queries.astype(np.float64)) > 0
 
 
 def _cells(measured: NoisyMarginals, own: int | None) -> list[slice]:

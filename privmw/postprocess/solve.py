@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.kernels import Wanted
+from privmw.kernels.arrays import Float64s
+from privmw.kernels.query_matrix import QueryMatrix
 from privmw.postprocess.descent import descend
 from privmw.postprocess.fit import Stage
 from privmw.postprocess.problem import Problem
@@ -101,8 +103,7 @@ def _solve_by_steps(
     limit: float,
 ) -> Solved:
     """Proximal steps, each solved exactly: looser where they gain little, tighter where rounding shows."""
-    bend = problem.precisions + problem.tallies.potentials(problem.fitted)
-    usual = float(bend.mean()) / LOOSE
+    usual = float(curvatures(problem.tallies, problem.precisions, problem.fitted).mean()) / LOOSE
     pull, before = usual, np.inf
     best: Solved | None = None
     now = problem.start() if near is None else near
@@ -155,7 +156,7 @@ def inspect(
         within = np.clip(wanted, _each(bounds.least, asked), _each(bounds.most, asked))
         off = float(np.abs(sums[asked] - within).max(initial=0.0))
     slope = problem.precisions * (weights - problem.centre) + problem.tallies.potentials(pulls)
-    bend = problem.precisions + problem.tallies.potentials(fitted)
+    bend = curvatures(problem.tallies, problem.precisions, fitted)
     np.maximum(bend, float(bend.max(initial=0.0)) * 1e-6 or 1.0, out=bend)
     moves = weights - np.clip(weights - slope / bend, bounds.lower, bounds.upper)
     violation = max(
@@ -171,6 +172,11 @@ def inspect(
         steps,
     )
     return Solved(weights, sums, multipliers, value, stage)
+
+
+def curvatures(matrix: QueryMatrix, row_precisions: Float64s, query_precisions: Float64s) -> Float64s:
+    """For each row the second derivative of the objective along its weight."""
+    return row_precisions + matrix.potentials(query_precisions)
 
 
 def _largest_total(problem: Problem, bounds: Bounds) -> float:

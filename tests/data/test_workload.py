@@ -176,6 +176,24 @@ def test_cells_of_a_marginal_are_in_c_order():
 
 
 @fuzz
+@given(
+    st.lists(st.sampled_from([("age",), ("race", "sex"), ("one",), ("edu", "state")]), unique=True),
+    st.data(),
+)
+def test_cells_of_some_marginals_are_those_of_each_in_turn(chosen, data):
+    workload = Workload(DOMAIN, chosen)
+    some = data.draw(st.lists(st.sampled_from(range(len(chosen))), max_size=6) if chosen else st.just([]))
+    cells = workload.cells_of(some)
+    assert cells.dtype == np.int64
+    assert cells.tolist() == [
+        cell for j in some for cell in range(workload.offsets[j], workload.offsets[j + 1])
+    ]
+    assert workload.marginal_of(cells).tolist() == [
+        j for j in some for _ in range(math.prod(workload.shape(j)))
+    ]
+
+
+@fuzz
 @given(marginals, st.data())
 def test_select_keeps_the_chosen_marginals_in_their_order(chosen, data):
     workload = Workload(DOMAIN, chosen)
@@ -323,7 +341,7 @@ def test_a_cell_that_is_not_there_is_refused(names, values, error, message):
         Workload(DOMAIN, [("age", "sex"), ("race",)]).cell(names, values)
 
 
-@pytest.mark.parametrize("method", ["marginal_of", "queries", "select"])
+@pytest.mark.parametrize("method", ["cells_of", "marginal_of", "queries", "select"])
 @pytest.mark.parametrize(
     ("indices", "error"),
     [

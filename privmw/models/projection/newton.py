@@ -2,50 +2,26 @@
 
 With a distribution D, Q its rows x queries and C = diag(D) - D D^T, their covariance is Q^T C Q. A step
 d solves  (Q^T C Q + ridge) d = ridge * wanted  on the free multipliers; the others take what is wanted.
-Rows may lie on several ranks: what is added up over them is the operator's, and the mean of potentials Q l is
+Rows may lie on several ranks: what is added up over them is the matrix's, and the mean of potentials Q l is
 taken over queries, as their answers times l. This room knows numbers only.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
-from privmw.ranks import Communicator
+from privmw.kernels.query_matrix import QueryMatrix
 
 Vector: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 MOST_EXACT = 400  # free multipliers: beyond, factoring costs more than conjugate gradients
 MOST_INNER = 500  # conjugate gradients for one step
-
-
-class Operator(Protocol):
-    """The 0/1 matrix of rows x queries, never written out."""
-
-    @property
-    def count(self) -> int:
-        """How many queries there are."""
-
-    @property
-    def comm(self) -> Communicator:
-        """The ranks that hold the rows: prior, weights and potentials are of the own ones."""
-
-    def potentials(self, values: Vector) -> Vector:
-        """For each row the sum of the values of the queries that hold it."""
-
-    def sums(self, weights: Vector) -> Vector:
-        """For each query the sum of the weights of the rows that it holds; the weights total one."""
-
-    def moments(self, weights: Vector, values: Vector) -> Vector:
-        """For each query the sum of weight times value, of either sign, over the rows that it holds."""
-
-    def gram(self, weights: Vector) -> Vector | None:
-        """For each pair of queries the weight of the rows that both hold; None where that is too large."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,7 +34,7 @@ class Step:
 
 
 def newton_step(
-    operator: Operator,
+    matrix: QueryMatrix,
     weights: Vector,
     fitted: Vector,
     wanted: Vector,
@@ -78,22 +54,22 @@ def newton_step(
         step = Step(np.zeros(len(wanted)), np.zeros(len(weights)))
     else:
         given = np.where(free, 0.0, wanted)
-        step = Step(given, operator.potentials(given), 2)
-        right -= covariances(operator, weights, step.potentials, dot(fitted, given))
+        step = Step(given, matrix.potentials(given), 2)
+        right -= covariances(matrix, weights, step.potentials, dot(fitted, given))
         right *= free
     count = int(np.count_nonzero(free))
-    gram = operator.gram(weights) if 0 < count <= MOST_EXACT else None
+    gram = matrix.gram(weights) if 0 < count <= MOST_EXACT else None
     if gram is not None:
-        _add_exact(operator, gram, fitted, right, ridge, free, step)
+        _add_exact(matrix, gram, fitted, right, ridge, free, step)
     elif count:
         scaling = free / _scale(np.maximum(fitted * (1 - fitted), 0.0), ridge, lasting)
-        _add_conjugate(operator, weights, fitted, scaling, right, ridge, free, step, accuracy, enough)
+        _add_conjugate(matrix, weights, fitted, scaling, right, ridge, free, step, accuracy, enough)
     return step
 
 
-def covariances(operator: Operator, weights: Vector, potentials: Vector, mean: float) -> Vector:
+def covariances(matrix: QueryMatrix, weights: Vector, potentials: Vector, mean: float) -> Vector:
     """Of each query with a function of the rows, whose mean is known."""
-    return operator.moments(weights, potentials - mean)
+    return matrix.moments(weights, potentials - mean)
 
 
 def _scale(diagonal: Vector, ridge: Vector, lasting: bool) -> Vector:
@@ -107,7 +83,7 @@ def _scale(diagonal: Vector, ridge: Vector, lasting: bool) -> Vector:
 
 
 def _add_exact(
-    operator: Operator, gram: Vector, fitted: Vector, right: Vector, ridge: Vector, free: Mask, step: Step
+    matrix: QueryMatrix, gram: Vector, fitted: Vector, right: Vector, ridge: Vector, free: Mask, step: Step
 ) -> None:
     where = np.flatnonzero(free)
     hessian = gram if len(where) == len(free) else gram[np.ix_(where, where)]
@@ -117,12 +93,12 @@ def _add_exact(
     found = np.zeros(len(fitted))
     found[where] = kernels.solve_positive(hessian, right[where])
     step.multipliers += found
-    step.potentials += operator.potentials(found)
+    step.potentials += matrix.potentials(found)
     step.passes += 2
 
 
 def _add_conjugate(
-    operator: Operator,
+    matrix: QueryMatrix,
     weights: Vector,
     fitted: Vector,
     scaling: Vector,
@@ -142,8 +118,8 @@ def _add_conjugate(
     for _ in range(MOST_INNER):
         if size <= 0:
             break
-        along = operator.potentials(direction)
-        curved = covariances(operator, weights, along, dot(fitted, direction))
+        along = matrix.potentials(direction)
+        curved = covariances(matrix, weights, along, dot(fitted, direction))
         curved += np.multiply(ridge, direction, out=product)
         curved *= free
         step.passes += 2

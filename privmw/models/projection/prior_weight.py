@@ -15,7 +15,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from privmw.models.projection.solver import Operator, Slack, project
+from privmw.kernels.query_matrix import QueryMatrix
+from privmw.models.projection.solver import Slack, project
 from privmw.random import sampling_stream
 
 Vector = npt.NDArray[np.float64]
@@ -25,29 +26,29 @@ PRECISION = 0.1  # of a fit on the way, in units of the squared noise that error
 
 
 def choose_prior_weight(
-    operator: Operator, prior: Vector, answers: Vector, precision: Vector, threads: int | None
+    matrix: QueryMatrix, prior: Vector, answers: Vector, precision: Vector, threads: int | None
 ) -> tuple[float, Vector]:
     """The weight of least estimated error, and the multipliers of its fit.
 
     Goes from heavy to light, where each fit starts from the one before and costs more than it, and stops at
     the first whose estimate is not lower by more than chance would make it.
     """
-    signs = sampling_stream(0).integers(0, 2, operator.count) * 2.0 - 1.0
+    signs = sampling_stream(0).integers(0, 2, matrix.count) * 2.0 - 1.0
     scale = np.sqrt(precision)
     moved = answers + signs / scale
-    best, before = (math.inf, HEAVIEST, np.zeros(operator.count)), (math.inf, prior[:0])
+    best, before = (math.inf, HEAVIEST, np.zeros(matrix.count)), (math.inf, prior[:0])
     multipliers: Vector | None = None
     weight = HEAVIEST
     while weight >= LIGHTEST:
         slack, tolerance = Slack(w=precision / weight), PRECISION / weight
         fit = project(
-            operator, prior, answers, slack, multipliers=multipliers, tolerance=tolerance, threads=threads
+            matrix, prior, answers, slack, multipliers=multipliers, tolerance=tolerance, threads=threads
         )
-        fitted = operator.sums(fit.weights)
+        fitted = matrix.sums(fit.weights)
         probe = project(
-            operator, prior, moved, slack, multipliers=fit.multipliers, tolerance=tolerance, threads=threads
+            matrix, prior, moved, slack, multipliers=fit.multipliers, tolerance=tolerance, threads=threads
         )
-        freedom = float((signs * scale * (operator.sums(probe.weights) - fitted)).sum())
+        freedom = float((signs * scale * (matrix.sums(probe.weights) - fitted)).sum())
         missed = (fitted - answers) * scale
         error = float(np.einsum("i,i->", missed, missed)) + 2 * freedom
         if error < best[0]:

@@ -25,17 +25,44 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmw import kernels
-from privmw.models.projection.newton import Operator, Step, Vector, covariances, dot, newton_step
+from privmw.kernels.query_matrix import QueryMatrix
+from privmw.models.projection.newton import Step, Vector, covariances, dot, newton_step
 from privmw.models.projection.slack import Goal, Place, Slack
 from privmw.ranks import max_over_ranks
 
-__all__ = ["Operator", "Projection", "Slack", "project"]
+__all__ = ["Projection", "Slack", "project"]
 
-_FAR = 4.0  # how much a step may raise the logarithm of the total over its tangent
-_SHORTEST = 2.0**-30
-_MOST_CARE = 1e-9
-_MOST_AT_ANCHOR = 30  # steps
-_FLOOR = 1e-6  # an answer's variance that scales its pull is at least this
+# Anchors. A multiplier's pull to its anchor is its answer's variance over the looseness: looser goals need
+# fewer anchors, and more Newton steps at each.
+LEAST_VARIANCE = 1e-6  # of an answer that hardly varies: its multiplier is pulled too
+FEW_STEPS, LOOSER = 4, 10.0  # a goal reached in so few steps: the next is looser by this factor
+MANY_STEPS, TIGHTER = 10, 0.5  # a goal that took more steps than this: the next is tighter
+MOST_STEPS_AT_ANCHOR = 30  # then the anchor moves although its goal is not reached
+GOAL_GAP = (
+    1e-2  # a goal is reached at this share of what its pull is worth: more would be lost with the anchor
+)
+ROUNDED_GAP = 1e-16  # a gap of a goal that is nothing but rounding
+# Without kinks the pull only keeps flat directions from running away, and shrinks as the KKT residual does:
+LARGEST_PULL, LEAST_PULL = 1e-3, 1e-10  # far from the solution, and at it
+SLOW = 0.9  # a step that leaves more than this of the KKT residual: the pull may be what holds it up
+LOOSEST = 1e10  # and is loosened so far
+
+# Newton's equations are solved as exactly as the distance from the goal is worth: to the root of its gap.
+ROUGHEST, ROUGHEST_AT_KINKS = 0.1, 0.03  # relative; where rough, a step changes the wrong multipliers' signs
+LEAST_GAP = 1e-10  # of a goal, below which its root asks for no more
+SHARE_LEFT = 0.5  # of the tolerance, which a step may leave of the gap: the rest is for what is not linear
+EXACTER, MUCH_EXACTER = (
+    10,
+    1000,
+)  # factors after a step that went a short way, and after one that went nowhere
+LEAST_EXACTNESS = 1e-9  # the least factor: there rounding ends all progress
+
+# The line search.
+LARGEST_RISE = 4.0  # of the logarithm of the total over its tangent: beyond, a step is halved unseen
+SHORTEST_STEP = 2.0**-30  # of Newton's: a shorter one changes nothing but rounding
+SHORT_STEP = 0.2  # of Newton's: a shorter one shows that the step was solved too roughly
+DECREASE = 1e-4  # the share of the slope's decrease that a step must attain: Armijo's rule, as usual
+ROUNDING = 1e-15  # of the values compared: near the solution the decrease is lost in it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,26 +88,26 @@ class _Search:
 
     def __init__(
         self,
-        operator: Operator,
+        matrix: QueryMatrix,
         prior: Vector,
         answers: Vector,
         slack: Slack,
         tolerance: float,
         threads: int | None,
     ) -> None:
-        self.operator, self.prior, self.answers, self.slack = operator, prior, answers, slack
+        self.matrix, self.prior, self.answers, self.slack = matrix, prior, answers, slack
         self.tolerance, self.threads, self.passes = tolerance, threads, 0
         self.kinked = slack.gamma is not None and bool(slack.gamma.any())
-        self.looseness, self.since, self.kkt = 1.0, 0, math.inf  # of the anchor; steps at it; the last
-        self.care = 1.0  # with which steps are solved: less where steps prove to be bad
+        self.looseness, self.steps_at_anchor, self.last_kkt = 1.0, 0, math.inf
+        self.exactness = 1.0  # a factor of the accuracy of steps: less where steps prove to be bad
 
     def place(self, multipliers: Vector, potentials: Vector, most: float = math.inf) -> Place | None:
         """None, and no pass over the queries, where the logarithm of the total is above `most`."""
-        comm = self.operator.comm
+        comm = self.matrix.comm
         weights, log_total = kernels.tilt(self.prior, potentials, threads=self.threads, comm=comm)
         if log_total > most:
             return None
-        missed = self.operator.sums(weights)
+        missed = self.matrix.sums(weights)
         missed -= self.answers
         self.passes += 1
         return Place(multipliers, potentials, weights, log_total, missed)
@@ -98,68 +125,82 @@ class _Search:
         if self.slack.gamma is None:
             return False
         own = float(at.potentials.max(initial=-math.inf, where=self.prior > 0))
-        most = max_over_ranks(self.operator.comm, own)
+        most = max_over_ranks(self.matrix.comm, own)
         most += self.slack.value(at.multipliers) - dot(at.multipliers, self.answers)
         return most < -self.tolerance * float(np.abs(at.multipliers).sum())
 
     def next_goal(self, at: Place, goal: Goal | None, kkt: float) -> Goal:
-        """Anchored here once the goal at hand is reached, or taken too long; without kinks at every step."""
+        """The goal anchored at this place, or the last one while it is not reached and its steps are few.
+
+        Without kinks the anchor moves at every step.
+        """
+        steps = self.steps_at_anchor
         if not self.kinked:
-            # l2 is curved by itself. gamma 0 is as flat as queries are redundant: a little, gone at the end,
-            # or where it holds up multipliers on their way to a proof that there is no solution.
-            slow, self.kkt = kkt > 0.9 * self.kkt, kkt
-            least = math.inf if self.slack.w is not None else 1 / (1e-10 + min(1e-3, kkt))
-            self.looseness = max(least, min(10 * self.looseness, 1e10) if slow else 0.0)
+            # l2 is curved by itself and needs no pull. gamma 0 is flat where queries are redundant: a small
+            # pull, gone at the end, or where it holds up multipliers on their way to a proof that there is no
+            # solution.
+            slow, self.last_kkt = kkt > SLOW * self.last_kkt, kkt
+            least = math.inf if self.slack.w is not None else 1 / (LEAST_PULL + min(LARGEST_PULL, kkt))
+            self.looseness = max(least, min(LOOSER * self.looseness, LOOSEST) if slow else 0.0)
         elif goal is not None:
-            enough = max(1e-2 * goal.moved(goal.best(at.missed)), 1e-16)
-            if self.since < _MOST_AT_ANCHOR and (self.since == 0 or goal.short(at) > enough):
+            enough = max(GOAL_GAP * goal.moved(goal.best(at.missed)), ROUNDED_GAP)
+            if steps < MOST_STEPS_AT_ANCHOR and (steps == 0 or goal.short(at) > enough):
                 return goal
-            self.looseness *= 10.0 if self.since <= 4 else 0.5 if self.since > 10 else 1.0
-        self.since = 0
+            self.looseness *= LOOSER if steps <= FEW_STEPS else TIGHTER if steps > MANY_STEPS else 1.0
+        self.steps_at_anchor = 0
         fitted = at.missed + self.answers
-        pull = (np.maximum(fitted * (1 - fitted), 0.0) + _FLOOR) / self.looseness
+        pull = (np.maximum(fitted * (1 - fitted), 0.0) + LEAST_VARIANCE) / self.looseness
         curve = 0.0 if self.slack.w is None else 1 / self.slack.w
         return Goal(self.slack.gamma if self.kinked else None, curve, at.multipliers, pull)
 
     def step(self, at: Place, goal: Goal) -> Step:
-        """Newton's: reaches the goal if answers were linear in multipliers."""
+        """Newton's step, which would reach the goal if answers were linear in multipliers."""
         best = goal.best(at.missed)
         free = best != 0 if self.kinked else np.ones(len(best), bool)
-        accuracy = self.care * min(0.03 if self.kinked else 0.1, math.sqrt(max(goal.short(at), 1e-10)))
+        roughest = ROUGHEST_AT_KINKS if self.kinked else ROUGHEST
+        accuracy = self.exactness * min(roughest, math.sqrt(max(goal.short(at), LEAST_GAP)))
         lasting = self.slack.w is not None
-        enough = 0.5 * self.tolerance if lasting else 0.0
+        enough = SHARE_LEFT * self.tolerance if lasting else 0.0
         ridge, fitted = goal.curve + goal.pull, at.missed + self.answers
         wanted = best - at.multipliers
-        step = newton_step(self.operator, at.weights, fitted, wanted, ridge, free, accuracy, enough, lasting)
+        step = newton_step(self.matrix, at.weights, fitted, wanted, ridge, free, accuracy, enough, lasting)
         self.passes += step.passes
         return step
 
     def advance(self, at: Place, goal: Goal, step: Step) -> Place | None:
-        """As far along a step as lowers the dual, or with kinks the goal's primal; None: nothing does."""
+        """Go as far along a step as lowers the dual (with kinks: the goal's primal); None if nothing does."""
         value, scale = self._merit(at, goal), 1.0
         rise = dot(at.missed + self.answers, step.multipliers)
         if self.kinked:
             # The primal sees the distribution only: redundant multipliers move on while it rests.
             away = at.multipliers - goal.best(at.missed)
-            slope = min(0.0, dot(away, covariances(self.operator, at.weights, step.potentials, rise)))
+            slope = min(0.0, dot(away, covariances(self.matrix, at.weights, step.potentials, rise)))
             self.passes += 1
         else:
             slope = dot(at.missed + goal.curve * at.multipliers, step.multipliers)
-        while scale > _SHORTEST:
+        while scale > SHORTEST_STEP:
             trial = self.place(
                 at.multipliers + scale * step.multipliers,
                 at.potentials + scale * step.potentials,
-                at.log_total + scale * rise + _FAR,
+                at.log_total + scale * rise + LARGEST_RISE,
             )
             # Near the solution the decrease is lost in rounding: a step that is no worse is taken.
-            rounding = 1e-15 * (abs(value) + abs(at.log_total) + 1)
-            if trial is not None and self._merit(trial, goal) <= value + 1e-4 * scale * slope + rounding:
-                self.since += 1
-                good = scale > 0.2 or not self.kinked
-                self.care = min(1.0, 10 * self.care) if good else max(_MOST_CARE, self.care / 10)
+            rounding = ROUNDING * (abs(value) + abs(at.log_total) + 1)
+            if trial is not None and self._merit(trial, goal) <= value + DECREASE * scale * slope + rounding:
+                self.steps_at_anchor += 1
+                if scale > SHORT_STEP or not self.kinked:
+                    self.exactness = min(1.0, EXACTER * self.exactness)
+                else:
+                    self.solve_more_exactly(EXACTER)
                 return trial
             scale /= 2
         return None
+
+    def solve_more_exactly(self, factor: float) -> bool:
+        """Divide the accuracy of further steps by a factor; False if there is no more to gain."""
+        possible = self.exactness > LEAST_EXACTNESS
+        self.exactness = max(LEAST_EXACTNESS, self.exactness / factor)
+        return possible
 
     def _merit(self, at: Place, goal: Goal) -> float:
         if not self.kinked:
@@ -169,7 +210,7 @@ class _Search:
 
 
 def project(
-    operator: Operator,
+    matrix: QueryMatrix,
     prior: Vector,
     answers: Vector,
     slack: Slack,
@@ -185,9 +226,9 @@ def project(
     Finishes when the gap, and with l1 the KKT residual too, is at most the tolerance; or after so many steps
     or passes over rows, or where rounding ends all progress, with the gap reached.
     """
-    search = _Search(operator, prior, answers, slack, tolerance, threads)
-    start = np.zeros(operator.count) if multipliers is None else multipliers.copy()
-    at = search.place(start, operator.potentials(start))
+    search = _Search(matrix, prior, answers, slack, tolerance, threads)
+    start = np.zeros(matrix.count) if multipliers is None else multipliers.copy()
+    at = search.place(start, matrix.potentials(start))
     assert at is not None
     goal: Goal | None = None
     steps, feasible = 0, True
@@ -202,8 +243,6 @@ def project(
         reached = search.advance(at, goal, search.step(at, goal))
         if reached is not None:
             at, steps = reached, steps + 1
-        elif search.care > _MOST_CARE:
-            search.care = max(_MOST_CARE, search.care / 1000)
-        else:
+        elif not search.solve_more_exactly(MUCH_EXACTER):
             break
     return Projection(at.weights, at.multipliers, gap, kkt, steps, search.passes, done, feasible)

@@ -1,0 +1,36 @@
+"""The interface of queries over rows: what projections and fits compute with instead of a matrix.
+
+Implemented by `Tallies` of this room, over a histogram or a table's rows, and by the matrices of
+privmw/models/query_matrix.py, whose sums are exact over any number of ranks.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from privmw.kernels.arrays import Float64s
+from privmw.ranks import Communicator
+
+
+class QueryMatrix(Protocol):
+    """A 0/1 matrix of rows x queries, which says which query holds which row. It is never written out."""
+
+    @property
+    def count(self) -> int:
+        """How many queries there are."""
+
+    @property
+    def comm(self) -> Communicator:
+        """The ranks that share the rows: weights and potentials are of this rank's rows, sums of all."""
+
+    def sums(self, weights: Float64s) -> Float64s:
+        """For each query the sum of the weights of its rows."""
+
+    def moments(self, weights: Float64s, values: Float64s) -> Float64s:
+        """For each query the sum of weight times value, of either sign, over its rows."""
+
+    def potentials(self, values: Float64s) -> Float64s:
+        """For each row the sum of the values of its queries: the adjoint of `sums`."""
+
+    def gram(self, weights: Float64s) -> Float64s | None:
+        """For each pair of queries the weight of the rows that both hold; None where that is too large."""

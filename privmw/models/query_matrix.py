@@ -1,0 +1,128 @@
+"""The queries that a projection computes with, as matrices over rows: single cells, or cells of marginals.
+
+Both are a `QueryMatrix` of the kernels. Rows may lie on several ranks; sums are sums of integers and have the
+same bits however many ranks share the rows. This room knows rows and queries by number only.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from privmw import kernels
+from privmw.kernels.arrays import Float64s, Int64s
+from privmw.models.groups import Groups
+from privmw.ranks import ALONE, Communicator, max_over_ranks
+
+LEAST_EXPONENT = -900  # of a largest value: below it, there is nothing but rounding
+
+
+class _ExactMatrix(ABC):
+    """Queries over rows whose sums are exact. Weights are a distribution: over all ranks they total one."""
+
+    bits: int  # of a sum
+
+    def __init__(self, cells: Int64s, threads: int | None, comm: Communicator) -> None:
+        self.cells, self.count, self._threads, self.comm = cells, len(cells), threads, comm
+
+    def sums(self, weights: Float64s) -> Float64s:
+        """For each cell the sum of its rows' weights."""
+        return self._sums(weights.copy(), 1.0)
+
+    def moments(self, weights: Float64s, values: Float64s) -> Float64s:
+        """For each cell the sum of its rows' weights times values."""
+        # The weights total one, so that no sum is beyond the largest value.
+        largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+        return self._sums(weights * values, max_over_ranks(self.comm, largest))
+
+    def _sums(self, terms: Float64s, largest: float) -> Float64s:
+        """The sums of terms, which are overwritten; their absolute values total about `largest` at most."""
+        if largest == 0:
+            return np.zeros(self.count)
+        scale = 2.0 ** (self.bits - max(math.frexp(largest)[1], LEAST_EXPONENT))
+        terms *= scale
+        integer_sums = self._add(np.rint(terms, out=terms))
+        self.comm.allreduce(integer_sums)
+        sums: Float64s = integer_sums / scale
+        return sums
+
+    @abstractmethod
+    def potentials(self, values: Float64s) -> Float64s:
+        """For each row the sum of its cells' values."""
+
+    @abstractmethod
+    def gram(self, weights: Float64s) -> Float64s | None:
+        """For each pair of cells the weight of the rows that both hold; None where that is too large."""
+
+    @abstractmethod
+    def _add(self, integers: Float64s) -> Int64s:
+        """For each cell the exact sum of its integers, one a row of this rank."""
+
+
+class CellMatrix(_ExactMatrix):
+    """Single cells: rows that lie in the same cells are a group, whose sums are computed once."""
+
+    bits = 52  # integers that total no more have exact sums in doubles, in any order
+
+    def __init__(
+        self, cells: Int64s, groups: Groups, threads: int | None = None, comm: Communicator = ALONE
+    ) -> None:
+        super().__init__(cells, threads, comm)
+        self._of_row, self._groups = groups.of_row, groups.count
+        self._incidence = kernels.Incidence(*groups.incidence(), self.count)
+
+    def potentials(self, values: Float64s) -> Float64s:
+        """For each row the sum of its cells' values."""
+        return self._incidence.potentials(values, threads=self._threads)[self._of_row]
+
+    def gram(self, weights: Float64s) -> Float64s | None:
+        """For each pair of cells the weight of the rows that both hold."""
+        scale = 2.0 ** (self.bits - 1)
+        of_groups = self._by_group(np.rint(weights * scale))
+        shared = self._incidence.gram(of_groups, threads=self._threads).astype(np.int64)
+        self.comm.allreduce(shared.reshape(-1))
+        gram: Float64s = shared / scale
+        return gram
+
+    def _add(self, integers: Float64s) -> Int64s:
+        return self._incidence.sums(self._by_group(integers)).astype(np.int64)
+
+    def _by_group(self, integers: Float64s) -> Float64s:
+        return np.bincount(self._of_row, integers, self._groups).astype(np.float64, copy=False)
+
+
+class MarginalMatrix(_ExactMatrix):
+    """Cells of whole marginals: one gather, or one addition, for each row and marginal.
+
+    places: which of the marginals' cells are queries; the others are left out.
+    """
+
+    bits = 61
+
+    def __init__(
+        self,
+        cells: Int64s,
+        places: Int64s,
+        marginals: kernels.Marginals,
+        threads: int | None = None,
+        comm: Communicator = ALONE,
+    ) -> None:
+        super().__init__(cells, threads, comm)
+        self._places, self._marginals = places, marginals
+        self._all_values = np.zeros(marginals.cells)
+        self._all_sums = np.empty(marginals.cells, np.int64)
+
+    def potentials(self, values: Float64s) -> Float64s:
+        """For each row the sum of its cells' values."""
+        self._all_values[self._places] = values
+        return self._marginals.potentials(self._all_values, threads=self._threads)
+
+    def gram(self, weights: Float64s) -> Float64s | None:
+        """Return None: there are too many cells for a square matrix of them."""
+        return None
+
+    def _add(self, integers: Float64s) -> Int64s:
+        sums = self._marginals.sums(integers.astype(np.int64), self._all_sums, threads=self._threads)
+        return sums[self._places]

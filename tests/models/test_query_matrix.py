@@ -1,0 +1,65 @@
+"""Every query matrix is the 0/1 matrix of its queries, and a projection may stand on any of them."""
+
+import numpy as np
+import pytest
+
+from privmw import Domain, Support, Workload, kernels
+from privmw.models.groups import Groups
+from privmw.models.projection.solver import Slack, project
+from privmw.models.query_matrix import CellMatrix, MarginalMatrix
+from truth import reference
+
+DOMAIN = Domain({"a": 3, "b": 2, "c": 4})
+SUPPORT = Support.full(DOMAIN)
+WORKLOAD = Workload(DOMAIN, [("a", "b"), ("c",), ("b", "c")])
+PLACES = [[DOMAIN.index(name) for name in marginal] for marginal in WORKLOAD]
+DENSE = reference.membership([np.asarray(c) for c in SUPPORT.table.columns], list(DOMAIN.sizes), PLACES)[0]
+EVERY = np.arange(WORKLOAD.cells)
+
+
+def cells():
+    groups = Groups(SUPPORT.size)
+    for cell in EVERY.tolist():
+        groups.add(SUPPORT.matching_rows(*WORKLOAD.query(cell)))
+    return CellMatrix(EVERY, groups)
+
+
+MATRICES = {
+    "cells": cells,
+    "marginals": lambda: MarginalMatrix(
+        EVERY, EVERY, kernels.Marginals(SUPPORT.columns, WORKLOAD.attributes, WORKLOAD.starts)
+    ),
+    "tallies": lambda: kernels.Tallies(DOMAIN.sizes, WORKLOAD.attributes, WORKLOAD.starts),
+    "tallies of rows": lambda: kernels.Tallies(
+        DOMAIN.sizes, WORKLOAD.attributes, WORKLOAD.starts, columns=SUPPORT.columns
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_a_query_matrix_is_the_matrix_written_out(name):
+    matrix, rng = MATRICES[name](), np.random.default_rng(1)
+    weights, values = rng.dirichlet(np.ones(SUPPORT.size)), rng.standard_normal(WORKLOAD.cells)
+    function = rng.standard_normal(SUPPORT.size)
+    assert matrix.count == WORKLOAD.cells
+    assert matrix.comm.size == 1
+    np.testing.assert_allclose(matrix.sums(weights), DENSE @ weights, atol=1e-14)
+    np.testing.assert_allclose(matrix.moments(weights, function), DENSE @ (weights * function), atol=1e-14)
+    np.testing.assert_allclose(matrix.potentials(values), values @ DENSE, atol=1e-14)
+    gram = matrix.gram(weights)
+    assert (gram is None) == (name != "cells")
+    if gram is not None:
+        np.testing.assert_allclose(gram, (DENSE * weights) @ DENSE.T, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "slack", [Slack(w=np.full(WORKLOAD.cells, 1e4)), Slack(gamma=np.full(WORKLOAD.cells, 0.01))]
+)
+def test_a_projection_may_stand_on_any_query_matrix(slack):
+    rng = np.random.default_rng(2)
+    prior = np.full(SUPPORT.size, 1 / SUPPORT.size)
+    answers = DENSE @ rng.dirichlet(np.full(SUPPORT.size, 3.0))
+    fits = [project(make(), prior, answers, slack, tolerance=1e-11) for make in MATRICES.values()]
+    for fit in fits:
+        assert fit.converged
+        np.testing.assert_allclose(fit.weights, fits[0].weights, atol=1e-5)
