@@ -1,10 +1,10 @@
-"""A checkpoint: a folder from which a run that ended early goes on, on any number of ranks.
+"""A checkpoint: a folder from which a run that ended early is resumed, on any number of ranks.
 
-run.json says which run it is. rounds/N.zip is what round N released, with the ledger by then, and is there
-before anybody is shown it: what was drawn is never drawn again, so nothing is spent twice. Each says after
-which one it comes. weights/N.R.zip is the model after round N on rank R, rows in the order of their hashes,
-which is the same for any number of ranks; weights.json names the last that is whole, and without it the
-rounds suffice. Everything in it is public or released: no private value, no generator.
+run.json identifies the run. rounds/N.zip holds the released values of round N and the ledger after it; it is
+written before anything else sees them: nothing is drawn again, so nothing is spent twice. Each file holds the
+digest of the one before it. weights/N.R.zip is the model after round N on rank R, its rows in the order of
+their hashes, which is the same for any number of ranks; weights.json names the last complete one, and without
+it the rounds suffice. Everything in the folder is public or released: no private value, no generator.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.accounting import Ledger
 from privmw.accounting.rounding import positive_integer
@@ -25,20 +24,21 @@ from privmw.algorithms.loop import Model, Released
 from privmw.data.strict_json import parse_json
 from privmw.data.support import Support
 from privmw.io.whole_file import whole_file
+from privmw.kernels.arrays import Float64s
+from privmw.kernels.checks import check_integer
 from privmw.random import Rng
 from privmw.ranks import allgather, on_every_rank, on_root
 from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
 from privmw.release.file import describe_measurements, read_measurements, write_measurements
-from privmw.release.history import Round, index, read_round, write_round
+from privmw.release.history import Round, read_round, write_round
 
 FORM, VERSION = "privmw checkpoint", 1
-Vector = npt.NDArray[np.float64]
 
 
 class Checkpoint:
-    """The folder of one run, opened by all its ranks; a new one is made.
+    """The folder of one run, opened by all its ranks, or made where there is none.
 
-    identity: what makes two runs the same, but for the support's rows, which are looked at here.
+    identity: equal for two runs of the same settings; the rows of the support are added to it here.
     """
 
     def __init__(
@@ -48,27 +48,27 @@ class Checkpoint:
         self._every = positive_integer("every", every)
         self._folder = Path(folder)
         run = hashlib.sha256(f"{identity} {support.fingerprint()}".encode()).hexdigest()
-        self._digest = ""  # on rank 0, of the last round kept
-        found = on_root(self._comm, lambda: self._open(run))
-        self.released: Sequence[Released] = found[0]
-        self.ledger: Ledger | None = found[1]
+        self._digest = ""  # on rank 0, of the last stored round
+        released, ledger = on_root(self._comm, lambda: self._open(run))
+        self.released: Sequence[Released] = released
+        self.ledger: Ledger | None = ledger
         on_every_rank(self._comm, lambda: self._check(run))
 
-    def rng(self, given: Rng) -> Rng:
-        """The generator of the rounds to come: of a seed, not the words that were drawn from it before."""
-        if self.ledger is None or given is None:
-            return given
-        if not isinstance(given, int | np.integer):
-            raise TypeError(f"rng ({type(given).__name__}) must be None or a seed where a run goes on")
-        anew = hashlib.sha256(f"{given} after {len(self.ledger.events)} events".encode()).digest()
-        return int.from_bytes(anew[:7], "little")
+    def rng(self, rng: Rng) -> Rng:
+        """The generator of the remaining rounds: a seed is changed, so that no number is drawn twice."""
+        if self.ledger is None or rng is None:
+            return rng
+        if not isinstance(rng, int | np.integer):
+            raise TypeError(f"rng ({type(rng).__name__}) must be None or a seed to resume a run")
+        changed = hashlib.sha256(f"{rng} after {len(self.ledger.events)} events".encode()).digest()
+        return int.from_bytes(changed[:7], "little")
 
     def keep(self, released: Released, ledger: Ledger) -> None:
-        """Keep what a round let out, before anybody sees it."""
+        """Store the released values of a round, before anything else sees them."""
         on_root(self._comm, lambda: self._keep(released, ledger))
 
     def learnt(self, history: Sequence[Round], model: Model) -> None:
-        """Keep the model every so many rounds."""
+        """Store the model every `every` rounds."""
         number = history[-1].round
         if number % self._every:
             return
@@ -76,33 +76,33 @@ class Checkpoint:
         order = self._support.hash_order()
         arrays = {f"rows/{name}.npy": array[order] for name, array in rows.items()}
         arrays |= {f"others/{name}.npy": array for name, array in others.items()}
-        own = self._shard(number, self._comm.rank)
+        shard = self._shard(number, self._comm.rank)
         members = ((name, write_array(array)) for name, array in arrays.items())
-        on_every_rank(self._comm, lambda: _write(own, members, overwrite=True))
+        on_every_rank(self._comm, lambda: _write(shard, members, overwrite=True))
         sizes = allgather(self._comm, np.int64(self._support.size))[:, 0].tolist()
-        kept = {"round": number, "sizes": sizes, "history": [write_round(entry) for entry in history]}
-        on_root(self._comm, lambda: self._commit(kept))
+        stored = {"round": number, "sizes": sizes, "history": [write_round(entry) for entry in history]}
+        on_root(self._comm, lambda: self._commit(stored))
 
     def restore(self, model: Model) -> list[Round]:
-        """Bring the model as far as it was kept; returns the history up to there."""
-        kept = on_root(self._comm, self._kept)
-        if kept is None:
+        """Restore the model's last stored state; returns the history up to there."""
+        stored = on_root(self._comm, self._stored)
+        if stored is None:
             return []
         sizes = allgather(self._comm, np.int64(self._support.size))[:, 0].tolist()
         place = sum(sizes[: self._comm.rank])
-        state = on_every_rank(self._comm, lambda: self._state(kept["round"], kept["sizes"], place))
-        history = [read_round(entry) for entry in kept["history"]]
+        state = on_every_rank(self._comm, lambda: self._state(stored["round"], stored["sizes"], place))
+        history = [read_round(entry) for entry in stored["history"]]
         measurements = [
             measurement
             for released in self.released
-            if released.round <= kept["round"]
+            if released.round <= stored["round"]
             for measurement in released.measurements
         ]
         model.restore(measurements, state)
         return history
 
     def _open(self, run: str) -> tuple[list[Released], Ledger | None]:
-        """On rank 0: the rounds kept, and the ledger after them."""
+        """On rank 0: the stored rounds, and the ledger after them."""
         file = self._folder / "run.json"
         if not file.exists():
             if any(path.is_file() for path in self._folder.rglob("*")):
@@ -123,15 +123,15 @@ class Checkpoint:
         return rounds, ledger
 
     def _check(self, run: str) -> None:
-        """On every rank, which must all see the folder."""
+        """On every rank: all of them must see the folder of this run."""
         if _read_json(self._folder / "run.json", {"run"})["run"] != run:
             raise ValueError(
                 f"checkpoint ({self._folder}) must be of this run: the support, the workload, the algorithm, "
-                f"its budget, the number of private records or the version of privmw is another"
+                f"its budget, the number of private records or the version of privmw differs"
             )
 
     def _keep(self, released: Released, ledger: Ledger) -> None:
-        """On rank 0: a file that says which one it comes after."""
+        """On rank 0: write a file with the digest of the one before it."""
         path = self._round(released.round)
         try:
             _write(path, _members(released, ledger, self._digest))
@@ -148,33 +148,33 @@ class Checkpoint:
     def _shard(self, number: int, rank: int) -> Path:
         return self._folder / "weights" / f"{number:06}.{rank:04}.zip"
 
-    def _commit(self, kept: Mapping[str, Any]) -> None:
-        """On rank 0: every shard is there; those before are not needed any more."""
-        after = _digest(self._round(kept["round"]))
-        _write_json(self._folder / "weights.json", {**kept, "after": after})
-        for path in (self._folder / "weights").iterdir():  # parts of files, of ranks that were killed, too
-            if not path.name.startswith(f"{kept['round']:06}."):
+    def _commit(self, stored: Mapping[str, Any]) -> None:
+        """On rank 0: all shards are written; delete earlier ones."""
+        after = _digest(self._round(stored["round"]))
+        _write_json(self._folder / "weights.json", {**stored, "after": after})
+        for path in (self._folder / "weights").iterdir():  # and unfinished files of ranks that were killed
+            if not path.name.startswith(f"{stored['round']:06}."):
                 path.unlink()
 
-    def _kept(self) -> dict[str, Any] | None:
-        """On rank 0: what weights.json says, if there is one."""
+    def _stored(self) -> dict[str, Any] | None:
+        """On rank 0: the contents of weights.json, if it exists."""
         file = self._folder / "weights.json"
         if not file.exists():
             return None
-        kept = _read_json(file, {"after", "round", "sizes", "history"})
-        if not self.released or kept["round"] > self.released[-1].round:
-            raise ValueError(f"checkpoint ({self._folder}) must hold every round up to {kept['round']}")
-        if kept["after"] != _digest(self._round(kept["round"])):
+        stored = _read_json(file, {"after", "round", "sizes", "history"})
+        if not self.released or stored["round"] > self.released[-1].round:
+            raise ValueError(f"checkpoint ({self._folder}) must hold every round up to {stored['round']}")
+        if stored["after"] != _digest(self._round(stored["round"])):
             raise ValueError(f"checkpoint ({self._folder}) must hold weights that its rounds led to")
-        return kept
+        return stored
 
     def _state(
         self, number: int, sizes: Sequence[int], place: int
-    ) -> tuple[dict[str, Vector], dict[str, Vector]]:
-        """The own rows' part of the shards, whose rows follow each other; own rows begin at `place`."""
+    ) -> tuple[dict[str, Float64s], dict[str, Float64s]]:
+        """The state of this rank's rows, which begin at `place` in the concatenated shards."""
         order = self._support.hash_order()
-        rows: dict[str, Vector] = {}
-        others: dict[str, Vector] = {}
+        rows: dict[str, Float64s] = {}
+        others: dict[str, Float64s] = {}
         begin, filled = 0, 0
         for rank, size in enumerate(sizes):
             low, high = max(begin, place), min(begin + size, place + len(order))
@@ -184,8 +184,8 @@ class Checkpoint:
                     if kind == "others":
                         others[name] = array
                     elif len(array) == size:
-                        own = rows.setdefault(name, np.empty(len(order)))
-                        own[order[low - place : high - place]] = array[low - begin : high - begin]
+                        values = rows.setdefault(name, np.empty(len(order)))
+                        values[order[low - place : high - place]] = array[low - begin : high - begin]
                         filled += high - low
                     else:
                         raise ValueError(f"checkpoint ({self._folder}) must hold weights of every row")
@@ -213,8 +213,10 @@ def _read_round(path: Path) -> tuple[Released, Ledger, str]:
     with explained(path, FORM):
         described = parse_json(members.pop("round.json").decode())
         measurements = tuple(read_measurements(described["measurements"], members))
-        chosen = tuple(index("chosen", choice) for choice in described["chosen"])
-        released = Released(index("round", described["round"]), chosen, measurements, described["rho"])
+        chosen = tuple(check_integer("chosen", choice, 0) for choice in described["chosen"])
+        released = Released(
+            check_integer("round", described["round"], 0), chosen, measurements, described["rho"]
+        )
         return released, Ledger.from_json(members.pop("ledger.json").decode()), described["after"]
 
 
@@ -222,7 +224,7 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _read_arrays(path: Path) -> Iterator[tuple[str, Vector]]:
+def _read_arrays(path: Path) -> Iterator[tuple[str, Float64s]]:
     members = read_archive(path, form=FORM, version=VERSION)
     with explained(path, FORM):
         for name, content in members.items():
@@ -234,9 +236,9 @@ def _write(path: Path, members: Iterable[tuple[str, bytes]], *, overwrite: bool 
 
 
 def _write_json(path: Path, values: Mapping[str, Any]) -> None:
-    said = {"format": FORM, "version": VERSION, **values}
+    contents = {"format": FORM, "version": VERSION, **values}
     with whole_file(path, overwrite=True) as file:
-        file.write(json.dumps(said, allow_nan=False).encode())
+        file.write(json.dumps(contents, allow_nan=False).encode())
 
 
 def _read_json(path: Path, names: set[str]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Measuring once: a set of marginals with a split budget, through the Curator and its ledger.
+"""Measuring a set of marginals once, without a loop: the budget is split over them.
 
-What a statistical agency does before post-processing: the total, margins and the histogram itself, each with
-noise of its own. The private table goes from here into the Curator and nowhere else.
+This is what a statistical agency does before post-processing: the total, margins and the histogram itself,
+each with its own noise. The private table goes from here into the Curator and nowhere else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from privmw.release.noises import noise_of_event
 
 
 class Measured(NamedTuple):
-    """What was measured, and what it cost."""
+    """The noisy marginals, and the ledger of their cost."""
 
     marginals: NoisyMarginals
     ledger: Ledger
@@ -43,9 +43,10 @@ def measure_marginals(
 ) -> Measured:
     """Count every cell of some marginals, with discrete Laplace (epsilon) or discrete Gaussian noise (rho).
 
-    epsilon or rho is what all of it costs; each marginal pays its share, the same unless `shares` say other.
-    Under ADD_REMOVE_ONE the total, (), can be measured too, and public_n gives a figure for the statement. A
-    marginal has at most six attributes. rng: None for a release; a seed for experiments marks the ledger.
+    epsilon or rho is the cost of all of them; each marginal gets an equal share, or its part of `shares`.
+    Under ADD_REMOVE_ONE the total, (), can be measured too, and public_n is the number of records that the
+    statement shows. A marginal has at most six attributes. rng: None for a release; a seed for experiments
+    marks the ledger.
 
     >>> from privmw import Domain, Table
     >>> table = Table.from_codes([[2, 0], [0, 1], [2, 0]], Domain({"age": 3, "sex": 2}), private=True)
@@ -59,22 +60,22 @@ def measure_marginals(
         raise TypeError("exactly one of rho and epsilon must be given")
     if isinstance(marginals, str) or not isinstance(marginals, Iterable):
         raise TypeError(f"marginals ({_short(marginals)}) must be a list of tuples of attribute names")
-    asked = [tuple(names) if isinstance(names, list | tuple) else names for names in marginals]
-    if not asked:
+    requested = [tuple(names) if isinstance(names, list | tuple) else names for names in marginals]
+    if not requested:
         raise ValueError("marginals (none) must be at least one")
-    if asked.count(()) > 1:
+    if requested.count(()) > 1:
         raise ValueError("marginal () must be given only once")
-    if () in asked and neighbors is Neighbors.REPLACE_ONE:
+    if () in requested and neighbors is Neighbors.REPLACE_ONE:
         raise ValueError("marginal () must not be measured under REPLACE_ONE: the total is public")
-    # The curator holds a workload even where only the total is asked.
+    # The curator needs a workload even where only the total is measured.
     workload = Workload(
-        private.domain, [names for names in asked if names != ()] or [private.domain.names[:1]]
+        private.domain, [names for names in requested if names != ()] or [private.domain.names[:1]]
     )
     budget = Budget.zcdp(rho) if rho is not None else Budget.pure(epsilon or 0)
-    costs = _split(budget.limit, shares, len(asked))
-    found = []
+    costs = _split(budget.limit, shares, len(requested))
+    measured = []
     with Curator(private, workload, budget, rng=rng, neighbors=neighbors, public_n=public_n) as curator:
-        for names, cost in zip(asked, costs, strict=True):
+        for names, cost in zip(requested, costs, strict=True):
             pure, zcdp = (None, cost) if rho is not None else (cost, None)
             if names == ():
                 noisy = curator.measure(total=True, epsilon=pure, rho=zcdp)
@@ -82,8 +83,8 @@ def measure_marginals(
                 names = workload.marginal(j := workload.index(names))
                 noisy = curator.measure(marginals=[j], epsilon=pure, rho=zcdp)
             noise = noise_of_event(curator.ledger.events[-1])
-            found.append(NoisyMarginal(names, noisy.astype(np.float64), noise.name, noise.scale))
-        return Measured(NoisyMarginals(private.domain, found), curator.ledger)
+            measured.append(NoisyMarginal(names, noisy.astype(np.float64), noise.name, noise.scale))
+        return Measured(NoisyMarginals(private.domain, measured), curator.ledger)
 
 
 def _split(limit: Fraction, shares: Iterable[Real] | None, count: int) -> list[Fraction]:

@@ -19,8 +19,8 @@ from privmw.data.workload import Workload
 from privmw.evaluation.mixture import nearest_mixture
 from privmw.evaluation.true_errors import Cell, Evaluation
 from privmw.kernels.arrays import freeze
+from privmw.kernels.checks import check_integer, check_number
 from privmw.release import Release
-from privmw.release.history import index, number
 
 __all__ = ["Bracket", "Evaluation", "best_mixture_error", "evaluate"]
 
@@ -115,10 +115,12 @@ def best_mixture_error(
     truth = _truth(private, workload)
     if support.domain != workload.domain:
         raise ValueError(f"support ({support!r}) must be on the domain of the workload")
-    tolerance = number("tolerance", tolerance)
+    tolerance = check_number("tolerance", tolerance)
     if not tolerance > 0:
         raise ValueError(f"tolerance ({tolerance}) must be positive")
-    found = nearest_mixture(support, workload, truth, tolerance=tolerance, rounds=index("rounds", rounds))
+    found = nearest_mixture(
+        support, workload, truth, tolerance=tolerance, rounds=check_integer("rounds", rounds, 0)
+    )
     return Bracket(found.lower, found.upper, freeze(found.weights), found.rounds)
 
 

@@ -1,23 +1,22 @@
 """Apportionment: how many of n records each weighted row gets, n in all. Exact, in integers.
 
-Row i with mass m_i of M in all deserves n m_i / M records, and gets that number rounded down or up. This room
-knows masses (privmw.kernels) and a generator of the sampling stream; it knows no rows and nothing private.
+The share of row i, with mass m_i of M in total, is n m_i / M records; it gets that number rounded down or up.
+Masses (privmw.kernels) and a generator of the sampling stream come in; nothing private.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Int64s = npt.NDArray[np.int64]
+from privmw.kernels.arrays import Int64s
 
-LARGEST_N = 2**40  # quotients below 2^50 come out of doubles right to within one
+LARGEST_N = 2**40  # quotients below 2^50, computed in doubles, are right to within one
 
 
 def proportional(masses: Int64s, total: int, n: int) -> Int64s:
-    """Shares rounded down; what is left goes to the largest remainders, the first rows among equals.
+    """Shares rounded down; the remaining records go to the largest remainders, the first rows among equals.
 
-    The counts nearest to the shares, in whatever norm; nothing is drawn.
+    The counts nearest to the shares in every norm; nothing is drawn.
 
     >>> proportional(np.array([5, 3, 0, 2]), 10, n=4).tolist()
     [2, 1, 0, 1]
@@ -35,10 +34,10 @@ def proportional(masses: Int64s, total: int, n: int) -> Int64s:
 
 
 def randomised(masses: Int64s, total: int, n: int, rng: np.random.Generator) -> Int64s:
-    """Systematic rounding: every count has its share as its expectation, exactly.
+    """Systematic sampling: the expectation of every count is exactly its share.
 
-    The shares are laid end to end on a line and a comb of n teeth, one apart, is thrown on it: a row gets the
-    teeth that meet its share. Counts of rows that lie near each other therefore depend on each other.
+    The shares are laid end to end on a line, with n points one apart from a random start: a row gets the
+    points that fall into its share. Counts of neighbouring rows therefore depend on each other.
 
     >>> counts = randomised(np.array([5, 3, 0, 2]), 10, 4, np.random.default_rng(0))
     >>> int(counts.sum()), counts.tolist() in ([2, 1, 0, 1], [2, 2, 0, 0])

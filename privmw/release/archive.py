@@ -1,8 +1,8 @@
-"""The archive: named members in one file, whole or refused. It knows neither releases nor arrays' meaning.
+"""The archive: named members in one file, read completely or refused.
 
-A file is a zip of uncompressed members, so that nothing in it can be larger than the file itself. Arrays are
-.npy members without pickle (numpy.load opens them too); manifest.json holds the SHA-256 of every other
-member. The digests catch damage and careless edits; they are no signature.
+A file is a zip of uncompressed members, so that no member can be larger than the file itself. Arrays are .npy
+members without pickle (numpy.load opens them too); manifest.json holds the SHA-256 of every other member. The
+digests detect damage and careless edits; they are no signature.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from privmw.data.strict_json import parse_json
 from privmw.io.whole_file import whole_file
 
 MANIFEST = "manifest.json"
-# What zipfile, numpy and json raise on files that are not what they seem.
+# The exceptions of zipfile, numpy and json on damaged files.
 _BROKEN = (
     struct.error, ValueError, TypeError, KeyError, IndexError, EOFError, OverflowError, NotImplementedError,
     RuntimeError, RecursionError, SyntaxError,
@@ -39,25 +39,25 @@ def write_archive(
     version: int,
     overwrite: bool,
 ) -> None:
-    """Write a file that `read_archive` reads, or nothing: it appears under its name when it is whole.
+    """Write a file that `read_archive` reads; it appears under its name when it is complete, or not at all.
 
     The same members give the same bytes. An existing file is kept unless `overwrite`.
     """
-    import zipfile  # here: it takes a tenth of the time to import privmw
+    import zipfile  # here: it would take a tenth of the time to import privmw
 
     with (
         whole_file(path, overwrite=overwrite) as file,
         zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
     ):
         manifest: dict[str, Any] = {"format": form, "version": version, "sha256": {}}
-        for member, content in members:  # one at a time: together they may be large
+        for member, content in members:  # one at a time, since all of them may be large
             manifest["sha256"][member] = hashlib.sha256(content).hexdigest()
             archive.writestr(zipfile.ZipInfo(member), content)  # no date: the same bytes every time
         archive.writestr(zipfile.ZipInfo(MANIFEST), json.dumps(manifest, indent=2))
 
 
 def read_archive(path: str | os.PathLike[str], *, form: str, version: int) -> dict[str, bytes]:
-    """The members of a file, each checked against its digest. All that is wrong with one is a ValueError."""
+    """The members of a file, each checked against its digest. A damaged file is a ValueError."""
     import zipfile
 
     with open(path, "rb") as file, explained(path, form):
@@ -88,7 +88,7 @@ def read_archive(path: str | os.PathLike[str], *, form: str, version: int) -> di
 
 @contextlib.contextmanager
 def explained(path: str | os.PathLike[str], form: str) -> Iterator[None]:
-    """Turn whatever a broken file raises into one ValueError that names it."""
+    """Turn the exceptions of a damaged file into one ValueError that names it."""
     kind = form.removeprefix("privmw ")
     try:
         yield
@@ -109,14 +109,14 @@ def write_array(array: npt.NDArray[Any]) -> bytes:
 
 
 def read_array(content: bytes, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """The read-only 1-D array of a .npy file, which must have this dtype. Nothing is copied or unpickled."""
+    """The read-only 1-D array of a .npy file of this dtype, neither copied nor unpickled."""
     expected = np.dtype(dtype)
     file = io.BytesIO(content)
     if np.lib.format.read_magic(file) != (1, 0):
         raise ValueError("an array must be of .npy version 1.0")
-    shape, _, found = np.lib.format.read_array_header_1_0(file)
-    if found != expected.newbyteorder("<") or len(shape) != 1:
-        raise ValueError(f"an array ({len(shape)}-D, {found}) must be 1-D and {expected}")
+    shape, _, actual = np.lib.format.read_array_header_1_0(file)
+    if actual != expected.newbyteorder("<") or len(shape) != 1:
+        raise ValueError(f"an array ({len(shape)}-D, {actual}) must be 1-D and {expected}")
     if len(content) - file.tell() != shape[0] * expected.itemsize:
         raise ValueError(f"an array of {shape[0]} entries must be as long as it says")
-    return np.frombuffer(content, found, offset=file.tell()).astype(expected, copy=False)
+    return np.frombuffer(content, actual, offset=file.tell()).astype(expected, copy=False)

@@ -1,8 +1,8 @@
-"""Cells as rows of a file: which attributes and values each counts, in words, beside what was released of it.
+"""Cells as rows of a file: the attributes and values of each, in words, with its answers or noisy counts.
 
 Two columns an attribute of a cell, attribute_1 and value_1, attribute_2 and value_2 and so on, empty beyond
-the cell's own order; values are written as `Attribute.label` says them. Released values only; this room knows
-no table. `privmw.postprocess.read_noisy_marginals` reads measurements back. pyarrow is needed (extra `io`).
+the cell's order; values are written as `Attribute.label` returns them. Released values only.
+`privmw.postprocess.read_noisy_marginals` reads measurements back. pyarrow is needed (extra `io`).
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def write_measurements(release: Release, path: str | os.PathLike[str]) -> None:
     >>> from privmw.release.cells import write_measurements
     >>> write_measurements(release, "measurements.parquet")  # doctest: +SKIP
     """
-    made, noises = release.measurements, list(MEASURED)
-    cells = np.concatenate([np.empty(0, np.int64), *(each.cells for each in made)])
-    counts = np.concatenate([np.empty(0, np.int64), *(each.noisy_counts for each in made)])
-    which = np.repeat(np.arange(len(made)), [len(each) for each in made])
-    noise = np.array([noises.index(each.noise) for each in made], np.int64)
-    scale = np.array([each.scale for each in made], np.float64)
-    number = np.array([each.round for each in made], np.int32)
+    measurements, noises = release.measurements, list(MEASURED)
+    cells = np.concatenate([np.empty(0, np.int64), *(m.cells for m in measurements)])
+    counts = np.concatenate([np.empty(0, np.int64), *(m.noisy_counts for m in measurements)])
+    which = np.repeat(np.arange(len(measurements)), [len(m) for m in measurements])
+    noise = np.array([noises.index(m.noise) for m in measurements], np.int64)
+    scale = np.array([m.scale for m in measurements], np.float64)
+    number = np.array([m.round for m in measurements], np.int32)
     _write_release(
         release,
         path,
@@ -78,12 +78,11 @@ def _write_release(
         "for_release": release.ledger.for_release,
     }
     order = int(np.diff(workload.starts).max(initial=1))
-    asked = workload.attributes
 
     def queries(part: slice) -> Queries:
         return workload.queries(cells[part])
 
-    write_cells(path, workload.domain, asked, order, len(cells), queries, columns, about)
+    write_cells(path, workload.domain, workload.attributes, order, len(cells), queries, columns, about)
 
 
 def write_cells(
@@ -100,21 +99,21 @@ def write_cells(
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    asked_of = set(attributes.tolist())
-    sizes = [size if a in asked_of else 0 for a, size in enumerate(domain.sizes)]
+    used = set(attributes.tolist())
+    sizes = [size if a in used else 0 for a, size in enumerate(domain.sizes)]
     labels = [str(domain.attributes[a].label(code)) for a, size in enumerate(sizes) for code in range(size)]
     first = np.cumsum([0, *sizes[:-1]])  # each attribute's first label
 
     def table(part: slice) -> Any:
-        asked = queries(part)
-        orders = np.diff(asked.starts)
+        cells = queries(part)
+        orders = np.diff(cells.starts)
         named: dict[str, Any] = {}
         for place in range(max(order, 1)):
             absent = orders <= place
-            entry = (asked.starts[:-1] + place)[~absent]
+            entry = (cells.starts[:-1] + place)[~absent]
             attribute, value = np.zeros((2, len(orders)), np.int64)
-            attribute[~absent] = asked.attributes[entry]
-            value[~absent] = first[asked.attributes[entry]] + asked.values[entry]
+            attribute[~absent] = cells.attributes[entry]
+            value[~absent] = first[cells.attributes[entry]] + cells.values[entry]
             named[f"attribute_{place + 1}"] = _words(attribute, domain.names, absent)
             named[f"value_{place + 1}"] = _words(value, labels, absent)
         return pa.table({**named, **columns(part)}).replace_schema_metadata({ABOUT: json.dumps(about)})

@@ -1,8 +1,8 @@
-"""A release as one file, and back: which members there are, and what they must say to be believed.
+"""A release as one file, and back: its members, and the checks that a file must pass.
 
 domain.json and ledger.json are what Domain.to_json and Ledger.to_json write; release.json holds settings,
-history and the noise of each measurement; everything long is an array. A file that was changed, even by
-someone who mends the digests, still passes every check that a fresh release passes. Nothing here is private.
+history and the noise of each measurement; everything long is an array. A file that was edited, even with
+matching digests, must still pass every check of a new release. Nothing here is private.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VERSION = 1
 
 
 def save_release(release: Release, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a release to one file, whole or not at all; see `Release.save`."""
+    """Write a release to one file, completely or not at all; see `Release.save`."""
     if not isinstance(release, Release):
         raise TypeError(f"release ({type(release).__name__}) must be a Release")
     write_archive(path, _members(release), form=FORM, version=VERSION, overwrite=overwrite)
@@ -75,7 +75,7 @@ def _members(release: Release) -> Iterator[tuple[str, bytes]]:
 
 
 def _read(members: dict[str, bytes]) -> Release:
-    """The release of checked members, each taken out of the dictionary."""
+    """The release of checked members, each removed from the dictionary."""
     described = parse_json(members.pop("release.json").decode())
     names = {"settings", "history", "measurements", "measured"}
     if not isinstance(described, dict) or set(described) != names:
@@ -131,12 +131,12 @@ def _workload(domain: Domain, name: str, members: dict[str, bytes]) -> Workload:
 
 
 def describe_measurements(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
-    """What is short of each measurement, as JSON values."""
+    """The noise and size of each measurement, as JSON values."""
     return [{"size": len(m), "noise": m.noise, "scale": m.scale, "round": m.round} for m in measurements]
 
 
 def write_measurements(measurements: Sequence[Measurement]) -> Iterator[tuple[str, bytes]]:
-    """What is long of them, as members of an archive."""
+    """Their cells and counts, as members of an archive."""
     none = np.empty(0, np.int64)
     cells = [measurement.cells for measurement in measurements]
     counts = [measurement.noisy_counts for measurement in measurements]
@@ -145,7 +145,7 @@ def write_measurements(measurements: Sequence[Measurement]) -> Iterator[tuple[st
 
 
 def read_measurements(described: Any, members: dict[str, bytes]) -> Iterator[Measurement]:
-    """The measurements that both wrote; their members are taken out."""
+    """The measurements that these two wrote; their members are removed from the dictionary."""
     cells = read_array(members.pop("measurements/cells.npy"), np.int64)
     counts = read_array(members.pop("measurements/noisy_counts.npy"), np.int64)
     start = 0

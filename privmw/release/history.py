@@ -1,7 +1,4 @@
-"""What a release remembers of how it was made: its rounds and settings, as plain JSON values.
-
-Released values only. This room knows nothing else of privmw.
-"""
+"""The history of a release: its rounds and settings, as plain JSON values. Released values only."""
 
 from __future__ import annotations
 
@@ -12,14 +9,16 @@ from dataclasses import dataclass, field
 from reprlib import repr as _short
 from typing import Any
 
+from privmw.kernels.checks import check_integer, check_number
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Round:
-    """What one round did, in released values only.
+    """One round, in released values only.
 
-    round: 0 for a first shot, then from 1. chosen: the cells or marginals; none where nothing was chosen.
-    discrepancy, after: the largest |noisy answer - model answer| of what was measured, before the update and
-    after it. rho: spent so far. details: what the update says of itself, such as a solver's duality gap.
+    round: 0 for a first shot, then from 1. chosen: the chosen cells or marginals, if any. discrepancy, after:
+    the largest |noisy answer - model answer| of the measured cells, before and after the update. rho: spent
+    so far. details: of the update, such as a solver's duality gap.
 
     >>> Round(1, [17], discrepancy=0.25, after=0.125, rho=0.01).chosen
     (17,)
@@ -33,22 +32,22 @@ class Round:
     details: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Keep plain integers and floats; refuse everything else."""
+        """Convert to plain integers and floats; refuse everything else."""
         if not isinstance(self.chosen, list | tuple):
             raise TypeError(f"chosen ({_short(self.chosen)}) must be a tuple of integers")
         if not isinstance(self.details, Mapping) or not all(isinstance(key, str) for key in self.details):
             raise TypeError(f"details ({_short(self.details)}) must be a mapping from names to numbers")
-        kept = {
-            "round": index("round", self.round),
-            "chosen": tuple(index("chosen", i) for i in self.chosen),
-            **{name: number(name, getattr(self, name)) for name in ("discrepancy", "after", "rho")},
-            "details": {name: number(name, self.details[name]) for name in sorted(self.details)},
+        values = {
+            "round": check_integer("round", self.round, 0),
+            "chosen": tuple(check_integer("chosen", i, 0) for i in self.chosen),
+            **{name: check_number(name, getattr(self, name)) for name in ("discrepancy", "after", "rho")},
+            "details": {name: check_number(name, self.details[name]) for name in sorted(self.details)},
         }
-        for name, value in kept.items():
+        for name, value in values.items():
             object.__setattr__(self, name, value)
 
     def __eq__(self, other: object) -> bool:
-        # By repr: it shows every bit of a float, and a certificate that is NaN equals itself.
+        # By repr, which shows every bit of a float: a NaN in a certificate then equals itself.
         return repr(self) == repr(other) if isinstance(other, Round) else NotImplemented
 
     def __hash__(self) -> int:
@@ -56,7 +55,7 @@ class Round:
 
 
 def plain(where: str, value: Any) -> Any:
-    """The same as plain JSON values, or a refusal that says where.
+    """The same value as plain JSON values; refused, with its place, if it is none.
 
     >>> plain("settings", {"split": (0.5, 0.5), "rounds": 10})
     {'split': [0.5, 0.5], 'rounds': 10}
@@ -72,30 +71,14 @@ def plain(where: str, value: Any) -> Any:
         return [plain(f"{where}[{place}]", inner) for place, inner in enumerate(value)]
     if isinstance(value, numbers.Integral):
         return int(value)
-    kept = number(where, value)
-    if not math.isfinite(kept):
-        raise ValueError(f"{where} ({kept}) must be finite")
-    return kept
-
-
-def index(name: str, value: object) -> int:
-    """The same as a plain integer, refused if it is negative."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} ({_short(value)}) must be an integer")
-    if value < 0:
-        raise ValueError(f"{name} ({_short(int(value))}) must not be negative")
-    return int(value)
-
-
-def number(name: str, value: object) -> float:
-    """The same as a plain float, whatever it is."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} ({_short(value)}) must be a number")
-    return float(value)
+    number = check_number(where, value)
+    if not math.isfinite(number):
+        raise ValueError(f"{where} ({number}) must be finite")
+    return number
 
 
 def write_round(entry: Round) -> dict[str, Any]:
-    """A round as JSON values, without loss. Infinity and NaN, which JSON has not, become strings.
+    """A round as JSON values, without loss. Infinity and NaN, which JSON lacks, become strings.
 
     >>> write_round(Round(1, (17,), 0.25, 0.125, 0.01, {"gap": math.inf}))["details"]
     {'gap': 'inf'}

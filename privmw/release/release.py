@@ -1,7 +1,7 @@
-"""The release: weights on public rows, with the measurements and the ledger behind them. It may be published.
+"""The release: weights on rows, with the measurements and the ledger behind them. It may be published.
 
-It never receives a private value: what it holds is public rows, noisy counts and what they cost. Answers and
-synthetic records are post-processing, and free. Files are written and read in privmw.release.file.
+It never receives a private value: it holds public rows, noisy counts and what they cost. Answers and
+synthetic records are post-processing, and free. Files are written and read in file.py.
 """
 
 from __future__ import annotations
@@ -22,25 +22,24 @@ from privmw.accounting import Ledger
 from privmw.data.support import Support
 from privmw.data.table import Table
 from privmw.data.workload import Workload
-from privmw.kernels.arrays import freeze, is_frozen
+from privmw.kernels.arrays import Float64s, Int64s, freeze, is_frozen
+from privmw.kernels.checks import check_integer
 from privmw.random import sampling_stream
 from privmw.ranks import allgather, sum_over_ranks
 from privmw.release import apportion
-from privmw.release.history import Round, index, plain
+from privmw.release.history import Round, plain
 from privmw.release.measurements import Measurement
 
 __all__ = ["Release", "Round"]
 
-Weights = npt.NDArray[np.float64]
-
-LARGEST_GAP = 1e-9  # of the weights' sum from 1: far above rounding, far below an error
+LARGEST_GAP = 1e-9  # between the weights' sum and 1: far above rounding, far below an error
 
 
 class Release:
-    """Weights on the rows of a support, and what they rest on. Immutable.
+    """Weights on the rows of a support, with the measurements they were fitted to. Immutable.
 
-    workload is the question; measured, if it is not the same, is the workload whose cells the measurements
-    number. The ledger is copied: what is charged later was not spent on this release. settings are plain JSON
+    workload: the marginals to be answered; measured, if another: the workload whose cells the measurements
+    number. The ledger is copied: later charges were not spent on this release. settings are plain JSON
     values; a setting "algorithm" shows in the repr.
 
     >>> from privmw import Budget, Domain, Neighbors
@@ -83,18 +82,18 @@ class Release:
     ) -> None:
         if not isinstance(support, Support):
             raise TypeError(f"support ({_short(support)}) must be a Support")
-        for name, asked in (("workload", workload), ("measured", workload if measured is None else measured)):
-            if not isinstance(asked, Workload):
-                raise TypeError(f"{name} ({_short(asked)}) must be a Workload")
-            if asked.domain != support.domain:
-                raise ValueError(f"{name} ({asked!r}) must be on the domain of the support")
+        self._measured = workload if measured is None or measured == workload else measured
+        for name, checked in (("workload", workload), ("measured", self._measured)):
+            if not isinstance(checked, Workload):
+                raise TypeError(f"{name} ({_short(checked)}) must be a Workload")
+            if checked.domain != support.domain:
+                raise ValueError(f"{name} ({checked!r}) must be on the domain of the support")
         if not isinstance(ledger, Ledger):
             raise TypeError(f"ledger ({_short(ledger)}) must be a Ledger")
         if not isinstance(settings, Mapping):
             raise TypeError(f"settings ({_short(settings)}) must be a mapping")
         self._support = support
         self._workload = workload
-        self._measured = workload if measured is None or measured == workload else measured
         self._weights = _weights(weights, support)
         self._measurements = tuple(measurements)
         for measurement in self._measurements:
@@ -111,12 +110,12 @@ class Release:
 
     @property
     def support(self) -> Support:
-        """The public rows."""
+        """The rows."""
         return self._support
 
     @property
     def workload(self) -> Workload:
-        """The marginals that were asked for."""
+        """The marginals to be answered."""
         return self._workload
 
     @property
@@ -125,7 +124,7 @@ class Release:
         return self._measured
 
     @property
-    def weights(self) -> Weights:
+    def weights(self) -> Float64s:
         """The share of each row, read-only, with sum 1 over all ranks."""
         return self._weights
 
@@ -136,18 +135,18 @@ class Release:
 
     @property
     def ledger(self) -> Ledger:
-        """What the release cost."""
+        """Every privacy event of the release, and their total cost."""
         return self._ledger
 
     @property
     def settings(self) -> dict[str, Any]:
-        """How it was made: a fresh copy of plain JSON values."""
+        """How the release was made: a new copy of plain JSON values."""
         settings: dict[str, Any] = json.loads(self._settings)
         return settings
 
     @property
     def history(self) -> tuple[Round, ...]:
-        """What each round did."""
+        """The rounds."""
         return self._history
 
     @property
@@ -155,22 +154,22 @@ class Release:
         """The number of private records, public; under ADD_REMOVE_ONE the public figure given for it."""
         return self._ledger.n
 
-    def answers(self, workload: Workload | None = None) -> Weights:
-        """The fraction of records in each cell of a workload, in its order; by default of the own one."""
+    def answers(self, workload: Workload | None = None) -> Float64s:
+        """The fraction of records in each cell of a workload, by default of the release's workload."""
         return self._support.answers(self._workload if workload is None else workload, self._weights)
 
     def answer(self, names: Sequence[str], values: Sequence[int]) -> float:
-        """The fraction of records that have these values (codes) of these attributes, however many."""
+        """The fraction of records that have these values (codes) of these attributes, any number of them."""
         shares = self._weights[self._support.matching_rows(names, values)]
         masses = int(np.rint(shares * 2.0**kernels.MASS_BITS).astype(np.int64).sum())
         return sum_over_ranks(self._support.comm, masses) / 2.0**kernels.MASS_BITS
 
     def gathered(self) -> Release | None:
-        """The whole release on rank 0, None on the others; where the support is on one rank, the release."""
-        found = self._support.gathered(self._weights)
-        if found is None:
+        """The release with the rows of all ranks, on rank 0; None on the others. On one rank, the release."""
+        gathered = self._support.gathered(self._weights)
+        if gathered is None:
             return None
-        support, weights = found
+        support, weights = gathered
         assert weights is not None
         return Release(support, self._workload, weights, **self._beside())
 
@@ -180,18 +179,16 @@ class Release:
         seed: int | None = None,
         method: Literal["randomised", "proportional"] = "randomised",
     ) -> Table:
-        """Synthetic records in random order, as many as the private table has unless n says otherwise.
+        """Synthetic records in random order; n: how many, by default as many as private records.
 
-        Every row appears floor(n w) or ceil(n w) times. "randomised": which are rounded up is drawn, so that
+        Every row appears floor(n w) or ceil(n w) times. "randomised": the rows to round up are drawn, so that
         each row appears n w times in expectation. "proportional": the largest remainders are rounded up, the
-        first rows among equals, and only the order is drawn; where most rows are worth less than one record
-        whole groups of light rows are lost, and marginals are off two to four times as far. The seed is of
+        first rows among equals, and only the order is drawn; where most rows weigh less than one record,
+        whole groups of light rows are lost, and marginals err two to four times as much. The seed is that of
         the sampling stream.
         """
         self._check_whole()
-        n = index("n", self.n if n is None else n)
-        if not 1 <= n <= apportion.LARGEST_N:
-            raise ValueError(f"n ({n}) must be from 1 to 2^40")
+        n = check_integer("n", self.n if n is None else n, 1, apportion.LARGEST_N)
         if method not in ("randomised", "proportional"):
             raise ValueError(f"method ({_short(method)}) must be 'randomised' or 'proportional'")
         rng = sampling_stream(seed)
@@ -204,18 +201,18 @@ class Release:
         rng.shuffle(rows)
         return self._support.table.take(rows)
 
-    def _masses(self) -> tuple[npt.NDArray[np.int64], int]:
+    def _masses(self) -> tuple[Int64s, int]:
         weights = self._weights.copy()
         kernels.rescale(weights)
         return kernels.to_masses(weights)
 
     def statement(self) -> str:
-        """What is promised to the people in the private table, in plain words."""
+        """The promise to the people in the private table, in plain words."""
         return self._ledger.statement()
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write one file that `load_release` reads back to an equal release; whole, or not at all."""
-        from privmw.release.file import save_release  # here: it knows this room
+        """Write one file that `load_release` reads back to an equal release, completely or not at all."""
+        from privmw.release.file import save_release  # here: that module imports this one
 
         self._check_whole()
         save_release(self, path, overwrite=overwrite)
@@ -248,7 +245,7 @@ class Release:
         )
 
 
-def _weights(weights: npt.ArrayLike, support: Support) -> Weights:
+def _weights(weights: npt.ArrayLike, support: Support) -> Float64s:
     size = support.size
     array = np.asarray(weights)
     if array.dtype != np.float64 or isinstance(weights, np.ma.MaskedArray):
@@ -259,7 +256,7 @@ def _weights(weights: npt.ArrayLike, support: Support) -> Weights:
     if not np.isfinite(array).all() or array.min() < 0:
         raise ValueError("weights must be finite and not negative")
     with np.errstate(over="ignore"):
-        whole = float(allgather(support.comm, float(array.sum())).sum())
-    if not abs(whole - 1) <= LARGEST_GAP:
-        raise ValueError(f"weights (sum {whole}) must sum to 1")
+        total = float(allgather(support.comm, float(array.sum())).sum())
+    if not abs(total - 1) <= LARGEST_GAP:
+        raise ValueError(f"weights (sum {total}) must sum to 1")
     return array

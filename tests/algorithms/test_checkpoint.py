@@ -179,7 +179,7 @@ def test_a_folder_that_was_made_and_no_more_is_a_new_checkpoint(tmp_path):
 
 def test_a_generator_would_draw_the_same_again_and_is_refused_where_a_run_goes_on(tmp_path):
     ended(tmp_path / "kept", 1, ALGORITHMS["mw-pub"], until=3, seed=np.random.PCG64(1))
-    with pytest.raises(TypeError, match="must be None or a seed where a run goes on"):
+    with pytest.raises(TypeError, match="must be None or a seed to resume a run"):
         run(tmp_path / "kept", 1, ALGORITHMS["mw-pub"], seed=np.random.PCG64(1))
     assert len(run(tmp_path / "kept", 1, ALGORITHMS["mw-pub"], seed=1).history) == 6
 
