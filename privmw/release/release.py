@@ -22,7 +22,7 @@ from privmw.accounting import Ledger
 from privmw.data.support import Support
 from privmw.data.table import Table
 from privmw.data.workload import Workload
-from privmw.kernels.arrays import Float64s, Int64s, freeze, is_frozen
+from privmw.kernels.arrays import Float64s, freeze, is_frozen
 from privmw.kernels.checks import check_integer
 from privmw.random import sampling_stream
 from privmw.ranks import allgather, sum_over_ranks
@@ -170,6 +170,8 @@ class Release:
         if gathered is None:
             return None
         support, weights = gathered
+        if support is self._support:
+            return self
         assert weights is not None
         return Release(support, self._workload, weights, **self._beside())
 
@@ -192,7 +194,9 @@ class Release:
         if method not in ("randomised", "proportional"):
             raise ValueError(f"method ({_short(method)}) must be 'randomised' or 'proportional'")
         rng = sampling_stream(seed)
-        masses, total = self._masses()
+        weights = self._weights.copy()
+        kernels.rescale(weights)
+        masses, total = kernels.to_masses(weights)
         if method == "proportional":
             counts = apportion.proportional(masses, total, n)
         else:
@@ -200,11 +204,6 @@ class Release:
         rows = np.repeat(np.arange(self._support.size, dtype=np.uint32), counts)
         rng.shuffle(rows)
         return self._support.table.take(rows)
-
-    def _masses(self) -> tuple[Int64s, int]:
-        weights = self._weights.copy()
-        kernels.rescale(weights)
-        return kernels.to_masses(weights)
 
     def statement(self) -> str:
         """The promise to the people in the private table, in plain words."""
