@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
+from privmw.kernels.conjugate_gradients import conjugate_gradients
 from privmw.kernels.query_matrix import QueryMatrix
 
 Vector: TypeAlias = npt.NDArray[np.float64]
@@ -109,34 +110,38 @@ def _add_conjugate(
     accuracy: float,
     enough: float,
 ) -> None:
-    """Works in place: a million cells make every new array a visit to the operating system."""
+    """Add the solution for the free multipliers, from the residual of the others."""
     inverse_ridge = free / ridge
-    scaled = scaling * residual
-    direction = scaled.copy()
-    product = np.empty_like(scaled)
-    size = first = dot(residual, scaled)
-    for _ in range(MOST_INNER):
-        if size <= 0:
-            break
+    change = np.empty_like(residual)
+    along = np.empty(0)  # the potentials of the last direction
+
+    def product(direction: Vector) -> Vector:
+        nonlocal along
         along = matrix.potentials(direction)
-        curved = covariances(matrix, weights, along, dot(fitted, direction))
-        curved += np.multiply(ridge, direction, out=product)
-        curved *= free
+        image = covariances(matrix, weights, along, dot(fitted, direction))
+        image += np.multiply(ridge, direction, out=change)
+        image *= free
         step.passes += 2
-        bend = dot(direction, curved)
-        if bend <= 0:  # rounding: the direction is flat
-            break
-        length = size / bend
-        step.multipliers += np.multiply(direction, length, out=product)
-        residual -= np.multiply(curved, length, out=product)
-        along *= length
+        return image
+
+    def stepped(length: float) -> None:
+        np.multiply(along, length, out=along)
         step.potentials += along
-        np.multiply(scaling, residual, out=scaled)
-        before, size = size, dot(residual, scaled)
-        if size <= accuracy**2 * first or np.einsum("i,i,i->", residual, residual, inverse_ridge) <= enough:
-            break
-        direction *= size / before
-        direction += scaled
+
+    def is_enough(rest: Vector) -> bool:
+        return bool(np.einsum("i,i,i->", rest, rest, inverse_ridge) <= enough)
+
+    conjugate_gradients(
+        product,
+        residual,
+        step.multipliers,
+        scaling,
+        dot=dot,
+        accuracy=accuracy,
+        most_steps=MOST_INNER,
+        enough=is_enough,
+        stepped=stepped,
+    )
 
 
 def dot(a: Vector, b: Vector) -> float:

@@ -38,9 +38,7 @@ LEAST_VARIANCE = 1e-6  # of an answer that hardly varies: its multiplier is pull
 FEW_STEPS, LOOSER = 4, 10.0  # a goal reached in so few steps: the next is looser by this factor
 MANY_STEPS, TIGHTER = 10, 0.5  # a goal that took more steps than this: the next is tighter
 MOST_STEPS_AT_ANCHOR = 30  # then the anchor moves although its goal is not reached
-GOAL_GAP = (
-    1e-2  # a goal is reached at this share of what its pull is worth: more would be lost with the anchor
-)
+GOAL_GAP = 1e-2  # a goal is reached when its gap is this share of what its pull is worth
 ROUNDED_GAP = 1e-16  # a gap of a goal that is nothing but rounding
 # Without kinks the pull only keeps flat directions from running away, and shrinks as the KKT residual does:
 LARGEST_PULL, LEAST_PULL = 1e-3, 1e-10  # far from the solution, and at it
@@ -51,10 +49,7 @@ LOOSEST = 1e10  # and is loosened so far
 ROUGHEST, ROUGHEST_AT_KINKS = 0.1, 0.03  # relative; where rough, a step changes the wrong multipliers' signs
 LEAST_GAP = 1e-10  # of a goal, below which its root asks for no more
 SHARE_LEFT = 0.5  # of the tolerance, which a step may leave of the gap: the rest is for what is not linear
-EXACTER, MUCH_EXACTER = (
-    10,
-    1000,
-)  # factors after a step that went a short way, and after one that went nowhere
+EXACTER, MUCH_EXACTER = 10, 1000  # factors, after a step that went a short way and one that went nowhere
 LEAST_EXACTNESS = 1e-9  # the least factor: there rounding ends all progress
 
 # The line search.
