@@ -8,12 +8,9 @@ number only.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from privmw.kernels.arrays import Float64s, Int64s, UInt32s
 from privmw.ranks import ALONE, Communicator, sum_over_ranks
-
-Int64s = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.uint32]
 
 _PART = 21  # bits
 
@@ -62,7 +59,7 @@ class Groups:
             self._held.append(np.concatenate([whole, parts]))
         return self._held
 
-    def add(self, rows: Rows) -> int:
+    def add(self, rows: UInt32s) -> int:
         """Add the query that holds these rows, distinct; returns its number."""
         of_held = self.of_row[rows]
         inside = np.bincount(of_held, minlength=self.count)
@@ -79,7 +76,7 @@ class Groups:
             self._sizes = np.concatenate([self._sizes, inside[parents]])
         return len(self._splits) - 1
 
-    def potentials(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def potentials(self, values: Float64s) -> Float64s:
         """For each group the sum of its queries' values.
 
         >>> groups = Groups(4)
@@ -107,7 +104,7 @@ class Groups:
         self._comm.allreduce(sums)
         return sums
 
-    def incidence(self) -> tuple[Int64s, npt.NDArray[np.uint32]]:
+    def incidence(self) -> tuple[Int64s, UInt32s]:
         """For each group where its queries start, and the queries, ascending within a group."""
         starts = np.zeros(self.count + 1, np.int64)
         for held in self.held:

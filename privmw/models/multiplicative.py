@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw import kernels
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
+from privmw.kernels.arrays import Float64s, Int64s
 from privmw.models.groups import Groups
 from privmw.models.targets import Targets
 from privmw.models.weighted_rows import WeightedSupport
@@ -30,7 +30,6 @@ from privmw.release.measurements import Measurement
 
 Replay = Literal["none", "paper", "fresh"]
 Output = Literal["average", "last"]
-Vector = npt.NDArray[np.float64]
 
 
 class MultiplicativeWeights:
@@ -62,7 +61,7 @@ class MultiplicativeWeights:
         self._query: dict[int, int] = {}  # of a measured cell, its number among the groups
         self._marginals: dict[tuple[int, ...], kernels.Marginals] = {}
 
-    def answers(self) -> Vector:
+    def answers(self) -> Float64s:
         """The model's answers to the workload."""
         return self._model.answers()
 
@@ -86,19 +85,21 @@ class MultiplicativeWeights:
             self._sum += self._model.distribution()
         return {}
 
-    def result(self) -> tuple[Support, Vector]:
+    def result(self) -> tuple[Support, Float64s]:
         """The support, and the weights of its rows to release, with sum 1."""
         if self._sum is None or self._updates == 0:
             return self._model.support, self._model.distribution()
         return self._model.support, self._sum / self._updates
 
-    def state(self) -> tuple[dict[str, Vector], dict[str, Vector]]:
+    def state(self) -> tuple[dict[str, Float64s], dict[str, Float64s]]:
         """The weights of the own rows, and what is averaged; how many updates there were."""
         rows = {"weights": self._model.weights} | ({} if self._sum is None else {"sum": self._sum})
         return rows, {"updates": np.array([self._updates], np.float64)}
 
     def restore(
-        self, measurements: Sequence[Measurement], state: tuple[Mapping[str, Vector], Mapping[str, Vector]]
+        self,
+        measurements: Sequence[Measurement],
+        state: tuple[Mapping[str, Float64s], Mapping[str, Float64s]],
     ) -> None:
         """Be as after the updates with these measurements, which ended in this state."""
         for measurement in measurements:
@@ -110,24 +111,22 @@ class MultiplicativeWeights:
         self._updates = int(numbers["updates"][0])
         self._model.replace(rows["weights"], scaled=True)
 
-    def _missing(self, cells: npt.NDArray[np.int64]) -> Vector:
+    def _missing(self, cells: Int64s) -> Float64s:
         """A - q(A) of measured cells of the workload."""
         return self._aim(cells) - self._model.answers_of(cells)
 
-    def _aim(self, cells: npt.NDArray[np.int64]) -> Vector:
+    def _aim(self, cells: Int64s) -> Float64s:
         """The measured answers of cells, clipped to what an answer can be."""
         return np.clip(self._targets.answers(cells), 0.0, 1.0)
 
-    def _missing_of(self, marginals: Sequence[int]) -> dict[int, Vector]:
+    def _missing_of(self, marginals: Sequence[int]) -> dict[int, Float64s]:
         """The same for whole marginals; the answers of those that are not of the workload are made here."""
         workload, asked = self._targets.workload, len(self._model.workload)
         unasked = [j for j in marginals if j >= asked]
         evaluated = self._evaluated(unasked, *self._model.masses()) if unasked else {}
         return {j: evaluated[j] if j >= asked else self._missing(workload.cells_of([j])) for j in marginals}
 
-    def _evaluated(
-        self, marginals: Sequence[int], masses: npt.NDArray[np.int64], total: int
-    ) -> dict[int, Vector]:
+    def _evaluated(self, marginals: Sequence[int], masses: Int64s, total: int) -> dict[int, Float64s]:
         """A - q(A) of whole marginals at any masses: one evaluation, added up over the ranks once."""
         key, workload = tuple(marginals), self._targets.workload
         some = workload.select(key)
@@ -140,7 +139,7 @@ class MultiplicativeWeights:
         answers = np.split(sums / float(total), some.offsets[1:-1])
         return {j: self._aim(workload.cells_of([j])) - answer for j, answer in zip(key, answers, strict=True)}
 
-    def _cells_of_rows(self, marginal: int) -> npt.NDArray[np.int64]:
+    def _cells_of_rows(self, marginal: int) -> Int64s:
         """For each row its cell within a marginal: exact, where the kernels' potentials would round."""
         workload, table = self._targets.workload, self._model.support.table
         cells = np.zeros(table.n, np.int64)
@@ -193,7 +192,7 @@ class MultiplicativeWeights:
         self._model.replace(self._model.weights * self._by_row(np.exp(self._refreshed(again))))
         self._move_marginals(again_of)
 
-    def _refreshed(self, cells: Sequence[int]) -> Vector:
+    def _refreshed(self, cells: Sequence[int]) -> Float64s:
         """What each group's logarithm gains by updates on these cells in turn, each on current answers."""
         masses, _ = self._model.masses()
         mass = self._groups.sums(masses).astype(np.float64)
@@ -206,5 +205,5 @@ class MultiplicativeWeights:
             gained[held] += rate
         return gained
 
-    def _by_row(self, of_group: Vector) -> Vector:
+    def _by_row(self, of_group: Float64s) -> Float64s:
         return of_group[self._groups.of_row]

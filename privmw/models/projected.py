@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw import kernels
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
+from privmw.kernels.arrays import Float64s, Int64s
 from privmw.models.groups import Groups
 from privmw.models.projection.prior_weight import choose_prior_weight
 from privmw.models.projection.solver import Slack, project
@@ -26,8 +26,6 @@ from privmw.models.weighted_rows import WeightedSupport
 from privmw.release.measurements import Measurement
 
 Kind = Literal["l1", "l2"]
-Int64s = npt.NDArray[np.int64]
-Vector = npt.NDArray[np.float64]
 
 # What a fit aims at, and what it must reach. A gap bounds answers to within its root only: the aim is far
 # below the certificate, so that every backend answers alike to 1e-9; rounding may end a fit before it.
@@ -62,9 +60,9 @@ class ProjectedSupport:
         self._chosen, self._chosen_at = prior_weight, 0
         self._groups, self._updates = Groups(support.size), 0
         self._values = np.zeros(0)
-        self._fitted: npt.NDArray[np.int64] = np.zeros(0, np.int64)  # the cells of the last multipliers
+        self._fitted: Int64s = np.zeros(0, np.int64)  # the cells of the last multipliers
 
-    def answers(self) -> Vector:
+    def answers(self) -> Float64s:
         """The model's answers to the workload."""
         return self._model.answers()
 
@@ -76,11 +74,11 @@ class ProjectedSupport:
         # Choosing costs several fits: at rounds 1, 2, 4, 8 ..., and at the last.
         return self._project(choose=last or self._updates >= 2 * self._chosen_at)
 
-    def result(self) -> tuple[Support, Vector]:
+    def result(self) -> tuple[Support, Float64s]:
         """The support, and the weights of its rows to release, with sum 1."""
         return self._model.support, self._model.distribution()
 
-    def state(self) -> tuple[dict[str, Vector], dict[str, Vector]]:
+    def state(self) -> tuple[dict[str, Float64s], dict[str, Float64s]]:
         """The weights of the own rows; the last multipliers and how they were come by."""
         numbers = {
             "multipliers": self._values,
@@ -91,7 +89,9 @@ class ProjectedSupport:
         return {"weights": self._model.weights}, numbers
 
     def restore(
-        self, measurements: Sequence[Measurement], state: tuple[Mapping[str, Vector], Mapping[str, Vector]]
+        self,
+        measurements: Sequence[Measurement],
+        state: tuple[Mapping[str, Float64s], Mapping[str, Float64s]],
     ) -> None:
         """Be as after the updates with these measurements, which ended in this state."""
         for measurement in measurements:
@@ -139,7 +139,7 @@ class ProjectedSupport:
             details["prior_weight"] = self._chosen
         return details
 
-    def _allowed(self, precision: Vector, doubled: int) -> tuple[Slack, float | None]:
+    def _allowed(self, precision: Float64s, doubled: int) -> tuple[Slack, float | None]:
         if self._slack == "l2":
             assert self._chosen is not None
             return Slack(w=precision / self._chosen), None
@@ -149,7 +149,7 @@ class ProjectedSupport:
             gamma = np.maximum(gamma, noise / 2) * 2.0**doubled
         return Slack(gamma=gamma), float(gamma.max())
 
-    def _warm(self, cells: npt.NDArray[np.int64]) -> Vector | None:
+    def _warm(self, cells: Int64s) -> Float64s | None:
         """The last multipliers at their cells among these, 0 elsewhere."""
         if len(self._fitted) == 0:
             return None

@@ -7,13 +7,10 @@ estimate of least variance. Released values only.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.data.workload import Workload
+from privmw.kernels.arrays import Float64s, Int64s
 from privmw.release.measurements import Measurement
-
-Int64s = npt.NDArray[np.int64]
-Vector = npt.NDArray[np.float64]
 
 
 class Targets:
@@ -47,12 +44,12 @@ class Targets:
         self.marginals.update(dict.fromkeys(marginals))
         return cells, marginals
 
-    def answers(self, cells: Int64s) -> Vector:
+    def answers(self, cells: Int64s) -> Float64s:
         """The measured answers of cells, as they are: noise may bring them outside 0 to 1."""
-        answers: Vector = self._weighted[cells] / self._precision[cells]
+        answers: Float64s = self._weighted[cells] / self._precision[cells]
         return answers
 
-    def precision(self, cells: Int64s) -> Vector:
+    def precision(self, cells: Int64s) -> Float64s:
         """The inverse variances of measured answers; 0 where nothing was measured."""
-        precision: Vector = self._precision[cells]
+        precision: Float64s = self._precision[cells]
         return precision

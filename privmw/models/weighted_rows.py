@@ -8,15 +8,12 @@ same bits as every other. This room knows public rows and released values only.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw import kernels
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
+from privmw.kernels.arrays import Float64s, Int64s, UInt32s
 from privmw.ranks import sum_over_ranks
-
-Weights = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.uint32]
 
 
 class WeightedSupport:
@@ -38,34 +35,34 @@ class WeightedSupport:
         self._evaluate()
 
     @property
-    def _sums(self) -> npt.NDArray[np.int64]:
+    def _sums(self) -> Int64s:
         return self._all[:-3]
 
-    def answers(self) -> Weights:
+    def answers(self) -> Float64s:
         """The fraction of the weight in each cell. The array is the model's own: the next call refills it."""
         np.divide(self._sums, float(self._total), out=self._answers)
         return self._answers
 
-    def answers_of(self, cells: npt.NDArray[np.int64]) -> Weights:
+    def answers_of(self, cells: Int64s) -> Float64s:
         """The answers of some cells."""
-        answers: Weights = self._sums[cells] / float(self._total)
+        answers: Float64s = self._sums[cells] / float(self._total)
         return answers
 
-    def masses(self) -> tuple[npt.NDArray[np.int64], int]:
+    def masses(self) -> tuple[Int64s, int]:
         """Every own row's mass, and the total of all ranks'."""
         return kernels.to_masses(self.weights, threads=self.threads, comm=self.comm)
 
-    def distribution(self) -> Weights:
+    def distribution(self) -> Float64s:
         """The weights with sum 1 over all ranks, a copy; the total is an exact one of masses."""
-        shares: Weights = self.weights / (self._total * 2.0**-kernels.MASS_BITS)
+        shares: Float64s = self.weights / (self._total * 2.0**-kernels.MASS_BITS)
         return shares
 
-    def matching_rows(self, cell: int) -> Rows:
+    def matching_rows(self, cell: int) -> UInt32s:
         """Ascending rows in a cell."""
         names, values = self.workload.query(cell)
         return self.support.matching_rows(names, values)
 
-    def multiply(self, rows: Rows, factor: float) -> None:
+    def multiply(self, rows: UInt32s, factor: float) -> None:
         """Multiply the odds of some rows (ascending) against all others by a factor, on all ranks the same.
 
         The changes of the fewer rows are followed always. For cells that rounds chose this cost less than an
@@ -89,7 +86,7 @@ class WeightedSupport:
         else:
             self._total = after
 
-    def replace(self, weights: Weights, *, scaled: bool = False) -> None:
+    def replace(self, weights: Float64s, *, scaled: bool = False) -> None:
         """Take these weights instead, of any scale or as they were; the model owns them from now on."""
         self.weights = weights
         if not scaled:

@@ -9,17 +9,13 @@ taken over queries, as their answers times l. This room knows numbers only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw import kernels
+from privmw.kernels.arrays import Bools, Float64s
 from privmw.kernels.conjugate_gradients import conjugate_gradients
 from privmw.kernels.query_matrix import QueryMatrix
-
-Vector: TypeAlias = npt.NDArray[np.float64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 MOST_EXACT = 400  # free multipliers: beyond, factoring costs more than conjugate gradients
 MOST_INNER = 500  # conjugate gradients for one step
@@ -29,18 +25,18 @@ MOST_INNER = 500  # conjugate gradients for one step
 class Step:
     """What a step adds to the multipliers and to the rows' potentials, and the passes that it took."""
 
-    multipliers: Vector
-    potentials: Vector
+    multipliers: Float64s
+    potentials: Float64s
     passes: int = 0
 
 
 def newton_step(
     matrix: QueryMatrix,
-    weights: Vector,
-    fitted: Vector,
-    wanted: Vector,
-    ridge: Vector,
-    free: Mask,
+    weights: Float64s,
+    fitted: Float64s,
+    wanted: Float64s,
+    ridge: Float64s,
+    free: Bools,
     accuracy: float,
     enough: float,
     lasting: bool,
@@ -68,12 +64,12 @@ def newton_step(
     return step
 
 
-def covariances(matrix: QueryMatrix, weights: Vector, potentials: Vector, mean: float) -> Vector:
+def covariances(matrix: QueryMatrix, weights: Float64s, potentials: Float64s, mean: float) -> Float64s:
     """Of each query with a function of the rows, whose mean is known."""
     return matrix.moments(weights, potentials - mean)
 
 
-def _scale(diagonal: Vector, ridge: Vector, lasting: bool) -> Vector:
+def _scale(diagonal: Float64s, ridge: Float64s, lasting: bool) -> Float64s:
     """What conjugate gradients measure multipliers in.
 
     The diagonal suits one marginal; a ridge that lasts suits many redundant ones, whose common directions it
@@ -84,7 +80,13 @@ def _scale(diagonal: Vector, ridge: Vector, lasting: bool) -> Vector:
 
 
 def _add_exact(
-    matrix: QueryMatrix, gram: Vector, fitted: Vector, right: Vector, ridge: Vector, free: Mask, step: Step
+    matrix: QueryMatrix,
+    gram: Float64s,
+    fitted: Float64s,
+    right: Float64s,
+    ridge: Float64s,
+    free: Bools,
+    step: Step,
 ) -> None:
     where = np.flatnonzero(free)
     hessian = gram if len(where) == len(free) else gram[np.ix_(where, where)]
@@ -100,12 +102,12 @@ def _add_exact(
 
 def _add_conjugate(
     matrix: QueryMatrix,
-    weights: Vector,
-    fitted: Vector,
-    scaling: Vector,
-    residual: Vector,
-    ridge: Vector,
-    free: Mask,
+    weights: Float64s,
+    fitted: Float64s,
+    scaling: Float64s,
+    residual: Float64s,
+    ridge: Float64s,
+    free: Bools,
     step: Step,
     accuracy: float,
     enough: float,
@@ -115,7 +117,7 @@ def _add_conjugate(
     change = np.empty_like(residual)
     along = np.empty(0)  # the potentials of the last direction
 
-    def product(direction: Vector) -> Vector:
+    def product(direction: Float64s) -> Float64s:
         nonlocal along
         along = matrix.potentials(direction)
         image = covariances(matrix, weights, along, dot(fitted, direction))
@@ -128,7 +130,7 @@ def _add_conjugate(
         np.multiply(along, length, out=along)
         step.potentials += along
 
-    def is_enough(rest: Vector) -> bool:
+    def is_enough(rest: Float64s) -> bool:
         return bool(np.einsum("i,i,i->", rest, rest, inverse_ridge) <= enough)
 
     conjugate_gradients(
@@ -144,6 +146,6 @@ def _add_conjugate(
     )
 
 
-def dot(a: Vector, b: Vector) -> float:
+def dot(a: Float64s, b: Float64s) -> float:
     """Not by BLAS, whose threads cost more than such products, and whose sums depend on their number."""
     return float(np.einsum("i,i->", a, b))

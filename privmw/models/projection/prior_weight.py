@@ -13,21 +13,19 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from privmw.kernels.arrays import Float64s
 from privmw.kernels.query_matrix import QueryMatrix
 from privmw.models.projection.solver import Slack, project
 from privmw.random import sampling_stream
-
-Vector = npt.NDArray[np.float64]
 
 HEAVIEST, LIGHTEST, STEP = 100_000.0, 90.0, math.sqrt(10.0)
 PRECISION = 0.1  # of a fit on the way, in units of the squared noise that errors are counted in
 
 
 def choose_prior_weight(
-    matrix: QueryMatrix, prior: Vector, answers: Vector, precision: Vector, threads: int | None
-) -> tuple[float, Vector]:
+    matrix: QueryMatrix, prior: Float64s, answers: Float64s, precision: Float64s, threads: int | None
+) -> tuple[float, Float64s]:
     """The weight of least estimated error, and the multipliers of its fit.
 
     Goes from heavy to light, where each fit starts from the one before and costs more than it, and stops at
@@ -37,7 +35,7 @@ def choose_prior_weight(
     scale = np.sqrt(precision)
     moved = answers + signs / scale
     best, before = (math.inf, HEAVIEST, np.zeros(matrix.count)), (math.inf, prior[:0])
-    multipliers: Vector | None = None
+    multipliers: Float64s | None = None
     weight = HEAVIEST
     while weight >= LIGHTEST:
         slack, tolerance = Slack(w=precision / weight), PRECISION / weight
@@ -61,7 +59,7 @@ def choose_prior_weight(
     return best[1], best[2]
 
 
-def _chance(one: Vector, other: Vector, scale: Vector) -> float:
+def _chance(one: Float64s, other: Float64s, scale: Float64s) -> float:
     """The standard deviation of two estimates' difference: twice the noise along that of the fits."""
     apart = (one - other) * scale
     return 2 * math.sqrt(float(np.einsum("i,i->", apart, apart)))

@@ -25,8 +25,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmw import kernels
+from privmw.kernels.arrays import Float64s
 from privmw.kernels.query_matrix import QueryMatrix
-from privmw.models.projection.newton import Step, Vector, covariances, dot, newton_step
+from privmw.models.projection.newton import Step, covariances, dot, newton_step
 from privmw.models.projection.slack import Goal, Place, Slack
 from privmw.ranks import max_over_ranks
 
@@ -68,8 +69,8 @@ class Projection:
     is False only if multipliers were found that prove that no distribution on these rows is within gamma.
     """
 
-    weights: Vector
-    multipliers: Vector
+    weights: Float64s
+    multipliers: Float64s
     gap: float
     kkt: float
     steps: int
@@ -84,8 +85,8 @@ class _Search:
     def __init__(
         self,
         matrix: QueryMatrix,
-        prior: Vector,
-        answers: Vector,
+        prior: Float64s,
+        answers: Float64s,
         slack: Slack,
         tolerance: float,
         threads: int | None,
@@ -96,7 +97,7 @@ class _Search:
         self.looseness, self.steps_at_anchor, self.last_kkt = 1.0, 0, math.inf
         self.exactness = 1.0  # a factor of the accuracy of steps: less where steps prove to be bad
 
-    def place(self, multipliers: Vector, potentials: Vector, most: float = math.inf) -> Place | None:
+    def place(self, multipliers: Float64s, potentials: Float64s, most: float = math.inf) -> Place | None:
         """None, and no pass over the queries, where the logarithm of the total is above `most`."""
         comm = self.matrix.comm
         weights, log_total = kernels.tilt(self.prior, potentials, threads=self.threads, comm=comm)
@@ -206,11 +207,11 @@ class _Search:
 
 def project(
     matrix: QueryMatrix,
-    prior: Vector,
-    answers: Vector,
+    prior: Float64s,
+    answers: Float64s,
     slack: Slack,
     *,
-    multipliers: Vector | None = None,
+    multipliers: Float64s | None = None,
     tolerance: float = 1e-9,
     most_steps: int = 300,
     most_passes: int = 20_000,
