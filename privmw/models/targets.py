@@ -1,4 +1,4 @@
-"""What has been measured so far: for each cell the answer to aim at, and how sure it is.
+"""What has been measured so far: for each cell the answer to aim at, and its precision.
 
 A cell measured more than once has the mean of its measurements, each weighted by its inverse variance: the
 estimate of least variance. Released values only.
@@ -16,7 +16,7 @@ from privmw.release.measurements import Measurement
 class Targets:
     """Answers (fractions) and precisions (inverse variances of fractions) of a workload's cells.
 
-    Items are what was measured, cells or whole marginals, in the order of their first measurement.
+    `cells` and `marginals` are what was measured, in the order of the first measurements.
     """
 
     def __init__(self, workload: Workload, n: int) -> None:
@@ -27,7 +27,7 @@ class Targets:
         self.marginals: dict[int, None] = {}
 
     def add(self, measurement: Measurement) -> tuple[list[int], list[int]]:
-        """Take in one measurement, of a single cell or of whole marginals; returns which cells or marginals.
+        """Add a measurement of a single cell or of whole marginals; returns the cells and the marginals.
 
         A cell that is its whole marginal counts as the marginal.
         """
@@ -45,7 +45,7 @@ class Targets:
         return cells, marginals
 
     def answers(self, cells: Int64s) -> Float64s:
-        """The measured answers of cells, as they are: noise may bring them outside 0 to 1."""
+        """The measured answers of cells, not clipped: noise may bring them outside 0 to 1."""
         answers: Float64s = self._weighted[cells] / self._precision[cells]
         return answers
 

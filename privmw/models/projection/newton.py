@@ -1,9 +1,9 @@
 """One Newton step of a projection: exact for few multipliers, by conjugate gradients for many.
 
 With a distribution D, Q its rows x queries and C = diag(D) - D D^T, their covariance is Q^T C Q. A step
-d solves  (Q^T C Q + ridge) d = ridge * wanted  on the free multipliers; the others take what is wanted.
-Rows may lie on several ranks: what is added up over them is the matrix's, and the mean of potentials Q l is
-taken over queries, as their answers times l. This room knows numbers only.
+d solves  (Q^T C Q + ridge) d = ridge * wanted  on the free multipliers; the others change as wanted. Rows may
+lie on several ranks: the matrix adds up over them, and the mean of potentials Q l is computed over queries,
+as their answers times l. This room knows numbers only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_INNER = 500  # conjugate gradients for one step
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """What a step adds to the multipliers and to the rows' potentials, and the passes that it took."""
+    """The changes of the multipliers and of the rows' potentials, and the passes over rows that it took."""
 
     multipliers: Float64s
     potentials: Float64s
@@ -41,18 +41,18 @@ def newton_step(
     enough: float,
     lasting: bool,
 ) -> Step:
-    """The step from the distribution `weights`, which answers `fitted`.
+    """The step from the distribution `weights`, whose answers are `fitted`.
 
-    lasting: whether the ridge is the slack's own. Conjugate gradients go on to a relative `accuracy`, or
-    until the rest is worth at most `enough` of a gap.
+    lasting: whether the ridge is the slack's own. Conjugate gradients end at a relative `accuracy`, or when
+    the residual is worth at most `enough` of a gap.
     """
     right = ridge * wanted
     if free.all():
         step = Step(np.zeros(len(wanted)), np.zeros(len(weights)))
     else:
-        given = np.where(free, 0.0, wanted)
-        step = Step(given, matrix.potentials(given), 2)
-        right -= covariances(matrix, weights, step.potentials, dot(fitted, given))
+        fixed = np.where(free, 0.0, wanted)
+        step = Step(fixed, matrix.potentials(fixed), 2)
+        right -= covariances(matrix, weights, step.potentials, dot(fitted, fixed))
         right *= free
     count = int(np.count_nonzero(free))
     gram = matrix.gram(weights) if 0 < count <= MOST_EXACT else None
@@ -65,18 +65,18 @@ def newton_step(
 
 
 def covariances(matrix: QueryMatrix, weights: Float64s, potentials: Float64s, mean: float) -> Float64s:
-    """Of each query with a function of the rows, whose mean is known."""
+    """The covariance of each query with a function of the rows, given its mean."""
     return matrix.moments(weights, potentials - mean)
 
 
 def _scale(diagonal: Float64s, ridge: Float64s, lasting: bool) -> Float64s:
-    """What conjugate gradients measure multipliers in.
+    """The inverse of the diagonal preconditioner of conjugate gradients.
 
-    The diagonal suits one marginal; a ridge that lasts suits many redundant ones, whose common directions it
-    leaves alike: the geometric mean of both took a third off the passes of either.
+    The diagonal of the matrix suits one marginal; a ridge that lasts suits many redundant ones, whose common
+    directions it leaves alike: the geometric mean of both took a third off the passes of either.
     """
-    whole = diagonal + ridge
-    return np.sqrt(whole * ridge) if lasting else whole
+    total = diagonal + ridge
+    return np.sqrt(total * ridge) if lasting else total
 
 
 def _add_exact(
@@ -90,13 +90,13 @@ def _add_exact(
 ) -> None:
     where = np.flatnonzero(free)
     hessian = gram if len(where) == len(free) else gram[np.ix_(where, where)]
-    held = fitted[where]
-    hessian -= held[:, None] * held
-    hessian[np.diag_indices(len(held))] += ridge[where]
-    found = np.zeros(len(fitted))
-    found[where] = kernels.solve_positive(hessian, right[where])
-    step.multipliers += found
-    step.potentials += matrix.potentials(found)
+    means = fitted[where]
+    hessian -= means[:, None] * means
+    hessian[np.diag_indices(len(means))] += ridge[where]
+    solution = np.zeros(len(fitted))
+    solution[where] = kernels.solve_positive(hessian, right[where])
+    step.multipliers += solution
+    step.potentials += matrix.potentials(solution)
     step.passes += 2
 
 
@@ -112,7 +112,7 @@ def _add_conjugate(
     accuracy: float,
     enough: float,
 ) -> None:
-    """Add the solution for the free multipliers, from the residual of the others."""
+    """Add the solution for the free multipliers; `residual` is the right-hand side, and is overwritten."""
     inverse_ridge = free / ridge
     change = np.empty_like(residual)
     along = np.empty(0)  # the potentials of the last direction
@@ -130,8 +130,8 @@ def _add_conjugate(
         np.multiply(along, length, out=along)
         step.potentials += along
 
-    def is_enough(rest: Float64s) -> bool:
-        return bool(np.einsum("i,i,i->", rest, rest, inverse_ridge) <= enough)
+    def is_enough(left: Float64s) -> bool:
+        return bool(np.einsum("i,i,i->", left, left, inverse_ridge) <= enough)
 
     conjugate_gradients(
         product,
@@ -147,5 +147,5 @@ def _add_conjugate(
 
 
 def dot(a: Float64s, b: Float64s) -> float:
-    """Not by BLAS, whose threads cost more than such products, and whose sums depend on their number."""
+    """The inner product, not by BLAS: its threads cost more than such products, and change their sums."""
     return float(np.einsum("i,i->", a, b))

@@ -1,11 +1,11 @@
-"""How many records a public start is worth: chosen by what was measured, not by who happens to know.
+"""How many records a public start is worth, chosen from the measurements.
 
 A fit q of answers a with noise of known variance has, cell by cell in units of that noise, the expected
 squared error E |q - truth|^2 = E [ |q - a|^2 - m + 2 df ] (Stein 1981), with m cells and df = sum of the
 derivatives of q_i by a_i. df is measured by fitting once more with answers moved by one standard deviation up
-or down, at random (Ramani, Blu and Unser 2008). So the prior weight of least estimated error can be found
-from released values alone, and costs no privacy. Far too large a weight hides what was measured (a biased
-public table); far too small a one fits the noise.
+or down, at random (Ramani, Blu and Unser 2008). So the prior weight of least estimated error is found from
+released values alone, and costs no privacy. Far too large a weight hides what was measured (a biased public
+table); far too small a one fits the noise.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def choose_prior_weight(
 ) -> tuple[float, Float64s]:
     """The weight of least estimated error, and the multipliers of its fit.
 
-    Goes from heavy to light, where each fit starts from the one before and costs more than it, and stops at
-    the first whose estimate is not lower by more than chance would make it.
+    Tries weights from heavy to light; each fit starts from the one before and costs more than it. Stops at
+    the first whose estimate is not lower by more than chance explains.
     """
     signs = sampling_stream(0).integers(0, 2, matrix.count) * 2.0 - 1.0
     scale = np.sqrt(precision)

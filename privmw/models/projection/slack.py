@@ -1,4 +1,4 @@
-"""What a projection's multipliers pay: for missed answers, and for leaving an anchor.
+"""The costs of a projection's multipliers: of missed answers, and of their distance from an anchor.
 
 This room knows numbers only.
 """
@@ -21,7 +21,7 @@ class Slack:
     w: Float64s | None = None
 
     def value(self, multipliers: Float64s) -> float:
-        """What the dual pays for these multipliers."""
+        """The slack's part of the dual at these multipliers."""
         if self.gamma is not None:
             return dot(self.gamma, np.abs(multipliers))
         assert self.w is not None
@@ -36,7 +36,7 @@ class Slack:
         return np.where(multipliers != 0, missed + self.gamma * np.sign(multipliers), at_rest)
 
     def gap(self, multipliers: Float64s, missed: Float64s) -> float:
-        """KL (and the l2 penalty) of the distribution at hand, less what the dual proves to be needed."""
+        """The duality gap: KL (and the l2 penalty) of the distribution minus the lower bound of the dual."""
         if self.w is not None:
             rest = missed + multipliers / self.w
             return float(np.einsum("i,i,i->", self.w, rest, rest)) / 2
@@ -65,26 +65,26 @@ class Goal:
     pull: Float64s
 
     def best(self, missed: Float64s) -> Float64s:
-        """The multipliers that these misses ask for: they minimise `paid`."""
+        """The multipliers that minimise `paid` at these missed answers."""
         wanted = self.anchor * self.pull - missed
         if self.gamma is not None:
             wanted = np.sign(wanted) * np.maximum(np.abs(wanted) - self.gamma, 0.0)
         return wanted / (self.curve + self.pull)
 
     def paid(self, multipliers: Float64s, missed: Float64s) -> float:
-        """Sum of l_i missed_i, slack and pull. KL less this, at its best l, is the goal's primal value."""
+        """Sum of l_i missed_i, slack and pull. KL minus this, at its best l, is the goal's primal value."""
         away = multipliers - self.anchor
-        each = multipliers * missed
-        each += self.curve * multipliers * multipliers / 2 + self.pull * away * away / 2
+        costs = multipliers * missed
+        costs += self.curve * multipliers * multipliers / 2 + self.pull * away * away / 2
         if self.gamma is not None:
-            each += self.gamma * np.abs(multipliers)
-        return float(each.sum())
+            costs += self.gamma * np.abs(multipliers)
+        return float(costs.sum())
 
     def short(self, at: Place) -> float:
         """The goal's duality gap at a place."""
         return self.paid(at.multipliers, at.missed) - self.paid(self.best(at.missed), at.missed)
 
     def moved(self, best: Float64s) -> float:
-        """What the pull to the anchor is worth."""
+        """The cost of the pull to the anchor at these multipliers."""
         away = best - self.anchor
         return float(np.einsum("i,i,i->", self.pull, away, away)) / 2

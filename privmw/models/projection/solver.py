@@ -63,10 +63,10 @@ ROUNDING = 1e-15  # of the values compared: near the solution the decrease is lo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Projection:
-    """What `project` found, with the certificate that it is right.
+    """The result of `project`, with its certificate.
 
     gap: duality gap; kkt: the largest violation of a constraint or of stationarity, as a fraction. feasible
-    is False only if multipliers were found that prove that no distribution on these rows is within gamma.
+    is False only if the multipliers prove that no distribution on these rows is within gamma.
     """
 
     weights: Float64s
@@ -80,7 +80,7 @@ class Projection:
 
 
 class _Search:
-    """A projection under way: the problem, the goal at hand, and the passes over rows that it took."""
+    """The state of a running projection: the problem, the goal, and the passes over rows so far."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class _Search:
         self.exactness = 1.0  # a factor of the accuracy of steps: less where steps prove to be bad
 
     def place(self, multipliers: Float64s, potentials: Float64s, most: float = math.inf) -> Place | None:
-        """None, and no pass over the queries, where the logarithm of the total is above `most`."""
+        """The place of these multipliers; None, with no pass over the queries, if log_total is above `most`."""
         comm = self.matrix.comm
         weights, log_total = kernels.tilt(self.prior, potentials, threads=self.threads, comm=comm)
         if log_total > most:
@@ -114,14 +114,14 @@ class _Search:
         return self.slack.gap(at.multipliers, at.missed), kkt
 
     def proves_infeasible(self, at: Place) -> bool:
-        """Whether sum_i l_i (q_i(x) - a_i) + gamma |l| < 0 on every row: then it is so for all distributions.
+        """Whether sum_i l_i (q_i(x) - a_i) + gamma |l| < 0 on every row, and so for every distribution.
 
-        One within gamma of all answers, but for the tolerance, would make it at least -tolerance |l|.
+        For a distribution within gamma of all answers, up to the tolerance, it is at least -tolerance |l|.
         """
         if self.slack.gamma is None:
             return False
-        own = float(at.potentials.max(initial=-math.inf, where=self.prior > 0))
-        most = max_over_ranks(self.matrix.comm, own)
+        largest = float(at.potentials.max(initial=-math.inf, where=self.prior > 0))
+        most = max_over_ranks(self.matrix.comm, largest)
         most += self.slack.value(at.multipliers) - dot(at.multipliers, self.answers)
         return most < -self.tolerance * float(np.abs(at.multipliers).sum())
 
@@ -168,7 +168,7 @@ class _Search:
         value, scale = self._merit(at, goal), 1.0
         rise = dot(at.missed + self.answers, step.multipliers)
         if self.kinked:
-            # The primal sees the distribution only: redundant multipliers move on while it rests.
+            # The primal depends on the distribution only: redundant multipliers may move while it stays.
             away = at.multipliers - goal.best(at.missed)
             slope = min(0.0, dot(away, covariances(self.matrix, at.weights, step.potentials, rise)))
             self.passes += 1
@@ -219,8 +219,8 @@ def project(
 ) -> Projection:
     """Project a prior (weights with sum 1) onto measured answers; starts from earlier multipliers if given.
 
-    Finishes when the gap, and with l1 the KKT residual too, is at most the tolerance; or after so many steps
-    or passes over rows, or where rounding ends all progress, with the gap reached.
+    Ends when the gap, and with l1 the KKT residual too, is at most the tolerance; or after so many steps or
+    passes over rows, or where rounding ends all progress, with the gap reached.
     """
     search = _Search(matrix, prior, answers, slack, tolerance, threads)
     start = np.zeros(matrix.count) if multipliers is None else multipliers.copy()
