@@ -23,7 +23,7 @@ from privmw.postprocess.reweight import _reweighted
 
 LAWSON = "scipy.optimize.nnls"
 SPLITTING = "OSQP"
-CALL = "privmw, from noisy answers"
+CALL = "privmw, from noisy counts"
 NUMPY = "numpy (Newton, conjugate gradients)"
 HERE = Path(__file__).parent
 
@@ -49,7 +49,7 @@ def dense(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     roots = np.concatenate([np.sqrt(problem.fitted), np.broadcast_to(np.sqrt(problem.precisions), rows)])
     return (
         np.vstack([matrix, np.eye(rows)]) * roots[:, None],
-        np.concatenate([problem.answers, problem.centre]) * roots,
+        np.concatenate([problem.counts, problem.centre]) * roots,
     )
 
 
@@ -78,14 +78,14 @@ def small_case(method: str) -> Callable[[bool], Case]:
             return [
                 problem.tallies.newton(
                     pmw.kernels.Wanted(problem.centre, 1 / problem.precisions, 0 * one, np.inf * one),
-                    pmw.kernels.Wanted(problem.answers, problem.variances, *free),
+                    pmw.kernels.Wanted(problem.counts, problem.variances, *free),
                     tolerance=1e-11 * problem.scale,
                 ).weights
                 for problem in problems
             ]
 
         def theirs() -> list[np.ndarray]:
-            return [lawson_hanson(matrix, answers)[0] for matrix, answers in matrices]
+            return [lawson_hanson(matrix, counts)[0] for matrix, counts in matrices]
 
         def splitting() -> list[np.ndarray]:
             found = []
@@ -132,12 +132,12 @@ def large_case(smoke: bool) -> Case:
 
     def ours() -> np.ndarray:
         rows = pmw.kernels.Wanted(problem.centre, variance * one, 0 * one, np.inf * one)
-        queries = pmw.kernels.Wanted(problem.answers, problem.variances, -np.inf * one, np.inf * one)
+        queries = pmw.kernels.Wanted(problem.counts, problem.variances, -np.inf * one, np.inf * one)
         return problem.tallies.newton(rows, queries, tolerance=tolerance).weights
 
     def theirs() -> np.ndarray:
         centre = problem.centre.reshape(sizes)
-        return newton_numpy.fit(axes, centre, variance, problem.answers, variance, tolerance)[0].ravel()
+        return newton_numpy.fit(axes, centre, variance, problem.counts, variance, tolerance)[0].ravel()
 
     def check() -> None:
         np.testing.assert_allclose(ours(), theirs(), atol=1e-6 * problem.scale)

@@ -28,7 +28,7 @@ COMMANDS = {
     "domain": (domain, "propose a domain from a public file"),
     "inspect": (inspect, "what a release would need, and its noise, from public information"),
     "release": (release, "make a private release from a private and a public file"),
-    "postprocess": (postprocess, "fit noisy answers: consistent, not negative, with a certificate"),
+    "postprocess": (postprocess, "fit noisy counts: consistent, not negative, with a certificate"),
     "evaluate": (evaluate, "the true errors of a release (NOT PRIVATE: for experiments)"),
     "answer": (answer, "answer queries from a release"),
     "demo": (demo, "a generated pair of populations, a release, its evaluation and report"),

@@ -1,6 +1,6 @@
-"""`privmw postprocess`: from noisy answers to fitted ones, synthetic records, a certificate and a report.
+"""`privmw postprocess`: from noisy counts to fitted ones, synthetic records, a certificate and a report.
 
-It sees released answers and public rows only: nothing is spent, and whatever it says may be said.
+It sees released counts and public rows only: nothing is spent, and whatever it says may be said.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OPTIONS = {"downweight": "reweight", "confidence": "reweight", "priorities": "se
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument(
-        "measurements", metavar="MEASUREMENTS", help="the noisy answers: parquet or csv, one row a cell"
+        "measurements", metavar="MEASUREMENTS", help="the noisy counts: parquet or csv, one row a cell"
     )
     parser.add_argument("--domain", required=True, metavar="FILE", help="the domain, a JSON file")
     parser.add_argument("--method", required=True, choices=tuple(METHODS), help="how to fit them")
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--downweight",
         choices=("counts", "std"),
-        help="of reweight: low answers count less by the largest noise, in counts (default) or deviations",
+        help="of reweight: low counts weigh less by the largest noise, in counts (default) or deviations",
     )
     parser.add_argument("--confidence", type=number, help="of reweight: that an answer is not low (0.99)")
     parser.add_argument(
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     if facts["records"] is None:
         lines.append(f"No synthetic.parquet: {why_no_records(fit)}.")
     if not for_release:
-        lines.append("NOT FOR RELEASE: the noise of these answers was seeded.")
+        lines.append("NOT FOR RELEASE: the noise of these counts was seeded.")
     listed = "\n".join(f"  {options.output.rstrip('/')}/{name}" for name in facts["files"])
     console.result(facts, "\n".join([*lines, f"\nWritten:\n{listed}"]))
 

@@ -14,6 +14,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from privmw.kernels.conjugate_gradients import conjugate_gradients
+
 Vector: TypeAlias = npt.NDArray[np.float64]
 
 MOST_EXACT = 500  # unknowns: beyond, conjugate gradients
@@ -162,22 +164,22 @@ def _conjugate(
 ) -> Vector:
     """By conjugate gradients, to a hundredth at first and ever more exactly."""
     scaling = asked / (_sums(operator, inner) + curved)
-    found, residual = np.zeros(len(right)), right.copy()
-    scaled = scaling * residual
-    direction, size = scaled.copy(), float(residual @ scaled)
-    enough = size * min(0.01, accuracy / 10) ** 2
-    for _ in range(MOST_INNER):
-        if size <= enough or size == 0:
-            break
-        product = _sums(operator, inner * _potentials(operator, direction, len(inner)))
-        product = asked * product + curved * direction
-        length = size / float(direction @ product)
-        found += length * direction
-        residual -= length * product
-        scaled = scaling * residual
-        before, size = size, float(residual @ scaled)
-        direction = scaled + size / before * direction
-    return found
+    solution = np.zeros(len(right))
+
+    def product(direction: Vector) -> Vector:
+        sums = _sums(operator, inner * _potentials(operator, direction, len(inner)))
+        return np.asarray(asked * sums + curved * direction, np.float64)
+
+    conjugate_gradients(
+        product,
+        right.copy(),
+        solution,
+        scaling,
+        dot=lambda a, b: float(a @ b),
+        accuracy=min(0.01, accuracy / 10),
+        most_steps=MOST_INNER,
+    )
+    return solution
 
 
 def _value(

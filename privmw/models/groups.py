@@ -1,19 +1,16 @@
-"""Rows alike on every measured query: they move together, so what they share is made once for a group.
+"""Groups of rows that are alike on every measured query: they move together, so sums are computed per group.
 
-Groups only ever split: a new query cuts those that it holds in part. They may be those of the own rows, or of
-all ranks' rows: then each rank has the same groups, and knows its own rows in them. This room knows rows by
-number only.
+Groups only split: a new query cuts those that it holds in part. They may cover this rank's rows, or those of
+all ranks: then every rank has the same groups, and knows its own rows in them. This room knows rows by number
+only.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from privmw.kernels.arrays import Float64s, Int64s, UInt32s
 from privmw.ranks import ALONE, Communicator, sum_over_ranks
-
-Int64s = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.uint32]
 
 _PART = 21  # bits
 
@@ -34,8 +31,8 @@ class Groups:
         self._comm = comm
         self.of_row: Int64s = np.zeros(rows, np.int64)
         self._sizes: Int64s = np.array([sum_over_ranks(comm, rows)], np.int64)
-        # For each query the groups that it held whole, those that it cut, and the parts it cut off. A part is
-        # held by what held its group before: so this says everything, in much less room than `held`.
+        # For each query the groups that it held entirely, those that it cut, and the parts it cut off. A part
+        # is held by the queries that held its group before: this determines `held`, and is much smaller.
         self._splits: list[tuple[Int64s, Int64s, Int64s]] = []
         self._held: list[Int64s] = []
 
@@ -51,35 +48,35 @@ class Groups:
 
     @property
     def held(self) -> list[Int64s]:
-        """For each query its groups, ascending; made when asked for."""
-        for whole, parents, parts in self._splits[len(self._held) :]:
+        """For each query its groups, ascending; computed when they are read."""
+        for entire, parents, parts in self._splits[len(self._held) :]:
             if len(parents):
                 part_of = np.full(int(parts[0]), -1, np.int64)
                 part_of[parents] = parts
-                for query, held in enumerate(self._held):
-                    more = part_of[held]
-                    self._held[query] = np.concatenate([held, more[more >= 0]])
-            self._held.append(np.concatenate([whole, parts]))
+                for query, groups in enumerate(self._held):
+                    new_parts = part_of[groups]
+                    self._held[query] = np.concatenate([groups, new_parts[new_parts >= 0]])
+            self._held.append(np.concatenate([entire, parts]))
         return self._held
 
-    def add(self, rows: Rows) -> int:
+    def add(self, rows: UInt32s) -> int:
         """Add the query that holds these rows, distinct; returns its number."""
-        of_held = self.of_row[rows]
-        inside = np.bincount(of_held, minlength=self.count)
+        groups = self.of_row[rows]
+        inside = np.bincount(groups, minlength=self.count)
         self._comm.allreduce(inside)
-        whole = np.flatnonzero((inside > 0) & (inside == self._sizes))
+        entire = np.flatnonzero((inside > 0) & (inside == self._sizes))
         parents = np.flatnonzero((inside > 0) & (inside < self._sizes))
         parts = self.count + np.arange(len(parents))
-        self._splits.append((whole, parents, parts))
+        self._splits.append((entire, parents, parts))
         if len(parents):
             new = np.arange(self.count)
             new[parents] = parts
-            self.of_row[rows] = new[of_held]
+            self.of_row[rows] = new[groups]
             self._sizes[parents] -= inside[parents]
             self._sizes = np.concatenate([self._sizes, inside[parents]])
         return len(self._splits) - 1
 
-    def potentials(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def potentials(self, values: Float64s) -> Float64s:
         """For each group the sum of its queries' values.
 
         >>> groups = Groups(4)
@@ -89,8 +86,8 @@ class Groups:
         array([0. , 0.5, 2.5])
         """
         potentials = np.zeros(self.count)
-        for (whole, parents, parts), value in zip(self._splits, values.tolist(), strict=True):
-            potentials[whole] += value
+        for (entire, parents, parts), value in zip(self._splits, values.tolist(), strict=True):
+            potentials[entire] += value
             potentials[parts] = potentials[parents] + value
         return potentials
 
@@ -107,15 +104,15 @@ class Groups:
         self._comm.allreduce(sums)
         return sums
 
-    def incidence(self) -> tuple[Int64s, npt.NDArray[np.uint32]]:
+    def incidence(self) -> tuple[Int64s, UInt32s]:
         """For each group where its queries start, and the queries, ascending within a group."""
         starts = np.zeros(self.count + 1, np.int64)
-        for held in self.held:
-            starts[held + 1] += 1
+        for groups in self.held:
+            starts[groups + 1] += 1
         np.cumsum(starts, out=starts)
         # Query after query takes the next place of each of its groups: ascending without a sort.
         places, queries = starts[:-1].copy(), np.empty(starts[-1], np.uint32)
-        for query, held in enumerate(self.held):
-            queries[places[held]] = query
-            places[held] += 1
+        for query, groups in enumerate(self.held):
+            queries[places[groups]] = query
+            places[groups] += 1
         return starts, queries

@@ -3,10 +3,10 @@
 A(x) <- A(x) exp(q(x) (a - q(A)) / 2), a clipped to [0, 1] (MWEM; Hardt, Ligett and McSherry 2012). A whole
 marginal is one such update for each of its disjoint cells at once.
 
-Replay repeats earlier measurements ("Leveraging public data", section 4.3): all that the model misses by at
-least half of what it misses the newest by. "paper" takes every answer from before the round, and the newest
-measurement twice, as the authors ran it; "fresh" goes through them in random order and looks at the current
-answer before each.
+Replay repeats earlier measurements ("Leveraging public data", section 4.3): those whose error is at least
+half that of the newest. "paper" uses the answers from before the round for all of them, and the newest
+measurement twice, as the authors ran it; "fresh" goes through them in random order and uses the current
+answer for each.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw import kernels
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
+from privmw.kernels.arrays import Float64s, Int64s
 from privmw.models.groups import Groups
 from privmw.models.targets import Targets
 from privmw.models.weighted_rows import WeightedSupport
@@ -30,13 +30,12 @@ from privmw.release.measurements import Measurement
 
 Replay = Literal["none", "paper", "fresh"]
 Output = Literal["average", "last"]
-Vector = npt.NDArray[np.float64]
 
 
 class MultiplicativeWeights:
     """A weighted support that moves by multiplicative weights.
 
-    workload: what is asked, the first marginals of `measured`, which is what measurements number.
+    workload: the marginals to be answered; they are the first of `measured`, whose cells measurements number.
     """
 
     def __init__(
@@ -56,18 +55,18 @@ class MultiplicativeWeights:
         self._replay = replay
         self._sum = np.zeros(support.size) if output == "average" else None
         self._updates = 0
-        # Sums over groups need all ranks' rows; potentials are the same in groups of the own rows alone.
+        # Sums over groups need all ranks' rows; for potentials, groups of this rank's rows suffice.
         grouped = 0 if replay == "none" else support.size
         self._groups = Groups(grouped, support.comm if replay == "fresh" else ALONE)
-        self._query: dict[int, int] = {}  # of a measured cell, its number among the groups
+        self._query: dict[int, int] = {}  # of a measured cell, the number of its query in the groups
         self._marginals: dict[tuple[int, ...], kernels.Marginals] = {}
 
-    def answers(self) -> Vector:
+    def answers(self) -> Float64s:
         """The model's answers to the workload."""
         return self._model.answers()
 
     def update(self, measurements: Sequence[Measurement], *, last: bool = False) -> Mapping[str, float]:
-        """Take in a round's measurements."""
+        """Update the weights with a round's measurements."""
         cells: list[int] = []
         marginals: list[int] = []
         for measurement in measurements:
@@ -86,21 +85,23 @@ class MultiplicativeWeights:
             self._sum += self._model.distribution()
         return {}
 
-    def result(self) -> tuple[Support, Vector]:
+    def result(self) -> tuple[Support, Float64s]:
         """The support, and the weights of its rows to release, with sum 1."""
         if self._sum is None or self._updates == 0:
             return self._model.support, self._model.distribution()
         return self._model.support, self._sum / self._updates
 
-    def state(self) -> tuple[dict[str, Vector], dict[str, Vector]]:
-        """The weights of the own rows, and what is averaged; how many updates there were."""
+    def state(self) -> tuple[dict[str, Float64s], dict[str, Float64s]]:
+        """The weights of this rank's rows, and their sum if they are averaged; the number of updates."""
         rows = {"weights": self._model.weights} | ({} if self._sum is None else {"sum": self._sum})
         return rows, {"updates": np.array([self._updates], np.float64)}
 
     def restore(
-        self, measurements: Sequence[Measurement], state: tuple[Mapping[str, Vector], Mapping[str, Vector]]
+        self,
+        measurements: Sequence[Measurement],
+        state: tuple[Mapping[str, Float64s], Mapping[str, Float64s]],
     ) -> None:
-        """Be as after the updates with these measurements, which ended in this state."""
+        """Restore the state reached after these measurements."""
         for measurement in measurements:
             cells, _ = self._targets.add(measurement)
             if self._replay != "none":
@@ -110,25 +111,23 @@ class MultiplicativeWeights:
         self._updates = int(numbers["updates"][0])
         self._model.replace(rows["weights"], scaled=True)
 
-    def _missing(self, cells: npt.NDArray[np.int64]) -> Vector:
-        """A - q(A) of measured cells of the workload."""
+    def _missing(self, cells: Int64s) -> Float64s:
+        """The errors a - q(A) of measured cells of the workload."""
         return self._aim(cells) - self._model.answers_of(cells)
 
-    def _aim(self, cells: npt.NDArray[np.int64]) -> Vector:
-        """The measured answers of cells, clipped to what an answer can be."""
+    def _aim(self, cells: Int64s) -> Float64s:
+        """The measured answers of cells, clipped to [0, 1]."""
         return np.clip(self._targets.answers(cells), 0.0, 1.0)
 
-    def _missing_of(self, marginals: Sequence[int]) -> dict[int, Vector]:
-        """The same for whole marginals; the answers of those that are not of the workload are made here."""
-        workload, asked = self._targets.workload, len(self._model.workload)
-        unasked = [j for j in marginals if j >= asked]
-        evaluated = self._evaluated(unasked, *self._model.masses()) if unasked else {}
-        return {j: evaluated[j] if j >= asked else self._missing(workload.cells_of([j])) for j in marginals}
+    def _missing_of(self, marginals: Sequence[int]) -> dict[int, Float64s]:
+        """The errors of whole marginals; those beyond the workload are evaluated here."""
+        workload, known = self._targets.workload, len(self._model.workload)
+        beyond = [j for j in marginals if j >= known]
+        evaluated = self._evaluated(beyond, *self._model.masses()) if beyond else {}
+        return {j: evaluated[j] if j >= known else self._missing(workload.cells_of([j])) for j in marginals}
 
-    def _evaluated(
-        self, marginals: Sequence[int], masses: npt.NDArray[np.int64], total: int
-    ) -> dict[int, Vector]:
-        """A - q(A) of whole marginals at any masses: one evaluation, added up over the ranks once."""
+    def _evaluated(self, marginals: Sequence[int], masses: Int64s, total: int) -> dict[int, Float64s]:
+        """The errors of whole marginals at any masses, by one evaluation and one allreduce."""
         key, workload = tuple(marginals), self._targets.workload
         some = workload.select(key)
         if key not in self._marginals:
@@ -140,8 +139,8 @@ class MultiplicativeWeights:
         answers = np.split(sums / float(total), some.offsets[1:-1])
         return {j: self._aim(workload.cells_of([j])) - answer for j, answer in zip(key, answers, strict=True)}
 
-    def _cells_of_rows(self, marginal: int) -> npt.NDArray[np.int64]:
-        """For each row its cell within a marginal: exact, where the kernels' potentials would round."""
+    def _cells_of_rows(self, marginal: int) -> Int64s:
+        """The cell of each row within a marginal; exact, while the kernels' potentials would round."""
         workload, table = self._targets.workload, self._model.support.table
         cells = np.zeros(table.n, np.int64)
         for attribute in workload.attributes[slice(*workload.starts[marginal : marginal + 2])].tolist():
@@ -162,13 +161,13 @@ class MultiplicativeWeights:
         self._model.replace(weights)
 
     def _group(self, cells: Sequence[int]) -> None:
-        """Know the rows of measured cells."""
+        """Add measured cells to the groups."""
         for cell in cells:
             if cell not in self._query:
                 self._query[cell] = self._groups.add(self._model.matching_rows(cell))
 
     def _repeat(self, cells: Sequence[int], marginals: Sequence[int]) -> None:
-        """Update with replay: choose what is repeated by the answers from before the round."""
+        """Update with replay; what is repeated is chosen by the answers from before the round."""
         self._group(cells)
         measured = np.fromiter(self._targets.cells, np.int64)
         missing = dict(zip(measured.tolist(), self._missing(measured).tolist(), strict=True))
@@ -193,18 +192,18 @@ class MultiplicativeWeights:
         self._model.replace(self._model.weights * self._by_row(np.exp(self._refreshed(again))))
         self._move_marginals(again_of)
 
-    def _refreshed(self, cells: Sequence[int]) -> Vector:
-        """What each group's logarithm gains by updates on these cells in turn, each on current answers."""
+    def _refreshed(self, cells: Sequence[int]) -> Float64s:
+        """What updates on these cells in turn, each on current answers, add to each group's logarithm."""
         masses, _ = self._model.masses()
         mass = self._groups.sums(masses).astype(np.float64)
         gained = np.zeros(self._groups.count)
-        of_query = self._groups.held
+        groups_of = self._groups.held
         for cell, aim in zip(cells, self._aim(np.array(cells, np.int64)).tolist(), strict=True):
-            held = of_query[self._query[cell]]
-            rate = (aim - float(mass[held].sum() / mass.sum())) / 2
-            mass[held] *= math.exp(rate)
-            gained[held] += rate
+            groups = groups_of[self._query[cell]]
+            rate = (aim - float(mass[groups].sum() / mass.sum())) / 2
+            mass[groups] *= math.exp(rate)
+            gained[groups] += rate
         return gained
 
-    def _by_row(self, of_group: Vector) -> Vector:
+    def _by_row(self, of_group: Float64s) -> Float64s:
         return of_group[self._groups.of_row]

@@ -1,8 +1,8 @@
 """Projection: after each round the distribution nearest to the start that fits all measurements so far.
 
 l1 fits every answer to within gamma (PEP); l2 weighs misfit by the noise, as a Gaussian likelihood, against
-kappa KL(D || start): kappa is how many records the start is worth. Where nobody says, kappa is chosen by the
-measurements themselves (privmw/models/projection/prior_weight.py). Released values only.
+kappa KL(D || start): kappa is how many records the start is worth. Unless it is given, kappa is chosen from
+the measurements themselves (privmw/models/projection/prior_weight.py). Released values only.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw import kernels
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
+from privmw.kernels.arrays import Float64s, Int64s
 from privmw.models.groups import Groups
 from privmw.models.projection.prior_weight import choose_prior_weight
 from privmw.models.projection.solver import Slack, project
@@ -26,8 +26,6 @@ from privmw.models.weighted_rows import WeightedSupport
 from privmw.release.measurements import Measurement
 
 Kind = Literal["l1", "l2"]
-Int64s = npt.NDArray[np.int64]
-Vector = npt.NDArray[np.float64]
 
 # What a fit aims at, and what it must reach. A gap bounds answers to within its root only: the aim is far
 # below the certificate, so that every backend answers alike to 1e-9; rounding may end a fit before it.
@@ -38,7 +36,7 @@ MOST_DOUBLINGS = 40  # of gamma: from any noise to all of [0, 1]
 class ProjectedSupport:
     """A weighted support that is projected anew after each round.
 
-    workload: what is asked, the first marginals of `measured`, which is what measurements number.
+    workload: the marginals to be answered; they are the first of `measured`, whose cells measurements number.
     """
 
     def __init__(
@@ -62,26 +60,26 @@ class ProjectedSupport:
         self._chosen, self._chosen_at = prior_weight, 0
         self._groups, self._updates = Groups(support.size), 0
         self._values = np.zeros(0)
-        self._fitted: npt.NDArray[np.int64] = np.zeros(0, np.int64)  # the cells of the last multipliers
+        self._fitted: Int64s = np.zeros(0, np.int64)  # the cells of the last multipliers
 
-    def answers(self) -> Vector:
+    def answers(self) -> Float64s:
         """The model's answers to the workload."""
         return self._model.answers()
 
     def update(self, measurements: Sequence[Measurement], *, last: bool = False) -> Mapping[str, float]:
-        """Take in a round's measurements, and project; returns the certificate."""
+        """Project onto all measurements so far; returns the certificate."""
         for measurement in measurements:
             self._targets.add(measurement)
         self._updates += 1
         # Choosing costs several fits: at rounds 1, 2, 4, 8 ..., and at the last.
         return self._project(choose=last or self._updates >= 2 * self._chosen_at)
 
-    def result(self) -> tuple[Support, Vector]:
+    def result(self) -> tuple[Support, Float64s]:
         """The support, and the weights of its rows to release, with sum 1."""
         return self._model.support, self._model.distribution()
 
-    def state(self) -> tuple[dict[str, Vector], dict[str, Vector]]:
-        """The weights of the own rows; the last multipliers and how they were come by."""
+    def state(self) -> tuple[dict[str, Float64s], dict[str, Float64s]]:
+        """The weights of this rank's rows; the last multipliers, with the cells and round they belong to."""
         numbers = {
             "multipliers": self._values,
             "fitted": self._fitted.astype(np.float64),
@@ -91,9 +89,11 @@ class ProjectedSupport:
         return {"weights": self._model.weights}, numbers
 
     def restore(
-        self, measurements: Sequence[Measurement], state: tuple[Mapping[str, Vector], Mapping[str, Vector]]
+        self,
+        measurements: Sequence[Measurement],
+        state: tuple[Mapping[str, Float64s], Mapping[str, Float64s]],
     ) -> None:
-        """Be as after the updates with these measurements, which ended in this state."""
+        """Restore the state reached after these measurements."""
         for measurement in measurements:
             self._targets.add(measurement)
         rows, numbers = state
@@ -104,7 +104,7 @@ class ProjectedSupport:
         self._model.replace(rows["weights"], scaled=True)
 
     def _project(self, choose: bool) -> Mapping[str, float]:
-        matrix = self._whole() if self._targets.marginals else self._cells()
+        matrix = self._marginal_matrix() if self._targets.marginals else self._cell_matrix()
         answers, precision = self._targets.answers(matrix.cells), self._targets.precision(matrix.cells)
         warm = self._warm(matrix.cells)
         if choose and self._slack == "l2" and self._prior_weight is None:
@@ -122,12 +122,12 @@ class ProjectedSupport:
                 tolerance=AIM,
                 threads=self._threads,
             )
-            # No distribution is within gamma, or hardly one, so that none could be certified: more room.
+            # No distribution is within gamma, or too few to certify one: loosen gamma.
             certified = fit.gap <= CERTIFIED and (slack.gamma is None or fit.kkt <= CERTIFIED)
             if certified or slack.gamma is None or doubled == MOST_DOUBLINGS:
                 break
             doubled, warm = doubled + 1, None
-        # Multipliers that went astray are no start for the next round.
+        # Multipliers that did not converge are no start for the next round.
         self._fitted = matrix.cells if certified else matrix.cells[:0]
         self._values = fit.multipliers if certified else fit.multipliers[:0]
         self._model.replace(fit.weights)
@@ -139,17 +139,17 @@ class ProjectedSupport:
             details["prior_weight"] = self._chosen
         return details
 
-    def _allowed(self, precision: Vector, doubled: int) -> tuple[Slack, float | None]:
+    def _allowed(self, precision: Float64s, doubled: int) -> tuple[Slack, float | None]:
         if self._slack == "l2":
             assert self._chosen is not None
             return Slack(w=precision / self._chosen), None
         noise = 1 / np.sqrt(precision)
         gamma = noise if self._gamma is None else np.full(len(precision), float(self._gamma))
-        if doubled:  # from the noise on, as a gamma of 0 could be doubled for ever
+        if doubled:  # starting from the noise: a gamma of 0 would stay 0
             gamma = np.maximum(gamma, noise / 2) * 2.0**doubled
         return Slack(gamma=gamma), float(gamma.max())
 
-    def _warm(self, cells: npt.NDArray[np.int64]) -> Vector | None:
+    def _warm(self, cells: Int64s) -> Float64s | None:
         """The last multipliers at their cells among these, 0 elsewhere."""
         if len(self._fitted) == 0:
             return None
@@ -159,17 +159,17 @@ class ProjectedSupport:
         values[at] = self._values[known]
         return values
 
-    def _cells(self) -> CellMatrix:
+    def _cell_matrix(self) -> CellMatrix:
         cells = np.fromiter(self._targets.cells, np.int64)
         for cell in cells[self._groups.queries :].tolist():
             self._groups.add(self._model.matching_rows(cell))
         return CellMatrix(cells, self._groups, self._threads, self._model.comm)
 
-    def _whole(self) -> MarginalMatrix:
-        """Every marginal of which something was measured.
+    def _marginal_matrix(self) -> MarginalMatrix:
+        """The cells of every marginal that was measured, entirely or in part.
 
-        Cells without measurement stay out of the fit, and so do cells without a row: no weights change their
-        answer of 0, and on real data they are most of all cells.
+        Cells without a measurement are left out, and so are cells without a row: no weights change their
+        answer of 0, and on real data most cells have none.
         """
         workload = self._targets.workload
         single = np.fromiter(self._targets.cells, np.int64)

@@ -1,4 +1,4 @@
-"""What has been measured so far: for each cell the answer to aim at, and how sure it is.
+"""What has been measured so far: for each cell the answer to aim at, and its precision.
 
 A cell measured more than once has the mean of its measurements, each weighted by its inverse variance: the
 estimate of least variance. Released values only.
@@ -7,19 +7,16 @@ estimate of least variance. Released values only.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.data.workload import Workload
+from privmw.kernels.arrays import Float64s, Int64s
 from privmw.release.measurements import Measurement
-
-Int64s = npt.NDArray[np.int64]
-Vector = npt.NDArray[np.float64]
 
 
 class Targets:
     """Answers (fractions) and precisions (inverse variances of fractions) of a workload's cells.
 
-    Items are what was measured, cells or whole marginals, in the order of their first measurement.
+    `cells` and `marginals` are what was measured, in the order of the first measurements.
     """
 
     def __init__(self, workload: Workload, n: int) -> None:
@@ -30,7 +27,7 @@ class Targets:
         self.marginals: dict[int, None] = {}
 
     def add(self, measurement: Measurement) -> tuple[list[int], list[int]]:
-        """Take in one measurement, of a single cell or of whole marginals; returns which cells or marginals.
+        """Add a measurement of a single cell or of whole marginals; returns the cells and the marginals.
 
         A cell that is its whole marginal counts as the marginal.
         """
@@ -47,12 +44,12 @@ class Targets:
         self.marginals.update(dict.fromkeys(marginals))
         return cells, marginals
 
-    def answers(self, cells: Int64s) -> Vector:
-        """The measured answers of cells, as they are: noise may bring them outside 0 to 1."""
-        answers: Vector = self._weighted[cells] / self._precision[cells]
+    def answers(self, cells: Int64s) -> Float64s:
+        """The measured answers of cells, not clipped: noise may bring them outside 0 to 1."""
+        answers: Float64s = self._weighted[cells] / self._precision[cells]
         return answers
 
-    def precision(self, cells: Int64s) -> Vector:
+    def precision(self, cells: Int64s) -> Float64s:
         """The inverse variances of measured answers; 0 where nothing was measured."""
-        precision: Vector = self._precision[cells]
+        precision: Float64s = self._precision[cells]
         return precision

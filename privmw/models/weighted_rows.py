@@ -1,22 +1,19 @@
 """A support with weights that change, and its answers to a workload: the state that every update works on.
 
-Answers are integer sums of masses over their total (privmw.kernels), so that adding what some rows gained
-gives the same bits as a new evaluation, and every backend, and any number of ranks that share the rows, the
-same bits as every other. This room knows public rows and released values only.
+Answers are integer sums of masses over their total (privmw.kernels). So adding the changes of some rows gives
+the same bits as a new evaluation, on every backend and on any number of ranks. This room knows public rows
+and released values only.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw import kernels
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
+from privmw.kernels.arrays import Float64s, Int64s, UInt32s
 from privmw.ranks import sum_over_ranks
-
-Weights = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.uint32]
 
 
 class WeightedSupport:
@@ -29,8 +26,8 @@ class WeightedSupport:
         self.comm = support.comm
         self.weights = support.start(start)
         self._marginals = support.marginals(workload)
-        # The sums of the own rows; behind them what the last update did to them. Added up over all ranks in
-        # one go: alone, these are the sums of all rows already.
+        # The sums of this rank's rows, followed by three numbers about the last update: one allreduce adds
+        # them all up. On a single rank these are the sums of all rows already.
         self._own = np.empty(workload.cells + 3, np.int64)
         self._all = self._own if self.comm.size == 1 else np.empty_like(self._own)
         self._answers = np.empty(workload.cells, np.float64)
@@ -38,43 +35,43 @@ class WeightedSupport:
         self._evaluate()
 
     @property
-    def _sums(self) -> npt.NDArray[np.int64]:
+    def _sums(self) -> Int64s:
         return self._all[:-3]
 
-    def answers(self) -> Weights:
-        """The fraction of the weight in each cell. The array is the model's own: the next call refills it."""
+    def answers(self) -> Float64s:
+        """The fraction of the weight in each cell. The next call overwrites the array."""
         np.divide(self._sums, float(self._total), out=self._answers)
         return self._answers
 
-    def answers_of(self, cells: npt.NDArray[np.int64]) -> Weights:
+    def answers_of(self, cells: Int64s) -> Float64s:
         """The answers of some cells."""
-        answers: Weights = self._sums[cells] / float(self._total)
+        answers: Float64s = self._sums[cells] / float(self._total)
         return answers
 
-    def masses(self) -> tuple[npt.NDArray[np.int64], int]:
-        """Every own row's mass, and the total of all ranks'."""
+    def masses(self) -> tuple[Int64s, int]:
+        """The mass of each row of this rank, and the total over all ranks."""
         return kernels.to_masses(self.weights, threads=self.threads, comm=self.comm)
 
-    def distribution(self) -> Weights:
-        """The weights with sum 1 over all ranks, a copy; the total is an exact one of masses."""
-        shares: Weights = self.weights / (self._total * 2.0**-kernels.MASS_BITS)
+    def distribution(self) -> Float64s:
+        """A copy of the weights with sum 1 over all ranks; the total is that of masses, and exact."""
+        shares: Float64s = self.weights / (self._total * 2.0**-kernels.MASS_BITS)
         return shares
 
-    def matching_rows(self, cell: int) -> Rows:
+    def matching_rows(self, cell: int) -> UInt32s:
         """Ascending rows in a cell."""
         names, values = self.workload.query(cell)
         return self.support.matching_rows(names, values)
 
-    def multiply(self, rows: Rows, factor: float) -> None:
-        """Multiply the odds of some rows (ascending) against all others by a factor, on all ranks the same.
+    def multiply(self, rows: UInt32s, factor: float) -> None:
+        """Multiply the odds of some rows (ascending) against all others by a factor, the same on all ranks.
 
-        The changes of the fewer rows are followed always. For cells that rounds chose this cost less than an
-        evaluation on the shapes of benches/bench_rounds.py: such cells hold common values, and their rows are
-        light. Half of the rows at random may cost up to 1.7 times an evaluation where nothing is sparse.
+        Changes are always added, and those of the smaller part of the rows. For cells chosen in rounds this
+        cost less than an evaluation on the shapes of benches/bench_rounds.py: such cells hold common values,
+        and their rows are light. Half of the rows at random may cost up to 1.7 times an evaluation where
+        nothing is sparse.
         """
-        if (
-            2 * sum_over_ranks(self.comm, len(rows)) > self.support.whole_size
-        ):  # the same odds, and fewer rows change
+        # Dividing the others gives the same odds, and fewer rows change.
+        if 2 * sum_over_ranks(self.comm, len(rows)) > self.support.whole_size:
             others = np.ones(self.support.size, bool)
             others[rows] = False
             rows, factor = np.flatnonzero(others).astype(np.uint32), 1 / factor
@@ -89,8 +86,8 @@ class WeightedSupport:
         else:
             self._total = after
 
-    def replace(self, weights: Weights, *, scaled: bool = False) -> None:
-        """Take these weights instead, of any scale or as they were; the model owns them from now on."""
+    def replace(self, weights: Float64s, *, scaled: bool = False) -> None:
+        """Replace the weights by these, which are not copied; they are rescaled unless they are `scaled`."""
         self.weights = weights
         if not scaled:
             kernels.rescale(weights, threads=self.threads, comm=self.comm)
@@ -103,7 +100,7 @@ class WeightedSupport:
         self._add_up()
 
     def _add_up(self) -> None:
-        """Once a round: as many bytes as there are cells, times eight."""
+        """The allreduce of a round: eight bytes a cell."""
         if self.comm.size > 1:
             np.copyto(self._all, self._own)
         self.comm.allreduce(self._all)

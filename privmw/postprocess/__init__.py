@@ -1,16 +1,16 @@
 """Post-processing: noisy marginals to non-negative data. Nothing here sees a private value.
 
-noise, common_noise, answers, noisy_file -> problem -> descent, solve -> least_squares, reweight, sequential,
-max_fit -> fit -> rounding, microdata.
+noise, common_noise, noisy_marginals, noisy_file -> problem -> descent, solve -> least_squares, reweight,
+sequential, max_fit -> fit -> rounding, microdata.
 """
 
 from privmw.postprocess import theory
-from privmw.postprocess.answers import NoisyMarginal, NoisyMarginals
 from privmw.postprocess.fit import Certificate, Fit, Stage
 from privmw.postprocess.least_squares import nnls, ols
 from privmw.postprocess.max_fit import max_fit
 from privmw.postprocess.microdata import to_microdata
 from privmw.postprocess.noisy_file import read_noisy_marginals
+from privmw.postprocess.noisy_marginals import NoisyMarginal, NoisyMarginals
 from privmw.postprocess.reweight import reweight
 from privmw.postprocess.sequential import sequential
 

@@ -1,6 +1,6 @@
 """Which noise the cells of a marginal carry, where all carry the same: what ReWeight must know of them.
 
-Answers combined from several measurements carry a mixture, which has a name only for Gaussians.
+Counts combined from several measurements carry a mixture, which has a name only for Gaussians.
 """
 
 from __future__ import annotations
@@ -8,13 +8,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from privmw.kernels.arrays import Float64s, Int64s
 from privmw.postprocess.noise import Noise
 from privmw.release.measurements import Combined
-
-Float64s = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
 
 
 def noises_of_marginals(
@@ -22,8 +19,8 @@ def noises_of_marginals(
 ) -> list[Noise | None]:
     """The noise of each marginal's measured cells; None if they differ.
 
-    marginal_of, noise_of: one entry an answer. together: the answers combined. offsets: each marginal's first
-    cell, and the end.
+    marginal_of, noise_of: one entry a measured cell. together: the combined counts. offsets: each marginal's
+    first cell, and the end.
     """
     numbers = {noise: number for number, noise in enumerate(dict.fromkeys(known))}
     distinct = list(numbers)
@@ -33,7 +30,7 @@ def noises_of_marginals(
     for pair in pairs.tolist():
         several[pair // len(distinct)].add(distinct[pair % len(distinct)])
     if not all(several):
-        raise ValueError("marginals must each have an answer")
+        raise ValueError("marginals must each have a noisy count")
     bounds = np.searchsorted(together.cells, offsets)
     once = np.bincount(marginal_of, minlength=len(several)) == np.diff(bounds)  # no cell was measured twice
     return [

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from privmw.postprocess.problem import Problem, Vector
+from privmw.kernels.arrays import Float64s
+from privmw.postprocess.problem import Problem
 from privmw.random import sampling_stream
 
 FEWEST_ROUNDS, MOST_ROUNDS = 10, 1000  # of a pass over all rows and those between
 WORK = 2**34  # visits of a row by a marginal, under a minute: more rounds where they fit
 BETWEEN = 9  # passes over the rows above zero, after each
-ENOUGH = 1e-8  # of the largest answer: the largest move that may be left
+ENOUGH = 1e-8  # of the largest count: the largest move that may be left
 
 
-def descend(problem: Problem) -> tuple[Vector, int]:
+def descend(problem: Problem) -> tuple[Float64s, int]:
     """Non-negative weights near the best ones, and the passes taken."""
     tallies, precisions = problem.tallies, problem.fitted
     weights = problem.start()
-    pulls = precisions * (tallies.sums(weights) - problem.answers)
+    pulls = precisions * (tallies.sums(weights) - problem.counts)
     bends = tallies.potentials(precisions)
     rng, everyone = sampling_stream(0), np.arange(tallies.rows, dtype=np.uint32)
     visits = tallies.rows * (len(tallies.marginals[2]) - 1) * (BETWEEN + 1)

@@ -1,7 +1,7 @@
-"""The fit: weights that answer as the noisy marginals do, as well as weights can, with their certificate.
+"""The fit: weights whose marginals are as near to the noisy ones as they can be, with their certificate.
 
-It may be published: it rests on released answers and public rows. The certificate was computed from the
-weights, not by whoever found them.
+It may be published: it rests on released counts and public rows. The certificate is computed from the
+weights, not by the solver that found them.
 """
 
 from __future__ import annotations
@@ -11,22 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.data.domain import Domain
 from privmw.data.support import Support
-from privmw.kernels.arrays import freeze
-from privmw.postprocess.answers import NoisyMarginals
-
-Float64s = npt.NDArray[np.float64]
+from privmw.kernels.arrays import Bools, Float64s, freeze
+from privmw.postprocess.noisy_marginals import NoisyMarginals
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One optimisation: how far from its optimum it ended, relative to the answers, and what it cost.
+    """One optimisation: how far from its optimum it ended, relative to the counts, and what it cost.
 
-    kkt: the largest move that any row would still make, violation: the largest |held answer - sum|, both over
-    the largest answer. bound: the standardised residual that no answer may exceed, where there is one.
+    kkt: the largest move that any row would still make; violation: the largest |held count - sum|; both over
+    the largest noisy count. bound: the standardised residual that no count may exceed, where there is one.
     """
 
     name: str
@@ -41,10 +38,10 @@ class Stage:
 class Certificate:
     """How good a fit is.
 
-    kkt and violation: the largest of all stages'. misfit: the largest |noisy answer - fitted one| in standard
+    kkt and violation: the largest of all stages. misfit: the largest |noisy count - fitted count| in standard
     deviations: what no consistent, non-negative weights could avoid, or what the method gave up. unreached:
-    the same among cells that no row of a support can fill. unique: whether the weights are; if not, only
-    the fitted answers are.
+    the same among cells that no row of a support lies in. unique: whether the weights are; if not, only the
+    fitted counts are.
     """
 
     method: str
@@ -87,7 +84,7 @@ class Fit:
 
     @property
     def measured(self) -> NoisyMarginals:
-        """The noisy answers."""
+        """The noisy marginals that were fitted."""
         return self._measured
 
     @property
@@ -129,30 +126,30 @@ class Fit:
         cells = np.ravel_multi_index([self._support.table.columns[place] for place in places], shape)
         return np.asarray(np.bincount(cells, self._weights, math.prod(shape)), np.float64).reshape(shape)
 
-    def answers(self) -> Float64s:
-        """What the weights answer to every cell of the marginals measured, in their order."""
+    def fitted_counts(self) -> Float64s:
+        """The weights' sum in every cell of the marginals measured, in their order."""
         return np.concatenate([self._marginal(places).ravel() for places in self._measured.places])
 
     def residuals(self) -> Float64s:
-        """Noisy answers less fitted ones, in standard deviations; 0 where nothing was measured."""
-        return (self._measured.answers - self.answers()) / np.sqrt(self._measured.variances)
+        """Noisy counts minus fitted ones, in standard deviations; 0 where nothing was measured."""
+        return (self._measured.noisy_counts - self.fitted_counts()) / np.sqrt(self._measured.variances)
 
-    def unreachable(self) -> npt.NDArray[np.bool_]:
+    def unreachable(self) -> Bools:
         """The cells that no row lies in."""
         if self._support is None:
-            return np.zeros(len(self._measured.answers), bool)
-        held = []
+            return np.zeros(len(self._measured.noisy_counts), bool)
+        unreached = []
         for places in self._measured.places:
             shape = tuple(self.domain.sizes[place] for place in places)
             reached = np.zeros(math.prod(shape), bool)
             columns = [self._support.table.columns[place] for place in places]
             reached[np.ravel_multi_index(columns, shape) if columns else 0] = True
-            held.append(~reached)
-        return np.concatenate(held)
+            unreached.append(~reached)
+        return np.concatenate(unreached)
 
     def __repr__(self) -> str:
-        found = self.certificate
+        certificate = self.certificate
         return (
-            f"Fit({found.method}, {len(self._weights)} weights of total {self._weights.sum():.6g}, "
-            f"kkt {found.kkt:.1g}, misfit {found.misfit:.3g})"
+            f"Fit({certificate.method}, {len(self._weights)} weights of total {self._weights.sum():.6g}, "
+            f"kkt {certificate.kkt:.1g}, misfit {certificate.misfit:.3g})"
         )

@@ -1,4 +1,4 @@
-"""The answers of a fit as rows of a file, beside the noisy ones: the columns of privmw/release/cells.py."""
+"""The fitted counts of a fit as rows of a file, beside the noisy ones: columns of privmw/release/cells.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from privmw.release.cells import write_cells
 
 
 def write_fitted(fit: Fit, path: str | os.PathLike[str]) -> None:
-    """Write what a fit answers to every cell of the marginals measured, beside what was measured.
+    """Write the fitted and the noisy count of every cell of the marginals measured.
 
     Columns as above, and noisy_count and standard_deviation, empty for a cell that was not measured, and
     fitted, all in counts.
@@ -23,7 +23,7 @@ def write_fitted(fit: Fit, path: str | os.PathLike[str]) -> None:
     """
     import pyarrow as pa
 
-    measured, fitted = fit.measured, fit.answers()
+    measured, fitted = fit.measured, fit.fitted_counts()
     absent, deviations = np.isinf(measured.variances), np.sqrt(measured.variances)
     attributes = np.array([place for places in measured.places for place in places], np.int32)
     starts = np.cumsum([0, *map(len, measured.places)], dtype=np.int64)
@@ -35,7 +35,7 @@ def write_fitted(fit: Fit, path: str | os.PathLike[str]) -> None:
 
     def columns(part: slice) -> dict[str, Any]:
         return {
-            "noisy_count": pa.array(measured.answers[part], mask=absent[part]),
+            "noisy_count": pa.array(measured.noisy_counts[part], mask=absent[part]),
             "fitted": fitted[part],
             "standard_deviation": pa.array(deviations[part], mask=absent[part]),
         }

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from privmw.data.support import Support
-from privmw.postprocess.answers import NoisyMarginals
 from privmw.postprocess.fit import Fit
+from privmw.postprocess.noisy_marginals import NoisyMarginals
 from privmw.postprocess.problem import make_problem
 from privmw.postprocess.solve import Bounds, number, solve
 
 
 def ols(measured: NoisyMarginals, support: Support | None = None, *, total: float | None = None) -> Fit:
-    """Weights of either sign that fit the noisy answers best, squares over variances; unbiased, no microdata.
+    """Weights of either sign that fit the noisy counts best, squares over variances; unbiased, no microdata.
 
     total: a public number of records, which the weights then have exactly.
 
@@ -27,7 +27,7 @@ def ols(measured: NoisyMarginals, support: Support | None = None, *, total: floa
 
 
 def nnls(measured: NoisyMarginals, support: Support | None = None, *, total: float | None = None) -> Fit:
-    """Non-negative weights that fit the noisy answers best, squares over variances.
+    """Non-negative weights that fit the noisy counts best, squares over variances.
 
     Sums of many small cells come out too large: each is fitted at 0 or more. `reweight` mends that.
 

@@ -1,8 +1,8 @@
 """MaxFit: the least largest residual that weights can have, and within it the least squares.
 
 The bilevel baseline of "An Uncertainty Principle is a Price of Privacy-Preserving Microdata", 2021. No
-weights have residuals below the trivial bound, the most negative answer over its standard deviation. Mostly
-some attain it; where none do, HiGHS (scipy) finds the least bound.
+weights have residuals below the trivial bound, the most negative noisy count over its standard deviation.
+Mostly some attain it; where none do, HiGHS (scipy) finds the least bound.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from privmw.data.support import Support
-from privmw.postprocess.answers import NoisyMarginals
+from privmw.kernels.arrays import Float64s
 from privmw.postprocess.fit import Fit, Stage
-from privmw.postprocess.problem import Problem, Vector, make_problem
+from privmw.postprocess.noisy_marginals import NoisyMarginals
+from privmw.postprocess.problem import Problem, make_problem
 from privmw.postprocess.solve import Bounds, Solved, solve
 
-CLOSE = 1e-9  # of the largest answer: a violation that is rounding
+CLOSE = 1e-9  # of the largest count: a violation that is rounding
 
 
 def max_fit(
@@ -60,7 +61,7 @@ def _bounded(stage: Stage, bound: float) -> Stage:
     return Stage(stage.name, stage.kkt, stage.violation, stage.objective, stage.steps, bound)
 
 
-def _reach(bound: float, precisions: Vector) -> Vector:
+def _reach(bound: float, precisions: Float64s) -> Float64s:
     """So many standard deviations; without end where nothing was measured."""
     reach = np.full(len(precisions), np.inf)
     np.divide(bound, np.sqrt(precisions), where=precisions > 0, out=reach)
@@ -68,17 +69,17 @@ def _reach(bound: float, precisions: Vector) -> Vector:
 
 
 def _trivial(problem: Problem) -> float:
-    """What every non-negative fit must miss: negative answers, and those of queries without rows."""
+    """What every non-negative fit must miss: negative counts, and those of queries without rows."""
     reached = problem.tallies.sums(np.ones(problem.tallies.rows)) > 0
     roots = np.sqrt(problem.fitted)
-    missed = np.where(reached, -problem.answers, np.abs(problem.answers)) * roots
+    missed = np.where(reached, -problem.counts, np.abs(problem.counts)) * roots
     own = -problem.centre * np.sqrt(problem.precisions)
     return max(0.0, float(missed.max(initial=0.0)), float(own.max(initial=0.0)))
 
 
 def _largest(problem: Problem, solved: Solved) -> float:
     """The largest standardised residual."""
-    missed = np.abs(solved.sums - problem.answers) * np.sqrt(problem.fitted)
+    missed = np.abs(solved.sums - problem.counts) * np.sqrt(problem.fitted)
     own = np.abs(solved.weights - problem.centre) * np.sqrt(problem.precisions)
     return max(float(missed.max(initial=0.0)), float(own.max(initial=0.0)))
 
@@ -89,13 +90,13 @@ def _within(problem: Problem, bound: float) -> Bounds:
     return Bounds(
         np.maximum(problem.centre - rows, 0.0),
         np.maximum(problem.centre + rows, 0.0),
-        problem.answers - queries,
-        problem.answers + queries,
+        problem.counts - queries,
+        problem.counts + queries,
     )
 
 
 def _attained(problem: Problem, bound: float) -> bool:
-    """Whether weights keep the bound: they would cost at most half its square for each answer."""
+    """Whether weights keep the bound: they would cost at most half its square for each count."""
     measured = np.count_nonzero(problem.fitted) + np.count_nonzero(
         np.broadcast_to(problem.precisions, problem.tallies.rows)
     )
@@ -123,15 +124,15 @@ def _least_bound(problem: Problem, attained: float) -> float:
     own = np.broadcast_to(np.sqrt(problem.precisions), rows)
     roots = np.concatenate([np.sqrt(problem.fitted[fitted]), own[own > 0]])
     matrix = vstack([queries[fitted], identity(rows, format="csr")[own > 0]]).multiply(roots[:, None])
-    answers = np.concatenate([problem.answers[fitted], problem.centre[own > 0]]) * roots
-    ones = csr_matrix(np.ones((len(answers), 1)))
-    for scale in (1.0, float(np.abs(answers).max())):
+    counts = np.concatenate([problem.counts[fitted], problem.centre[own > 0]]) * roots
+    ones = csr_matrix(np.ones((len(counts), 1)))
+    for scale in (1.0, float(np.abs(counts).max())):
         found = linprog(
             np.append(np.zeros(rows), 1.0),
             A_ub=vstack([hstack([matrix, -ones]), hstack([-matrix, -ones])]).tocsr(),
-            b_ub=np.concatenate([answers, -answers]) / scale,
+            b_ub=np.concatenate([counts, -counts]) / scale,
             A_eq=hstack([queries[held], csr_matrix((int(held.sum()), 1))]).tocsr() if held.any() else None,
-            b_eq=problem.answers[held] / scale if held.any() else None,
+            b_eq=problem.counts[held] / scale if held.any() else None,
             bounds=(0, None),
             method="highs",
         )

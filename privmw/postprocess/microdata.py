@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.data.table import Table
+from privmw.kernels.arrays import Float64s, Int64s
 from privmw.postprocess.fit import Fit
 from privmw.postprocess.rounding import round_flow
 from privmw.random import sampling_stream
 
-Int64s = npt.NDArray[np.int64]
 Places = tuple[int, ...]
 
 MOST_RECORDS = 2**31
@@ -79,9 +79,9 @@ def _counts(
 
 
 def _share(
-    weights: npt.NDArray[np.float64],
+    weights: Float64s,
     group: Int64s,
-    sums: npt.NDArray[np.float64],
+    sums: Float64s,
     wanted: Int64s,
     rng: np.random.Generator | None,
 ) -> Int64s:

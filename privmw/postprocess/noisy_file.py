@@ -1,4 +1,4 @@
-"""Noisy answers from a file, one row an answer: what `privmw release` wrote, or anybody else; all released.
+"""Noisy counts from a file, one row a cell: written by `privmw release` or by others; all released.
 
 Two columns an attribute of a cell, attribute_1 and value_1, attribute_2 and value_2 and so on, in any order
 and empty beyond the cell's own; a row without attributes is the total. Every distinct word is read once, so
@@ -19,15 +19,16 @@ import numpy.typing as npt
 from privmw.data.domain import Domain
 from privmw.io.extras import need
 from privmw.io.files import about, batches, check_names, checked_path, columns_of, files_of
-from privmw.postprocess.answers import LARGEST_ANSWER, Float64s, Int64s, NoisyMarginals
+from privmw.kernels.arrays import Bools, Float64s, Int64s
 from privmw.postprocess.noise import Noise
+from privmw.postprocess.noisy_marginals import LARGEST_COUNT, NoisyMarginals
 
 COUNT, NOISE, SCALE = "noisy_count", "noise", "scale"
 ABSENT = -1
 
 
 def read_noisy_marginals(path: str | os.PathLike[str], domain: Domain) -> NoisyMarginals:
-    """The noisy answers of a .parquet or .csv file; a cell that it has twice counts by inverse variances.
+    """The noisy counts of a .parquet or .csv file; a cell that occurs twice is combined by inverse variances.
 
     Columns: attribute_1, value_1, ... as texts that `Attribute.parse` reads, noisy_count, noise ("laplace",
     "gaussian", "discrete-laplace" or "discrete-gaussian") and scale, in counts; others are ignored. What
@@ -84,24 +85,24 @@ class _Reader:
             columns = dict(zip(batch.schema.names, batch.columns, strict=True))
             cells = [self._pair(columns, place, before) for place in range(1, order + 1)]
             marginal_of, cell = self._locate(cells, before)
-            answers = self._numbers(columns, COUNT)
+            counts = self._numbers(columns, COUNT)
             self._refuse_if(
-                ~(np.abs(answers) <= LARGEST_ANSWER), before, COUNT, answers, "be finite, and at most 2^62"
+                ~(np.abs(counts) <= LARGEST_COUNT), before, COUNT, counts, "be finite, and at most 2^62"
             )
-            self.rows.append((marginal_of, cell, answers, self._noises(columns, before)))
+            self.rows.append((marginal_of, cell, counts, self._noises(columns, before)))
             before += batch.num_rows
 
     def marginals(self) -> NoisyMarginals:
         if not self.found:
-            raise ValueError("a file of noisy answers must not be empty")
-        marginal_of, cells, answers, noise_of = map(np.concatenate, zip(*self.rows, strict=True))
+            raise ValueError("a file of noisy counts must not be empty")
+        marginal_of, cells, counts, noise_of = map(np.concatenate, zip(*self.rows, strict=True))
         return NoisyMarginals.of_cells(
             self.domain,
             [tuple(self.domain.names[place] for place in places) for places in self.found],
             [(noise.kind, noise.scale) for noise in self.noises],
             marginal_of=marginal_of,
             cells=cells,
-            answers=answers,
+            noisy_counts=counts,
             noise_of=noise_of,
         )
 
@@ -214,9 +215,7 @@ class _Reader:
                 raise ValueError(f"{self.file}: column {column!r}: {error}") from None
         return self.codes[place, word]
 
-    def _refuse_if(
-        self, bad: npt.NDArray[np.bool_], before: int, column: str, values: Float64s | None, must: str
-    ) -> None:
+    def _refuse_if(self, bad: Bools, before: int, column: str, values: Float64s | None, must: str) -> None:
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
             value = "" if values is None else f"{values[row]}, "

@@ -2,7 +2,7 @@
 
 Rows are the cells of the full histogram, or a support's. A marginal of all attributes says something of each
 row alone and is kept apart: `centre`, `precisions`. The others are queries of the kernels' tallies, which
-never write a matrix out. This room knows released answers and public rows only.
+never write a matrix out. This room knows released counts and public rows only.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from reprlib import repr as _short
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.data.support import Support
 from privmw.kernels import Columns, Tallies
-from privmw.postprocess.answers import NoisyMarginals
-
-Vector: TypeAlias = npt.NDArray[np.float64]
+from privmw.kernels.arrays import Float64s
+from privmw.postprocess.noisy_marginals import NoisyMarginals
 
 MOST_ROWS = 2**28
 
@@ -32,12 +30,12 @@ class Problem:
     """Weighted least squares over rows; what has precision 0 asks nothing, a held query is exact."""
 
     tallies: Tallies
-    centre: Vector  # one a row: its own noisy answer
-    precisions: Vector  # one a row, of its answer; or one for all
-    answers: Vector  # one a query
-    variances: Vector  # one a query; infinite: not asked, 0: held
-    start: Callable[[], Vector]  # one a row: what is likely before any fit
-    scale: float  # of the answers, at least 1
+    centre: Float64s  # one a row: its own noisy count
+    precisions: Float64s  # one a row, of its count; or one for all
+    counts: Float64s  # one a query: noisy, or held
+    variances: Float64s  # one a query; infinite: not asked, 0: held
+    start: Callable[[], Float64s]  # one a row: what is likely before any fit
+    scale: float  # the largest noisy count, or 1 if that is less
 
     @property
     def whole(self) -> bool:
@@ -45,15 +43,15 @@ class Problem:
         return bool((self.precisions > 0).all())
 
     @property
-    def fitted(self) -> Vector:
+    def fitted(self) -> Float64s:
         """The precisions of the queries; 0 for those held or not asked."""
         asked = (self.variances > 0) & (self.variances < np.inf)
         return np.divide(1.0, self.variances, where=asked, out=np.zeros(len(asked)))
 
-    def objective(self, weights: Vector, sums: Vector) -> float:
+    def objective(self, weights: Float64s, sums: Float64s) -> float:
         """Half the squared distances from all that was measured, over the variances."""
         near = (self.precisions * (weights - self.centre) ** 2).sum()
-        return float(near + (self.fitted * (sums - self.answers) ** 2).sum()) / 2
+        return float(near + (self.fitted * (sums - self.counts) ** 2).sum()) / 2
 
 
 def make_problem(measured: NoisyMarginals, support: Support | None, total: float | None = None) -> Problem:
@@ -64,13 +62,13 @@ def make_problem(measured: NoisyMarginals, support: Support | None, total: float
     everything = tuple(range(len(measured.domain)))
     coarse = [j for j, places in enumerate(measured.places) if places != everything]
     cells = [slice(measured.offsets[j], measured.offsets[j + 1]) for j in coarse]
-    answers = [measured.answers[each] for each in cells]
-    variances = [measured.variances[each] for each in cells]
+    counts = [measured.noisy_counts[of_marginal] for of_marginal in cells]
+    variances = [measured.variances[of_marginal] for of_marginal in cells]
     marginals = tuple(measured.places[j] for j in coarse)
     if total is not None:
-        marginals, answers, variances = (
+        marginals, counts, variances = (
             (*marginals, ()),
-            [*answers, np.array([_total(total)])],
+            [*counts, np.array([_total(total)])],
             [*variances, np.zeros(1)],
         )
     tallies = _tallies(measured.domain.sizes, marginals, support)
@@ -78,7 +76,7 @@ def make_problem(measured: NoisyMarginals, support: Support | None, total: float
     if len(coarse) < len(measured):
         j = measured.places.index(everything)
         own = slice(measured.offsets[j], measured.offsets[j + 1])
-        centre, spread = measured.answers[own], measured.variances[own]
+        centre, spread = measured.noisy_counts[own], measured.variances[own]
         if support is not None:
             where = np.ravel_multi_index(support.table.columns, measured.domain.sizes)
             centre, spread = centre[where], spread[where]
@@ -88,10 +86,10 @@ def make_problem(measured: NoisyMarginals, support: Support | None, total: float
         tallies,
         centre,
         precisions,
-        np.concatenate([np.empty(0), *answers]),
+        np.concatenate([np.empty(0), *counts]),
         np.concatenate([np.empty(0), *variances]),
         partial(_start, measured, support, rows, total),
-        max(1.0, float(np.abs(measured.answers).max())),
+        max(1.0, float(np.abs(measured.noisy_counts).max())),
     )
 
 
@@ -117,7 +115,7 @@ def _rows(measured: NoisyMarginals, support: Support | None) -> int:
     return support.size
 
 
-def _start(measured: NoisyMarginals, support: Support | None, rows: int, total: float | None) -> Vector:
+def _start(measured: NoisyMarginals, support: Support | None, rows: int, total: float | None) -> Float64s:
     """The public frequencies, or uniform ones, times the total; near them a fit stays where it is not unique.
 
     The total is that of the marginal which tells it best.
@@ -125,7 +123,7 @@ def _start(measured: NoisyMarginals, support: Support | None, rows: int, total: 
     if total is None:
         known = [(np.inf, 0.0)]
         for first, end in itertools.pairwise(measured.offsets):
-            known.append((measured.variances[first:end].sum(), measured.answers[first:end].sum()))
+            known.append((measured.variances[first:end].sum(), measured.noisy_counts[first:end].sum()))
         total = max(float(min(known)[1]), 0.0)
     return np.full(rows, total / rows) if support is None else total * support.start()
 

@@ -1,7 +1,7 @@
-"""ReWeight: non-negative least squares where answers that may well be of nothing count together, not alone.
+"""ReWeight: non-negative least squares where counts that may be noise alone enter together, not one by one.
 
 Algorithm 2 of "An Uncertainty Principle is a Price of Privacy-Preserving Microdata", 2021. Within a marginal
-the low answers are those that noise alone would explain; each is weighted down, and their sum is added.
+the low counts are those that noise alone would explain; each is weighted down, and their sum is added.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ from reprlib import repr as _short
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.data.support import Support
-from privmw.postprocess.answers import Float64s, NoisyMarginals
+from privmw.kernels.arrays import Bools, Float64s
 from privmw.postprocess.fit import Fit
 from privmw.postprocess.noise import Noise
+from privmw.postprocess.noisy_marginals import NoisyMarginals
 from privmw.postprocess.problem import Problem, make_problem, regroup
 from privmw.postprocess.solve import Bounds, solve
-
-Mask = npt.NDArray[np.bool_]
 
 
 def reweight(
@@ -30,9 +28,9 @@ def reweight(
     downweight: Literal["counts", "std"] = "counts",
     total: float | None = None,
 ) -> Fit:
-    """Non-negative weights that keep sums as well as cells: NNLS with the low answers weighted down.
+    """Non-negative weights that keep sums as well as cells: NNLS with the low counts weighted down.
 
-    confidence: how sure it must be that an answer is not of noise alone. downweight: what a low answer's
+    confidence: how sure it must be that a count is not noise alone. downweight: what a low count's
     precision is divided by, squared: the median of the largest noise, in counts or in standard deviations,
     and at least 1. Every marginal must have one noise.
 
@@ -56,7 +54,7 @@ def _reweighted(
 ) -> Problem:
     variances, precisions = problem.variances.copy(), problem.precisions
     groups, marked = np.full(problem.tallies.cells, -1, np.int32), None
-    sums: list[tuple[float, float]] = []  # of the low answers of each marginal that has some, and variances
+    sums: list[tuple[float, float]] = []  # of the low counts of each marginal that has some, and variances
     last: list[tuple[float, float]] = []  # of single rows: the kernels take them at the end
     first, everything = 0, tuple(range(len(measured.domain)))
     for j, noise in enumerate(measured.noises):
@@ -65,7 +63,7 @@ def _reweighted(
                 f"marginal {_short(measured.marginals[j])} must have one noise for all its cells"
             )
         own = slice(measured.offsets[j], measured.offsets[j + 1])
-        low = find_low(measured.answers[own], np.isfinite(measured.variances[own]), noise, confidence)
+        low = find_low(measured.noisy_counts[own], np.isfinite(measured.variances[own]), noise, confidence)
         cells = slice(first, first + len(low))
         coarse = measured.places[j] != everything
         first += len(low) if coarse else 0
@@ -75,7 +73,7 @@ def _reweighted(
         factor = max(
             noise.median_of_largest(count) / (noise.variance**0.5 if downweight == "std" else 1), 1.0
         )
-        spread, sum_of_low = 2 * noise.variance * factor**2, float(measured.answers[own][low].sum())
+        spread, sum_of_low = 2 * noise.variance * factor**2, float(measured.noisy_counts[own][low].sum())
         if coarse:
             variances[cells][low] = spread
             groups[cells][low] = len(sums)
@@ -94,23 +92,23 @@ def _reweighted(
         groups=groups if sums else None,
         marked=marked,
         precisions=precisions,
-        answers=np.concatenate([problem.answers, extra[:, 0]]),
+        counts=np.concatenate([problem.counts, extra[:, 0]]),
         variances=np.concatenate([variances, extra[:, 1]]),
     )
 
 
-def find_low(answers: Float64s, measured: Mask, noise: Noise, confidence: float) -> Mask:
-    """The answers below the cutoff: the first, in ascending order, that noise hardly explains.
+def find_low(counts: Float64s, measured: Bools, noise: Noise, confidence: float) -> Bools:
+    """The counts below the cutoff, which is the first count, in ascending order, that noise hardly explains.
 
-    That is the smallest j where the largest of j draws stays below the j-th answer with this confidence.
+    That is the smallest j where the largest of j draws stays below the j-th count with this confidence.
     If noise explains all, all are low.
     """
-    ordered = np.sort(answers[measured])
+    ordered = np.sort(counts[measured])
     j = 1
     while j <= len(ordered):
-        # Answers ascend and so does what they must reach: no position before this one can be the first.
+        # Counts ascend and so does what they must reach: no position before this one can be the first.
         reached = int(np.searchsorted(ordered, noise.above(j, confidence))) + 1
         if reached <= j:
-            return np.asarray(measured & (answers < ordered[j - 1]))
+            return np.asarray(measured & (counts < ordered[j - 1]))
         j = reached
     return measured

@@ -13,10 +13,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-Float64s = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
+from privmw.kernels.arrays import Float64s, Int64s
 
 
 def round_flow(

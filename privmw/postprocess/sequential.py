@@ -1,4 +1,4 @@
-"""Sequential fitting: marginals in order of priority, each stage fitted as the earlier answers allow.
+"""Sequential fitting: marginals in order of priority, each stage fitted as the earlier ones allow.
 
 Algorithm 1 of "An Uncertainty Principle is a Price of Privacy-Preserving Microdata", 2021. What a stage holds
 are the sums of the last stage's weights, which are therefore within reach; cells of a sum of 0 are 0.
@@ -13,11 +13,11 @@ from reprlib import repr as _short
 import numpy as np
 
 from privmw.data.support import Support
-from privmw.kernels.arrays import Bools
+from privmw.kernels.arrays import Bools, Float64s
 from privmw.kernels.query_matrix import QueryMatrix
-from privmw.postprocess.answers import NoisyMarginals
 from privmw.postprocess.fit import Fit, Stage
-from privmw.postprocess.problem import Problem, Vector, make_problem
+from privmw.postprocess.noisy_marginals import NoisyMarginals
+from privmw.postprocess.problem import Problem, make_problem
 from privmw.postprocess.solve import Bounds, number, solve
 
 
@@ -28,7 +28,7 @@ def sequential(
     priorities: Iterable[Iterable[Sequence[str]]] | None = None,
     total: float | None = None,
 ) -> Fit:
-    """Non-negative weights that answer the marginals of the first group best, then of the second, and so on.
+    """Non-negative weights that fit the marginals of the first group best, then of the second, and so on.
 
     priorities: groups of marginals, each a tuple of names, every measured one in exactly one group; without
     them the marginals come one by one, those of fewer attributes first.
@@ -47,20 +47,20 @@ def sequential(
     cells = _cells(measured, own)
     stages: list[Stage] = []
     held = whole.variances == 0  # a total that was given
-    answers = whole.answers.copy()
-    weights: Vector | None = None
+    counts = whole.counts.copy()
+    weights: Float64s | None = None
     for group in groups:
         fitted = np.zeros(len(held), bool)
         for j in group:
             fitted[cells[j]] = True
         variances = np.where(held, 0.0, np.where(fitted, whole.variances, np.inf))
         precisions = whole.precisions if own in group else number(0.0)
-        problem = replace(whole, answers=answers, variances=variances, precisions=precisions)
+        problem = replace(whole, counts=counts, variances=variances, precisions=precisions)
         solved = solve(problem, _name(measured, group), _bounds(problem), near=weights)
         weights = solved.weights
         stages.append(solved.stage)
         held |= fitted & np.isfinite(whole.variances)
-        answers[held] = solved.sums[held]
+        counts[held] = solved.sums[held]
         if own in group and problem.whole:  # the weights are what it measured: nothing is left to choose
             break
     assert weights is not None
@@ -70,7 +70,7 @@ def sequential(
 
 def _bounds(problem: Problem) -> Bounds:
     """A row of a held sum of zero is zero."""
-    empty = (problem.variances == 0) & (problem.answers == 0)
+    empty = (problem.variances == 0) & (problem.counts == 0)
     if not empty.any():
         return Bounds()
     return Bounds(upper=np.where(_rows_of(problem.tallies, empty), 0.0, np.inf))

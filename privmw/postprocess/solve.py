@@ -10,23 +10,19 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.kernels import Wanted
-from privmw.kernels.arrays import Float64s
+from privmw.kernels.arrays import Bools, Float64s
 from privmw.kernels.query_matrix import QueryMatrix
 from privmw.postprocess.descent import descend
 from privmw.postprocess.fit import Stage
 from privmw.postprocess.problem import Problem
 
-Vector: TypeAlias = npt.NDArray[np.float64]
-
-TOLERANCE = 1e-11  # of the largest answer: what Newton's method leaves of |y - A x|
-ENOUGH = 1e-10  # of the largest answer: the KKT residual at which proximal steps may end
-STILL = 1e-9  # of the largest answer: the move at which they do
+TOLERANCE = 1e-11  # of the largest count: what Newton's method leaves of |y - A x|
+ENOUGH = 1e-10  # of the largest count: the KKT residual at which proximal steps may end
+STILL = 1e-9  # of the largest count: the move at which they do
 MOST_QUERIES = 2500  # for proximal steps where coordinate descent is another way: it takes over beyond
 MOST_PROXIMAL = 100
 MOST_IDLE = 5  # proximal steps without gain: rounding is all that is left
@@ -34,7 +30,7 @@ LOOSE = 1e3  # a proximal step's variance over what the queries leave a row: mor
 LOOSER = 1e5  # times that, at most
 
 
-def number(value: float) -> Vector:
+def number(value: float) -> Float64s:
     """One bound for all."""
     return np.array([value])
 
@@ -43,10 +39,10 @@ def number(value: float) -> Vector:
 class Bounds:
     """Of rows and of queries: one number for all, or one for each."""
 
-    lower: Vector = field(default_factory=lambda: number(0.0))
-    upper: Vector = field(default_factory=lambda: number(np.inf))
-    least: Vector = field(default_factory=lambda: number(-np.inf))
-    most: Vector = field(default_factory=lambda: number(np.inf))
+    lower: Float64s = field(default_factory=lambda: number(0.0))
+    upper: Float64s = field(default_factory=lambda: number(np.inf))
+    least: Float64s = field(default_factory=lambda: number(-np.inf))
+    most: Float64s = field(default_factory=lambda: number(np.inf))
 
     @property
     def given(self) -> bool:
@@ -54,7 +50,7 @@ class Bounds:
         return any((bound != usual).any() for bound, usual in zip(_of(self), _of(Bounds()), strict=True))
 
 
-def _of(bounds: Bounds) -> tuple[Vector, ...]:
+def _of(bounds: Bounds) -> tuple[Float64s, ...]:
     return bounds.lower, bounds.upper, bounds.least, bounds.most
 
 
@@ -62,9 +58,9 @@ def _of(bounds: Bounds) -> tuple[Vector, ...]:
 class Solved:
     """Weights, their sums, the queries' multipliers, the dual value, and what an inspection says."""
 
-    weights: Vector
-    sums: Vector
-    multipliers: Vector
+    weights: Float64s
+    sums: Float64s
+    multipliers: Float64s
     value: float
     stage: Stage
 
@@ -74,14 +70,14 @@ def solve(
     name: str,
     bounds: Bounds,
     *,
-    near: Vector | None = None,
+    near: Float64s | None = None,
     limit: float = np.inf,
 ) -> Solved:
     """The best weights within bounds. `near`: where rows that were not measured start from.
 
     Ends early, with weights of no use, where none within the bounds have an objective below the limit.
     """
-    queries = Wanted(problem.answers, problem.variances, bounds.least, bounds.most)
+    queries = Wanted(problem.counts, problem.variances, bounds.least, bounds.most)
     tolerance = TOLERANCE * problem.scale
     if problem.whole:
         rows = Wanted(problem.centre, 1 / problem.precisions, bounds.lower, bounds.upper)
@@ -99,7 +95,7 @@ def _solve_by_steps(
     bounds: Bounds,
     queries: Wanted,
     tolerance: float,
-    near: Vector | None,
+    near: Float64s | None,
     limit: float,
 ) -> Solved:
     """Proximal steps, each solved exactly: looser where they gain little, tighter where rounding shows."""
@@ -137,22 +133,22 @@ def inspect(
     problem: Problem,
     name: str,
     bounds: Bounds,
-    weights: Vector,
-    multipliers: Vector,
+    weights: Float64s,
+    multipliers: Float64s,
     value: float,
     steps: int,
 ) -> Solved:
-    """How far each row would still move, and how far held answers are off, whoever found the weights."""
+    """How far each row would still move, and how far held counts are off, however the weights were found."""
     sums = problem.tallies.sums(weights)
     fitted = problem.fitted
-    pulls = fitted * (sums - problem.answers)
+    pulls = fitted * (sums - problem.counts)
     held = problem.variances == 0
     bounded = held | (bounds.least > -np.inf) | (bounds.most < np.inf)
     off = 0.0
     if bounded.any():
         pulls[bounded] = multipliers[bounded]
         asked = bounded & (problem.variances < np.inf)
-        wanted = problem.answers[asked] + problem.variances[asked] * multipliers[asked]
+        wanted = problem.counts[asked] + problem.variances[asked] * multipliers[asked]
         within = np.clip(wanted, _each(bounds.least, asked), _each(bounds.most, asked))
         off = float(np.abs(sums[asked] - within).max(initial=0.0))
     slope = problem.precisions * (weights - problem.centre) + problem.tallies.potentials(pulls)
@@ -160,7 +156,7 @@ def inspect(
     np.maximum(bend, float(bend.max(initial=0.0)) * 1e-6 or 1.0, out=bend)
     moves = weights - np.clip(weights - slope / bend, bounds.lower, bounds.upper)
     violation = max(
-        float(np.abs(sums - problem.answers)[held].max(initial=0.0)),
+        float(np.abs(sums - problem.counts)[held].max(initial=0.0)),
         float((sums - bounds.most).max(initial=0.0)),
         float((bounds.least - sums).max(initial=0.0)),
     )
@@ -186,5 +182,5 @@ def _largest_total(problem: Problem, bounds: Bounds) -> float:
     return min((float(most[a:b].sum()) for a, b in itertools.pairwise(offsets)), default=np.inf)
 
 
-def _each(bound: Vector, where: npt.NDArray[np.bool_]) -> Vector:
+def _each(bound: Float64s, where: Bools) -> Float64s:
     return bound if len(bound) == 1 else bound[where]

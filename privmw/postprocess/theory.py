@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Float64s = npt.NDArray[np.float64]
+from privmw.kernels.arrays import Float64s
 
 
-class Errors(NamedTuple):
+class ErrorBounds(NamedTuple):
     """Root mean squared errors that a mechanism stays within, on every dataset."""
 
     point: float
@@ -71,12 +71,12 @@ def least_point_error(
 
 
 def point_mechanism(noisy_points: npt.ArrayLike) -> Float64s:
-    """Theorem 4, items 1 and 2: good points. Each noisy answer, or 0 if that is more; the sum is theirs.
+    """Theorem 4, items 1 and 2: good points. Each noisy count, or 0 if that is more; the sum is theirs.
 
     >>> point_mechanism([3.5, -1.0])
     array([3.5, 0. ])
     """
-    return np.maximum(_answers(noisy_points), 0.0)
+    return np.maximum(_points(noisy_points), 0.0)
 
 
 def sum_mechanism(noisy_points: npt.ArrayLike, noisy_sum: float) -> Float64s:
@@ -87,7 +87,7 @@ def sum_mechanism(noisy_points: npt.ArrayLike, noisy_sum: float) -> Float64s:
     >>> sum_mechanism([3.5, -1.0, 1.5], 4.0)
     array([3., 0., 1.])
     """
-    points = _answers(noisy_points)
+    points = _points(noisy_points)
     total = max(_number("noisy_sum", noisy_sum, negative=True), 0.0)
     # The largest j where the j largest, lowered alike to the total, stay above 0.
     ordered = np.sort(points)[::-1]
@@ -97,11 +97,11 @@ def sum_mechanism(noisy_points: npt.ArrayLike, noisy_sum: float) -> Float64s:
     return np.asarray(np.maximum(points - by, 0.0))
 
 
-def point_mechanism_errors(d: int, *, epsilon: float | None = None, rho: float | None = None) -> Errors:
+def point_mechanism_errors(d: int, *, epsilon: float | None = None, rho: float | None = None) -> ErrorBounds:
     """What `point_mechanism` stays within: the whole budget in Laplace or Gaussian noise on the points.
 
     >>> point_mechanism_errors(100, rho=0.5)
-    Errors(point=1.0, sum=100.0)
+    ErrorBounds(point=1.0, sum=100.0)
     """
     _loss(epsilon, 0.0, rho)
     if epsilon is not None:
@@ -109,14 +109,14 @@ def point_mechanism_errors(d: int, *, epsilon: float | None = None, rho: float |
     else:
         assert rho is not None
         each = math.sqrt(1 / (2 * rho))
-    return Errors(each, each * (_queries(d) + 1))
+    return ErrorBounds(each, each * (_queries(d) + 1))
 
 
 def _loss(epsilon: float | None, delta: float, rho: float | None) -> Callable[[float], float]:
     """What 4 C + 2 D + k must reach, over k (d - 1), where datasets differ in 2 (2 C + k) records.
 
-    On a dataset with one query at L = 2 C + k and the others at 0, that one's answer is k or more and the sum
-    at most 4 C + 2 D + k, with probability 1/4. Few queries can answer so at once, so on another dataset of
+    On a dataset with one query at L = 2 C + k and the others at 0, that one's count is k or more and the sum
+    at most 4 C + 2 D + k, with probability 1/4. Few queries can do so at once, so on another dataset of
     the kind some query does with probability (4 C + 2 D + k) / (k (d - 1)) at most.
     """
     if (epsilon is None) == (rho is None):
@@ -175,7 +175,7 @@ def _positive(name: str, value: object) -> float:
     return number
 
 
-def _answers(values: npt.ArrayLike) -> Float64s:
+def _points(values: npt.ArrayLike) -> Float64s:
     array = np.asarray(values)
     if array.ndim != 1 or len(array) == 0 or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
         raise ValueError("noisy_points must be a list of finite numbers, not empty")

@@ -40,8 +40,8 @@ def agreement(fit: Fit) -> facts.Fit:
     share = float((laplace * of_each).sum() / of_each.sum())
     return facts.agreement(
         cells,
-        measured.answers[cells],
-        fit.answers()[cells],
+        measured.noisy_counts[cells],
+        fit.fitted_counts()[cells],
         np.sqrt(measured.variances[cells]),
         share,
     )
@@ -101,7 +101,7 @@ def unreached(fit: Fit, most: int) -> tuple[int, list[Cell]]:
     missed = np.abs(fit.residuals()[cells])
     worst = np.argsort(-missed, kind="stable")[:most]
     return len(cells), [
-        Cell(name_of(fit, int(cells[i])), float(fit.measured.answers[cells[i]]), float(missed[i]))
+        Cell(name_of(fit, int(cells[i])), float(fit.measured.noisy_counts[cells[i]]), float(missed[i]))
         for i in worst.tolist()
     ]
 
@@ -142,8 +142,8 @@ def cost(fit: Fit) -> Cost | None:
     if free.certificate.kkt > NEARLY:
         return None
     known = np.isfinite(fit.measured.variances)
-    before = free.answers()[known]
-    changes = (fit.answers()[known] - before) / np.sqrt(fit.measured.variances[known])
+    before = free.fitted_counts()[known]
+    changes = (fit.fitted_counts()[known] - before) / np.sqrt(fit.measured.variances[known])
     return Cost(before, changes, float(free.weights.sum()), float(fit.weights.sum()))
 
 

@@ -1,4 +1,4 @@
-"""`privmw postprocess` as a person uses it: noisy answers in, fitted ones and records out, or one line."""
+"""`privmw postprocess` as a person uses it: noisy counts in, fitted ones and records out, or one line."""
 
 import doctest
 import json
@@ -69,8 +69,8 @@ def test_every_method_writes_what_the_library_fits(method, here, capsys):
     measured = postprocess.read_noisy_marginals("noisy.csv", DOMAIN)
     fit = METHODS[method](measured)
     found = parquet.read_table("out/fitted.parquet").to_pydict()
-    assert found["fitted"] == fit.answers().tolist()
-    assert found["noisy_count"] == measured.answers.tolist()
+    assert found["fitted"] == fit.fitted_counts().tolist()
+    assert found["noisy_count"] == measured.noisy_counts.tolist()
     assert found["standard_deviation"] == np.sqrt(measured.variances).tolist()
     told = json.loads((here / "out" / "certificate.json").read_text())
     assert told["method"] == fit.certificate.method
@@ -121,10 +121,10 @@ def test_priorities_are_followed(here, capsys):
 def test_reweight_and_max_fit_take_their_settings(here, capsys):
     measured = postprocess.read_noisy_marginals("noisy.csv", DOMAIN)
     assert main(line("--downweight", "std", "--confidence", "0.9", "--quiet")) == 0
-    expected = postprocess.reweight(measured, downweight="std", confidence=0.9).answers()
+    expected = postprocess.reweight(measured, downweight="std", confidence=0.9).fitted_counts()
     assert parquet.read_table("out/fitted.parquet")["fitted"].to_pylist() == expected.tolist()
     assert main(line("--slack", "1", "--quiet", method="max-fit", output="other")) == 0
-    expected = postprocess.max_fit(measured, slack=1.0).answers()
+    expected = postprocess.max_fit(measured, slack=1.0).fitted_counts()
     assert parquet.read_table("other/fitted.parquet")["fitted"].to_pylist() == expected.tolist()
     assert capsys.readouterr().out == ""
 

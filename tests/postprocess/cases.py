@@ -49,7 +49,7 @@ def matrix_of(measured, rows=None):
     sizes = measured.domain.sizes
     if rows is None:
         rows = np.stack(np.unravel_index(np.arange(np.prod(sizes)), sizes), axis=1)
-    held = np.zeros((len(measured.answers), len(rows)))
+    held = np.zeros((len(measured.noisy_counts), len(rows)))
     for places, first in zip(measured.places, measured.offsets, strict=False):
         for row, codes in enumerate(rows):
             cell = 0

@@ -24,9 +24,9 @@ every = pytest.mark.parametrize("shape", SHAPES)
 
 
 def weighted(measured, rows=None):
-    """The matrix and the answers, over their standard deviations."""
+    """The matrix and the counts, over their standard deviations."""
     roots = 1 / np.sqrt(measured.variances)
-    return matrix_of(measured, rows) * roots[:, None], measured.answers * roots
+    return matrix_of(measured, rows) * roots[:, None], measured.noisy_counts * roots
 
 
 @every
@@ -34,9 +34,9 @@ def weighted(measured, rows=None):
 @pytest.mark.parametrize("seed", range(5))
 def test_nnls_answers_as_lawson_and_hanson_do(shape, noise, seed):
     measured = drawn(*SHAPES[shape], seed, noise=noise)
-    matrix, answers = weighted(measured)
+    matrix, counts = weighted(measured)
     fit = nnls(measured)
-    best, _ = lawson_hanson(matrix, answers, maxiter=100_000)
+    best, _ = lawson_hanson(matrix, counts, maxiter=100_000)
     np.testing.assert_allclose(matrix @ fit.weights, matrix @ best, atol=1e-7)
     if fit.certificate.unique:
         np.testing.assert_allclose(fit.weights, best, atol=1e-6)
@@ -47,22 +47,22 @@ def test_nnls_answers_as_lawson_and_hanson_do(shape, noise, seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_ols_is_the_least_squares_solution(shape, seed):
     measured = drawn(*SHAPES[shape], seed)
-    matrix, answers = weighted(measured)
-    best = np.linalg.lstsq(matrix, answers, rcond=None)[0]
+    matrix, counts = weighted(measured)
+    best = np.linalg.lstsq(matrix, counts, rcond=None)[0]
     fit = ols(measured)
     np.testing.assert_allclose(matrix @ fit.weights, matrix @ best, atol=1e-7)
     assert fit.certificate.kkt < 1e-9
     assert fit.certificate.unique == ("identity" not in shape and shape != "margins alone")
 
 
-def quadratic_program(matrix, answers, more, low, high):
-    """min |matrix x - answers|^2 with x >= 0 and low <= more x <= high, by DAQP."""
+def quadratic_program(matrix, counts, more, low, high):
+    """min |matrix x - counts|^2 with x >= 0 and low <= more x <= high, by DAQP."""
     daqp = pytest.importorskip("daqp")
     rows = matrix.shape[1]
     hessian = matrix.T @ matrix
     found, _, flag, _ = daqp.solve(
         np.ascontiguousarray(hessian),
-        -matrix.T @ answers,
+        -matrix.T @ counts,
         np.ascontiguousarray(more),
         np.concatenate([np.full(rows, 1e30), high]),
         np.concatenate([np.zeros(rows), low]),
@@ -76,17 +76,17 @@ def quadratic_program(matrix, answers, more, low, high):
 @pytest.mark.parametrize("seed", range(8))
 def test_max_fit_agrees_with_a_linear_and_a_quadratic_program(shape, seed):
     measured = drawn(*SHAPES[shape], seed, noise="gaussian" if seed % 2 else "laplace", filled=0.1)
-    matrix, answers = weighted(measured)
-    rows, ones = matrix.shape[1], np.ones((len(answers), 1))
+    matrix, counts = weighted(measured)
+    rows, ones = matrix.shape[1], np.ones((len(counts), 1))
     least = linprog(
         np.append(np.zeros(rows), 1.0),
         A_ub=np.vstack([np.hstack([matrix, -ones]), np.hstack([-matrix, -ones])]),
-        b_ub=np.concatenate([answers, -answers]),
+        b_ub=np.concatenate([counts, -counts]),
     ).x[-1]
     fit = max_fit(measured)
     bound = fit.certificate.stages[-1].bound
     assert least - 1e-6 <= bound <= least + 0.01 + 1e-6
-    best = quadratic_program(matrix, answers, matrix, answers - least - 0.01, answers + least + 0.01)
+    best = quadratic_program(matrix, counts, matrix, counts - least - 0.01, counts + least + 0.01)
     np.testing.assert_allclose(fit.weights, best, atol=1e-4)
     assert np.abs(fit.residuals()).max() <= least + 0.01 + 1e-6
     assert max(fit.certificate.kkt, fit.certificate.violation) < 1e-9
@@ -103,12 +103,12 @@ def test_max_fit_finds_a_bound_beyond_the_trivial_one_and_says_it():
 @pytest.mark.parametrize("seed", range(8))
 def test_sequential_agrees_with_quadratic_programs_stage_by_stage(seed):
     measured = drawn([5, 7], (0, 1, 2), seed, filled=0.15)
-    matrix, answers = weighted(measured)
-    total = max(measured.answers[0], 0.0)
-    rows = simplex_projection(measured.answers[1:6], total)
-    columns = simplex_projection(measured.answers[6:13], total)
+    matrix, counts = weighted(measured)
+    total = max(measured.noisy_counts[0], 0.0)
+    rows = simplex_projection(measured.noisy_counts[1:6], total)
+    columns = simplex_projection(measured.noisy_counts[6:13], total)
     fit = sequential(measured)
-    np.testing.assert_allclose(fit.answers()[:13], [total, *rows, *columns], atol=1e-6)
+    np.testing.assert_allclose(fit.fitted_counts()[:13], [total, *rows, *columns], atol=1e-6)
     # Of the held sums one is implied by the others.
     held, wanted = matrix_of(measured)[1:12], np.concatenate([rows, columns])[:11]
     kept = wanted > 1e-9
@@ -116,26 +116,26 @@ def test_sequential_agrees_with_quadratic_programs_stage_by_stage(seed):
     best = np.zeros(35)
     if (~empty).any():
         best[~empty] = quadratic_program(
-            matrix[13:][:, ~empty], answers[13:], held[kept][:, ~empty], wanted[kept], wanted[kept]
+            matrix[13:][:, ~empty], counts[13:], held[kept][:, ~empty], wanted[kept], wanted[kept]
         )
     np.testing.assert_allclose(fit.weights, best, atol=1e-4)
     assert max(fit.certificate.kkt, fit.certificate.violation) < 1e-9
     assert [stage.name for stage in fit.certificate.stages] == ["total", "x0", "x1", "x0 x x1"]
 
 
-def simplex_projection(answers, total):
+def simplex_projection(counts, total):
     """The nearest non-negative numbers with this total."""
-    low, high = answers.min() - total, answers.max()
+    low, high = counts.min() - total, counts.max()
     for _ in range(200):
         middle = (low + high) / 2
-        low, high = (middle, high) if np.maximum(answers - middle, 0).sum() > total else (low, middle)
-    return np.maximum(answers - high, 0)
+        low, high = (middle, high) if np.maximum(counts - middle, 0).sum() > total else (low, middle)
+    return np.maximum(counts - high, 0)
 
 
 def test_priorities_decide_what_is_kept():
     measured = drawn([5, 7], (0, 1, 2), 3)
     first = sequential(measured, priorities=[[("x0", "x1")], [(), ("x0",), ("x1",)]])
-    np.testing.assert_allclose(first.weights, np.maximum(measured.answers[13:], 0), atol=1e-8)
+    np.testing.assert_allclose(first.weights, np.maximum(measured.noisy_counts[13:], 0), atol=1e-8)
     together = sequential(measured, priorities=[subsets(measured.domain, 0, 1, 2)])
     np.testing.assert_allclose(together.weights, nnls(measured).weights, atol=1e-6)
 
@@ -158,11 +158,11 @@ def test_priorities_that_do_not_cover_the_measurements_are_refused(priorities, e
 
 
 def reweighted_by_the_paper(measured, confidence=0.99, std=False):
-    """Algorithm 2 as it is written: rows, answers and weights of the last least squares problem."""
-    matrix, rows, answers, weights = matrix_of(measured), [], [], []
+    """Algorithm 2 as it is written: rows, counts and weights of the last least squares problem."""
+    matrix, rows, counts, weights = matrix_of(measured), [], [], []
     for j, noise in enumerate(measured.noises):
         own = np.arange(measured.offsets[j], measured.offsets[j + 1])
-        given, var = measured.answers[own], noise.variance
+        given, var = measured.noisy_counts[own], noise.variance
         ordered, cutoff, j_star = np.sort(given), np.inf, len(own) + 1
         for k in range(1, len(own) + 1):
             if ordered[k - 1] >= noise.above(k, confidence):
@@ -170,16 +170,16 @@ def reweighted_by_the_paper(measured, confidence=0.99, std=False):
                 break
         down = max(noise.median_of_largest(max(j_star - 1, 1)) / (var**0.5 if std else 1), 1)
         low = given < cutoff
-        for cell, answer, is_low in zip(own, given, low, strict=True):
+        for cell, count, is_low in zip(own, given, low, strict=True):
             rows.append(matrix[cell])
-            answers.append(answer)
+            counts.append(count)
             weights.append(1 / (2 * var * down**2) if is_low else 1 / var)
         if low.any():
             rows.append(matrix[own[low]].sum(axis=0))
-            answers.append(given[low].sum())
+            counts.append(given[low].sum())
             weights.append(1 / (2 * low.sum() * var))
     roots = np.sqrt(weights)
-    return np.array(rows) * roots[:, None], np.array(answers) * roots
+    return np.array(rows) * roots[:, None], np.array(counts) * roots
 
 
 @every
@@ -188,8 +188,8 @@ def reweighted_by_the_paper(measured, confidence=0.99, std=False):
 @pytest.mark.parametrize("seed", range(3))
 def test_reweight_is_the_papers_algorithm(shape, noise, downweight, seed):
     measured = drawn(*SHAPES[shape], seed, noise=noise)
-    matrix, answers = reweighted_by_the_paper(measured, std=downweight == "std")
-    best, _ = lawson_hanson(matrix, answers, maxiter=100_000)
+    matrix, counts = reweighted_by_the_paper(measured, std=downweight == "std")
+    best, _ = lawson_hanson(matrix, counts, maxiter=100_000)
     fit = reweight(measured, downweight=downweight)
     np.testing.assert_allclose(matrix @ fit.weights, matrix @ best, atol=1e-6)
     assert fit.certificate.kkt < 1e-9
@@ -229,11 +229,13 @@ def some_support(measured, seed, share=0.5):
 def test_over_a_support_only_its_rows_get_weights(shape, seed):
     measured = drawn(*SHAPES[shape], seed)
     support = some_support(measured, seed)
-    matrix, answers = weighted(measured, support.rows)
-    best, _ = lawson_hanson(matrix, answers, maxiter=100_000)
+    matrix, counts = weighted(measured, support.rows)
+    best, _ = lawson_hanson(matrix, counts, maxiter=100_000)
     fit = nnls(measured, support)
     np.testing.assert_allclose(matrix @ fit.weights, matrix @ best, atol=1e-6)
-    np.testing.assert_allclose(fit.answers(), matrix_of(measured, support.rows) @ fit.weights, atol=1e-9)
+    np.testing.assert_allclose(
+        fit.fitted_counts(), matrix_of(measured, support.rows) @ fit.weights, atol=1e-9
+    )
     for method in METHODS.values():
         certificate = method(measured, support).certificate
         assert max(certificate.kkt, certificate.violation) < 1e-8
@@ -249,7 +251,7 @@ def test_coordinate_descent_and_proximal_steps_answer_alike(shape, method, monke
         descended = method(measured, support)
         monkeypatch.undo()
         assert descended.certificate.kkt < 1e-7
-        np.testing.assert_allclose(descended.answers(), stepped.answers(), atol=0.5)
+        np.testing.assert_allclose(descended.fitted_counts(), stepped.fitted_counts(), atol=0.5)
         again, found = (fit.certificate.stages[0].objective for fit in (descended, stepped))
         assert found - 1e-9 <= again <= found * (1 + 1e-5)
 
@@ -276,7 +278,7 @@ def test_a_support_that_cannot_match_says_by_how_much():
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
-    "answers",
+    "counts",
     [
         [0.0] * 12,
         [-5.0] * 12,
@@ -286,13 +288,13 @@ def test_a_support_that_cannot_match_says_by_how_much():
         [*[0.0] * 11, 1e6],
     ],
 )
-def test_no_answers_make_a_method_fail(method, answers):
+def test_no_counts_make_a_method_fail(method, counts):
     domain = domain_of([3, 4])
     given = [
-        NoisyMarginal((), [sum(answers) / 3], "laplace", 1.0),
-        NoisyMarginal(("x0",), answers[:3], "gaussian", 1e-3),
-        NoisyMarginal(("x1",), answers[3:7], "discrete-laplace", 1e3),
-        NoisyMarginal(("x0", "x1"), answers, "discrete-gaussian", 3.0),
+        NoisyMarginal((), [sum(counts) / 3], "laplace", 1.0),
+        NoisyMarginal(("x0",), counts[:3], "gaussian", 1e-3),
+        NoisyMarginal(("x1",), counts[3:7], "discrete-laplace", 1e3),
+        NoisyMarginal(("x0", "x1"), counts, "discrete-gaussian", 3.0),
     ]
     for marginals in (given, given[:3], given[1:2]):
         certificate = METHODS[method](NoisyMarginals(domain, marginals)).certificate

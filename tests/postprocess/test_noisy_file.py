@@ -1,4 +1,4 @@
-"""Noisy answers in a file must be read as they were written, by us or by others, or refused in one line."""
+"""Noisy counts in a file must be read as they were written, by us or by others, or refused in one line."""
 
 import doctest
 import itertools
@@ -46,7 +46,7 @@ def write_parquet(folder, **columns):
 def same(found, expected):
     assert found.marginals == expected.marginals
     assert found.noises == expected.noises
-    np.testing.assert_array_equal(found.answers, expected.answers)
+    np.testing.assert_array_equal(found.noisy_counts, expected.noisy_counts)
     np.testing.assert_array_equal(found.variances, expected.variances)
 
 
@@ -72,7 +72,7 @@ def test_what_a_release_measured_is_read_back(tmp_path):
     for names in found.marginals:
         i, j = found.index(names), expected.index(names)
         here, there = slice(*found.offsets[i : i + 2]), slice(*expected.offsets[j : j + 2])
-        np.testing.assert_allclose(found.answers[here], expected.answers[there], rtol=1e-12)
+        np.testing.assert_allclose(found.noisy_counts[here], expected.noisy_counts[there], rtol=1e-12)
         np.testing.assert_allclose(found.variances[here], expected.variances[there], rtol=1e-12)
 
 
@@ -88,7 +88,7 @@ def test_every_kind_of_row_is_read_from_csv(tmp_path):
     domain = DOMAIN.project(["age", "sex"])
     found = read_noisy_marginals(path, domain)
     assert found.marginals == (("age",), (), ("age", "sex"))
-    np.testing.assert_array_equal(found.answers, [10, 0, -1.5, 93, 8, 0, 0, 7, 0, 0])
+    np.testing.assert_array_equal(found.noisy_counts, [10, 0, -1.5, 93, 8, 0, 0, 7, 0, 0])
     assert np.isinf(found.variances[[1, 5, 6, 8, 9]]).all()
     assert found.noises == (Noise("laplace", 2), Noise("gaussian", 4), Noise("discrete-laplace", 1))
 
@@ -114,7 +114,7 @@ def test_parquet_of_other_kinds_means_the_same(tmp_path):
             [("gaussian", 1.0)],
             marginal_of=[0, 1, 2],
             cells=[3, 0, 1],
-            answers=[4, 9, 5],
+            noisy_counts=[4, 9, 5],
             noise_of=[0, 0, 0],
         ),
     )
@@ -122,20 +122,20 @@ def test_parquet_of_other_kinds_means_the_same(tmp_path):
 
 def test_whole_numbers_are_values_too(tmp_path):
     path = write_parquet(tmp_path, attribute_1=["zip", "zip"], value_1=[3, 0])
-    assert read_noisy_marginals(path, DOMAIN).answers.tolist() == [2.0, 0, 0, 1.5, 0]
+    assert read_noisy_marginals(path, DOMAIN).noisy_counts.tolist() == [2.0, 0, 0, 1.5, 0]
 
 
 def test_an_attribute_without_a_name_and_an_empty_label_are_read(tmp_path):
     path = write_parquet(tmp_path, attribute_1=["", "x, y"], value_1=["1", ""])
     found = read_noisy_marginals(path, DOMAIN)
     assert found.marginals == (("",), ("x, y",))
-    assert found.answers.tolist() == [0, 1.5, 2.0, 0]
+    assert found.noisy_counts.tolist() == [0, 1.5, 2.0, 0]
 
 
 def test_a_cell_measured_twice_is_combined_by_inverse_variances(tmp_path):
     path = write_csv(tmp_path, "sex,F,,,10,gaussian,1", "sex,F,,,15,gaussian,2", "sex,M,,,3,gaussian,1")
     found = read_noisy_marginals(path, DOMAIN.project(["age", "sex"]))
-    np.testing.assert_allclose(found.answers, [11, 3])
+    np.testing.assert_allclose(found.noisy_counts, [11, 3])
     np.testing.assert_allclose(found.variances, [0.8, 1])
     assert found.noises == (None,)
 
@@ -143,11 +143,11 @@ def test_a_cell_measured_twice_is_combined_by_inverse_variances(tmp_path):
 def test_any_order_of_attributes_and_rows_is_one_marginal(tmp_path):
     rng = np.random.default_rng(1)
     sizes, names = DOMAIN.project(["age", "sex", "zip"]).sizes, ("age", "sex", "zip")
-    answers = rng.normal(size=sizes)
+    counts = rng.normal(size=sizes)
     rows = []
     for codes in itertools.product(*map(range, sizes)):
         words = [(name, str(DOMAIN[name].label(code))) for name, code in zip(names, codes, strict=True)]
-        rows.append([*itertools.chain(*rng.permutation(words).tolist()), answers[codes]])
+        rows.append([*itertools.chain(*rng.permutation(words).tolist()), counts[codes]])
     rng.shuffle(order := np.arange(len(rows)))
     columns = list(zip(*(rows[i] for i in order), strict=True))
     path = write_parquet(
@@ -163,7 +163,7 @@ def test_any_order_of_attributes_and_rows_is_one_marginal(tmp_path):
     )
     same(
         read_noisy_marginals(path, DOMAIN),
-        NoisyMarginals(DOMAIN, [NoisyMarginal(names, answers, "gaussian", 3)]),
+        NoisyMarginals(DOMAIN, [NoisyMarginal(names, counts, "gaussian", 3)]),
     )
 
 
@@ -182,7 +182,7 @@ def test_many_batches_and_files_are_one(tmp_path, monkeypatch):
     parquet.write_table(table.slice(0, 2), tmp_path / "parts" / "a.parquet")
     parquet.write_table(table.slice(2), tmp_path / "parts" / "b.parquet")
     for path in (whole, tmp_path / "parts"):
-        assert read_noisy_marginals(path, DOMAIN).answers.tolist() == [0, 1, 2, 3, 4]
+        assert read_noisy_marginals(path, DOMAIN).noisy_counts.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_a_histogram_of_very_many_attributes_is_read(tmp_path):
@@ -191,7 +191,7 @@ def test_a_histogram_of_very_many_attributes_is_read(tmp_path):
     columns = {f"{kind}_{k + 1}": [rows[kind][k]] for k in range(40) for kind in rows}
     path = write_parquet(tmp_path, **columns, noisy_count=[7], noise=["gaussian"], scale=[1.0])
     found = read_noisy_marginals(path, domain)
-    assert found.answers[-1] == 7
+    assert found.noisy_counts[-1] == 7
     assert np.isfinite(found.variances).sum() == 1
 
 
@@ -295,7 +295,7 @@ def test_measurements_on_another_domain_are_refused(tmp_path):
         settings={},
     )
     write_measurements(release, tmp_path / "m.parquet")
-    assert read_noisy_marginals(tmp_path / "m.parquet", DOMAIN).answers[0] == 5
+    assert read_noisy_marginals(tmp_path / "m.parquet", DOMAIN).noisy_counts[0] == 5
     with pytest.raises(ValueError, match="the domain that it was measured on, which is another one"):
         read_noisy_marginals(tmp_path / "m.parquet", DOMAIN.project(["age", "sex"]))
 
@@ -304,7 +304,7 @@ def test_measurements_on_another_domain_are_refused(tmp_path):
 def test_what_others_write_under_our_key_is_no_matter(said, tmp_path):
     path = write_parquet(tmp_path)
     parquet.write_table(parquet.read_table(path).replace_schema_metadata({b"privmw": said}), path)
-    assert read_noisy_marginals(path, DOMAIN).answers.tolist() == [1.5, 2.0]
+    assert read_noisy_marginals(path, DOMAIN).noisy_counts.tolist() == [1.5, 2.0]
 
 
 def test_wrong_kinds_are_refused(tmp_path):
@@ -322,16 +322,16 @@ def test_wrong_kinds_are_refused(tmp_path):
         ({"marginals": [("age",), ("age",)]}, "must not repeat one"),
         ({"marginals": [("age", "age")]}, "must not repeat one"),
         ({"marginals": ["age"]}, "must be a tuple of names"),
-        ({"marginals": [("age",), ("zip",)]}, "must each have an answer"),
-        ({"marginal_of": [1]}, r"marginal_of \(first: 1, answer 0\)"),
-        ({"marginal_of": [0, 0]}, "must be 1 integers, one an answer"),
-        ({"cells": [3]}, r"cells \(first: 3, answer 0\)"),
-        ({"cells": [-1]}, r"cells \(first: -1, answer 0\)"),
+        ({"marginals": [("age",), ("zip",)]}, "must each have a noisy count"),
+        ({"marginal_of": [1]}, r"marginal_of \(first: 1, entry 0\)"),
+        ({"marginal_of": [0, 0]}, "must be 1 integers, one a noisy count"),
+        ({"cells": [3]}, r"cells \(first: 3, entry 0\)"),
+        ({"cells": [-1]}, r"cells \(first: -1, entry 0\)"),
         ({"cells": [0.5]}, "must be 1 integers"),
-        ({"noise_of": [1]}, r"noise_of \(first: 1, answer 0\)"),
+        ({"noise_of": [1]}, r"noise_of \(first: 1, entry 0\)"),
         ({"noises": [("gaussian", 0.0)]}, "scale"),
         ({"noises": [("cauchy", 1.0)]}, "noise"),
-        ({"answers": [np.nan]}, "finite"),
+        ({"noisy_counts": [np.nan]}, "finite"),
     ],
 )
 def test_cells_that_cannot_be_are_refused(changed, said):
@@ -340,7 +340,7 @@ def test_cells_that_cannot_be_are_refused(changed, said):
         "noises": [("gaussian", 1.0)],
         "marginal_of": [0],
         "cells": [0],
-        "answers": [1.0],
+        "noisy_counts": [1.0],
         "noise_of": [0],
         **changed,
     }

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import privmw as pmw
-from privmw.postprocess import NoisyMarginal, NoisyMarginals, answers, noise
+from privmw.postprocess import NoisyMarginal, NoisyMarginals, noise, noisy_marginals
 from privmw.postprocess.noise import Noise
 from privmw.release.measurements import Measurement
 
@@ -21,7 +21,7 @@ def test_a_marginal_measured_twice_is_combined_by_inverse_variances():
     once, again = marginal(scale=2.0), marginal(values=(4.0, 4.0, 4.0), scale=4.0)
     combined = NoisyMarginals(DOMAIN, [once, marginal(("sex",), (5.0, 6.0)), again])
     assert combined.marginals == (("age",), ("sex",))
-    np.testing.assert_allclose(combined.answers, [1.6, 2.4, 3.2, 5.0, 6.0])
+    np.testing.assert_allclose(combined.noisy_counts, [1.6, 2.4, 3.2, 5.0, 6.0])
     np.testing.assert_allclose(combined.variances[:3], 1 / (1 / 8 + 1 / 32))
     assert combined.noises == (None, Noise("laplace", 2.0))
 
@@ -35,7 +35,7 @@ def test_gaussians_measured_twice_stay_one_gaussian():
 
 def test_arrays_of_the_marginals_shape_are_taken_in_c_order():
     given = NoisyMarginal(("age", "sex"), np.arange(6).reshape(3, 2), "gaussian", 1)
-    assert NoisyMarginals(DOMAIN, [given]).answers.tolist() == [0, 1, 2, 3, 4, 5]
+    assert NoisyMarginals(DOMAIN, [given]).noisy_counts.tolist() == [0, 1, 2, 3, 4, 5]
 
 
 def test_measurements_of_cells_are_combined_and_the_rest_is_not_measured():
@@ -43,7 +43,7 @@ def test_measurements_of_cells_are_combined_and_the_rest_is_not_measured():
     first = Measurement([0, 1, 4], [7, -3, 4], "discrete-gaussian", scale=2.0, round=1)
     again = Measurement([1], [1], "discrete-gaussian", scale=2.0, round=2)
     measured = NoisyMarginals.of_measurements(workload, [first, again])
-    np.testing.assert_allclose(measured.answers, [7, -1, 0, 0, 4])
+    np.testing.assert_allclose(measured.noisy_counts, [7, -1, 0, 0, 4])
     np.testing.assert_allclose(measured.variances, [4, 2, np.inf, np.inf, 4])
     assert measured.noises == (None, Noise("discrete-gaussian", 2.0))
 
@@ -57,7 +57,7 @@ def test_what_a_release_measured_is_read_in_counts():
     assert set(measured.marginals) <= set(workload)
     assert np.isfinite(measured.variances).all()
     noisy = {cell for m in release.measurements for cell in m.noisy_counts.tolist()}
-    assert measured.answers[0] in noisy or len(release.measurements) > len(measured)
+    assert measured.noisy_counts[0] in noisy or len(release.measurements) > len(measured)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_what_is_no_noisy_marginal_is_refused(wrong, error, match):
     [
         ([], ValueError, "at least one"),
         ([marginal(("income",))], ValueError, "'income' is not in the domain"),
-        ([marginal(values=(1.0, 2.0))], ValueError, r"answers of \('age',\) \(2\) must be 3"),
+        ([marginal(values=(1.0, 2.0))], ValueError, r"noisy_counts of \('age',\) \(2\) must be 3"),
         ([marginal(("sex", "age"), range(6))], ValueError, "must stand in the domain's order"),
         ([marginal(("age", "age"), range(9))], ValueError, "must stand in the domain's order"),
         ([(("age",), [1.0, 2.0, 3.0])], TypeError, "must be a NoisyMarginal"),
@@ -147,6 +147,6 @@ def test_a_wide_discrete_gaussian_is_a_rounded_one():
     )
 
 
-@pytest.mark.parametrize("module", [answers, noise])
+@pytest.mark.parametrize("module", [noisy_marginals, noise])
 def test_the_examples_in_the_docstrings_run(module):
     assert doctest.testmod(module).failed == 0

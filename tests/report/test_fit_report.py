@@ -56,7 +56,7 @@ def test_the_agreement_is_that_of_measured_cells():
         [("laplace", 2.0), ("gaussian", 3.0)],
         marginal_of=[0, 0, 1, 1],
         cells=[0, 2, 0, 1],
-        answers=[10.0, 5, 12, 3],
+        noisy_counts=[10.0, 5, 12, 3],
         noise_of=[0, 0, 1, 1],
     )
     fit = nnls(measured)
@@ -84,7 +84,9 @@ def test_the_cost_is_the_distance_from_ordinary_least_squares():
     free = by_hand(ols)
     assert found.total_before == pytest.approx(free.weights.sum())
     assert found.total_after == pytest.approx(37)
-    np.testing.assert_allclose(found.changes, (by_hand().answers() - free.answers()) / 5, atol=1e-9)
+    np.testing.assert_allclose(
+        found.changes, (by_hand().fitted_counts() - free.fitted_counts()) / 5, atol=1e-9
+    )
     assert found.largest == pytest.approx(np.abs(found.changes).max())
     assert found.root_mean_square == pytest.approx(np.sqrt(np.mean(found.changes**2)))
 

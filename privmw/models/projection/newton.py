@@ -1,24 +1,21 @@
 """One Newton step of a projection: exact for few multipliers, by conjugate gradients for many.
 
 With a distribution D, Q its rows x queries and C = diag(D) - D D^T, their covariance is Q^T C Q. A step
-d solves  (Q^T C Q + ridge) d = ridge * wanted  on the free multipliers; the others take what is wanted.
-Rows may lie on several ranks: what is added up over them is the matrix's, and the mean of potentials Q l is
-taken over queries, as their answers times l. This room knows numbers only.
+d solves  (Q^T C Q + ridge) d = ridge * wanted  on the free multipliers; the others change as wanted. Rows may
+lie on several ranks: the matrix adds up over them, and the mean of potentials Q l is computed over queries,
+as their answers times l. This room knows numbers only.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw import kernels
+from privmw.kernels.arrays import Bools, Float64s
+from privmw.kernels.conjugate_gradients import conjugate_gradients
 from privmw.kernels.query_matrix import QueryMatrix
-
-Vector: TypeAlias = npt.NDArray[np.float64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 MOST_EXACT = 400  # free multipliers: beyond, factoring costs more than conjugate gradients
 MOST_INNER = 500  # conjugate gradients for one step
@@ -26,36 +23,36 @@ MOST_INNER = 500  # conjugate gradients for one step
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """What a step adds to the multipliers and to the rows' potentials, and the passes that it took."""
+    """The changes of the multipliers and of the rows' potentials, and the passes over rows that it took."""
 
-    multipliers: Vector
-    potentials: Vector
+    multipliers: Float64s
+    potentials: Float64s
     passes: int = 0
 
 
 def newton_step(
     matrix: QueryMatrix,
-    weights: Vector,
-    fitted: Vector,
-    wanted: Vector,
-    ridge: Vector,
-    free: Mask,
+    weights: Float64s,
+    fitted: Float64s,
+    wanted: Float64s,
+    ridge: Float64s,
+    free: Bools,
     accuracy: float,
     enough: float,
     lasting: bool,
 ) -> Step:
-    """The step from the distribution `weights`, which answers `fitted`.
+    """The step from the distribution `weights`, whose answers are `fitted`.
 
-    lasting: whether the ridge is the slack's own. Conjugate gradients go on to a relative `accuracy`, or
-    until the rest is worth at most `enough` of a gap.
+    lasting: whether the ridge is the slack's own. Conjugate gradients end at a relative `accuracy`, or when
+    the residual is worth at most `enough` of a gap.
     """
     right = ridge * wanted
     if free.all():
         step = Step(np.zeros(len(wanted)), np.zeros(len(weights)))
     else:
-        given = np.where(free, 0.0, wanted)
-        step = Step(given, matrix.potentials(given), 2)
-        right -= covariances(matrix, weights, step.potentials, dot(fitted, given))
+        fixed = np.where(free, 0.0, wanted)
+        step = Step(fixed, matrix.potentials(fixed), 2)
+        right -= covariances(matrix, weights, step.potentials, dot(fitted, fixed))
         right *= free
     count = int(np.count_nonzero(free))
     gram = matrix.gram(weights) if 0 < count <= MOST_EXACT else None
@@ -67,78 +64,88 @@ def newton_step(
     return step
 
 
-def covariances(matrix: QueryMatrix, weights: Vector, potentials: Vector, mean: float) -> Vector:
-    """Of each query with a function of the rows, whose mean is known."""
+def covariances(matrix: QueryMatrix, weights: Float64s, potentials: Float64s, mean: float) -> Float64s:
+    """The covariance of each query with a function of the rows, given its mean."""
     return matrix.moments(weights, potentials - mean)
 
 
-def _scale(diagonal: Vector, ridge: Vector, lasting: bool) -> Vector:
-    """What conjugate gradients measure multipliers in.
+def _scale(diagonal: Float64s, ridge: Float64s, lasting: bool) -> Float64s:
+    """The inverse of the diagonal preconditioner of conjugate gradients.
 
-    The diagonal suits one marginal; a ridge that lasts suits many redundant ones, whose common directions it
-    leaves alike: the geometric mean of both took a third off the passes of either.
+    The diagonal of the matrix suits one marginal; a ridge that lasts suits many redundant ones, whose common
+    directions it leaves alike: the geometric mean of both took a third off the passes of either.
     """
-    whole = diagonal + ridge
-    return np.sqrt(whole * ridge) if lasting else whole
+    total = diagonal + ridge
+    return np.sqrt(total * ridge) if lasting else total
 
 
 def _add_exact(
-    matrix: QueryMatrix, gram: Vector, fitted: Vector, right: Vector, ridge: Vector, free: Mask, step: Step
+    matrix: QueryMatrix,
+    gram: Float64s,
+    fitted: Float64s,
+    right: Float64s,
+    ridge: Float64s,
+    free: Bools,
+    step: Step,
 ) -> None:
     where = np.flatnonzero(free)
     hessian = gram if len(where) == len(free) else gram[np.ix_(where, where)]
-    held = fitted[where]
-    hessian -= held[:, None] * held
-    hessian[np.diag_indices(len(held))] += ridge[where]
-    found = np.zeros(len(fitted))
-    found[where] = kernels.solve_positive(hessian, right[where])
-    step.multipliers += found
-    step.potentials += matrix.potentials(found)
+    means = fitted[where]
+    hessian -= means[:, None] * means
+    hessian[np.diag_indices(len(means))] += ridge[where]
+    solution = np.zeros(len(fitted))
+    solution[where] = kernels.solve_positive(hessian, right[where])
+    step.multipliers += solution
+    step.potentials += matrix.potentials(solution)
     step.passes += 2
 
 
 def _add_conjugate(
     matrix: QueryMatrix,
-    weights: Vector,
-    fitted: Vector,
-    scaling: Vector,
-    residual: Vector,
-    ridge: Vector,
-    free: Mask,
+    weights: Float64s,
+    fitted: Float64s,
+    scaling: Float64s,
+    residual: Float64s,
+    ridge: Float64s,
+    free: Bools,
     step: Step,
     accuracy: float,
     enough: float,
 ) -> None:
-    """Works in place: a million cells make every new array a visit to the operating system."""
+    """Add the solution for the free multipliers; `residual` is the right-hand side, and is overwritten."""
     inverse_ridge = free / ridge
-    scaled = scaling * residual
-    direction = scaled.copy()
-    product = np.empty_like(scaled)
-    size = first = dot(residual, scaled)
-    for _ in range(MOST_INNER):
-        if size <= 0:
-            break
+    change = np.empty_like(residual)
+    along = np.empty(0)  # the potentials of the last direction
+
+    def product(direction: Float64s) -> Float64s:
+        nonlocal along
         along = matrix.potentials(direction)
-        curved = covariances(matrix, weights, along, dot(fitted, direction))
-        curved += np.multiply(ridge, direction, out=product)
-        curved *= free
+        image = covariances(matrix, weights, along, dot(fitted, direction))
+        image += np.multiply(ridge, direction, out=change)
+        image *= free
         step.passes += 2
-        bend = dot(direction, curved)
-        if bend <= 0:  # rounding: the direction is flat
-            break
-        length = size / bend
-        step.multipliers += np.multiply(direction, length, out=product)
-        residual -= np.multiply(curved, length, out=product)
-        along *= length
+        return image
+
+    def stepped(length: float) -> None:
+        np.multiply(along, length, out=along)
         step.potentials += along
-        np.multiply(scaling, residual, out=scaled)
-        before, size = size, dot(residual, scaled)
-        if size <= accuracy**2 * first or np.einsum("i,i,i->", residual, residual, inverse_ridge) <= enough:
-            break
-        direction *= size / before
-        direction += scaled
+
+    def is_enough(left: Float64s) -> bool:
+        return bool(np.einsum("i,i,i->", left, left, inverse_ridge) <= enough)
+
+    conjugate_gradients(
+        product,
+        residual,
+        step.multipliers,
+        scaling,
+        dot=dot,
+        accuracy=accuracy,
+        most_steps=MOST_INNER,
+        enough=is_enough,
+        stepped=stepped,
+    )
 
 
-def dot(a: Vector, b: Vector) -> float:
-    """Not by BLAS, whose threads cost more than such products, and whose sums depend on their number."""
+def dot(a: Float64s, b: Float64s) -> float:
+    """The inner product, not by BLAS: its threads cost more than such products, and change their sums."""
     return float(np.einsum("i,i->", a, b))

@@ -1,11 +1,11 @@
-"""How many records a public start is worth: chosen by what was measured, not by who happens to know.
+"""How many records a public start is worth, chosen from the measurements.
 
 A fit q of answers a with noise of known variance has, cell by cell in units of that noise, the expected
 squared error E |q - truth|^2 = E [ |q - a|^2 - m + 2 df ] (Stein 1981), with m cells and df = sum of the
 derivatives of q_i by a_i. df is measured by fitting once more with answers moved by one standard deviation up
-or down, at random (Ramani, Blu and Unser 2008). So the prior weight of least estimated error can be found
-from released values alone, and costs no privacy. Far too large a weight hides what was measured (a biased
-public table); far too small a one fits the noise.
+or down, at random (Ramani, Blu and Unser 2008). So the prior weight of least estimated error is found from
+released values alone, and costs no privacy. Far too large a weight hides what was measured (a biased public
+table); far too small a one fits the noise.
 """
 
 from __future__ import annotations
@@ -13,31 +13,29 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from privmw.kernels.arrays import Float64s
 from privmw.kernels.query_matrix import QueryMatrix
 from privmw.models.projection.solver import Slack, project
 from privmw.random import sampling_stream
-
-Vector = npt.NDArray[np.float64]
 
 HEAVIEST, LIGHTEST, STEP = 100_000.0, 90.0, math.sqrt(10.0)
 PRECISION = 0.1  # of a fit on the way, in units of the squared noise that errors are counted in
 
 
 def choose_prior_weight(
-    matrix: QueryMatrix, prior: Vector, answers: Vector, precision: Vector, threads: int | None
-) -> tuple[float, Vector]:
+    matrix: QueryMatrix, prior: Float64s, answers: Float64s, precision: Float64s, threads: int | None
+) -> tuple[float, Float64s]:
     """The weight of least estimated error, and the multipliers of its fit.
 
-    Goes from heavy to light, where each fit starts from the one before and costs more than it, and stops at
-    the first whose estimate is not lower by more than chance would make it.
+    Tries weights from heavy to light; each fit starts from the one before and costs more than it. Stops at
+    the first whose estimate is not lower by more than chance explains.
     """
     signs = sampling_stream(0).integers(0, 2, matrix.count) * 2.0 - 1.0
     scale = np.sqrt(precision)
     moved = answers + signs / scale
     best, before = (math.inf, HEAVIEST, np.zeros(matrix.count)), (math.inf, prior[:0])
-    multipliers: Vector | None = None
+    multipliers: Float64s | None = None
     weight = HEAVIEST
     while weight >= LIGHTEST:
         slack, tolerance = Slack(w=precision / weight), PRECISION / weight
@@ -61,7 +59,7 @@ def choose_prior_weight(
     return best[1], best[2]
 
 
-def _chance(one: Vector, other: Vector, scale: Vector) -> float:
+def _chance(one: Float64s, other: Float64s, scale: Float64s) -> float:
     """The standard deviation of two estimates' difference: twice the noise along that of the fits."""
     apart = (one - other) * scale
     return 2 * math.sqrt(float(np.einsum("i,i->", apart, apart)))

@@ -1,4 +1,4 @@
-"""What a projection's multipliers pay: for missed answers, and for leaving an anchor.
+"""The costs of a projection's multipliers: of missed answers, and of their distance from an anchor.
 
 This room knows numbers only.
 """
@@ -9,24 +9,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privmw.models.projection.newton import Vector, dot
+from privmw.kernels.arrays import Float64s
+from privmw.models.projection.newton import dot
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slack:
     """How measured answers may be missed: within gamma (l1), or at a price of w / 2 a square (l2)."""
 
-    gamma: Vector | None = None
-    w: Vector | None = None
+    gamma: Float64s | None = None
+    w: Float64s | None = None
 
-    def value(self, multipliers: Vector) -> float:
-        """What the dual pays for these multipliers."""
+    def value(self, multipliers: Float64s) -> float:
+        """The slack's part of the dual at these multipliers."""
         if self.gamma is not None:
             return dot(self.gamma, np.abs(multipliers))
         assert self.w is not None
         return float((multipliers * multipliers / self.w).sum()) / 2
 
-    def gradient(self, multipliers: Vector, missed: Vector) -> Vector:
+    def gradient(self, multipliers: Float64s, missed: Float64s) -> Float64s:
         """The dual's gradient; for l1 its smallest subgradient, 0 where a multiplier of 0 should stay."""
         if self.w is not None:
             return missed + multipliers / self.w
@@ -34,8 +35,8 @@ class Slack:
         at_rest = np.sign(missed) * np.maximum(np.abs(missed) - self.gamma, 0)
         return np.where(multipliers != 0, missed + self.gamma * np.sign(multipliers), at_rest)
 
-    def gap(self, multipliers: Vector, missed: Vector) -> float:
-        """KL (and the l2 penalty) of the distribution at hand, less what the dual proves to be needed."""
+    def gap(self, multipliers: Float64s, missed: Float64s) -> float:
+        """The duality gap: KL (and the l2 penalty) of the distribution minus the lower bound of the dual."""
         if self.w is not None:
             rest = missed + multipliers / self.w
             return float(np.einsum("i,i,i->", self.w, rest, rest)) / 2
@@ -47,43 +48,43 @@ class Slack:
 class Place:
     """Multipliers, their distribution, and by how much its answers differ from the measured ones."""
 
-    multipliers: Vector
-    potentials: Vector
-    weights: Vector
+    multipliers: Float64s
+    potentials: Float64s
+    weights: Float64s
     log_total: float
-    missed: Vector
+    missed: Float64s
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Goal:
     """The slack, and a pull to an anchor: pull_i (l_i - anchor_i)^2 / 2 more for multipliers l."""
 
-    gamma: Vector | None
-    curve: Vector | float
-    anchor: Vector
-    pull: Vector
+    gamma: Float64s | None
+    curve: Float64s | float
+    anchor: Float64s
+    pull: Float64s
 
-    def best(self, missed: Vector) -> Vector:
-        """The multipliers that these misses ask for: they minimise `paid`."""
+    def best(self, missed: Float64s) -> Float64s:
+        """The multipliers that minimise `paid` at these missed answers."""
         wanted = self.anchor * self.pull - missed
         if self.gamma is not None:
             wanted = np.sign(wanted) * np.maximum(np.abs(wanted) - self.gamma, 0.0)
         return wanted / (self.curve + self.pull)
 
-    def paid(self, multipliers: Vector, missed: Vector) -> float:
-        """Sum of l_i missed_i, slack and pull. KL less this, at its best l, is the goal's primal value."""
+    def paid(self, multipliers: Float64s, missed: Float64s) -> float:
+        """Sum of l_i missed_i, slack and pull. KL minus this, at its best l, is the goal's primal value."""
         away = multipliers - self.anchor
-        each = multipliers * missed
-        each += self.curve * multipliers * multipliers / 2 + self.pull * away * away / 2
+        costs = multipliers * missed
+        costs += self.curve * multipliers * multipliers / 2 + self.pull * away * away / 2
         if self.gamma is not None:
-            each += self.gamma * np.abs(multipliers)
-        return float(each.sum())
+            costs += self.gamma * np.abs(multipliers)
+        return float(costs.sum())
 
     def short(self, at: Place) -> float:
         """The goal's duality gap at a place."""
         return self.paid(at.multipliers, at.missed) - self.paid(self.best(at.missed), at.missed)
 
-    def moved(self, best: Vector) -> float:
-        """What the pull to the anchor is worth."""
+    def moved(self, best: Float64s) -> float:
+        """The cost of the pull to the anchor at these multipliers."""
         away = best - self.anchor
         return float(np.einsum("i,i,i->", self.pull, away, away)) / 2

@@ -25,8 +25,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmw import kernels
+from privmw.kernels.arrays import Float64s
 from privmw.kernels.query_matrix import QueryMatrix
-from privmw.models.projection.newton import Step, Vector, covariances, dot, newton_step
+from privmw.models.projection.newton import Step, covariances, dot, newton_step
 from privmw.models.projection.slack import Goal, Place, Slack
 from privmw.ranks import max_over_ranks
 
@@ -38,9 +39,7 @@ LEAST_VARIANCE = 1e-6  # of an answer that hardly varies: its multiplier is pull
 FEW_STEPS, LOOSER = 4, 10.0  # a goal reached in so few steps: the next is looser by this factor
 MANY_STEPS, TIGHTER = 10, 0.5  # a goal that took more steps than this: the next is tighter
 MOST_STEPS_AT_ANCHOR = 30  # then the anchor moves although its goal is not reached
-GOAL_GAP = (
-    1e-2  # a goal is reached at this share of what its pull is worth: more would be lost with the anchor
-)
+GOAL_GAP = 1e-2  # a goal is reached when its gap is this share of what its pull is worth
 ROUNDED_GAP = 1e-16  # a gap of a goal that is nothing but rounding
 # Without kinks the pull only keeps flat directions from running away, and shrinks as the KKT residual does:
 LARGEST_PULL, LEAST_PULL = 1e-3, 1e-10  # far from the solution, and at it
@@ -51,10 +50,7 @@ LOOSEST = 1e10  # and is loosened so far
 ROUGHEST, ROUGHEST_AT_KINKS = 0.1, 0.03  # relative; where rough, a step changes the wrong multipliers' signs
 LEAST_GAP = 1e-10  # of a goal, below which its root asks for no more
 SHARE_LEFT = 0.5  # of the tolerance, which a step may leave of the gap: the rest is for what is not linear
-EXACTER, MUCH_EXACTER = (
-    10,
-    1000,
-)  # factors after a step that went a short way, and after one that went nowhere
+EXACTER, MUCH_EXACTER = 10, 1000  # factors, after a step that went a short way and one that went nowhere
 LEAST_EXACTNESS = 1e-9  # the least factor: there rounding ends all progress
 
 # The line search.
@@ -67,14 +63,14 @@ ROUNDING = 1e-15  # of the values compared: near the solution the decrease is lo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Projection:
-    """What `project` found, with the certificate that it is right.
+    """The result of `project`, with its certificate.
 
     gap: duality gap; kkt: the largest violation of a constraint or of stationarity, as a fraction. feasible
-    is False only if multipliers were found that prove that no distribution on these rows is within gamma.
+    is False only if the multipliers prove that no distribution on these rows is within gamma.
     """
 
-    weights: Vector
-    multipliers: Vector
+    weights: Float64s
+    multipliers: Float64s
     gap: float
     kkt: float
     steps: int
@@ -84,13 +80,13 @@ class Projection:
 
 
 class _Search:
-    """A projection under way: the problem, the goal at hand, and the passes over rows that it took."""
+    """The state of a running projection: the problem, the goal, and the passes over rows so far."""
 
     def __init__(
         self,
         matrix: QueryMatrix,
-        prior: Vector,
-        answers: Vector,
+        prior: Float64s,
+        answers: Float64s,
         slack: Slack,
         tolerance: float,
         threads: int | None,
@@ -101,8 +97,8 @@ class _Search:
         self.looseness, self.steps_at_anchor, self.last_kkt = 1.0, 0, math.inf
         self.exactness = 1.0  # a factor of the accuracy of steps: less where steps prove to be bad
 
-    def place(self, multipliers: Vector, potentials: Vector, most: float = math.inf) -> Place | None:
-        """None, and no pass over the queries, where the logarithm of the total is above `most`."""
+    def place(self, multipliers: Float64s, potentials: Float64s, most: float = math.inf) -> Place | None:
+        """The place of these multipliers; None, with no pass over the queries, if log_total is above `most`."""
         comm = self.matrix.comm
         weights, log_total = kernels.tilt(self.prior, potentials, threads=self.threads, comm=comm)
         if log_total > most:
@@ -118,14 +114,14 @@ class _Search:
         return self.slack.gap(at.multipliers, at.missed), kkt
 
     def proves_infeasible(self, at: Place) -> bool:
-        """Whether sum_i l_i (q_i(x) - a_i) + gamma |l| < 0 on every row: then it is so for all distributions.
+        """Whether sum_i l_i (q_i(x) - a_i) + gamma |l| < 0 on every row, and so for every distribution.
 
-        One within gamma of all answers, but for the tolerance, would make it at least -tolerance |l|.
+        For a distribution within gamma of all answers, up to the tolerance, it is at least -tolerance |l|.
         """
         if self.slack.gamma is None:
             return False
-        own = float(at.potentials.max(initial=-math.inf, where=self.prior > 0))
-        most = max_over_ranks(self.matrix.comm, own)
+        largest = float(at.potentials.max(initial=-math.inf, where=self.prior > 0))
+        most = max_over_ranks(self.matrix.comm, largest)
         most += self.slack.value(at.multipliers) - dot(at.multipliers, self.answers)
         return most < -self.tolerance * float(np.abs(at.multipliers).sum())
 
@@ -172,7 +168,7 @@ class _Search:
         value, scale = self._merit(at, goal), 1.0
         rise = dot(at.missed + self.answers, step.multipliers)
         if self.kinked:
-            # The primal sees the distribution only: redundant multipliers move on while it rests.
+            # The primal depends on the distribution only: redundant multipliers may move while it stays.
             away = at.multipliers - goal.best(at.missed)
             slope = min(0.0, dot(away, covariances(self.matrix, at.weights, step.potentials, rise)))
             self.passes += 1
@@ -211,11 +207,11 @@ class _Search:
 
 def project(
     matrix: QueryMatrix,
-    prior: Vector,
-    answers: Vector,
+    prior: Float64s,
+    answers: Float64s,
     slack: Slack,
     *,
-    multipliers: Vector | None = None,
+    multipliers: Float64s | None = None,
     tolerance: float = 1e-9,
     most_steps: int = 300,
     most_passes: int = 20_000,
@@ -223,8 +219,8 @@ def project(
 ) -> Projection:
     """Project a prior (weights with sum 1) onto measured answers; starts from earlier multipliers if given.
 
-    Finishes when the gap, and with l1 the KKT residual too, is at most the tolerance; or after so many steps
-    or passes over rows, or where rounding ends all progress, with the gap reached.
+    Ends when the gap, and with l1 the KKT residual too, is at most the tolerance; or after so many steps or
+    passes over rows, or where rounding ends all progress, with the gap reached.
     """
     search = _Search(matrix, prior, answers, slack, tolerance, threads)
     start = np.zeros(matrix.count) if multipliers is None else multipliers.copy()

@@ -1,4 +1,4 @@
-"""Noisy answers: marginals of a domain with the noise they carry, whoever measured them. All is released.
+"""Noisy marginals of a domain with the noise they carry, measured here or elsewhere. All is released.
 
 A marginal may have any number of attributes: none is the total, all is the histogram itself. Each stands here
 once: what was measured twice is combined by inverse variances. This room knows no table and no mechanism.
@@ -18,17 +18,14 @@ import numpy.typing as npt
 
 from privmw.data.domain import Domain
 from privmw.data.workload import Workload
-from privmw.kernels.arrays import freeze
+from privmw.kernels.arrays import Float64s, Int64s, freeze
 from privmw.postprocess.common_noise import common_noise, noises_of_marginals
 from privmw.postprocess.noise import Noise
 from privmw.release import Release
 from privmw.release.measurements import Measurement, combine_cells
 
-Float64s = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
-
 MOST_CELLS = 2**28  # of one marginal
-LARGEST_ANSWER = 2.0**62
+LARGEST_COUNT = 2.0**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,20 +35,20 @@ class NoisyMarginal:
     Attributes stand in the order of the domain. noise is "laplace", "gaussian", "discrete-laplace" or
     "discrete-gaussian"; scale is sigma, or the Laplace scale, in counts.
 
-    >>> NoisyMarginal(("age", "sex"), [[3.5, -1.0], [0.2, 8.1]], noise="laplace", scale=2.0).answers
+    >>> NoisyMarginal(("age", "sex"), [[3.5, -1.0], [0.2, 8.1]], noise="laplace", scale=2.0).noisy_counts
     array([ 3.5, -1. ,  0.2,  8.1])
     """
 
     attributes: tuple[str, ...]
-    answers: Float64s
+    noisy_counts: Float64s
     noise: str
     scale: float
 
     def __post_init__(self) -> None:
-        """Refuse what is no list of names, no finite number or no noise."""
+        """Refuse attributes that are no list of names, counts that are not finite, and unknown noise."""
         names, noise = _names(self.attributes), Noise(self.noise, self.scale)
-        answers = _numbers(f"answers of {_short(names)}", self.answers)
-        for name, value in zip(self.__slots__, (names, answers, noise.kind, noise.scale), strict=True):
+        counts = _numbers(f"noisy_counts of {_short(names)}", self.noisy_counts)
+        for name, value in zip(self.__slots__, (names, counts, noise.kind, noise.scale), strict=True):
             object.__setattr__(self, name, value)
 
 
@@ -62,17 +59,17 @@ class NoisyMarginals:
     >>> total = NoisyMarginal((), [9.0], noise="laplace", scale=2.0)
     >>> again = NoisyMarginal((), [12.0], noise="laplace", scale=4.0)
     >>> measured = NoisyMarginals(domain, [total, again])
-    >>> measured, measured.answers, measured.variances
+    >>> measured, measured.noisy_counts, measured.variances
     (NoisyMarginals(1 marginal, 1 of 1 cells measured), array([9.6]), array([6.4]))
     """
 
-    __slots__ = ("answers", "domain", "marginals", "noises", "offsets", "places", "variances")
+    __slots__ = ("domain", "marginals", "noises", "noisy_counts", "offsets", "places", "variances")
 
     domain: Domain
     marginals: tuple[tuple[str, ...], ...]  # the names of each one's attributes
     places: tuple[tuple[int, ...], ...]  # the same as positions
     offsets: tuple[int, ...]  # the first cell of each, and the end
-    answers: Float64s  # one a cell; 0 where it was not measured
+    noisy_counts: Float64s  # one a cell; 0 where it was not measured
     variances: Float64s  # one a cell; infinite where it was not measured
     noises: tuple[Noise | None, ...]  # of each marginal's measured cells, where they all have the same
 
@@ -81,7 +78,7 @@ class NoisyMarginals:
             raise TypeError(f"domain ({_short(domain)}) must be a Domain")
         if not isinstance(marginals, Iterable):
             raise TypeError(f"marginals ({_short(marginals)}) must be a list of NoisyMarginals")
-        found: dict[tuple[int, ...], list[NoisyMarginal]] = {}
+        by_places: dict[tuple[int, ...], list[NoisyMarginal]] = {}
         for marginal in marginals:
             if not isinstance(marginal, NoisyMarginal):
                 raise TypeError(f"marginal ({_short(marginal)}) must be a NoisyMarginal")
@@ -89,23 +86,23 @@ class NoisyMarginals:
             if any(a >= b for a, b in itertools.pairwise(places)):
                 raise ValueError(f"attributes {_short(marginal.attributes)} must stand in the domain's order")
             cells = _cells(domain, places)
-            if len(marginal.answers) != cells or cells > MOST_CELLS:
+            if len(marginal.noisy_counts) != cells or cells > MOST_CELLS:
                 raise ValueError(
-                    f"answers of {_short(marginal.attributes)} ({len(marginal.answers)}) must be "
+                    f"noisy_counts of {_short(marginal.attributes)} ({len(marginal.noisy_counts)}) must be "
                     f"{_short(cells)}, one a cell, and at most 2^28"
                 )
-            found.setdefault(places, []).append(marginal)
-        parts = [_together(each) for each in found.values()]
-        answers, variances, noises = zip(*parts, strict=True) if parts else ((), (), ())
+            by_places.setdefault(places, []).append(marginal)
+        parts = [_combined(repeated) for repeated in by_places.values()]
+        counts, variances, noises = zip(*parts, strict=True) if parts else ((), (), ())
         self._fill(
-            domain, list(found), np.concatenate([[], *answers]), np.concatenate([[], *variances]), noises
+            domain, list(by_places), np.concatenate([[], *counts]), np.concatenate([[], *variances]), noises
         )
 
     def _fill(
         self,
         domain: Domain,
         places: Sequence[tuple[int, ...]],
-        answers: Float64s,
+        noisy_counts: Float64s,
         variances: Float64s,
         noises: Sequence[Noise | None],
     ) -> NoisyMarginals:
@@ -113,16 +110,16 @@ class NoisyMarginals:
             raise ValueError("marginals (none) must be at least one")
         self.domain = domain
         self.places = tuple(places)
-        self.marginals = tuple(tuple(domain.names[place] for place in each) for each in places)
-        self.offsets = (0, *itertools.accumulate(_cells(domain, each) for each in places))
-        self.answers = freeze(answers)
+        self.marginals = tuple(tuple(domain.names[a] for a in attributes) for attributes in places)
+        self.offsets = (0, *itertools.accumulate(_cells(domain, attributes) for attributes in places))
+        self.noisy_counts = freeze(noisy_counts)
         self.variances = freeze(variances)
         self.noises = tuple(noises)
         return self
 
     @classmethod
     def of_release(cls, release: Release) -> NoisyMarginals:
-        """What a release measured, in counts."""
+        """The measurements of a release."""
         if not isinstance(release, Release):
             raise TypeError(f"release ({_short(release)}) must be a Release")
         return cls.of_measurements(release.measured, release.measurements)
@@ -138,22 +135,22 @@ class NoisyMarginals:
         """
         if not isinstance(workload, Workload):
             raise TypeError(f"workload ({_short(workload)}) must be a Workload")
-        given = tuple(measurements)
-        for measurement in given:
+        taken = tuple(measurements)
+        for measurement in taken:
             if not isinstance(measurement, Measurement):
                 raise TypeError(f"measurement ({_short(measurement)}) must be a Measurement")
-        cells = np.concatenate([np.empty(0, np.int64), *(each.cells for each in given)])
+        cells = np.concatenate([np.empty(0, np.int64), *(measurement.cells for measurement in taken)])
         if len(cells) and cells.max() >= workload.cells:
             raise ValueError(f"cells (largest: {cells.max()}) must be from 0 to {workload.cells - 1}")
         measured, marginal_of = np.unique(workload.marginal_of(cells), return_inverse=True)
         return cls.of_cells(
             workload.domain,
             list(workload.select(measured)),
-            [(each.noise, each.scale) for each in given],
+            [(measurement.noise, measurement.scale) for measurement in taken],
             marginal_of=marginal_of,
             cells=cells - workload.offsets[measured[marginal_of]],
-            answers=np.concatenate([np.empty(0), *(each.noisy_counts for each in given)]),
-            noise_of=np.repeat(np.arange(len(given)), [len(each) for each in given]),
+            noisy_counts=np.concatenate([np.empty(0), *(measurement.noisy_counts for measurement in taken)]),
+            noise_of=np.repeat(np.arange(len(taken)), [len(measurement) for measurement in taken]),
         )
 
     @classmethod
@@ -165,20 +162,21 @@ class NoisyMarginals:
         *,
         marginal_of: npt.ArrayLike,
         cells: npt.ArrayLike,
-        answers: npt.ArrayLike,
+        noisy_counts: npt.ArrayLike,
         noise_of: npt.ArrayLike,
     ) -> NoisyMarginals:
-        """Noisy answers to single cells; a marginal may be measured in part, and a cell several times.
+        """Noisy counts of single cells; a marginal may be measured in part, and a cell several times.
 
-        noises: kinds and scales. marginal_of, cells, answers, noise_of: one entry an answer, which marginal,
-        which of its cells in C order, the noisy count, which noise.
+        noises: kinds and scales. marginal_of, cells, noisy_counts, noise_of: one entry a measured cell: the
+        number of its marginal, of the cell in it in C order, its noisy count, and the number of its noise.
 
         >>> domain = Domain({"age": 2, "sex": 2})
         >>> measured = NoisyMarginals.of_cells(
         ...     domain, [(), ("sex",)], [("gaussian", 1.0), ("gaussian", 2.0)],
-        ...     marginal_of=[0, 1, 1], cells=[0, 1, 1], answers=[9.5, 4.0, 5.0], noise_of=[0, 0, 1],
+        ...     marginal_of=[0, 1, 1], cells=[0, 1, 1], noisy_counts=[9.5, 4.0, 5.0],
+        ...     noise_of=[0, 0, 1],
         ... )
-        >>> measured, measured.answers
+        >>> measured, measured.noisy_counts
         (NoisyMarginals(2 marginals, 2 of 3 cells measured), array([9.5, 0. , 4.2]))
         """
         if not isinstance(domain, Domain):
@@ -186,7 +184,7 @@ class NoisyMarginals:
         places = [_places(domain, names) for names in marginals]
         if len(set(places)) < len(places):
             raise ValueError("marginals must not repeat one")
-        sizes = [_cells(domain, each) for each in places]
+        sizes = [_cells(domain, attributes) for attributes in places]
         if sum(sizes) > MOST_CELLS:
             largest = tuple(domain.names[place] for place in places[sizes.index(max(sizes))])
             raise ValueError(
@@ -194,17 +192,17 @@ class NoisyMarginals:
                 f"at most 2^28 cells together"
             )
         known = [Noise(*noise) for noise in noises]
-        noisy = _numbers("answers", answers)
-        of = _indices("marginal_of", marginal_of, len(noisy), len(places))
-        noise = _indices("noise_of", noise_of, len(noisy), len(known))
-        within = _indices("cells", cells, len(noisy), np.array(sizes, np.int64)[of])
+        counts = _numbers("noisy_counts", noisy_counts)
+        of = _indices("marginal_of", marginal_of, len(counts), len(places))
+        noise = _indices("noise_of", noise_of, len(counts), len(known))
+        within = _indices("cells", cells, len(counts), np.array(sizes, np.int64)[of])
         offsets = np.array([0, *itertools.accumulate(sizes)])
         spread = np.array([each.variance for each in known])[noise] if known else np.empty(0)
-        together = combine_cells(offsets[of] + within, noisy, spread)
-        filled, variances = np.zeros(sum(sizes)), np.full(sum(sizes), np.inf)
-        filled[together.cells], variances[together.cells] = together.answers, together.variances
-        found = noises_of_marginals(known, of, noise, together, offsets)
-        return object.__new__(cls)._fill(domain, places, filled, variances, found)
+        combined = combine_cells(offsets[of] + within, counts, spread)
+        every_count, every_variance = np.zeros(sum(sizes)), np.full(sum(sizes), np.inf)
+        every_count[combined.cells], every_variance[combined.cells] = combined.answers, combined.variances
+        of_marginals = noises_of_marginals(known, of, noise, combined, offsets)
+        return object.__new__(cls)._fill(domain, places, every_count, every_variance, of_marginals)
 
     def index(self, attributes: Sequence[str]) -> int:
         """Which marginal has exactly these attributes, in any order."""
@@ -220,7 +218,7 @@ class NoisyMarginals:
         measured = int(np.isfinite(self.variances).sum())
         return (
             f"NoisyMarginals({len(self)} marginal{'s' * (len(self) != 1)}, "
-            f"{measured} of {len(self.answers)} cells measured)"
+            f"{measured} of {len(self.noisy_counts)} cells measured)"
         )
 
 
@@ -246,11 +244,11 @@ def _indices(name: str, values: npt.ArrayLike, count: int, limits: Any) -> Int64
     array = np.asarray(values)
     if array.shape != (count,) or (count and array.dtype.kind not in "iu"):
         raise TypeError(
-            f"{name} ({array.dtype}, of shape {array.shape}) must be {count} integers, one an answer"
+            f"{name} ({array.dtype}, of shape {array.shape}) must be {count} integers, one a noisy count"
         )
     if not ((array >= 0) & (array < limits)).all():
         bad = int(np.flatnonzero((array < 0) | (array >= limits))[0])
-        raise ValueError(f"{name} (first: {array[bad]}, answer {bad}) must be from 0 to below what there is")
+        raise ValueError(f"{name} (first: {array[bad]}, entry {bad}) must be from 0 to below what there is")
     return array.astype(np.int64)
 
 
@@ -264,20 +262,20 @@ def _numbers(name: str, values: Any) -> Float64s:
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{name} ({array.dtype.type.__name__}) must be numbers")
     flat = array.astype(np.float64).ravel()
-    if not (np.abs(flat) <= LARGEST_ANSWER).all():  # nor is NaN
-        bad = int(np.flatnonzero(~(np.abs(flat) <= LARGEST_ANSWER))[0])
+    if not (np.abs(flat) <= LARGEST_COUNT).all():  # nor is NaN
+        bad = int(np.flatnonzero(~(np.abs(flat) <= LARGEST_COUNT))[0])
         raise ValueError(f"{name} (first: {flat[bad]}, cell {bad}) must be finite, and at most 2^62")
     return freeze(flat)
 
 
-def _together(given: list[NoisyMarginal]) -> tuple[Float64s, Float64s, Noise | None]:
+def _combined(repeated: list[NoisyMarginal]) -> tuple[Float64s, Float64s, Noise | None]:
     """The mean by inverse variances, of all unbiased means the one of least variance."""
-    noises = [Noise(marginal.noise, marginal.scale) for marginal in given]
-    if len(given) == 1:
-        return given[0].answers, np.full(len(given[0].answers), noises[0].variance), noises[0]
+    noises = [Noise(marginal.noise, marginal.scale) for marginal in repeated]
+    counts = [marginal.noisy_counts for marginal in repeated]
+    if len(repeated) == 1:
+        return counts[0], np.full(len(counts[0]), noises[0].variance), noises[0]
     least = min(noise.variance for noise in noises)
     shares = [least / noise.variance for noise in noises]
-    mean = sum(share * marginal.answers for share, marginal in zip(shares, given, strict=True)) / sum(shares)
-    variance = least / sum(shares)
-    spread = np.full(len(given[0].answers), variance)
+    mean = sum(share * count for share, count in zip(shares, counts, strict=True)) / sum(shares)
+    spread = np.full(len(counts[0]), least / sum(shares))
     return np.asarray(mean, np.float64), spread, common_noise(set(noises), spread)

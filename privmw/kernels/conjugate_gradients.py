@@ -1,0 +1,65 @@
+"""Preconditioned conjugate gradients in Python: for projections, and for fits by the backends in Python.
+
+The native twin of the latter is csrc/core/linear.cpp. This file knows numbers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from privmw.kernels.arrays import Float64s
+
+
+def conjugate_gradients(
+    product: Callable[[Float64s], Float64s],
+    residual: Float64s,
+    solution: Float64s,
+    scaling: Float64s,
+    *,
+    dot: Callable[[Float64s, Float64s], float],
+    accuracy: float,
+    most_steps: int,
+    enough: Callable[[Float64s], bool] | None = None,
+    stepped: Callable[[float], None] | None = None,
+) -> None:
+    """Add to `solution` the x that solves A x = residual, for a symmetric, positive definite A.
+
+    product: A times a direction. residual: in, the right-hand side; out, what is left of it. scaling: the
+    diagonal of the preconditioner, an approximate inverse of A, non-negative. dot: the inner product; its
+    order of additions is the caller's. Ends when the scaled residual is `accuracy` of the first one, after so
+    many steps, when `enough` holds of the residual, or where rounding makes a direction flat. stepped: called
+    with the length of each step, which goes along the direction of the last product.
+
+    Works in place: allocating arrays of a million numbers is slow.
+
+    >>> matrix, residual, solution = np.array([[4.0, 1.0], [1.0, 3.0]]), np.array([1.0, 2.0]), np.zeros(2)
+    >>> conjugate_gradients(
+    ...     matrix.dot, residual, solution, 1 / matrix.diagonal(), dot=np.dot, accuracy=1e-12, most_steps=9
+    ... )
+    >>> solution.round(6)
+    array([0.090909, 0.636364])
+    """
+    scaled = scaling * residual
+    direction = scaled.copy()
+    change = np.empty_like(scaled)
+    size = first = dot(residual, scaled)
+    for _ in range(most_steps):
+        if size <= 0:
+            break
+        image = product(direction)
+        curvature = dot(direction, image)
+        if curvature <= 0:  # rounding: the direction is flat
+            break
+        length = size / curvature
+        solution += np.multiply(direction, length, out=change)
+        residual -= np.multiply(image, length, out=change)
+        if stepped is not None:
+            stepped(length)
+        np.multiply(scaling, residual, out=scaled)
+        before, size = size, dot(residual, scaled)
+        if size <= accuracy**2 * first or (enough is not None and enough(residual)):
+            break
+        direction *= size / before
+        direction += scaled
