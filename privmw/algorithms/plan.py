@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from privmw.accounting import Budget, scale_for_epsilon, sigma_for_rho
 from privmw.algorithms.question import Question
 from privmw.algorithms.schedule import Schedule
-from privmw.data.support import Support, memory
+from privmw.data.memory import physical_memory
+from privmw.data.support import Support
 
 # Arrays of one number a cell: counts, sums, answers, scores, targets and their precisions; and one a row:
 # weights, masses, a prior and two passing by.
@@ -81,7 +82,7 @@ def check_memory(support: Support, question: Question, *, shot: bool) -> None:
     cells = question.measured.cells
     arrays = FEWEST_ARRAYS_OF_CELLS * cells + (ARRAYS_OF_SHOT * _cells_of_shot(question) if shot else 0)
     least = support.nbytes + 8 * (arrays + support.size)
-    if least > memory():
+    if least > physical_memory():
         raise ValueError(
             f"workload ({cells:,} cells) must fit in memory, and needs at least {least / 1e9:,.1f} GB: "
             f"sample it, or ask for smaller marginals"

@@ -81,5 +81,5 @@ def open_door(
         assert private is not None
         return Door(Curator(private, workload, budget, rng=stream, spent=spent), comm)
     if private is not None:
-        private.hand_over(workload)
+        private.send_counts(workload)
     return Door(None, comm)
