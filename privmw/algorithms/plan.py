@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from privmw.accounting import Budget
 from privmw.algorithms.question import Question
 from privmw.algorithms.schedule import Schedule
-from privmw.data.support import Support, memory
+from privmw.data.memory import physical_memory
+from privmw.data.support import Support
 
 # Arrays with one number per cell: counts, sums, answers, scores, targets and their precisions; and with one
 # per row: weights, masses, a prior and two temporary ones.
@@ -81,7 +82,7 @@ def check_memory(support: Support, question: Question, *, shot: bool) -> None:
     cells = question.measured.cells
     arrays = FEWEST_ARRAYS_OF_CELLS * cells + (ARRAYS_OF_SHOT * question.cells_of_shot if shot else 0)
     least = support.nbytes + 8 * (arrays + support.size)
-    if least > memory():
+    if least > physical_memory():
         raise ValueError(
             f"workload ({cells:,} cells) must fit in memory, and needs at least {least / 1e9:,.1f} GB: "
             f"sample it, or ask for smaller marginals"

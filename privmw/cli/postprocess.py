@@ -19,7 +19,8 @@ from privmw.cli.options import add_bins, number, positive, whole
 from privmw.cli.refusal import RefusalError
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
-from privmw.data.support import Support, memory
+from privmw.data.memory import physical_memory
+from privmw.data.support import Support
 from privmw.io.files import about, files_of
 from privmw.io.scan import scan_table
 from privmw.postprocess import Fit
@@ -176,7 +177,7 @@ def why_no_records(fit: Fit) -> str:
     total = float(fit.weights.sum())
     if total < 0.5:
         return "the weights are together less than half a record"
-    if total >= MOST_RECORDS or total * (8 + len(fit.domain)) > memory():  # a place and a byte an attribute
+    if total >= MOST_RECORDS or total * (8 + len(fit.domain)) > physical_memory():  # a position and its codes
         return f"{total:.3g} records are more than memory holds"
     return ""
 

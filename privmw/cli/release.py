@@ -19,7 +19,7 @@ from privmw.cli.inputs import METHODS, choose, join_ranks, read_question
 from privmw.cli.options import add_bins, add_budget, add_question, positive, whole
 from privmw.cli.refusal import RefusalError
 from privmw.data.domain import Domain
-from privmw.data.support import memory
+from privmw.data.memory import physical_memory
 from privmw.io.scan import Scan, scan_table
 from privmw.ranks import ALONE, Communicator, on_every_rank
 from privmw.release import Release
@@ -125,7 +125,7 @@ def make_release(options: argparse.Namespace, console: Console, comm: Communicat
 
 def check_records(records: int | None, domain: Domain) -> None:
     """Refuse more synthetic records than memory holds: found out later, the budget would be spent."""
-    if records is not None and records * (8 + len(domain)) > memory():  # a place and a byte an attribute
+    if records is not None and records * (8 + len(domain)) > physical_memory():  # a position and its codes
         raise RefusalError(f"--records ({records}) must fit in memory")
 
 

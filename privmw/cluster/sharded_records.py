@@ -125,8 +125,8 @@ class ShardedRecords(Records):
             own.fill(0)
         return counted
 
-    def hand_over(self, workload: Workload) -> None:
-        """On a rank other than 0, while that one asks for counts: give it the own part, and keep nothing."""
+    def send_counts(self, workload: Workload) -> None:
+        """On a rank other than 0, while rank 0 calls `counts`: send it this rank's counts, and erase them."""
         self.counts(workload)
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -20,10 +20,9 @@ from privmw.cluster.sharded_records import Path, ShardedRecords
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.data.records import Records
-from privmw.data.row_hash import Codes
-from privmw.data.support import Support, Weights, check_public
+from privmw.data.support import Support, check_public
 from privmw.data.table import Table
-from privmw.kernels.arrays import freeze
+from privmw.kernels.arrays import Codes, Float64s, freeze
 from privmw.ranks import ALONE, Communicator, check_same, on_every_rank, sum_over_ranks
 
 PENDING = 2**20  # rows that a rank reads before they move to their owners, and that wait there to be merged
@@ -108,7 +107,7 @@ class ShardedSupport(Support):
             on_every_rank(self.comm, lambda: whole.widened(times, share, seed)), self.comm
         )
 
-    def gathered(self, weights: Weights | None = None) -> tuple[Support, Weights | None] | None:
+    def gathered(self, weights: Float64s | None = None) -> tuple[Support, Float64s | None] | None:
         """On rank 0 the whole support, and weights in its order; None elsewhere. All ranks together.
 
         weights: those of the own rows, on every rank or on none.

@@ -90,5 +90,5 @@ def open_curator(
         assert private is not None
         return CuratorOnRanks(Curator(private, workload, budget, rng=stream, spent=spent), comm)
     if private is not None:
-        private.hand_over(workload)
+        private.send_counts(workload)
     return CuratorOnRanks(None, comm)

@@ -202,3 +202,9 @@ class Domain:
             f"{a.name if len(a.name) <= 20 else a.name[:17] + '...'}: {a.size}" for a in self._attributes[:5]
         ]
         return f"Domain({', '.join(shown)}{f', and {len(self) - 5} more' if len(self) > 5 else ''})"
+
+
+def check_domain(domain: object) -> None:
+    """Refuse what is no domain, by its kind: it may be private data in the wrong place."""
+    if not isinstance(domain, Domain):
+        raise TypeError(f"domain ({type(domain).__name__}) must be a Domain")

@@ -1,7 +1,6 @@
-"""Records: what whoever counts needs to know of a table, whether it lies in memory or in a file.
+"""Records: the interface of a table to be counted, in memory, in a file or on several ranks.
 
-`Table`, `Scan` and `ShardedRecords` are Records. This room holds no value; of the rooms that it names it
-knows the interfaces.
+`Table`, `Scan` and `ShardedRecords` implement it. This room holds no data.
 """
 
 from __future__ import annotations
@@ -10,11 +9,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
-from privmw.data.domain import Domain
+from privmw.data.domain import Domain, check_domain
 from privmw.data.workload import Workload
+from privmw.kernels.arrays import Int64s
 from privmw.ranks import ALONE, Communicator
 
 if TYPE_CHECKING:
@@ -48,14 +45,21 @@ class Records(ABC):
 
     @abstractmethod
     def batches(self) -> Iterator[Table]:
-        """All own records in order, as one table or several."""
+        """The records of this rank in order, as one table or several."""
 
     @abstractmethod
-    def counts(self, workload: Workload) -> npt.NDArray[np.int64]:
+    def counts(self, workload: Workload) -> Int64s:
         """The exact counts of a workload's cells, in workload order; those of private records are private."""
 
-    def hand_over(self, workload: Workload) -> None:  # noqa: B027  most have nothing to hand over
-        """On a rank other than 0: give it the counts of the own records, if they are among those counted."""
+    def send_counts(self, workload: Workload) -> None:  # noqa: B027  not abstract: most are on one rank
+        """On a rank other than 0, while rank 0 calls `counts`: send it the counts of this rank's records."""
 
     def __len__(self) -> int:
         return self.n
+
+
+def check_domain_and_privacy(domain: object, private: object) -> None:
+    """Refuse what is no domain, and a flag that is neither True nor False."""
+    check_domain(domain)
+    if not isinstance(private, bool):
+        raise TypeError("private must be True or False")

@@ -1,37 +1,37 @@
-"""The support: the distinct public rows that a release re-weights. It knows no private data, draws nothing.
+"""The support: the distinct public rows that a release re-weights. It knows no private data.
 
-Rows are sorted by their codes, attribute by attribute: neighbours then share most of their uncommon values,
-which the kernels' tables and branch predictors reward. A weighted support answers a workload with fractions:
-sums of integer masses (privmw.kernels) over their total.
+Rows are sorted by their codes, attribute by attribute: neighbouring rows then share most of their uncommon
+values, which makes the kernels faster (caches, branch prediction). A weighted support answers a workload with
+fractions: sums of integer masses (privmw.kernels) over their total.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Sequence
 from reprlib import repr as _short
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
 from privmw.data.constraints import Constraints
-from privmw.data.domain import Domain
+from privmw.data.domain import Domain, check_domain
+from privmw.data.memory import physical_memory
 from privmw.data.records import Records
 from privmw.data.row_hash import mixed, row_hashes
 from privmw.data.table import Table
-from privmw.data.workload import Workload
-from privmw.kernels.arrays import freeze, is_frozen
+from privmw.data.workload import Workload, check_workload
+from privmw.kernels.arrays import Codes, Float64s, Int64s, UInt32s, freeze, is_frozen
+from privmw.kernels.checks import check_integer, check_number
 from privmw.random import sampling_stream
 from privmw.ranks import ALONE, Communicator, sum_over_ranks
 
-Weights = npt.NDArray[np.float64]
 Start = Literal["public", "uniform"]
 
-LARGEST_FULL = 2**28  # rows of Support.full, before memory is even looked at
-PENDING = 2**20  # rows of batches gathered before they are merged, or as many as are held already
+LARGEST_FULL = 2**28  # rows of Support.full, however much memory there is
+PENDING = 2**20  # rows of batches to read before they are merged; more if the support has more rows
 
 
 class Support:
@@ -60,13 +60,13 @@ class Support:
     def __init__(
         self,
         table: Table,
-        counts: npt.NDArray[np.int64],
+        counts: Int64s,
         constraints: Constraints | None = None,
         comm: Communicator = ALONE,
     ) -> None:
-        """Takes rows that are distinct and sorted and keep the rules already: use from_table or full.
+        """For rows that are distinct, sorted and keep the constraints already: use from_table or full.
 
-        comm: the ranks that hold the other rows, if there are any; then all of them come here together.
+        comm: the ranks that hold the rows; all of them make their supports together.
         """
         check_public("table", table)
         if type(counts) is not np.ndarray or counts.dtype != np.int64:
@@ -91,42 +91,44 @@ class Support:
         check_public("public", public)
         if public.comm.size > 1:
             raise ValueError(f"public ({public!r}) must lie on one rank: use ShardedSupport.from_table")
-        held: Support | None = None
+        support: Support | None = None
         pending: list[Table] = []
         for batch in public.batches():
             pending.append(batch)
-            if sum(table.n for table in pending) >= max(PENDING, held.size if held else 0):
-                held, pending = cls._merged(held, pending), []
-        every = cls._merged(held, pending) if pending or held is None else held
-        return every._keeping(constraints)
+            if sum(table.n for table in pending) >= max(PENDING, support.size if support else 0):
+                support = cls._merge(support, pending)
+        if pending or support is None:
+            support = cls._merge(support, pending)
+        return support._restrict(constraints)
 
-    def _keeping(self, constraints: Constraints | None) -> Support:
-        """The rows that keep the rules, which are remembered."""
+    def _restrict(self, constraints: Constraints | None) -> Support:
+        """The support of the rows that keep the constraints."""
         if constraints is None:
             return self
         if not isinstance(constraints, Constraints):
             raise TypeError(f"constraints ({_short(constraints)}) must be Constraints")
-        kept = constraints.mask(self._table)
-        if not kept.any():
+        mask = constraints.mask(self._table)
+        if not mask.any():
             complaint = constraints.complaint(constraints.broken(self._table), self.size)
             raise ValueError(f"constraints must leave a row of the support: {complaint}")
-        return Support(self._table.take(kept), freeze(self._counts[kept]), constraints)
+        return Support(self._table.take(mask), freeze(self._counts[mask]), constraints)
 
     @classmethod
-    def _merged(cls, held: Support | None, tables: list[Table]) -> Support:
-        """The support of what is held and of further tables, which are let go."""
-        table = tables.pop() if len(tables) == 1 else _joined(tables)
+    def _merge(cls, support: Support | None, tables: list[Table]) -> Support:
+        """The support of the rows of a support and of further tables; empties the list, to free memory."""
+        table = tables[0] if len(tables) == 1 else Table.concatenate(tables)
+        tables.clear()
         first, counts = kernels.distinct_rows(table.columns, table.domain.sizes)
-        found = cls(table.take(first), freeze(counts))
+        added = cls(table.take(first), freeze(counts))
         del table
-        if held is None:
-            return found
-        both = _joined([held.table, found.table])
+        if support is None:
+            return added
+        both = Table.concatenate([support.table, added.table])
         first, times = kernels.distinct_rows(both.columns, both.domain.sizes)
-        # Either part is distinct and sorted, so its rows come in its own order.
+        # The rows of both parts are distinct and sorted, so the rows of a part keep their order.
         total = np.zeros(len(first), np.int64)
-        total[first < held.size] = held.counts
-        total[(first >= held.size) | (times == 2)] += found.counts
+        total[first < support.size] = support.counts
+        total[(first >= support.size) | (times == 2)] += added.counts
         return cls(both.take(first), freeze(total))
 
     @classmethod
@@ -136,12 +138,11 @@ class Support:
         >>> Support.full(Domain({"age": 2, "sex": 2})).rows.tolist()
         [[0, 0], [0, 1], [1, 0], [1, 1]]
         """
-        if not isinstance(domain, Domain):
-            raise TypeError(f"domain ({_short(domain)}) must be a Domain")
+        check_domain(domain)
         dtypes = [np.min_scalar_type(attribute.size - 1) for attribute in domain.attributes]
-        # Codes and counts stay; one more column and its check pass by.
+        # Codes and counts stay; a further column and its check are temporary.
         needed = domain.size * (sum(dtype.itemsize for dtype in dtypes) + 8 + 8)
-        if domain.size > LARGEST_FULL or needed > memory() // 2:
+        if domain.size > LARGEST_FULL or needed > physical_memory() // 2:
             raise ValueError(
                 f"domain ({_readable(domain.size)} rows, about {_readable(needed)} bytes) must have at most "
                 f"2^28 rows and fit in half the memory for a full support: use Support.from_table"
@@ -153,13 +154,12 @@ class Support:
             values = np.repeat(np.arange(attribute.size, dtype=dtype), after)
             columns[attribute.name] = freeze(np.tile(values, before))
             before *= attribute.size
-        every = cls(Table(columns, domain), freeze(np.ones(domain.size, np.int64)))
-        return every._keeping(constraints)
+        return cls(Table(columns, domain), freeze(np.ones(domain.size, np.int64)))._restrict(constraints)
 
     def widened(self, times: int = 10, share: float = 0.05, seed: int = 0) -> Support:
-        """The same with rows that are nearly public: in each, one value comes from another record.
+        """The support with further rows: public rows in which one value comes from another public record.
 
-        A release can only re-weight rows that there are; this brings combinations that the public table
+        A release can only re-weight the rows of the support; these add combinations that the public table
         lacks. `times` records are drawn for each row; together they have `share` of the public frequencies.
         Those that break the constraints of the support are left out.
 
@@ -168,11 +168,8 @@ class Support:
         >>> support.widened().size
         6
         """
-        if isinstance(times, bool) or not isinstance(times, int | np.integer):
-            raise TypeError(f"times ({_short(times)}) must be an integer")
-        if times < 1:
-            raise ValueError(f"times ({times}) must be positive")
-        if not 0 < share < 1:
+        times = check_integer("times", times, 1)
+        if not 0 < check_number("share", share) < 1:
             raise ValueError(f"share ({_short(share)}) must be above 0 and below 1")
         rng = sampling_stream(seed)
         rows = np.repeat(np.arange(self.size), times)
@@ -186,12 +183,12 @@ class Support:
         table = Table(zip(self.domain.names, columns, strict=True), self.domain)
         if self._constraints is not None:
             table = table.take(self._constraints.mask(table))  # every public row stays
-        first, found = kernels.distinct_rows(table.columns, self.domain.sizes)
-        # Whole counts that keep the public rows' frequencies among themselves: one for each new record, so
-        # that all of them have their share.
+        first, repeats = kernels.distinct_rows(table.columns, self.domain.sizes)
+        # Integer counts, 1 for each new record and `factor` for each public one: the public rows keep their
+        # relative frequencies, and the new records have their share.
         public = np.where(first < self.size, self._counts[np.minimum(first, self.size - 1)], 0)
-        each = max(round((table.n - self.size) * (1 - share) / share / float(records[-1])), 1)
-        counts = freeze(each * public + found - (first < self.size))
+        factor = max(round((table.n - self.size) * (1 - share) / share / float(records[-1])), 1)
+        counts = freeze(factor * public + repeats - (first < self.size))
         return Support(table.take(first), counts, self._constraints)
 
     @property
@@ -201,7 +198,7 @@ class Support:
 
     @property
     def size(self) -> int:
-        """How many distinct rows there are."""
+        """The number of distinct rows on this rank."""
         return self._table.n
 
     @property
@@ -211,12 +208,12 @@ class Support:
 
     @property
     def whole_size(self) -> int:
-        """How many distinct rows all ranks hold together."""
+        """The number of distinct rows on all ranks."""
         return self._whole_size
 
     @property
     def records(self) -> int:
-        """How many public records all ranks' rows stand for."""
+        """The number of public records of all ranks."""
         return self._records
 
     @property
@@ -225,50 +222,45 @@ class Support:
         return self._table
 
     @property
-    def rows(self) -> npt.NDArray[np.unsignedinteger[Any]]:
-        """A fresh array of the rows' codes, rows x attributes."""
+    def rows(self) -> Codes:
+        """A fresh array of the codes, rows x attributes."""
         return self._table.codes()
 
     @property
-    def counts(self) -> npt.NDArray[np.int64]:
-        """How many public records each row stands for."""
+    def counts(self) -> Int64s:
+        """The number of public records of each row."""
         return self._counts
 
     @property
     def constraints(self) -> Constraints | None:
-        """The rules that every row keeps, those of `widened` too; a saved release does not hold them."""
+        """The rules that every row keeps, new rows of `widened` too; a saved release does not hold them."""
         return self._constraints
 
-    def start(self, kind: Start = "public") -> Weights:
-        """Fresh weights to start from, with sum 1 over all ranks: the public frequencies, or uniform."""
+    def start(self, kind: Start = "public") -> Float64s:
+        """Fresh initial weights, with sum 1 over all ranks: the public frequencies, or uniform."""
         if kind not in ("public", "uniform"):
             raise ValueError(f"kind ({_short(kind)}) must be 'public' or 'uniform'")
         if kind == "public":
-            weights: Weights = self._counts / float(self._records)
+            weights: Float64s = self._counts / float(self._records)
             return weights
         return np.full(self.size, 1.0 / self._whole_size)
 
     @property
     def columns(self) -> kernels.Columns:
-        """The rows made ready for the kernels; made once."""
+        """The rows prepared for the kernels; prepared once."""
         if self._columns is None:
             self._columns = kernels.Columns(self._table.columns, self.domain.sizes)
         return self._columns
 
     def marginals(self, workload: Workload) -> kernels.Marginals:
         """The kernels' plan for a workload; the last one is kept."""
-        if not isinstance(workload, Workload):
-            raise TypeError(f"workload ({_short(workload)}) must be a Workload")
-        if workload.domain != self.domain:
-            raise ValueError(f"workload ({workload!r}) must be on the domain of the support")
+        check_workload(workload, self.domain, "support")
         if self._marginals is None or self._marginals[0] is not workload:
-            self._marginals = (
-                workload,
-                kernels.Marginals(self.columns, workload.attributes, workload.starts),
-            )
+            plan = kernels.Marginals(self.columns, workload.attributes, workload.starts)
+            self._marginals = (workload, plan)
         return self._marginals[1]
 
-    def answers(self, workload: Workload, weights: npt.ArrayLike | None = None) -> Weights:
+    def answers(self, workload: Workload, weights: npt.ArrayLike | None = None) -> Float64s:
         """The fraction of the weight in each cell of a workload; without weights, the public frequencies.
 
         >>> domain = Domain({"age": 3, "sex": 2})
@@ -277,54 +269,54 @@ class Support:
         [0.25, 0.25, 0.5]
         """
         marginals = self.marginals(workload)
-        given = self._counts.astype(np.float64) if weights is None else _weights(weights, self.size)
-        kernels.rescale(given, comm=self._comm)
-        masses, mass = kernels.to_masses(given, comm=self._comm)
+        scaled = self._counts.astype(np.float64) if weights is None else _weights(weights, self.size)
+        kernels.rescale(scaled, comm=self._comm)
+        masses, mass = kernels.to_masses(scaled, comm=self._comm)
         sums = marginals.sums(masses)
         self._comm.allreduce(sums)
         return sums / mass
 
-    def matching_rows(self, names: Sequence[str], values: Sequence[int]) -> npt.NDArray[np.uint32]:
-        """Ascending rows that have these values (codes) of these attributes."""
+    def matching_rows(self, names: Sequence[str], values: Sequence[int]) -> UInt32s:
+        """The positions, ascending, of the rows that have these values (codes) of these attributes."""
         if isinstance(names, str) or not isinstance(names, Sequence):
             raise TypeError(f"names ({_short(names)}) must be a tuple of attribute names")
         return kernels.matching_rows(self.columns, [self.domain.index(name) for name in names], values)
 
-    def hash_order(self) -> npt.NDArray[np.int64]:
-        """The own rows ordered by (hash, codes): rank after rank, an order that no number of ranks changes.
+    def hash_order(self) -> Int64s:
+        """The rows of this rank ordered by (hash, codes): an order of all rows that the ranks do not change.
 
         >>> support = Support.full(Domain({"age": 2, "sex": 2}))
         >>> sorted(support.hash_order().tolist())
         [0, 1, 2, 3]
         """
-        order: npt.NDArray[np.int64] = np.argsort(row_hashes(self._table.columns), kind="stable")
+        order: Int64s = np.argsort(row_hashes(self._table.columns), kind="stable")
         return order
 
     def fingerprint(self) -> str:
-        """64 hexadecimal digits for the domain, rows and counts of all ranks, the same for any ranks.
+        """A SHA-256 in hexadecimal of the domain, rows and counts of all ranks, however many ranks there are.
 
-        Constraints are no part of it. Ranks that share the rows call it together.
+        Constraints are no part of it. A collective call: all ranks make it.
 
         >>> support = Support.full(Domain({"age": 2, "sex": 2}))
         >>> support.fingerprint() == support.fingerprint()
         True
         """
-        each = mixed(row_hashes(self._table.columns) ^ mixed(self._counts.astype(np.uint64)))
-        sums = np.array([each.sum(), mixed(~each).sum()]).view(np.int64)  # they wrap, on any ranks alike
+        hashes = mixed(row_hashes(self._table.columns) ^ mixed(self._counts.astype(np.uint64)))
+        sums = np.array([hashes.sum(), mixed(~hashes).sum()]).view(np.int64)  # modulo 2^64: in any order
         self._comm.allreduce(sums)
-        said = [self.domain.fingerprint(), self._whole_size, self._records, *sums.tolist()]
-        return hashlib.sha256(repr(said).encode()).hexdigest()
+        summary = [self.domain.fingerprint(), self._whole_size, self._records, *sums.tolist()]
+        return hashlib.sha256(repr(summary).encode()).hexdigest()
 
-    def gathered(self, weights: Weights | None = None) -> tuple[Support, Weights | None] | None:
-        """All ranks' rows, and the weights of the own ones in the same order, on rank 0; None elsewhere."""
+    def gathered(self, weights: Float64s | None = None) -> tuple[Support, Float64s | None] | None:
+        """The rows of all ranks, and their weights in the same order, on rank 0; None elsewhere."""
         return self, weights
 
     @property
     def nbytes(self) -> int:
-        """Bytes held: codes, counts and what the kernels keep."""
-        held = sum(column.nbytes for column in self._table.columns) + self._counts.nbytes
-        held += self._columns.nbytes if self._columns else 0
-        return held + (self._marginals[1].nbytes if self._marginals else 0)
+        """Bytes of the codes, the counts and the kernels' data."""
+        total = sum(column.nbytes for column in self._table.columns) + self._counts.nbytes
+        total += self._columns.nbytes if self._columns else 0
+        return total + (self._marginals[1].nbytes if self._marginals else 0)
 
     def __len__(self) -> int:
         return self.size
@@ -344,8 +336,8 @@ class Support:
         return f"Support({rows} of {self._records} public records)"
 
 
-def _weights(weights: npt.ArrayLike, size: int) -> Weights:
-    """A fresh array of the caller's weights, checked."""
+def _weights(weights: npt.ArrayLike, size: int) -> Float64s:
+    """A checked copy of the caller's weights."""
     if isinstance(weights, np.ma.MaskedArray):
         raise TypeError("weights must not be masked: a row without weight has weight 0")
     try:
@@ -356,7 +348,7 @@ def _weights(weights: npt.ArrayLike, size: int) -> Weights:
         raise TypeError(f"weights ({array.dtype.type.__name__}) must be numbers")
     if array.shape != (size,):
         raise ValueError(f"weights (shape {array.shape}) must be one for each of the {size} rows")
-    with np.errstate(over="ignore"):  # of longer floats: infinite, and refused
+    with np.errstate(over="ignore"):  # longer floats may become infinite, and are refused below
         checked = array.astype(np.float64)
     bad = np.flatnonzero(~(np.isfinite(checked) & (checked >= 0)))
     if len(bad):
@@ -366,29 +358,12 @@ def _weights(weights: npt.ArrayLike, size: int) -> Weights:
     return checked
 
 
-def _joined(tables: list[Table]) -> Table:
-    """The rows of public tables, one after the other."""
-    columns = ([table.columns[a] for table in tables] for a in range(len(tables[0].domain)))
-    joined = [freeze(np.concatenate(parts)) for parts in columns]
-    domain = tables[0].domain
-    tables.clear()
-    return Table(zip(domain.names, joined, strict=True), domain)
-
-
 def check_public(name: str, table: object) -> None:
-    """Refuse what is no table, and a private one."""
+    """Refuse what is no table, and a private table."""
     if not isinstance(table, Table if name == "table" else Records):
         raise TypeError(f"{name} ({_short(table)}) must be a Table")
     if table.private:
         raise ValueError(f"{name} (a private table) must be public: a support shows its rows")
-
-
-def memory() -> int:
-    """Bytes of this machine; where it does not tell, no bound."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 2**63
 
 
 def _readable(number: int) -> str:

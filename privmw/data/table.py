@@ -1,33 +1,31 @@
 """The table: records as codes on a domain, one contiguous column per attribute.
 
-Every code is checked here, once; the kernels behind trust it. A private table passes through the same door,
-but no message, repr or pickle shows a value, a row or a count of it. Nothing here draws or adds noise.
+Every code is checked here, once; the kernels trust it. The same checks apply to a private table, but no
+message, repr or pickle shows a value, a row or a count of it. Nothing here draws or adds noise.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from reprlib import repr as _short
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from privmw.data.domain import Domain
-from privmw.data.records import Records
-from privmw.data.workload import Workload
-from privmw.kernels.arrays import freeze, is_frozen
-
-Column = npt.NDArray[np.unsignedinteger[Any]]
+from privmw.data.domain import Domain, check_domain
+from privmw.data.records import Records, check_domain_and_privacy
+from privmw.data.workload import Workload, check_workload
+from privmw.kernels.arrays import Array, CheckedColumns, Codes, Int64s, freeze, is_frozen
 
 
 class Table(Records):
     """Codes on a domain, immutable: `columns` maps each attribute's name to a 1-D array of integer codes.
 
-    A column is kept as uint8, uint16 or uint32, the smallest that fits its attribute's size. It is adopted
+    A column is stored as uint8, uint16 or uint32, the smallest that fits its attribute's size. It is shared
     without a copy if it has that dtype, is contiguous and cannot be written to (flags.writeable is False
-    for it and for all it is a view of); a column that its owner could still change is copied, since kernels
+    for it and for every array it is a view of); a column that could still change is copied, since kernels
     index memory by its codes.
 
     >>> domain = Domain({"age": 10, "sex": ["F", "M"]})
@@ -51,24 +49,22 @@ class Table(Records):
         *,
         private: bool = False,
     ) -> None:
-        if not isinstance(domain, Domain):
-            raise TypeError(f"domain ({type(domain).__name__}) must be a Domain")
-        if not isinstance(private, bool):
-            raise TypeError("private must be True or False")
-        given = _by_name(columns, domain)
-        made = [_column(a.name, a.size, given[a.name], private) for a in domain.attributes]
-        for name, column in zip(domain.names, made, strict=True):
-            if len(column) != len(made[0]):
-                lengths = "" if private else f" ({len(column)} rows, not {len(made[0])})"
+        check_domain_and_privacy(domain, private)
+        codes = _by_name(columns, domain)
+        checked = [_checked_column(a.name, a.size, codes[a.name], private) for a in domain.attributes]
+        for name, column in zip(domain.names, checked, strict=True):
+            if len(column) != len(checked[0]):
+                lengths = "" if private else f" ({len(column)} rows, not {len(checked[0])})"
                 raise ValueError(f"column {_short(name)}{lengths} must be as long as the first")
-        self._fill(tuple(made), domain, private)
+        self._fill(checked, domain, private)
 
-    def _fill(self, columns: tuple[Column, ...], domain: Domain, private: bool) -> Table:
-        if len(columns[0]) == 0:
-            raise ValueError("a table must have at least one row")
+    def _fill(self, columns: Iterable[Codes], domain: Domain, private: bool) -> Table:
+        """Set the attributes, from frozen columns of checked codes."""
+        self._columns = CheckedColumns.of(columns, domain.sizes)
         self._domain = domain
-        self._columns = columns
         self._private = private
+        if self.n == 0:
+            raise ValueError("a table must have at least one row")
         return self
 
     @classmethod
@@ -78,8 +74,7 @@ class Table(Records):
         >>> Table.from_codes([[3, 0], [9, 1]], Domain({"age": 10, "sex": 2})).columns
         (array([3, 9], dtype=uint8), array([0, 1], dtype=uint8))
         """
-        if not isinstance(domain, Domain):
-            raise TypeError(f"domain ({type(domain).__name__}) must be a Domain")
+        check_domain(domain)
         array = _array("codes", codes)
         if array.ndim != 2:
             raise ValueError(f"codes ({array.ndim}-D) must be a 2-D array, rows x attributes")
@@ -88,13 +83,27 @@ class Table(Records):
         return cls(zip(domain.names, array.T, strict=True), domain, private=private)
 
     @classmethod
+    def concatenate(cls, tables: Sequence[Table]) -> Table:
+        """The rows of several tables on one domain, one table after the other; private if any of them is.
+
+        >>> table = Table.from_codes([[3, 0], [9, 1]], Domain({"age": 10, "sex": 2}))
+        >>> Table.concatenate([table, table]).n
+        4
+        """
+        domain = tables[0].domain
+        if any(table.domain != domain for table in tables):
+            raise ValueError("tables must be on one domain")
+        columns = (freeze(np.concatenate([table.columns[a] for table in tables])) for a in range(len(domain)))
+        return object.__new__(Table)._fill(columns, domain, any(table.private for table in tables))
+
+    @classmethod
     def from_frame(cls, frame: Any, domain: Domain, *, private: bool = False) -> Table:
         """The table of a pandas, polars or pyarrow frame, or of any other that narwhals takes.
 
         Each attribute of the domain is read from the column of its name; other columns are ignored. A value
         becomes its code by `Attribute.code`. Codes are copied: a frame can still be written to.
         """
-        from privmw.io.frames import from_frame  # here: it knows tables
+        from privmw.io.frames import from_frame  # here: it imports tables
 
         return from_frame(frame, domain, private=private)
 
@@ -109,15 +118,15 @@ class Table(Records):
         """A frame of public or synthetic records with their values restored; a private table is refused.
 
         Codes without labels and integer labels become integers, other labels a categorical (polars: Enum) in
-        the domain's order, missing values null. `bins` says what becomes of a bin: its "label" such as
-        '[0, 10)', its "midpoint", or a value that is drawn ("draw") among the original values of the records
-        in `public`, a frame or the path of a file, that lie in the same bin: uniformly, repeatably by `seed`,
+        the domain's order, missing values null. `bins` says what a bin becomes: its "label" such as
+        '[0, 10)', its "midpoint", or a value drawn ("draw") from the original values of the records in
+        `public`, a frame or the path of a file, that lie in the same bin: uniformly, repeatably by `seed`,
         and the midpoint where there are none.
 
-        `Table.from_frame` gets the same table back, but for records that are "other" in a column of numbers,
-        where the word has no place: they become null. In csv they keep their word.
+        `Table.from_frame` reads the same table back, except for records that are "other" in a column of
+        numbers: they become null, since such a column holds no words. In csv they keep their label.
         """
-        from privmw.io.output import to_frame  # here: it knows tables
+        from privmw.io.output import to_frame  # here: it imports tables
 
         return to_frame(self, kind, bins=bins, public=public, seed=seed)
 
@@ -130,12 +139,12 @@ class Table(Records):
         seed: int | None = None,
         overwrite: bool = False,
     ) -> None:
-        """Write public or synthetic records to a .parquet or .csv file, whole or not at all.
+        """Write public or synthetic records to a .parquet or .csv file, completely or not at all.
 
-        The columns are those of `to_frame`, and `read_table` reads the file. An existing one is kept unless
-        `overwrite`; a private table is refused.
+        The columns are those of `to_frame`, and `read_table` reads the file. An existing file is refused
+        unless `overwrite`; so is a private table.
         """
-        from privmw.io.output import write  # here: it knows tables
+        from privmw.io.output import write  # here: it imports tables
 
         write(self, path, bins=bins, public=public, seed=seed, overwrite=overwrite)
 
@@ -155,15 +164,15 @@ class Table(Records):
         return len(self._columns[0])
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[Codes, ...]:
         """One read-only array of codes per attribute, in domain order."""
         return self._columns
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> Codes:
         """The read-only codes of one attribute."""
         return self._columns[self._domain.index(name)]
 
-    def codes(self) -> Column:
+    def codes(self) -> Codes:
         """A fresh array of all codes, rows x attributes, in the smallest dtype that holds every column."""
         dtype = max((column.dtype for column in self._columns), key=lambda dtype: dtype.itemsize)
         codes = np.empty((self.n, len(self._columns)), dtype)
@@ -171,42 +180,39 @@ class Table(Records):
             codes[:, position] = column
         return codes
 
-    def counts(self, workload: Workload) -> npt.NDArray[np.int64]:
+    def counts(self, workload: Workload) -> Int64s:
         """The exact counts of a workload's cells, in workload order; those of a private table are private."""
-        from privmw import kernels  # here, so that a table can be made and read before a backend is chosen
+        from privmw import kernels  # here, so that tables can be made and read before a backend is chosen
 
-        if not isinstance(workload, Workload):
-            raise TypeError(f"workload ({_short(workload)}) must be a Workload")
-        if workload.domain != self._domain:
-            raise ValueError(f"workload ({workload!r}) must be on the domain of the table")
+        check_workload(workload, self._domain, "table")
         columns = kernels.Columns(self._columns, self._domain.sizes)
         marginals = kernels.Marginals(columns, workload.attributes, workload.starts)
-        counts: npt.NDArray[np.int64] = marginals.sums(np.ones(self.n, np.int64))
-        return counts
+        return marginals.sums(np.ones(self.n, np.int64))
 
     def project(self, names: Iterable[str]) -> Table:
         """The same rows on some of the attributes, in the order named; columns are shared, not copied."""
         domain = self._domain.project(names)
-        columns = tuple(self.column(name) for name in domain.names)
+        columns = [self.column(name) for name in domain.names]
         return object.__new__(Table)._fill(columns, domain, self._private)
 
     def take(self, rows: npt.ArrayLike) -> Table:
         """The rows at some positions, in that order and as often as given; or where a mask is True."""
-        where = _array("rows", rows)
-        if where.ndim != 1 or where.dtype.kind not in "iub":
-            raise TypeError(f"rows ({where.dtype.type.__name__}) must be a 1-D array of positions, or a mask")
-        if where.dtype.kind == "b":
-            if len(where) != self.n:
-                raise ValueError(f"rows (a mask of {len(where)}) must have {self.n} entries")
-        elif len(where) and not (int(where.min()) >= 0 and int(where.max()) < self.n):
+        positions = _array("rows", rows)
+        if positions.ndim != 1 or positions.dtype.kind not in "iub":
+            kind = positions.dtype.type.__name__
+            raise TypeError(f"rows ({kind}) must be a 1-D array of positions, or a mask")
+        if positions.dtype.kind == "b":
+            if len(positions) != self.n:
+                raise ValueError(f"rows (a mask of {len(positions)}) must have {self.n} entries")
+        elif len(positions) and not (int(positions.min()) >= 0 and int(positions.max()) < self.n):
             raise ValueError(f"rows must be positions from 0 to {self.n - 1}")
         else:
-            where = where.astype(np.intp, copy=False)  # once, not for each column
-        columns = tuple(freeze(column[where]) for column in self._columns)
+            positions = positions.astype(np.intp, copy=False)  # once, not for each column
+        columns = (freeze(column[positions]) for column in self._columns)
         return object.__new__(Table)._fill(columns, self._domain, self._private)
 
     def batches(self) -> Iterator[Table]:
-        """The table itself: all of it is in memory."""
+        """The table itself."""
         yield self
 
     def __eq__(self, other: object) -> bool:
@@ -227,37 +233,37 @@ class Table(Records):
 
 
 def _by_name(columns: object, domain: Domain) -> dict[str, npt.ArrayLike]:
-    """Exactly one column for each attribute of the domain, as the caller gave it."""
+    """The columns by name, exactly one for each attribute of the domain; the codes are not looked at."""
     if isinstance(columns, str | bytes | np.ndarray) or not isinstance(columns, Mapping | Iterable):
         raise TypeError(f"columns of kind {type(columns).__name__} must be a mapping from names to codes")
-    given: dict[str, npt.ArrayLike] = {}
+    by_name: dict[str, npt.ArrayLike] = {}
     for pair in columns.items() if isinstance(columns, Mapping) else columns:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise TypeError("columns must be pairs of a name and its codes")
         name, codes = pair
         if not isinstance(name, str):
             raise TypeError(f"column name of kind {type(name).__name__} must be a string")
-        if name in given:
+        if name in by_name:
             raise ValueError(f"column {_short(name)} must be given only once")
         domain.index(name)
-        given[name] = codes
+        by_name[name] = codes
     for name in domain.names:
-        if name not in given:
+        if name not in by_name:
             raise ValueError(f"column {_short(name)} is missing")
-    return given
+    return by_name
 
 
-def _array(name: str, values: Any) -> npt.NDArray[Any]:
+def _array(name: str, values: Any) -> Array:
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} must not be masked: give missing values a code of their own")
     try:
         return np.asarray(values)
-    except (TypeError, ValueError, OverflowError):  # numpy's message would tell of the values
+    except (TypeError, ValueError, OverflowError):  # numpy's message can quote the values
         raise ValueError(f"{name} must be an array of integers") from None
 
 
-def _column(name: str, size: int, codes: Any, private: bool) -> Column:
-    """The checked codes of one attribute: a copy, unless nobody can write to them."""
+def _checked_column(name: str, size: int, codes: Any, private: bool) -> Codes:
+    """The checked codes of one attribute: a copy, unless they cannot be written to."""
     array = _array(f"column {_short(name)}", codes)
     if array.ndim != 1:
         raise ValueError(f"column {_short(name)} ({array.ndim}-D) must be 1-D")
@@ -275,5 +281,5 @@ def _column(name: str, size: int, codes: Any, private: bool) -> Column:
         what = "1 value" if len(outside) == 1 else f"{len(outside)} values"
         first = f"first: {array[outside[0]]}, row {outside[0]}"
         raise ValueError(f"column {_short(name)} has {what} outside the domain ({first})")
-    column: Column = freeze(np.ascontiguousarray(array, dtype))
+    column: Codes = freeze(np.ascontiguousarray(array, dtype))
     return column

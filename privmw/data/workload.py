@@ -1,8 +1,8 @@
-"""The workload: which marginals are asked, and where each of their cells lies in a vector of answers.
+"""The workload: the marginals to answer, and the position of each of their cells in a vector of answers.
 
-Cells are numbered marginal after marginal, and within one in C order: its last attribute runs fastest. The
-attributes of a marginal stand in the order of the domain, however they were named. This room knows the domain
-and no data. Its arrays are the kernels' input, and flat: a million marginals are two arrays.
+Cells are numbered marginal after marginal, and in C order within each: the last attribute runs fastest. The
+attributes of a marginal are in the order of the domain, however they were named. This room knows the domain
+and no data. Its arrays are flat, as the kernels take them: a million marginals are two arrays.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-import numbers
 from collections.abc import Iterable, Iterator, Sequence
 from reprlib import repr as _short
 from typing import Any, NamedTuple
@@ -19,25 +18,26 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.data.combinations import CombinationIndex, all_combinations, sample_combinations
-from privmw.data.domain import Domain
-from privmw.kernels.arrays import freeze
-
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
+from privmw.data.domain import Domain, check_domain
+from privmw.kernels.arrays import Int32s, Int64s, UInt32s, freeze
+from privmw.kernels.checks import check_integer
 
 LARGEST_ORDER = 6
 LARGEST_MARGINAL = 2**40  # cells
 LARGEST_WORKLOAD = 2**48  # cells
-MOST_MARGINALS = 2**24  # that `all` and `sample` make: 6-way, 400 MB
+MOST_MARGINALS = 2**24  # of `all` and `sample`: 400 MB if they are 6-way
 
 
 class Queries(NamedTuple):
-    """Some cells of a workload: query q asks for values[starts[q]:starts[q+1]] of attributes[the same]."""
+    """Some cells of a workload: query q counts the records whose attributes have the values of its slice.
+
+    The slice is starts[q]:starts[q + 1] of `attributes` (positions in the domain) and of `values` (codes).
+    """
 
     marginals: Int64s
     starts: Int64s
     attributes: Int32s
-    values: npt.NDArray[np.uint32]
+    values: UInt32s
 
 
 class Workload:
@@ -53,7 +53,7 @@ class Workload:
     __slots__ = ("__weakref__", "_attributes", "_domain", "_index", "_offsets", "_starts")
 
     def __init__(self, domain: Domain, marginals: Iterable[Sequence[str]]) -> None:
-        _check(domain)
+        check_domain(domain)
         if isinstance(marginals, str) or not isinstance(marginals, Iterable):
             raise TypeError(f"marginals ({_short(marginals)}) must be a list of tuples of attribute names")
         rows: dict[tuple[int, ...], None] = {}
@@ -72,7 +72,7 @@ class Workload:
         self._index: CombinationIndex | None = None
         self._offsets = np.zeros(len(starts), np.int64)
         if len(starts) > 1:
-            # Products and sums of integers in doubles are exact up to 2^53; beyond, still over the limits.
+            # Products and sums of integers in doubles are exact up to 2^53; larger ones exceed the limits.
             cells = np.multiply.reduceat(np.array(domain.sizes, np.float64)[attributes], starts[:-1])
             largest = int(cells.argmax())
             if cells[largest] > LARGEST_MARGINAL:
@@ -90,7 +90,7 @@ class Workload:
         >>> list(Workload.all(Domain({"a": 2, "b": 2, "c": 2}), k=2))
         [('a', 'b'), ('a', 'c'), ('b', 'c')]
         """
-        _check(domain)
+        check_domain(domain)
         orders = [_order(domain, order) for order in (k if isinstance(k, Iterable) else [k])]
         counts = [math.comb(len(domain), order) for order in orders]
         if len(set(orders)) < len(orders):
@@ -111,8 +111,8 @@ class Workload:
         [('b', 'c'), ('b', 'd'), ('c', 'd')]
         """
         k = _order(domain, k)
-        size = _integer("size", size, 0, min(math.comb(len(domain), k), MOST_MARGINALS))
-        rows = sample_combinations(len(domain), k, size, _integer("seed", seed, 0, 2**64 - 1))
+        size = check_integer("size", size, 0, min(math.comb(len(domain), k), MOST_MARGINALS))
+        rows = sample_combinations(len(domain), k, size, check_integer("seed", seed, 0, 2**64 - 1))
         starts = np.arange(size + 1, dtype=np.int64) * k
         return object.__new__(Workload)._fill(domain, rows.ravel(), starts)
 
@@ -123,43 +123,43 @@ class Workload:
 
     @property
     def attributes(self) -> Int32s:
-        """The attributes' positions in the domain, marginal after marginal."""
+        """The positions of the attributes in the domain, marginal after marginal."""
         return self._attributes
 
     @property
     def starts(self) -> Int64s:
-        """Where each marginal begins in `attributes`, and at last where they end."""
+        """Where each marginal begins in `attributes`, and the end of the last."""
         return self._starts
 
     @property
     def offsets(self) -> Int64s:
-        """The first cell of each marginal, and at last the number of cells."""
+        """The first cell of each marginal, and the number of cells."""
         return self._offsets
 
     @property
     def cells(self) -> int:
-        """How many cells all marginals have together."""
+        """The number of cells of all marginals together."""
         return int(self._offsets[-1])
 
     def order(self, j: int) -> int:
-        """How many attributes marginal j has."""
-        return len(self._marginal(j))
+        """The number of attributes of marginal j."""
+        return len(self._marginal_positions(j))
 
     def shape(self, j: int) -> tuple[int, ...]:
         """The sizes of marginal j's attributes: answers[offsets[j]:offsets[j + 1]] has this shape."""
-        return tuple(self._domain.sizes[a] for a in self._marginal(j))
+        return tuple(self._domain.sizes[a] for a in self._marginal_positions(j))
 
     def marginal(self, j: int) -> tuple[str, ...]:
         """The names of marginal j's attributes."""
-        return tuple(self._domain.names[a] for a in self._marginal(j))
+        return tuple(self._domain.names[a] for a in self._marginal_positions(j))
 
-    def _marginal(self, j: int) -> list[int]:
-        j = _integer("j", j, 0, len(self) - 1)
+    def _marginal_positions(self, j: int) -> list[int]:
+        j = check_integer("j", j, 0, len(self) - 1)
         positions: list[int] = self._attributes[self._starts[j] : self._starts[j + 1]].tolist()
         return positions
 
     def index(self, names: Sequence[str]) -> int:
-        """Which marginal has exactly these attributes, in any order."""
+        """The marginal that has exactly these attributes, in any order."""
         positions = _positions(self._domain, names)
         if self._index is None:
             self._index = CombinationIndex(self._attributes, self._starts)
@@ -170,7 +170,7 @@ class Workload:
 
     def query(self, i: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
         """The attributes and the values (codes) that cell i counts."""
-        i = _integer("i", i, 0, self.cells - 1)
+        i = check_integer("i", i, 0, self.cells - 1)
         j = int(np.searchsorted(self._offsets, i, "right")) - 1
         values = np.unravel_index(i - int(self._offsets[j]), self.shape(j))
         return self.marginal(j), tuple(int(value) for value in values)
@@ -182,10 +182,10 @@ class Workload:
             raise TypeError(f"values ({_short(values)}) must be a tuple of codes")
         if len(values) != len(names):
             raise ValueError(f"values ({_short(values)}) must be {len(names)} codes, one for each attribute")
-        given = dict(zip(names, values, strict=True))
+        codes = dict(zip(names, values, strict=True))
         cell = 0
         for name, size in zip(self.marginal(j), self.shape(j), strict=True):
-            cell = cell * size + _integer(f"value of {_short(name)}", given[name], 0, size - 1)
+            cell = cell * size + check_integer(f"value of {_short(name)}", codes[name], 0, size - 1)
         return int(self._offsets[j]) + cell
 
     def marginal_of(self, cells: npt.ArrayLike) -> Int64s:
@@ -206,8 +206,8 @@ class Workload:
         >>> Workload.all(Domain({"age": 10, "sex": 2}), k=2).queries([7]).values
         array([3, 1], dtype=uint32)
         """
-        wanted = _indices("cells", cells, self.cells)
-        return find_queries(self._domain, self._attributes, self._starts, self._offsets, wanted)
+        positions = _indices("cells", cells, self.cells)
+        return find_queries(self._domain, self._attributes, self._starts, self._offsets, positions)
 
     def sensitivity(self, marginals: npt.ArrayLike, moved: int = 2) -> int:
         """How many counts of whole marginals one record moves by one: their L1 and squared L2 sensitivity.
@@ -231,7 +231,7 @@ class Workload:
         return object.__new__(Workload)._fill(self._domain, *_gather(self._attributes, self._starts, chosen))
 
     def fingerprint(self) -> str:
-        """A SHA-256 in hexadecimal that equal workloads share, and only they."""
+        """A SHA-256 in hexadecimal, the same for two workloads only if they are equal."""
         parts = (self._starts.astype("<i8").tobytes(), self._attributes.astype("<i4").tobytes())
         return hashlib.sha256(b"".join([self._domain.fingerprint().encode(), *parts])).hexdigest()
 
@@ -265,19 +265,19 @@ class Workload:
 def find_queries(
     domain: Domain, attributes: Int32s, starts: Int64s, offsets: Int64s, cells: Int64s
 ) -> Queries:
-    """What cells ask for, of marginals that lie as a workload's do; any number of attributes."""
+    """The queries of cells, of marginals in the flat arrays of a workload; any number of attributes."""
     marginals = _marginal_of(offsets, cells)
     rest = cells - offsets[marginals]
-    found, begins = _gather(attributes, starts, marginals)
-    values = np.empty(len(found), np.uint32)
+    query_attributes, begins = _gather(attributes, starts, marginals)
+    values = np.empty(len(query_attributes), np.uint32)
     sizes = np.array(domain.sizes, np.int64)
     for back in range(1, int(np.diff(begins).max(initial=0)) + 1):  # the last attribute first
         entry = begins[1:] - back
         rows = np.flatnonzero(entry >= begins[:-1])
-        size = sizes[found[entry[rows]]]
+        size = sizes[query_attributes[entry[rows]]]
         values[entry[rows]] = rest[rows] % size
         rest[rows] //= size
-    return Queries(marginals, begins, found, values)
+    return Queries(marginals, begins, query_attributes, values)
 
 
 def _marginal_of(offsets: Int64s, cells: Int64s) -> Int64s:
@@ -297,14 +297,17 @@ def _ranges(starts: Int64s, chosen: Int64s) -> tuple[Int64s, Int64s]:
     return np.arange(begins[-1]) + np.repeat(starts[chosen] - begins[:-1], sizes), begins
 
 
-def _check(domain: object) -> None:
-    if not isinstance(domain, Domain):
-        raise TypeError(f"domain ({_short(domain)}) must be a Domain")
+def check_workload(workload: object, domain: Domain, owner: str) -> None:
+    """Refuse what is no workload, and one that is not on the domain of its owner: a table, a support."""
+    if not isinstance(workload, Workload):
+        raise TypeError(f"workload ({_short(workload)}) must be a Workload")
+    if workload.domain != domain:
+        raise ValueError(f"workload ({workload!r}) must be on the domain of the {owner}")
 
 
 def _order(domain: Domain, k: object) -> int:
-    _check(domain)
-    order = _integer("k", k, 1, LARGEST_ORDER)
+    check_domain(domain)
+    order = check_integer("k", k, 1, LARGEST_ORDER)
     if order > len(domain):
         raise ValueError(f"k ({order}) must be at most the number of attributes, {len(domain)}")
     return order
@@ -321,15 +324,6 @@ def _positions(domain: Domain, names: object) -> list[int]:
     if not 1 <= len(positions) <= LARGEST_ORDER:
         raise ValueError(f"marginal {_short(tuple(names))} must have 1 to {LARGEST_ORDER} attributes")
     return positions
-
-
-def _integer(name: str, value: object, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} ({_short(value)}) must be an integer")
-    number = int(value)
-    if not low <= number <= high:
-        raise ValueError(f"{name} ({_short(number)}) must be from {low} to {high}")
-    return number
 
 
 def _indices(name: str, values: Any, limit: int) -> Int64s:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -16,6 +17,22 @@ Int64s: TypeAlias = npt.NDArray[np.int64]
 UInt32s: TypeAlias = npt.NDArray[np.uint32]  # numbers of rows, for example
 
 Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+class CheckedColumns(tuple[Codes, ...]):
+    """Frozen columns of equal length, their codes checked to be below `sizes`: kernels do not check again.
+
+    Only for those that check every code, as `privmw.data.table` does: kernels index memory by codes.
+    """
+
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, columns: Iterable[Codes], sizes: Sequence[int]) -> CheckedColumns:
+        """Mark columns as checked."""
+        checked = cls(columns)
+        checked.sizes = tuple(sizes)
+        return checked
 
 
 def freeze(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:

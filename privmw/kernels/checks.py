@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privmw.kernels.arrays import Codes, Int64s, freeze, is_frozen
+from privmw.kernels.arrays import CheckedColumns, Codes, Int64s, freeze, is_frozen
 
 
 def check_integer(name: str, value: object, low: int | None = None, high: int | None = None) -> int:
@@ -109,6 +109,8 @@ def check_columns(
         raise TypeError("columns and sizes must be lists, not empty")
     if len(columns) != len(sizes):
         raise ValueError(f"sizes ({len(sizes)}) must be as many as columns ({len(columns)})")
+    if isinstance(columns, CheckedColumns) and columns.sizes == tuple(sizes) and len(columns[0]) < 2**32:
+        return list(columns), list(columns.sizes)
     checked: list[Codes] = []
     for a, (column, size) in enumerate(zip(columns, sizes, strict=True)):
         if not isinstance(column, np.ndarray) or column.dtype not in (np.uint8, np.uint16, np.uint32):

@@ -256,7 +256,7 @@ def test_public_mistakes_are_found_before_the_private_file_is_looked_at(here, ca
 
 
 def test_a_workload_larger_than_memory_is_refused_before_anything_is_spent(here, monkeypatch, capsys):
-    monkeypatch.setattr(privmw.algorithms.plan, "memory", lambda: 2**12)
+    monkeypatch.setattr(privmw.algorithms.plan, "physical_memory", lambda: 2**12)
     said = refused(release_line(), here, capsys)
     assert "must fit in memory" in said
     assert "spent" not in said

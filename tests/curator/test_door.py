@@ -64,7 +64,7 @@ def test_only_the_curator_and_evaluation_count_a_table():
             for node in ast.walk(FILES[name])
             if isinstance(node, ast.FunctionDef) and any(calls(inner, "counts") for inner in ast.walk(node))
         }
-        assert counting <= {"counts", "hand_over"}
+        assert counting <= {"counts", "send_counts"}
 
 
 def test_nothing_that_releases_can_reach_evaluation():

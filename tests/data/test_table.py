@@ -12,6 +12,8 @@ import privmw.data.table
 from privmw.data.domain import Domain
 from privmw.data.table import Table
 from privmw.data.workload import Workload
+from privmw.kernels.arrays import CheckedColumns
+from privmw.kernels.checks import check_columns
 
 DOMAIN = Domain({"age": 10, "sex": ["F", "M"], "zip": 60_000, "id": 70_000})
 CODES = {"age": [3, 9, 0], "sex": [0, 1, 1], "zip": [59_999, 0, 5], "id": [1, 69_999, 2]}
@@ -289,3 +291,23 @@ def test_a_column_is_taken_exactly_if_every_code_is_in_the_domain(codes, size):
         assert not all(0 <= code < size for code in codes)
     else:
         assert table.column("a").tolist() == codes
+
+
+def test_kernels_take_the_codes_that_a_table_has_checked_but_not_for_other_sizes():
+    table = Table(CODES, DOMAIN)
+    for columns in (table.columns, table.take([2, 0]).columns, Table.concatenate([table, table]).columns):
+        assert isinstance(columns, CheckedColumns)
+        assert all(a is b for a, b in zip(check_columns(columns, DOMAIN.sizes)[0], columns, strict=True))
+        with pytest.raises(ValueError, match="must hold codes below its size"):
+            check_columns(columns, [1] * len(columns))
+    assert not isinstance(table.columns[1:], CheckedColumns)
+
+
+def test_tables_on_one_domain_are_concatenated_and_private_if_one_is():
+    table, hidden = Table(CODES, DOMAIN), Table(CODES, DOMAIN, private=True)
+    both = Table.concatenate([table, hidden])
+    assert both.private
+    assert not Table.concatenate([table]).private
+    assert np.array_equal(both.codes(), np.tile(table.codes(), (2, 1)))
+    with pytest.raises(ValueError, match="tables must be on one domain"):
+        Table.concatenate([table, table.project(["age"])])

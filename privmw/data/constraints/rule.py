@@ -13,11 +13,11 @@ from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.data.attribute import Attribute
 from privmw.data.domain import Domain
-from privmw.data.table import Column, Table
+from privmw.data.table import Table
+from privmw.kernels.arrays import Bools, Codes
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ class Rule:
     positions: tuple[int, ...]
     codes: tuple[tuple[int, ...], ...]
 
-    def kept(self, table: Table) -> npt.NDArray[np.bool_]:
+    def kept(self, table: Table) -> Bools:
         """Which rows keep the rule."""
         columns = [table.columns[position] for position in self.positions]
         return self._listed(columns) if self.valid else self._apart(columns)
 
-    def _apart(self, columns: list[Column]) -> npt.NDArray[np.bool_]:
+    def _apart(self, columns: list[Codes]) -> Bools:
         """An invalid rule is kept unless every attribute has one of its values."""
         rows = np.arange(len(columns[0]))
         for column, codes in zip(columns, self.codes, strict=True):
@@ -42,7 +42,7 @@ class Rule:
         kept[rows] = False
         return kept
 
-    def _listed(self, columns: list[Column]) -> npt.NDArray[np.bool_]:
+    def _listed(self, columns: list[Codes]) -> Bools:
         """Attribute by attribute, which beginning of a valid combination a row has; -1 if it has none."""
         found = np.zeros(len(columns[0]), np.int64)
         place = np.zeros(len(self.codes), np.int64)
