@@ -1,35 +1,16 @@
 """privmw: differentially private answers and synthetic records by re-weighting public rows.
 
-The way of the data, file by file:
+The way of the data, room by room (README.md has the map):
 
-    domain.py, attribute.py    what values there are, known beforehand
-    records.py, table.py       records as codes on the domain; every bad value is refused here
-    io/                        files and frames become codes, and codes files and frames again
-    propose/, constraints/     a domain proposed from public data; combinations that no record can have
-    workload.py                which marginals are asked, and where their cells lie
-    support.py, row_hash.py    the distinct public rows, with counts and answers
-    communicator.py, cluster/  rows and records that lie on several ranks
-    kernels/                   the loops: arrays in, arrays out (native C++, numba or numpy)
-    random.py                  the stream of the mechanisms and the one of post-processing, never mixed
-    accounting/                what looking at private data costs: events, budgets, the ledger
-    mechanisms/                selection, noise, randomized response: each with the event it cost
-    curator.py                 the door: private counts in; chosen queries and noisy counts out, paid for
-    door.py                    the same on every rank: rank 0 has the curator, the others hear it
-    schedule.py                how an algorithm cuts its budget, before any data
-    adaptive.py, checkpoint.py the loop: select, measure, update; a folder from which a run goes on
-    models/                    what the loop improves: a weighted support, stepped or projected
-    projection.py newton.py slack.py                 the solver of projections, with its certificate
-    question.py, algorithm.py  a frozen configuration, calibrated into a mechanism that states its cost
-    plan.py, shorthand.py      what a run will need; release_* in one call
-    mwem.py mwem_pub.py mw_pub.py pep.py             the algorithms: their parts and their privacy
-    auto.py                    the recommended one, chosen from public information
-    release.py                 weights on public rows, measurements, ledger; answers, sample, save
-    release_file.py, cells.py  a release as one file; its answers and noisy counts as rows of a file
-    measure.py                 a set of marginals measured once, without a loop
-    postprocess/               noisy marginals to non-negative weights and whole records
-    evaluation.py              true errors, for experiments: not private
-    report/, cli/              a release as a page to read; everything from the command line
-    population/                made-up people to try it on
+1. io reads files and frames into data: a `Table` of codes on a `Domain` that is known beforehand.
+2. Public records become a `Support`, distinct rows with counts; a `Workload` lists the marginals to answer.
+3. Private records go to the curator, the door. It holds their counts, charges every look to the ledger of
+   accounting, and lets out only what mechanisms return; random supplies the randomness.
+4. algorithms runs the loop: a model of models answers the workload, the curator selects and measures, the
+   model is updated. It sees released and public values only; kernels does the sums.
+5. A release has weighted rows, measurements and the ledger. It gives answers and synthetic records.
+6. report makes a page of it, and cli does all this from the command line. postprocess fits noisy marginals,
+   evaluation computes true errors (NOT PRIVATE), ranks and cluster spread rows over MPI ranks.
 """
 
 from privmw import accounting, kernels, mechanisms, postprocess

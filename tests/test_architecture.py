@@ -35,7 +35,7 @@ MAY_KNOW = {
     "algorithms": "accounting curator data io kernels models postprocess random ranks release version",
     "evaluation": "data kernels release",
     "population": "data kernels",
-    "report": "accounting data evaluation io postprocess release",
+    "report": "accounting data evaluation io kernels postprocess release",
     "cli": "algorithms cluster data evaluation io population postprocess ranks release report version",
     "__main__": "cli",
 }

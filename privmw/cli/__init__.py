@@ -1,7 +1,8 @@
 """The command line: privmw domain | inspect | release | postprocess | evaluate | answer | demo.
 
-One file a command, each with its arguments and what it does; this one puts them together and ends them well.
-Commands read files and call the library; what they print is public or released.
+Each command has a file with its arguments and a function `run`. This file parses the command line, runs the
+command and turns errors into messages and exit codes. Commands read files and call the library; they print
+public and released values only.
 """
 
 from __future__ import annotations
@@ -19,50 +20,53 @@ from types import FrameType
 from privmw.cli import answer, demo, domain, evaluate, inspect, postprocess, release
 from privmw.cli.config import with_config
 from privmw.cli.console import Console
-from privmw.cli.options import Parser, add_voice
+from privmw.cli.options import Parser
 from privmw.cli.refusal import explain
 from privmw.cluster import leave, mpi, wait_for_the_first
 from privmw.version import __version__
 
 COMMANDS = {
     "domain": (domain, "propose a domain from a public file"),
-    "inspect": (inspect, "what a release would need, and its noise, from public information"),
+    "inspect": (inspect, "estimate the noise, memory and time of a release, from public information"),
     "release": (release, "make a private release from a private and a public file"),
-    "postprocess": (postprocess, "fit noisy counts: consistent, not negative, with a certificate"),
-    "evaluate": (evaluate, "the true errors of a release (NOT PRIVATE: for experiments)"),
+    "postprocess": (postprocess, "fit consistent, non-negative data to noisy counts, with a certificate"),
+    "evaluate": (evaluate, "compute the true errors of a release (NOT PRIVATE: for experiments)"),
     "answer": (answer, "answer queries from a release"),
-    "demo": (demo, "a generated pair of populations, a release, its evaluation and report"),
+    "demo": (demo, "make up two populations, and release, evaluate and report on them"),
 }
 
-PATIENCE = 2.0  # seconds in which signals after the first are the same wish
+PATIENCE = 2.0  # seconds: signals that follow within it are the same interruption
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code (privmw/cli/refusal.py says which).
+    """Run one command and return its exit code; privmw/cli/refusal.py lists the codes.
 
     >>> main(["--version"])
     privmw 0.1.0
     0
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    command = " ".join(["privmw", *(word for word in given[:1] if word in COMMANDS)])
-    console = Console(command, json="--json" in given)
-    with _interruptible(alone=arguments is None) as heard:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    command = " ".join(["privmw", *(word for word in words[:1] if word in COMMANDS)])
+    console = Console(command, json="--json" in words)
+    with _interruptible(process=arguments is None) as interruptions:
         try:
-            _join_early(given)
-            options = parse(given)
+            if any(word.partition("=")[0] == "--cluster" for word in words):
+                # Join the ranks before anything can be refused: then one rank reports it, not all of them.
+                with suppress(ImportError):  # refused later, where the ranks are needed
+                    mpi()
+            options = parse(words)
             console = Console(command, json=options.json, quiet=options.quiet)
             COMMANDS[options.command][0].run(options, console)
             return 0
         except SystemExit as ended:  # --help and --version
             return ended.code if isinstance(ended.code, int) else 1
-        except BrokenPipeError:  # whoever read our output has read enough
+        except BrokenPipeError:  # the reader of our output closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         except BaseException as error:
             if os.environ.get("PRIVMW_DEBUG"):
                 raise
-            ending = explain(error, interrupted=bool(heard))
+            ending = explain(error, interrupted=bool(interruptions))
             wait_for_the_first(error)
             console.error(ending.message, ending.hint)
             leave(ending.code)
@@ -70,54 +74,51 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """What a command line asks for; --config is followed here."""
+    """Parse a command line, with the options of the file that --config names."""
     parser = Parser(
         prog="privmw",
         description="Private answers and synthetic records about a sensitive table, helped by a public one.",
-        epilog="Exit codes: 0 done, 1 a fault of privmw, 2 something to mend, 130 interrupted.",
+        epilog="Exit codes: 0 success, 1 a bug in privmw, 2 something to correct, 130 interrupted.",
     )
     parser.add_argument("--version", action="version", version=f"privmw {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (module, said) in COMMANDS.items():
-        command = commands.add_parser(name, help=said, description=f"{said[0].upper()}{said[1:]}.")
-        module.add_arguments(command)
-        add_voice(command)
+    named = next((word for word in arguments if not word.startswith("-")), None)
+    for name, (module, about) in COMMANDS.items():
+        command = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
+        if name == named:  # --help lists the others, which need no arguments for that
+            module.add_arguments(command)
+            output = command.add_argument_group("output")
+            output.add_argument("--json", action="store_true", help="print one JSON object, for programs")
+            output.add_argument("--quiet", action="store_true", help="print errors only")
     if arguments and arguments[0] == "release":
         known = commands.choices["release"]._option_string_actions
         arguments = ["release", *with_config(arguments[1:], known)]
     return parser.parse_args(arguments)
 
 
-def _join_early(given: Sequence[str]) -> None:
-    """Meet the other ranks before anything can be refused: then it is said once, not by each of them."""
-    if any(word.partition("=")[0] == "--cluster" for word in given):
-        with suppress(ImportError):  # told where the ranks are needed
-            mpi()
-
-
 @contextmanager
-def _interruptible(*, alone: bool) -> Iterator[list[float]]:
-    """End by KeyboardInterrupt on Ctrl-C, SIGTERM and SIGHUP; yields when that happened.
+def _interruptible(*, process: bool) -> Iterator[list[float]]:
+    """Raise KeyboardInterrupt on Ctrl-C, SIGTERM and SIGHUP; yields the times when this happened.
 
-    Once: a second signal soon after would stop unfinished files from being taken away. alone: the process is
-    about to end too, and ignores what comes after the first.
+    A second signal soon after the first is ignored: it would stop the removal of unfinished files.
+    process: the process ends with the command, and ignores all signals after the first.
     """
-    heard: list[float] = []
+    times: list[float] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
-        if not heard or now - heard[-1] > PATIENCE:
-            heard.append(now)
+        if not times or now - times[-1] > PATIENCE:
+            times.append(now)
             raise KeyboardInterrupt
 
     before = {}
     if threading.current_thread() is threading.main_thread():
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
-            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as nohup does
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
                 before[number] = signal.signal(number, interrupt)
     try:
-        yield heard
+        yield times
     finally:
         for number, handler in before.items():
-            signal.signal(number, signal.SIG_IGN if heard and alone else handler)
+            signal.signal(number, signal.SIG_IGN if times and process else handler)

@@ -1,4 +1,4 @@
-"""`privmw answer`: how many records have these values, by a release. Free: nothing private is seen."""
+"""`privmw answer`: how many records have these values, by a release. It sees no private data."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from privmw.release.file import load_release
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("release", metavar="RELEASE", help="the folder that `privmw release` wrote")
     parser.add_argument(
         "--query",
         action="append",
         required=True,
         metavar="A=V,B=W",
-        help='such as "age=3,sex=F"; may be given more than once',
+        help='such as "age=3,sex=F"; may be repeated',
     )
 
 
@@ -33,8 +33,8 @@ def run(options: argparse.Namespace, console: Console) -> None:
         fraction = release.answer(names, codes)
         answers.append({"query": query, "fraction": fraction, "count": fraction * release.n})
     lines = (
-        f"{each['query']}: {each['fraction']:.6f}, about {each['count']:,.0f} of {release.n:,}"
-        for each in answers
+        f"{entry['query']}: {entry['fraction']:.6f}, about {entry['count']:,.0f} of {release.n:,}"
+        for entry in answers
     )
     console.result({"n": release.n, "answers": answers}, "\n".join(lines))
 
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
 def read_query(query: str, domain: Domain) -> tuple[list[str], list[int]]:
     """The attributes and codes of a query such as "age=3,sex=F".
 
-    A comma without an equals sign behind it belongs to the value before it, as in "[0, 10)".
+    A comma that no equals sign follows belongs to the value before it, as in "[0, 10)".
 
     >>> read_query("age=[10, 20], sex=F", Domain({"age": {"edges": [0, 10, 20]}, "sex": ["F", "M"]}))
     (['age', 'sex'], [1, 0])

@@ -1,6 +1,6 @@
-"""A run's options as a TOML file: read back they repeat the run, with what the command line says instead.
+"""The options of a run as a TOML file, to repeat it; options on the command line override those of the file.
 
-Repeating a release spends its budget once more: two releases of one table add up.
+Repeating a release spends its budget once more: the budgets of two releases of one table add up.
 """
 
 from __future__ import annotations
@@ -13,24 +13,23 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from privmw.cli.options import words
 from privmw.cli.refusal import RefusalError
 from privmw.io.whole_file import whole_file
 
-# A checkpoint is of one run; what is recorded makes another.
+# A checkpoint belongs to one run, and a recorded configuration makes another run.
 NOT_RECORDED = ("command", "config", "json", "quiet", "checkpoint", "every")
 
 
 def with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
-    """The arguments of a command behind those of the file that its --config names, if that file exists.
+    """Put the options of the file that --config names, if it exists, before the arguments of a command.
 
-    known: every option there is, such as --epsilon.
+    known: every option of the command, such as --epsilon.
     """
-    before = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    before.add_argument("--config")
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--config")
     try:
-        path = before.parse_known_args(list(arguments))[0].config
-    except argparse.ArgumentError:  # --config without a file: the command's own parser says so
+        path = parser.parse_known_args(list(arguments))[0].config
+    except argparse.ArgumentError:  # --config without a file: the command's parser refuses it
         return list(arguments)
     if path is None or not os.path.lexists(path):
         return list(arguments)
@@ -42,7 +41,7 @@ def with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
             hint = f"did you mean {near[0][2:].replace('-', '_')}?" if near else None
             raise RefusalError(f"{path}: {name} is no option of a release", hint)
         if isinstance(value, list):
-            value = words(value)
+            value = ",".join(map(str, value))
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise RefusalError(f"{path}: {name} must be text, a number or a list of these")
         recorded.append(f"{option}={value}")
@@ -51,9 +50,9 @@ def with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
 
 @contextlib.contextmanager
 def record_config(options: argparse.Namespace) -> Iterator[None]:
-    """Write the options to the file that --config names, at the end, if there is no such file yet.
+    """Write the options to the file that --config names, if it does not exist, when the run has ended well.
 
-    Where it cannot be written is found at once, and a run that is killed leaves nothing of it.
+    A file that cannot be written is refused at once, and a run that is killed leaves none behind.
     """
     if options.config is None or os.path.lexists(options.config):
         yield
@@ -64,17 +63,17 @@ def record_config(options: argparse.Namespace) -> Iterator[None]:
         raise _TriedError
     yield
     with whole_file(options.config) as file:
-        kept = {
+        recorded = {
             name: value
             for name, value in vars(options).items()
             if name not in NOT_RECORDED and value is not None and not callable(value)
         }
-        lines = [f"{name} = {_toml(value)}\n" for name, value in kept.items()]
+        lines = [f"{name} = {_toml(value)}\n" for name, value in recorded.items()]
         file.write("".join(["# privmw release --config THIS: once more, on a new budget\n", *lines]).encode())
 
 
 class _TriedError(Exception):
-    """The file could be made: it is not wanted yet."""
+    """Ends a trial: the file could be made, and is to be removed again."""
 
 
 def _read(path: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""What the command line says, and where: results on standard output, progress and errors on standard error.
+"""What commands print: results on standard output, progress and errors on standard error.
 
-Released and public values only. With --json a result is one JSON object; with --quiet there is nothing but
-errors.
+They print released and public values only. With --json a result is one JSON object; with --quiet only errors
+are printed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOG_EVERY = 10.0  # seconds between two lines of a log
 
 
 class Console:
-    """One command's voice."""
+    """What one command prints."""
 
     def __init__(self, command: str = "privmw", *, json: bool = False, quiet: bool = False) -> None:
         self.command = command
@@ -31,7 +31,7 @@ class Console:
         self.quiet = quiet
 
     def result(self, facts: Mapping[str, Any], text: str) -> None:
-        """Say what came out: facts for machines, or text for people."""
+        """Print the result: facts as JSON for programs, or text for people."""
         if self.quiet and not self.json:
             return
         try:
@@ -40,29 +40,27 @@ class Console:
             raise
         except OSError as error:
             why = f"standard output cannot be written: {error.strerror}"
-            raise RefusalError(
-                why, "the command has done its work: do not repeat a release for this"
-            ) from None
+            raise RefusalError(why, "the command did its work: do not repeat a release for this") from None
 
     def note(self, text: str) -> None:
-        """Say what is going on."""
+        """Print what the command is doing."""
         if not (self.json or self.quiet):
             with contextlib.suppress(OSError):
                 _print(text, sys.stderr)
 
     def error(self, message: str, hint: str | None = None) -> None:
-        """Say what went wrong, in one line."""
+        """Print what went wrong, in one line."""
         tail = f" ({_line(hint)})" if hint else ""
-        said = f"{self.command}: {_line(message)}{tail}"
+        line = f"{self.command}: {_line(message)}{tail}"
         if self.json:
-            said = json.dumps({"error": _line(message)} | ({"hint": _line(hint)} if hint else {}))
-        with contextlib.suppress(OSError):  # the exit code says it too
-            _print(said, sys.stderr)
+            line = json.dumps({"error": _line(message)} | ({"hint": _line(hint)} if hint else {}))
+        with contextlib.suppress(OSError):  # the exit code tells it too
+            _print(line, sys.stderr)
 
     @contextlib.contextmanager
     def step(self, doing: str) -> Iterator[None]:
-        """Show what is being done, and how long it took, to whoever watches."""
-        if not self._watched():
+        """On a terminal, show what is being done and how long it took."""
+        if not self._on_terminal():
             yield
             return
         import rich.console
@@ -74,14 +72,14 @@ class Console:
 
     @contextlib.contextmanager
     def rounds(self, doing: str, rounds: int, *, log: bool = False) -> Iterator[Show | None]:
-        """A bar with rounds done, time left and what was last released; without rounds, a plain step.
+        """On a terminal, show a bar of the rounds done, the time left and the last release; else as `step`.
 
-        log: where nobody watches, a line now and then.
+        log: without a terminal, print a line now and then. Yields the function to call after each round.
         """
-        if log and not self._watched():
+        if log and not self._on_terminal():
             yield self._log(doing, rounds)
             return
-        if rounds == 0 or not self._watched():
+        if rounds == 0 or not self._on_terminal():
             with self.step(doing):
                 yield None
             return
@@ -93,13 +91,13 @@ class Console:
             bars.BarColumn(),
             bars.MofNCompleteColumn(),
             bars.TimeRemainingColumn(),
-            bars.TextColumn("{task.fields[said]}"),
+            bars.TextColumn("{task.fields[summary]}"),
         )
         with bars.Progress(*columns, console=rich.console.Console(stderr=True)) as progress:
-            task = progress.add_task(_plain(doing), total=rounds, said="")
+            task = progress.add_task(_plain(doing), total=rounds, summary="")
 
             def show(entry: Round) -> None:
-                progress.update(task, completed=entry.round, said=_said(entry))
+                progress.update(task, completed=entry.round, summary=_summary(entry))
 
             yield show
 
@@ -111,35 +109,37 @@ class Console:
             nonlocal last
             if time.monotonic() - last >= LOG_EVERY or entry.round == rounds:
                 last = time.monotonic()
-                self.note(f"round {entry.round} of {rounds}: {_said(entry)}" if rounds else _said(entry))
+                self.note(
+                    f"round {entry.round} of {rounds}: {_summary(entry)}" if rounds else _summary(entry)
+                )
 
         return show
 
-    def _watched(self) -> bool:
+    def _on_terminal(self) -> bool:
         return not (self.json or self.quiet) and sys.stderr is not None and sys.stderr.isatty()
 
 
-def _said(entry: Round) -> str:
+def _summary(entry: Round) -> str:
     spent = f"rho {entry.rho:.3g}"
-    if math.isnan(entry.discrepancy):  # nothing that was asked was measured
+    if math.isnan(entry.discrepancy):  # nothing of the workload was measured
         return spent
     return f"off by {entry.discrepancy:.2%}, then {entry.after:.2%}; {spent}"
 
 
 def _print(text: str, stream: TextIO | None) -> None:
-    """Print at once, if the stream is open: a reader that went away is noticed here, not at exit."""
+    """Print and flush, if the stream is open: a closed pipe is noticed here, not at exit."""
     if stream is not None:
         encoding = stream.encoding or "utf-8"  # not every terminal can show every name
         print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
 
 
 def _plain(text: str) -> str:
-    """The same for rich, which would read [words] in brackets as a style."""
+    """Escape [words] in brackets, which rich would read as a style."""
     import rich.markup
 
     return rich.markup.escape(text)
 
 
 def _line(text: str) -> str:
-    """One line that a terminal cannot be tricked by: names come from files."""
+    """Make one line without control characters, as names come from files."""
     return "".join(letter if letter.isprintable() else " " for letter in " ".join(text.split()))

@@ -1,6 +1,6 @@
-"""`privmw demo`: the whole way once, on made-up populations: files, release, evaluation, report.
+"""`privmw demo`: every step once, on made-up populations: files, release, evaluation, report.
 
-It runs the commands that it shows, as a person would type them.
+It prints the commands that it runs, as a person would type them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHIFT = 1.0  # of the private population from the public one
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "-o", "--output", default=FOLDER, metavar="FOLDER", help=f"must not exist yet (default: {FOLDER})"
     )
@@ -34,21 +34,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
-    """Generate two populations, then release, evaluate and ask."""
+    """Make up two populations, then inspect, release, evaluate and answer a query."""
     began = time.perf_counter()
-    asked = "--domain domain.json --marginals 3"
+    workload = "--domain domain.json --marginals 3"
     with new_folder(options.output) as folder, _inside(folder):
         with console.step("making up two populations"):
             write_populations(options.attributes, options.n)
         inner = Console(console.command, quiet=console.quiet or console.json)
-        _type(inspect, f"inspect public.parquet {asked} --epsilon 1", inner)
-        _type(
+        _run(inspect, f"inspect public.parquet {workload} --epsilon 1", inner)
+        _run(
             release,
-            f"release --private private.parquet --public public.parquet {asked} --epsilon 1 -o out",
+            f"release --private private.parquet --public public.parquet {workload} --epsilon 1 -o out",
             inner,
         )
-        _type(evaluate, "evaluate out --private private.parquet", inner)
-        _type(answer, "answer out --query 'age=37,sex=F'", inner)
+        _run(evaluate, "evaluate out --private private.parquet", inner)
+        _run(answer, "answer out --query 'age=37,sex=F'", inner)
     where = options.output.rstrip("/")
     console.result(
         {"output": where, "seconds": round(time.perf_counter() - began, 1)},
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
 
 
 def write_populations(attributes: int, n: int) -> None:
-    """The private and the public file and their domain, in the current folder."""
+    """Write the private and the public file and their domain to the current folder."""
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
@@ -67,8 +67,8 @@ def write_populations(attributes: int, n: int) -> None:
         parquet.write_table(pa.table(values), f"{name}.parquet", compression="zstd")
 
 
-def _type(command: ModuleType, line: str, console: Console) -> None:
-    """Show a command line and run it."""
+def _run(command: ModuleType, line: str, console: Console) -> None:
+    """Print a command line and run it."""
     if not console.quiet:
         print(f"\n$ privmw {line}", flush=True)
     parser = Parser(prog="privmw demo")

@@ -1,4 +1,4 @@
-"""`privmw domain`: propose a domain from a public file, to be read and edited by a person."""
+"""`privmw domain`: propose a domain from a public file, for a person to read and edit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from privmw.io.whole_file import whole_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("public", metavar="PUBLIC", help="a public file: parquet or csv")
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: print it)")
     parser.add_argument("--columns", type=names, metavar="A,B", help="only these columns")
@@ -29,12 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="columns with more values get bins, or keep the commonest (default: 64)",
     )
     parser.add_argument(
-        "--other", metavar="LABEL", help="declare this value everywhere, for what public data do not show"
+        "--other",
+        metavar="LABEL",
+        help="add this label to every attribute, for values that the public file does not contain",
     )
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
-    """Propose, say what was left out, and write."""
+    """Propose a domain, print notes on what was left out, and write it."""
     if options.output is not None and os.path.lexists(options.output):
         raise RefusalError(f"{options.output} exists", "name another file: nothing is ever overwritten")
     proposal = propose(

@@ -1,6 +1,6 @@
 """`privmw evaluate`: the true errors of a release. NOT PRIVATE: for experiments, and never to be published.
 
-What it writes goes to a folder of its own, so that the release's folder holds only what may be published.
+It writes to a separate folder, so that the release's folder holds only what may be published.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from privmw.report import write_report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("release", metavar="RELEASE", help="the folder that `privmw release` wrote")
     parser.add_argument("--private", required=True, metavar="FILE", help="the private file")
     parser.add_argument(
@@ -38,25 +38,26 @@ def run(options: argparse.Namespace, console: Console) -> None:
     with new_folder(output) as folder:
         with console.step("counting the private file"):
             private = scan_table(options.private, release.support.domain, private=True)
-            found = evaluate(release, private)
+            released = evaluate(release, private)
             start = evaluate(at_start(release), private)
             records = read_table(source / "synthetic.parquet", release.support.domain)
             synthetic = evaluate(records, private, release.workload)
         facts = {
-            "private": False,
+            "for_release": False,
             "warning": "NOT PRIVATE: true errors, covered by no privacy statement; do not publish",
-            "release": errors(found),
+            "release": errors(released),
             "synthetic": errors(synthetic),
             "public_start": errors(start),
         }
         (folder / "evaluation.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-        write_report(folder / "report.html", release, evaluation=found)
+        write_report(folder / "report.html", release, evaluation=released)
+    rows = ("public start", start), ("release", released), ("synthetic records", synthetic)
     lines = [
         "NOT PRIVATE: true errors, covered by no privacy statement. Do not publish them.",
         f"{'':20} {'largest':>9} {'mean':>9} {'rmse':>9}",
         *(
-            f"{name:20} {each.max_error:9.5f} {each.mean_error:9.5f} {each.rmse:9.5f}"
-            for name, each in (("public start", start), ("release", found), ("synthetic records", synthetic))
+            f"{name:20} {evaluation.max_error:9.5f} {evaluation.mean_error:9.5f} {evaluation.rmse:9.5f}"
+            for name, evaluation in rows
         ),
         f"Written: {output}/evaluation.json, {output}/report.html",
     ]
@@ -70,13 +71,13 @@ def at_start(release: Release) -> Release:
     return Release(release.support, release.workload, weights, ledger=release.ledger, settings={})
 
 
-def errors(found: Evaluation) -> dict[str, Any]:
+def errors(evaluation: Evaluation) -> dict[str, Any]:
     """An evaluation as JSON values."""
     return {
-        "max_error": found.max_error,
-        "mean_error": found.mean_error,
-        "rmse": found.rmse,
-        "mean_total_variation": found.mean_total_variation,
-        "max_total_variation": found.max_total_variation,
-        "worst": found.worst._asdict(),
+        "max_error": evaluation.max_error,
+        "mean_error": evaluation.mean_error,
+        "rmse": evaluation.rmse,
+        "mean_total_variation": evaluation.mean_total_variation,
+        "max_total_variation": evaluation.max_total_variation,
+        "worst": evaluation.worst._asdict(),
     }

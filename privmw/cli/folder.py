@@ -13,24 +13,17 @@ from privmw.cli.refusal import RefusalError
 
 
 def check_place(path: str) -> None:
-    """Refuse a place where no new folder can be made: found out later, the budget would be spent."""
-    with _unfinished(path):
+    """Refuse a path where no new folder can be made, before a release spends its budget."""
+    with new_folder(path, keep=False):
         pass
 
 
 @contextlib.contextmanager
-def new_folder(path: str) -> Iterator[Path]:
-    """A folder to fill; at the end it gets its name, and whatever ends this early leaves nothing behind."""
-    with _unfinished(path) as unfinished:
-        yield unfinished
-        with _naming(path):
-            # Unlike a file, a folder is never moved over another one unless that is empty.
-            os.rename(unfinished, path)
+def new_folder(path: str, *, keep: bool = True) -> Iterator[Path]:
+    """Yield a folder to fill, which gets its final name at the end.
 
-
-@contextlib.contextmanager
-def _unfinished(path: str) -> Iterator[Path]:
-    """A folder with another name beside it, gone at the end if it still has that name."""
+    After an error nothing is left behind; with keep=False nothing is left in any case.
+    """
     final = Path(path)
     if not path:
         raise RefusalError(f"output ({path!r}) must name a folder")
@@ -43,13 +36,17 @@ def _unfinished(path: str) -> Iterator[Path]:
         with _naming(path):
             unfinished.mkdir()
         yield unfinished
+        if keep:
+            with _naming(path):
+                # Unlike a file, a folder is never moved over another one unless that is empty.
+                os.rename(unfinished, path)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Name the folder that was asked for, not the unfinished one."""
+    """Make errors name the final folder, not the unfinished one."""
     try:
         yield
     except OSError as error:

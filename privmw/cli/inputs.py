@@ -1,6 +1,6 @@
-"""What commands read before anything private: the domain, the public support, the workload; and the method.
+"""What commands make from public information: the support, the workload, and the mechanism with its budget.
 
-The budget and the method are made from public numbers here, so that `inspect` tells what `release` will do.
+`inspect` and `release` share it, so that `inspect` reports what `release` will do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from privmw.algorithms.mwem import MWEM
 from privmw.algorithms.mwem_pub import MWEMPub
 from privmw.algorithms.pep import PEP
 from privmw.cli.console import Console
-from privmw.cli.options import words
 from privmw.cli.refusal import RefusalError
 from privmw.cluster import launched, mpi
 from privmw.cluster.sharded_support import ShardedSupport
@@ -29,18 +28,18 @@ from privmw.ranks import ALONE, Communicator, on_every_rank
 
 METHODS: dict[str, type[Algorithm]] = {"mw-pub": MWPub, "pep": PEP, "mwem": MWEM, "mwem-pub": MWEMPub}
 
-SAMPLE_SEED = 0  # the draw of marginals is public: the same for everyone
+SAMPLE_SEED = 0  # the draw of marginals is public: the same on every computer
 
 
-class Question(NamedTuple):
-    """What is asked, and the public rows to answer it with."""
+class PublicInputs(NamedTuple):
+    """The workload of a release, and the public rows to re-weight."""
 
     support: Support
     workload: Workload
 
 
 def join_ranks(cluster: str | None) -> Communicator:
-    """The ranks of MPI, or this one alone."""
+    """Return the ranks of MPI, or this one alone."""
     if cluster is not None:
         return mpi()
     if launched() > 1:
@@ -49,35 +48,32 @@ def join_ranks(cluster: str | None) -> Communicator:
     return ALONE
 
 
-def read_question(
+def read_public_inputs(
     options: argparse.Namespace, domain: Domain, console: Console, comm: Communicator = ALONE
-) -> Question:
-    """The support and the workload that the options name; MWEM has every row of the domain as its support."""
-    constraints, workload = on_every_rank(comm, lambda: _read_asked(options, domain))
+) -> PublicInputs:
+    """Make the support and the workload; the support of MWEM is every row of the domain."""
+    constraints = on_every_rank(
+        comm, lambda: Constraints.read(options.constraints, domain) if options.constraints else None
+    )
+    workload = on_every_rank(comm, lambda: make_workload(options, domain))
     if options.method == "mwem":
         if options.public is not None:
             raise RefusalError("--public must not be given with --method mwem: it uses the whole domain")
         if comm is not ALONE:
-            return Question(ShardedSupport.full(domain, comm, constraints=constraints), workload)
-        return Question(Support.full(domain, constraints=constraints), workload)
+            return PublicInputs(ShardedSupport.full(domain, comm, constraints=constraints), workload)
+        return PublicInputs(Support.full(domain, constraints=constraints), workload)
     if options.public is None:
         raise RefusalError("--public is missing", "only --method mwem does without")
     with console.step(f"reading {options.public}"):
         if comm is not ALONE:
             shard = ShardedSupport.from_parquet(options.public, domain, comm, constraints=constraints)
-            return Question(shard, workload)
+            return PublicInputs(shard, workload)
         public = scan_table(options.public, domain)
-        return Question(Support.from_table(public, constraints=constraints), workload)
-
-
-def _read_asked(options: argparse.Namespace, domain: Domain) -> tuple[Constraints | None, Workload]:
-    """Which rows may be, and which marginals are asked."""
-    constraints = Constraints.read(options.constraints, domain) if options.constraints else None
-    return constraints, make_workload(options, domain)
+        return PublicInputs(Support.from_table(public, constraints=constraints), workload)
 
 
 def make_workload(options: argparse.Namespace, domain: Domain) -> Workload:
-    """All marginals of the orders asked, or some of them."""
+    """All marginals of the orders that --marginals lists, or a sample of them."""
     if options.sample is not None and len(options.marginals) > 1:
         raise RefusalError("--sample must come with one order of marginals")
     try:
@@ -85,17 +81,17 @@ def make_workload(options: argparse.Namespace, domain: Domain) -> Workload:
             return Workload.all(domain, k=options.marginals)
         return Workload.sample(domain, k=options.marginals[0], size=options.sample, seed=SAMPLE_SEED)
     except ValueError as error:
-        orders = words(options.marginals)
-        said = f"--marginals {orders}" + ("" if options.sample is None else f" --sample {options.sample}")
-        raise RefusalError(f"{said}: {error}", "--sample draws some of very many marginals") from None
+        flags = f"--marginals {','.join(map(str, options.marginals))}"
+        flags += "" if options.sample is None else f" --sample {options.sample}"
+        raise RefusalError(f"{flags}: {error}", "--sample draws some of very many marginals") from None
 
 
-def choose(options: argparse.Namespace, n: int, asked: Question) -> tuple[Mechanism, Support]:
-    """The method that the options name, with their budget; and the support that it re-weights."""
-    if options.method == "auto":
+def choose(options: argparse.Namespace, n: int, inputs: PublicInputs) -> tuple[Mechanism, Support]:
+    """Make the mechanism of --method with the budget of the options, and the support that it re-weights."""
+    kind = METHODS.get(options.method)
+    if kind is None:
         if options.rounds is not None:
             raise RefusalError("--rounds must come with a --method other than auto, which chooses them")
-        return recommend(n, asked.support, asked.workload, epsilon=options.epsilon, delta=options.delta)
-    kind = METHODS[options.method]
+        return recommend(n, inputs.support, inputs.workload, epsilon=options.epsilon, delta=options.delta)
     algorithm = kind() if options.rounds is None else kind(rounds=options.rounds)
-    return algorithm.calibrate(options.epsilon, options.delta, n=n), asked.support
+    return algorithm.calibrate(options.epsilon, options.delta, n=n), inputs.support

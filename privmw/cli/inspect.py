@@ -1,4 +1,4 @@
-"""`privmw inspect`: what a release would need and how noisy it would be, from public information alone."""
+"""`privmw inspect`: the noise, memory and time of a release, estimated from public information alone."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import dataclasses
 import numpy as np
 
 from privmw.cli.console import Console
-from privmw.cli.inputs import choose, read_question
-from privmw.cli.options import add_budget, add_question, positive
+from privmw.cli.inputs import choose, read_public_inputs
+from privmw.cli.options import add_budget, add_workload, positive
 from privmw.data.domain import Domain
 from privmw.data.support import Support
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("public", metavar="PUBLIC", help="the public file: parquet or csv")
-    add_question(parser)
+    add_workload(parser)
     add_budget(parser, required=False)
     parser.add_argument(
-        "--n", type=positive, help="how many private records there are (default: as many as public ones)"
+        "--n", type=positive, help="number of private records (default: as many as public ones)"
     )
     parser.add_argument(
         "--method",
@@ -28,33 +28,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="default: auto, the recommended one",
     )
-    parser.add_argument("--rounds", type=positive, metavar="N", help="of a method other than auto")
+    parser.add_argument(
+        "--rounds", type=positive, metavar="N", help="number of rounds, for methods other than auto"
+    )
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
-    """Read the public file, plan, and say so."""
-    asked = read_question(options, Domain.read(options.domain), console)
-    records = int(asked.support.counts.sum())
+    """Read the public file and print the plan of a release."""
+    inputs = read_public_inputs(options, Domain.read(options.domain), console)
+    records = int(inputs.support.counts.sum())
     n = options.n or records
-    mechanism, support = choose(options, n, asked)
+    mechanism, support = choose(options, n, inputs)
     with console.step("timing one evaluation"):
-        plan = mechanism.plan(support, asked.workload, n=n)
+        plan = mechanism.plan(support, inputs.workload, n=n)
     facts = {
         "records": records,
-        "rows": asked.support.size,
-        "attributes": len(asked.support.domain),
-        "uncommon_values_a_row": uncommon_values(asked.support),
-        "marginals": len(asked.workload),
-        "cells": asked.workload.cells,
+        "rows": inputs.support.size,
+        "attributes": len(inputs.support.domain),
+        "uncommon_values_a_row": uncommon_values(inputs.support),
+        "marginals": len(inputs.workload),
+        "cells": inputs.workload.cells,
         "method": repr(mechanism.algorithm),
         "n": n,
         "rho": mechanism.rho,
-        "plan": {**dataclasses.asdict(plan), "noise": [dataclasses.asdict(each) for each in plan.noise]},
+        "plan": {**dataclasses.asdict(plan), "noise": [dataclasses.asdict(noise) for noise in plan.noise]},
     }
     lines = [
-        f"support    {asked.support.size:,} distinct rows of {records:,} public records, "
-        f"{len(asked.support.domain)} attributes, {facts['uncommon_values_a_row']:.1f} uncommon values a row",
-        f"workload   {len(asked.workload):,} marginals, {asked.workload.cells:,} cells",
+        f"support    {inputs.support.size:,} distinct rows of {records:,} public records, "
+        f"{facts['attributes']} attributes, {facts['uncommon_values_a_row']:.1f} uncommon values a row",
+        f"workload   {len(inputs.workload):,} marginals, {inputs.workload.cells:,} cells",
         f"method     {mechanism.algorithm!r} for {n:,} private records",
         *(f"           {line}" for line in mechanism.statement().splitlines()),
         f"plan       {plan}",
@@ -63,7 +65,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
 
 
 def uncommon_values(support: Support) -> float:
-    """How many attributes of a row, on average, have another value than their commonest: what sparsity is.
+    """How many attributes of a row, on average, have another value than their commonest: the sparsity.
 
     >>> from privmw import Table
     >>> domain = Domain({"age": 3, "sex": 2})

@@ -1,28 +1,27 @@
-"""Options that commands share, and how the text after one becomes a value."""
+"""Options that several commands share, and the parsers of their values."""
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from privmw.cli.refusal import RefusalError
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse's, with errors of one line; abbreviations of options would change meaning with new ones."""
+    """An ArgumentParser with errors of one line, and without abbreviations: new options would change them."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        """Refuse it as anything else is refused, with where to read on."""
+        """Raise a RefusalError that points to --help."""
         raise RefusalError(message, f"see {self.prog} --help")
 
 
 def number(text: str) -> float:
-    """A finite number that is not negative; what more it must be, the library says."""
+    """Parse a finite number that is not negative; the library checks further limits."""
     try:
         value = float(text)
     except ValueError:
@@ -33,7 +32,7 @@ def number(text: str) -> float:
 
 
 def positive(text: str) -> int:
-    """A positive integer."""
+    """Parse a positive integer."""
     value = whole(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} must be positive")
@@ -41,7 +40,7 @@ def positive(text: str) -> int:
 
 
 def whole(text: str) -> int:
-    """An integer from 0 to 2^63 - 1."""
+    """Parse an integer from 0 to 2^63 - 1."""
     try:
         value = int(text)
     except ValueError:
@@ -52,24 +51,17 @@ def whole(text: str) -> int:
 
 
 def orders(text: str) -> list[int]:
-    """How many attributes marginals have: 3, or 1,2,3."""
-    return [positive(each.strip()) for each in text.split(",")]
+    """Parse the orders of marginals: 3, or 1,2,3."""
+    return [positive(order.strip()) for order in text.split(",")]
 
 
 def names(text: str) -> list[str]:
-    """Names with commas between them."""
+    """Parse names with commas between them."""
     return [name.strip() for name in text.split(",")]
 
 
-def add_voice(parser: argparse.ArgumentParser) -> None:
-    """How a command speaks."""
-    group = parser.add_argument_group("output")
-    group.add_argument("--json", action="store_true", help="print one JSON object, for machines")
-    group.add_argument("--quiet", action="store_true", help="print errors only")
-
-
-def add_question(parser: argparse.ArgumentParser) -> None:
-    """What is asked, on which domain."""
+def add_workload(parser: argparse.ArgumentParser) -> None:
+    """Add the options that define the domain and the workload."""
     parser.add_argument("--domain", required=True, metavar="FILE", help="the domain, a JSON file")
     parser.add_argument(
         "--constraints", metavar="FILE", help="combinations that no record can have, a JSON file"
@@ -90,22 +82,17 @@ def add_question(parser: argparse.ArgumentParser) -> None:
 
 
 def add_budget(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    """What may be spent."""
-    said = "the privacy budget" if required else "the privacy budget (default: 1)"
-    parser.add_argument("--epsilon", type=number, required=required, default=1.0, help=said)
-    parser.add_argument("--delta", type=number, help="default: 1 / n^2; 0 asks for pure differential privacy")
+    """Add the options of the privacy budget."""
+    about = "the privacy budget" if required else "the privacy budget (default: 1)"
+    parser.add_argument("--epsilon", type=number, required=required, default=1.0, help=about)
+    parser.add_argument("--delta", type=number, help="default: 1 / n^2; 0: pure differential privacy")
 
 
 def add_bins(parser: argparse.ArgumentParser) -> None:
-    """How records are written."""
+    """Add the option of how synthetic records show a bin."""
     parser.add_argument(
         "--bins",
         choices=("label", "midpoint", "draw"),
         default="label",
         help="how synthetic records show a bin: its name, its middle, or a public value of the same bin",
     )
-
-
-def words(values: Sequence[object]) -> str:
-    """Values with commas between them, as `names` and `orders` read them."""
-    return ",".join(map(str, values))

@@ -1,6 +1,6 @@
 """`privmw postprocess`: from noisy counts to fitted ones, synthetic records, a certificate and a report.
 
-It sees released counts and public rows only: nothing is spent, and whatever it says may be said.
+It sees released answers and public rows only, so it spends nothing and prints no private value.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ OPTIONS = {"downweight": "reweight", "confidence": "reweight", "priorities": "se
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument(
-        "measurements", metavar="MEASUREMENTS", help="the noisy counts: parquet or csv, one row a cell"
+        "measurements", metavar="MEASUREMENTS", help="the noisy answers: parquet or csv, one row per cell"
     )
     parser.add_argument("--domain", required=True, metavar="FILE", help="the domain, a JSON file")
-    parser.add_argument("--method", required=True, choices=tuple(METHODS), help="how to fit them")
+    parser.add_argument("--method", required=True, choices=tuple(METHODS), help="how to fit the answers")
     parser.add_argument(
         "--public", metavar="FILE", help="weigh the rows of this file (default: every row of the domain)"
     )
@@ -55,36 +55,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--downweight",
         choices=("counts", "std"),
-        help="of reweight: low counts weigh less by the largest noise, in counts (default) or deviations",
+        help="for reweight: low answers weigh less by the largest noise, in counts (default) or deviations",
     )
-    parser.add_argument("--confidence", type=number, help="of reweight: that an answer is not low (0.99)")
     parser.add_argument(
-        "--slack", type=number, help="of max-fit: standard deviations beyond the bound (0.01)"
+        "--confidence", type=number, help="for reweight: that an answer is not low (default: 0.99)"
+    )
+    parser.add_argument(
+        "--slack", type=number, help="for max-fit: standard deviations beyond the bound (default: 0.01)"
     )
     parser.add_argument(
         "--priorities",
         metavar="A;B;A,B",
-        help='of sequential: "total;age;sex;age,sex" fits these in turn, "age+sex" two at once',
+        help='for sequential: "total;age;sex;age,sex" fits these in turn, "age+sex" two at once',
     )
     parser.add_argument(
         "--records",
         type=positive,
         metavar="N",
-        help="the number of records, where it is public: held exactly",
+        help="the number of records, where it is public: the fit keeps it exactly",
     )
     parser.add_argument(
         "--rounding",
         choices=("controlled", "randomised"),
         default="controlled",
-        help="how weights become whole records: as near as can be (default), or drawn without bias",
+        help="how weights become whole records: as close as possible (default), or drawn without bias",
     )
     add_bins(parser)
-    parser.add_argument("--seed", type=whole, help="of what is drawn: records that can be made again")
+    parser.add_argument("--seed", type=whole, help="makes the random draws repeatable")
     parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="must not exist yet")
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
-    """Read, fit, write."""
+    """Read the noisy answers, fit, write."""
     domain = Domain.read(options.domain)
     chosen = settings(options, domain)
     with new_folder(options.output) as folder:
@@ -102,28 +104,28 @@ def run(options: argparse.Namespace, console: Console) -> None:
     if facts["records"] is None:
         lines.append(f"No synthetic.parquet: {why_no_records(fit)}.")
     if not for_release:
-        lines.append("NOT FOR RELEASE: the noise of these counts was seeded.")
-    listed = "\n".join(f"  {options.output.rstrip('/')}/{name}" for name in facts["files"])
-    console.result(facts, "\n".join([*lines, f"\nWritten:\n{listed}"]))
+        lines.append("NOT FOR RELEASE: the noise of these answers was seeded.")
+    files = "\n".join(f"  {options.output.rstrip('/')}/{name}" for name in facts["files"])
+    console.result(facts, "\n".join([*lines, f"\nWritten:\n{files}"]))
 
 
 def settings(options: argparse.Namespace, domain: Domain) -> dict[str, Any]:
-    """What the method is told; an option of another method is refused."""
-    given = {name: getattr(options, name) for name in OPTIONS if getattr(options, name) is not None}
-    for name in given:
+    """The arguments of the method; an option of another method is refused."""
+    arguments = {name: getattr(options, name) for name in OPTIONS if getattr(options, name) is not None}
+    for name in arguments:
         if OPTIONS[name] != options.method:
             raise RefusalError(f"--{name} must come with --method {OPTIONS[name]}")
-    if (options.bins == "draw") and options.public is None:
+    if options.bins == "draw" and options.public is None:
         raise RefusalError("--bins draw must come with --public, from which values are drawn")
-    if "priorities" in given:
-        given["priorities"] = read_priorities(options.priorities, domain)
+    if "priorities" in arguments:
+        arguments["priorities"] = read_priorities(options.priorities, domain)
     if options.records is not None:
-        given["total"] = options.records
-    return given
+        arguments["total"] = options.records
+    return arguments
 
 
 def read_priorities(text: str, domain: Domain) -> list[list[tuple[str, ...]]]:
-    """Groups of marginals such as "total;age+sex;age,sex"; an attribute that is named total is meant first.
+    """Parse groups of marginals such as "total;age+sex;age,sex"; an attribute named total takes precedence.
 
     >>> read_priorities("total; age+sex; age,sex", Domain({"age": 3, "sex": 2}))
     [[()], [('age',), ('sex',)], [('age', 'sex')]]
@@ -141,7 +143,7 @@ def read_priorities(text: str, domain: Domain) -> list[list[tuple[str, ...]]]:
 
 
 def read_support(options: argparse.Namespace, domain: Domain, console: Console) -> Support | None:
-    """The rows to weigh; None for every row of the domain."""
+    """Make the support of the rows to weigh; None stands for every row of the domain."""
     constraints = Constraints.read(options.constraints, domain) if options.constraints else None
     if options.public is not None:
         with console.step(f"reading {options.public}"):
@@ -155,9 +157,9 @@ def read_support(options: argparse.Namespace, domain: Domain, console: Console) 
 
 
 def write_fit(fit: Fit, folder: Path, options: argparse.Namespace, for_release: bool) -> int | None:
-    """Every file of a fit, into a folder that is not yet seen; returns how many records there are."""
-    said = {**certificate(fit), "for_release": for_release}
-    text = json.dumps(said, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """Write every file of a fit to an unfinished folder; returns the number of synthetic records."""
+    facts = {**certificate(fit), "for_release": for_release}
+    text = json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     (folder / "certificate.json").write_text(text, encoding="utf-8")
     write_fitted(fit, folder / "fitted.parquet")
     write_fit_report(folder / "report.html", fit, for_release=for_release)
@@ -171,7 +173,7 @@ def write_fit(fit: Fit, folder: Path, options: argparse.Namespace, for_release: 
 
 
 def why_no_records(fit: Fit) -> str:
-    """What stands against synthetic records; nothing if they can be made."""
+    """Why synthetic records cannot be made; empty if they can."""
     if fit.weights.min() < 0:
         return "some weights are below 0, as ols allows, and no record has such a weight"
     total = float(fit.weights.sum())
@@ -183,7 +185,7 @@ def why_no_records(fit: Fit) -> str:
 
 
 def certificate(fit: Fit) -> dict[str, Any]:
-    """The certificate, for machines."""
+    """The certificate as JSON values."""
     return {
         **asdict(fit.certificate),
         "rows": len(fit.weights),

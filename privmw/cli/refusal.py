@@ -1,7 +1,7 @@
-"""How a command ends badly: one line, an exit code, and nothing private in either.
+"""How a command fails: with one line and an exit code, which never show a private value.
 
-Exit codes: 0 done; 1 a fault of privmw; 2 something to mend (an option, a file, the disk, a missing extra);
-130 interrupted.
+Exit codes: 0 success; 1 a bug in privmw; 2 something to correct (an option, a file, the disk, a missing
+extra); 130 interrupted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FAULT, REFUSED, INTERRUPTED = 1, 2, 130
 
 
 class RefusalError(Exception):
-    """Something to mend, with a hint how."""
+    """Something that the user can correct, with a hint how."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -23,7 +23,7 @@ class RefusalError(Exception):
 
 
 class Ending(NamedTuple):
-    """What to say and how to exit."""
+    """The exit code of a command that failed, and its message."""
 
     code: int
     message: str
@@ -31,9 +31,9 @@ class Ending(NamedTuple):
 
 
 def explain(error: BaseException, *, interrupted: bool = False) -> Ending:
-    """What to say of an error; one that ended a run carries the ledger of what was spent.
+    """Make the message of an error, with what the run spent if the error carries its ledger.
 
-    interrupted: somebody asked for the end, whatever a library made of that.
+    interrupted: a signal ended the run, whatever error a library raised because of it.
 
     >>> explain(RefusalError("epsilon (0) must be positive", "try --epsilon 1"))
     Ending(code=2, message='epsilon (0) must be positive', hint='try --epsilon 1')
@@ -41,10 +41,10 @@ def explain(error: BaseException, *, interrupted: bool = False) -> Ending:
     'unexpected ValueError; its message is withheld, as it may tell of the data'
     """
     ending = _ending(KeyboardInterrupt() if interrupted else error)
-    kept = getattr(error, "kept", None)
-    if kept is not None:  # a checkpoint
-        said = "interrupted" if ending.code == INTERRUPTED else ending.message
-        ending = ending._replace(message=said, hint=f"the same command goes on from {kept}")
+    checkpoint = getattr(error, "checkpoint", None)
+    if checkpoint is not None:
+        message = "interrupted" if ending.code == INTERRUPTED else ending.message
+        ending = ending._replace(message=message, hint=f"the same command goes on from {checkpoint}")
     ledger = getattr(error, "ledger", None)
     if ledger is None or not ledger.rho:
         return ending
@@ -65,7 +65,7 @@ def _ending(error: BaseException) -> Ending:
         return Ending(REFUSED, f"{error.name} must be installed", f"pip install 'privmw[{extra}]'")
     if isinstance(error, OSError) and error.errno is not None:
         return Ending(REFUSED, _of_system(error), _HINTS.get(error.errno))
-    # Only what privmw itself raised is known to carry no private value.
+    # Only messages of privmw itself are known to carry no private value.
     if isinstance(error, ValueError | TypeError | OSError | ImportError) and _ours(error.__traceback__):
         return Ending(REFUSED, str(error))
     name = type(error).__name__
@@ -87,7 +87,7 @@ def _of_system(error: OSError) -> str:
 
 
 def _ours(trace: TracebackType | None) -> bool:
-    """Whether privmw raised it, not a library that privmw called."""
+    """Whether privmw raised the error, not a library that privmw called."""
     name = ""
     while trace is not None:
         name = trace.tb_frame.f_globals.get("__name__", "")

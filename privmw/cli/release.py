@@ -1,8 +1,8 @@
 """`privmw release`: from two files to a private release, its privacy statement and a report.
 
-Everything public is read and checked first; the budget is spent once the output folder could be made and both
-files were found good. With --cluster every rank of mpiexec comes here: they share the public rows, and only
-rank 0 reads the private file, shows progress and writes.
+Everything public is read and checked first. The budget is spent only after the output folder could be made
+and both files were checked. With --cluster every rank of mpiexec runs this: the ranks share the public rows,
+and only rank 0 reads the private file, shows progress and writes.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 from privmw.cli.config import record_config
 from privmw.cli.console import Console
 from privmw.cli.folder import check_place, new_folder
-from privmw.cli.inputs import METHODS, choose, join_ranks, read_question
-from privmw.cli.options import add_bins, add_budget, add_question, positive, whole
+from privmw.cli.inputs import METHODS, choose, join_ranks, read_public_inputs
+from privmw.cli.options import add_bins, add_budget, add_workload, positive, whole
 from privmw.cli.refusal import RefusalError
 from privmw.data.domain import Domain
 from privmw.data.memory import physical_memory
@@ -30,31 +30,36 @@ RELEASE_FILE = "release.npz"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("--private", required=True, metavar="FILE", help="the private file: parquet or csv")
     parser.add_argument("--public", metavar="FILE", help="the public file, with the same columns")
-    add_question(parser)
+    add_workload(parser)
     add_budget(parser, required=True)
     parser.add_argument(
         "--method", choices=("auto", *METHODS), default="auto", help="default: auto, the recommended one"
     )
-    parser.add_argument("--rounds", type=positive, help="of a method other than auto")
-    parser.add_argument("--records", type=positive, metavar="N", help="synthetic records (default: n)")
+    parser.add_argument("--rounds", type=positive, help="number of rounds, for methods other than auto")
+    parser.add_argument(
+        "--records", type=positive, metavar="N", help="number of synthetic records (default: n)"
+    )
     add_bins(parser)
     parser.add_argument("--threads", type=positive, help="default: every core")
     parser.add_argument(
         "--seed", type=whole, help="for experiments: repeatable, and marked 'not for release'"
     )
     parser.add_argument(
-        "--config", metavar="FILE", help="a TOML file of these options: repeats it, or records a new one"
+        "--config", metavar="FILE", help="a TOML file of these options: read if it exists, else written"
     )
     parser.add_argument(
         "--checkpoint",
         metavar="FOLDER",
-        help="keeps the run here: the same command goes on, spending nothing twice",
+        help="keep the run here: the same command then goes on where it ended, and spends nothing twice",
     )
     parser.add_argument(
-        "--every", type=positive, metavar="R", help="rounds between the checkpoint's weights (default: 10)"
+        "--every",
+        type=positive,
+        metavar="R",
+        help="rounds between two checkpoints of the weights (default: 10)",
     )
     parser.add_argument(
         "--cluster",
@@ -65,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
-    """Read, release, write."""
+    """Read the files, make the release, write it."""
     if options.every is not None and options.checkpoint is None:
         raise RefusalError("--every must come with --checkpoint")
     comm = join_ranks(options.cluster)
@@ -84,36 +89,44 @@ def run(options: argparse.Namespace, console: Console) -> None:
         if release is not None:
             error.ledger = release.ledger  # type: ignore[attr-defined]
         if getattr(error, "ledger", None) is not None:
-            error.kept = options.checkpoint  # type: ignore[attr-defined]
+            error.checkpoint = options.checkpoint  # type: ignore[attr-defined]
         raise
     facts.update(privacy(release))
-    listed = "\n".join(f"  {options.output.rstrip('/')}/{name}" for name in facts["files"])
-    console.result(facts, f"{release.statement()}\n\nWritten:\n{listed}")
+    files = "\n".join(f"  {options.output.rstrip('/')}/{name}" for name in facts["files"])
+    console.result(facts, f"{release.statement()}\n\nWritten:\n{files}")
 
 
 def make_release(options: argparse.Namespace, console: Console, comm: Communicator) -> Release | None:
-    """Read both files and spend the budget; the release is rank 0's."""
-    on_every_rank(comm, lambda: check_place(options.output) if comm.rank == 0 else None)
-    domain = on_every_rank(comm, lambda: Domain.read(options.domain))
-    on_every_rank(comm, lambda: check_records(options.records, domain))
-    asked = read_question(options, domain, console, comm)
+    """Read both files and spend the budget; returns the release on rank 0, None on the others."""
+
+    def read_domain() -> Domain:
+        if comm.rank == 0:
+            check_place(options.output)
+        domain = Domain.read(options.domain)
+        # A place and a byte an attribute; refused before the budget is spent.
+        if options.records is not None and options.records * (8 + len(domain)) > physical_memory():
+            raise RefusalError(f"--records ({options.records}) must fit in memory")
+        return domain
+
+    domain = on_every_rank(comm, read_domain)
+    inputs = read_public_inputs(options, domain, console, comm)
 
     def read_private() -> Scan | None:
-        if comm.rank > 0:  # where the private file may not even be
+        if comm.rank > 0:  # these may not even have the private file
             return None
         with console.step(f"checking {options.private}"):
             return scan_table(options.private, domain, private=True)
 
     private = on_every_rank(comm, read_private)
     n = comm.broadcast(0 if private is None else private.n)
-    mechanism, support = choose(options, n, asked)
+    mechanism, support = choose(options, n, inputs)
     rounds = mechanism.algorithm.schedule.rounds
     doing = f"releasing with {mechanism.algorithm!r}"
     with console.rounds(doing, rounds, log=comm is not ALONE) as show:
         release = mechanism(
             private,
             support,
-            asked.workload,
+            inputs.workload,
             rng=options.seed,
             threads=options.threads,
             progress=show,
@@ -123,14 +136,8 @@ def make_release(options: argparse.Namespace, console: Console, comm: Communicat
     return release.gathered()
 
 
-def check_records(records: int | None, domain: Domain) -> None:
-    """Refuse more synthetic records than memory holds: found out later, the budget would be spent."""
-    if records is not None and records * (8 + len(domain)) > physical_memory():  # a position and its codes
-        raise RefusalError(f"--records ({records}) must fit in memory")
-
-
 def write_release(release: Release, folder: Path, options: argparse.Namespace) -> None:
-    """Every file of a release, into a folder that is not yet seen."""
+    """Write every file of a release to an unfinished folder."""
     release.save(folder / RELEASE_FILE)
     (folder / "privacy.json").write_text(
         json.dumps(privacy(release), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
@@ -144,7 +151,7 @@ def write_release(release: Release, folder: Path, options: argparse.Namespace) -
 
 
 def privacy(release: Release) -> dict[str, Any]:
-    """What is promised, for machines."""
+    """The privacy statement and the ledger as JSON values."""
     ledger = release.ledger
     delta = ledger.budget.delta or 0.0
     epsilon = ledger.epsilon(delta)

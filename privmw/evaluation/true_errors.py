@@ -48,8 +48,8 @@ class Evaluation:
     typical: tuple[Cell, ...]
 
     @property
-    def private(self) -> bool:
-        """Always False: these numbers are not covered by any privacy statement."""
+    def for_release(self) -> bool:
+        """Always False: no privacy statement covers these numbers."""
         return False
 
     @property

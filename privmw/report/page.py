@@ -1,7 +1,7 @@
-"""From a template and its content to a page: one HTML text with its style inside. It knows no data.
+"""A template and its content become a page: one HTML text with its style inside. This file knows no data.
 
-The templates of this folder share base.html.j2 and style.css. jinja2 and matplotlib are loaded when a page is
-made.
+release/ and fit/ hold the templates of the two reports; both extend base.html.j2 and share style.css. jinja2
+and matplotlib are imported when a page is made.
 """
 
 from __future__ import annotations
@@ -11,28 +11,36 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
-from privmw.report import words
+from privmw.report import formats
 
-GLOBALS = {"plural": words.plural, "cell_name": words.cell_name, "mechanism": words.mechanism}
+GLOBALS = {"plural": formats.plural, "cell_name": formats.cell_name, "mechanism": formats.mechanism}
 FILTERS = {
-    "percent": words.percent,
-    "quantity": words.quantity,
-    "number": words.number,
-    "plain": words.plain,
+    "percent": formats.percent,
+    "quantity": formats.quantity,
+    "number": formats.number,
+    "plain": formats.plain,
 }
 
 
-def load() -> None:
+def check_installed() -> None:
     """Refuse early where a package that pages need is not installed."""
     for name in ("jinja2", "matplotlib"):
-        _load(name)
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            message = f"{name} must be installed to write reports: pip install 'privmw[app]'"
+            raise ModuleNotFoundError(message, name=name) from None
 
 
-def make_page(name: str, **content: Any) -> str:
-    """The page of a template, escaped throughout."""
-    jinja2, here = _load("jinja2"), files("privmw.report")
+def make_page(template: str, **content: Any) -> str:
+    """Render a template of this folder, such as "fit/fit.html.j2"; everything in it is escaped."""
+    import jinja2
+
+    folder = files("privmw.report")
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(lambda named: (here / named).read_text("utf-8")),
+        loader=jinja2.FunctionLoader(lambda path: folder.joinpath(*path.split("/")).read_text("utf-8")),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -40,15 +48,5 @@ def make_page(name: str, **content: Any) -> str:
     )
     environment.filters |= FILTERS
     environment.globals |= GLOBALS
-    style = (here / "style.css").read_text("utf-8")
-    return str(environment.get_template(name).render(style=style, version=version("privmw"), **content))
-
-
-def _load(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
-        message = f"{name} must be installed to write reports: pip install 'privmw[app]'"
-        raise ModuleNotFoundError(message, name=name) from None
+    style = (folder / "style.css").read_text("utf-8")
+    return environment.get_template(template).render(style=style, version=version("privmw"), **content)

@@ -1,31 +1,36 @@
-"""From a matplotlib figure to a picture inside a page: inline SVG, with words for those who do not see it.
+"""A matplotlib figure becomes a picture inside a page: inline SVG, described in words for screen readers.
 
-Text stays text: the page's fonts show it, whatever its script, and it can be selected and read out. Ids are
-prefixed by the picture's name, so that pictures on one page never mix; nothing depends on the time, on the
-user's matplotlib settings or on chance. This room knows no data.
+Text stays text: the browser shows it in the page's fonts, whatever its script, and it can be selected and
+read out. Every id is prefixed by the picture's name, so that two pictures on one page never share an id.
+Nothing depends on the time, on the user's matplotlib settings or on chance. This file knows no data.
 """
 
 from __future__ import annotations
 
 import io
+import math
 import re
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+import numpy as np
+
+from privmw.kernels.arrays import Float64s, Int64s
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WIDTH, NARROW = 4.0, 3.4  # inches: the letters then are readable at the width of a phone
+WIDTH, NARROW = 4.0, 3.4  # inches: letters are then readable at the width of a phone
 INK, MUTED, GRID, BAND = "#1a1a1a", "#595959", "#d9d9d9", "#d5dde3"
-BLUE, ORANGE = "#0072b2", "#c24e00"  # told apart by the colour-blind, and in grey
+BLUE, ORANGE = "#0072b2", "#c24e00"  # the colour-blind can tell them apart, and so can a grey print
+MOST_POINTS = 1_200  # of a scatter plot
 
 _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
-    "text.parse_math": False,  # a label may hold dollars
+    "text.parse_math": False,  # a label may contain dollars
     "font.family": "DejaVu Sans",  # comes with matplotlib, and is wider than what pages use
     "font.size": 9.5,
     "text.color": INK,
@@ -57,7 +62,7 @@ _STYLE: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture on the page: its name is its id; alt says in words what it shows; true: from private data."""
+    """A picture of a page. name: its id; alt: what it shows, in words; true: it shows private data."""
 
     name: str
     title: str
@@ -65,16 +70,6 @@ class Picture:
     caption: str
     svg: str
     true: bool = False
-
-
-@contextmanager
-def _quietly(name: str) -> Iterator[None]:
-    import matplotlib.style
-
-    with matplotlib.style.context(["default", {**_STYLE, "svg.hashsalt": name}]), warnings.catch_warnings():
-        # The font only measures; the reader's browser has the letters.
-        warnings.filterwarnings("ignore", message=r"(?s)Glyph .* missing")
-        yield
 
 
 def draw(
@@ -88,39 +83,88 @@ def draw(
     caption: str,
     true: bool = False,
 ) -> Picture:
-    """Let `paint` fill the figure and its one pair of axes; the picture is ready to be put into a page."""
-    with _quietly(name):
-        from matplotlib.figure import Figure
+    """Let `paint(figure, axes)` fill a figure with one pair of axes, and return it as a picture of a page."""
+    import matplotlib.style
+    from matplotlib.figure import Figure
 
+    with matplotlib.style.context(["default", {**_STYLE, "svg.hashsalt": name}]), warnings.catch_warnings():
+        # matplotlib's font only measures the text: the reader's browser has the glyphs.
+        warnings.filterwarnings("ignore", message=r"(?s)Glyph .* missing")
         figure = Figure(figsize=(width, height), layout="constrained")
         paint(figure, figure.subplots())
         return Picture(name, title, alt, caption, _inline(figure, name, title, alt), true)
 
 
 def legend(figure: Any, axes: Any) -> None:
-    """What the marks mean, above the axes."""
+    """Put the legend above the axes."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper left", ncols=2, columnspacing=1.2, handletextpad=0.5)
 
 
+def square_root_axes(axes: Any, x: Float64s, y: Float64s) -> Float64s:
+    """Give both axes the same square-root scale; returns numbers along it, dense where the root is steep."""
+    both = np.concatenate([x, y])
+    square_root_axis(axes.xaxis, axes.set_xscale, axes.set_xlim, both)
+    low, top = square_root_axis(axes.yaxis, axes.set_yscale, axes.set_ylim, both)
+    line: Float64s = _square(np.linspace(_root(low), _root(top), 160))
+    return line
+
+
+def square_root_axis(axis: Any, set_scale: Any, set_limits: Any, values: Float64s) -> tuple[float, float]:
+    """Scale one axis by the square root, so that small values show beside large ones; returns its ends."""
+    top = 1.08 * max(float(values.max()), 1e-4)
+    low = 1.08 * min(float(values.min()), 0.0)
+    step = 10.0 ** math.floor(math.log10(top))
+    parts = [0, 0.05, 0.2, 0.5, 1, 2, 5] if top / step >= 2 else [0, 0.02, 0.1, 0.25, 0.5, 1]
+    ticks = [step * part for part in parts if step * part <= top]
+    set_scale("function", functions=(_root, _square))
+    axis.set_ticks(ticks, [f"{tick / 1e6:g} m" if tick >= 1e6 else f"{tick:,.6g}" for tick in ticks])
+    axis.set_ticks([], minor=True)
+    set_limits(low, top)
+    return low, top
+
+
+def _root(values: Any) -> Any:
+    return np.sign(values) * np.sqrt(np.abs(values))
+
+
+def _square(values: Any) -> Any:
+    return np.sign(values) * np.square(values)
+
+
+def thin_out(values: Float64s, distances: Float64s) -> Int64s:
+    """The indices of at most MOST_POINTS points: those farthest out, and even steps through the values."""
+    if len(values) <= MOST_POINTS:
+        return np.arange(len(values))
+    third = MOST_POINTS // 3
+    farthest = np.argpartition(distances, len(distances) - third // 2)[-third // 2 :]
+    order = np.argsort(values, kind="stable")
+    # Steps by rank show the many cells that are alike; steps by size also show the few large ones.
+    by_rank = np.linspace(0, len(values) - 1, third).astype(np.int64)
+    sizes = _square(np.linspace(0, _root(max(float(values.max()), 0.0)), third))
+    by_size = np.minimum(np.searchsorted(values, sizes, sorter=order), len(values) - 1)
+    return np.unique(np.concatenate([farthest, order[by_rank], order[by_size]]))
+
+
 def _inline(figure: Figure, name: str, title: str, alt: str) -> str:
+    """The figure as SVG text to be put into a page."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     root = ElementTree.fromstring(buffer.getvalue())
-    used = {
-        found
+    references = {
+        reference
         for element in root.iter()
         for value in element.attrib.values()
-        for found in re.findall(r"^#(\S+)$|url\(#([^)]+)\)", value)
+        for reference in re.findall(r"^#(\S+)$|url\(#([^)]+)\)", value)
     }
-    kept = {one or other for one, other in used}
+    used_ids = {href or url for href, url in references}
     for parent in root.iter():
         for child in list(parent):
-            if child.tag.endswith(("}metadata", "}style")):  # a style here would be one of the whole page
+            if child.tag.endswith(("}metadata", "}style")):  # a style would apply to the whole page
                 parent.remove(child)
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
-        _tidy(element, name, kept)
+        _tidy(element, name, used_ids)
     root.attrib = {
         "viewBox": root.attrib["viewBox"],
         "role": "img",
@@ -133,8 +177,8 @@ def _inline(figure: Figure, name: str, title: str, alt: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _tidy(element: ElementTree.Element, name: str, kept: set[str]) -> None:
-    """Prefixed ids where they are used, no fonts, short coordinates."""
+def _tidy(element: ElementTree.Element, name: str, used_ids: set[str]) -> None:
+    """Prefix ids that are used and drop the others, drop fonts, shorten coordinates."""
     if element.text is not None and not element.text.strip():
         element.text = None
     element.tail = None
@@ -142,7 +186,7 @@ def _tidy(element: ElementTree.Element, name: str, kept: set[str]) -> None:
     for key, value in element.attrib.items():
         key = key.rpartition("}")[2]
         if key == "id":
-            if value not in kept:
+            if value not in used_ids:
                 continue
             value = f"{name}-{value}"
         elif key == "href":

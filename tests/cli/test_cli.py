@@ -141,6 +141,7 @@ def test_an_evaluation_says_that_it_is_not_private_and_leaves_the_release_alone(
     folder = released / "out-not-private"
     assert names_in(folder) == ["evaluation.json", "report.html"]
     told = json.loads((folder / "evaluation.json").read_text())
+    assert told["for_release"] is False
     release = pmw.load_release("out/release.npz")
     private = pmw.read_table("private.parquet", release.support.domain, private=True)
     assert told["release"]["max_error"] == pmw.evaluate(release, private).max_error

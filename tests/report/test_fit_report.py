@@ -12,7 +12,7 @@ import pytest
 import privmw as pmw
 from privmw import report
 from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls, ols, reweight
-from privmw.report import fit_facts
+from privmw.report.fit import facts
 from report.cases import fits
 from report.html_page import Page, assert_readable, assert_whole
 
@@ -35,7 +35,7 @@ def by_hand(method=nnls, rows=None):
 
 
 def test_the_doctests_of_the_fits_report_hold():
-    for module in (fit_facts, sys.modules["privmw.report.fit_report"], sys.modules["privmw.report.page"]):
+    for module in (facts, sys.modules["privmw.report.fit.report"], sys.modules["privmw.report.page"]):
         assert doctest.testmod(module).failed == 0
 
 
@@ -60,7 +60,7 @@ def test_the_agreement_is_that_of_measured_cells():
         noise_of=[0, 0, 1, 1],
     )
     fit = nnls(measured)
-    found = fit_facts.agreement(fit)
+    found = facts.agreement(fit)
     assert found.cells.tolist() == [0, 2, 3, 4]
     assert found.laplace == 0.5
     np.testing.assert_allclose(found.deviations, [math.sqrt(8), math.sqrt(8), 3, 3])
@@ -68,7 +68,7 @@ def test_the_agreement_is_that_of_measured_cells():
 
 
 def test_marginals_are_told_the_worst_first():
-    first, second = fit_facts.marginals(by_hand(), most=2)
+    first, second = facts.marginal_gaps(by_hand(), most=2)
     assert (first.name, second.name) == ("sex", "total")
     assert first.noise == "Gaussian noise"
     assert first.largest == pytest.approx(2)
@@ -76,11 +76,11 @@ def test_marginals_are_told_the_worst_first():
     assert first.where.replace("\u00a0", " ") == "sex = M"
     assert second.largest == pytest.approx(0.6)
     assert second.where == "the total"
-    assert len(fit_facts.marginals(by_hand(), most=1)) == 1
+    assert len(facts.marginal_gaps(by_hand(), most=1)) == 1
 
 
 def test_the_cost_is_the_distance_from_ordinary_least_squares():
-    found = fit_facts.cost(by_hand())
+    found = facts.change_from_ols(by_hand())
     free = by_hand(ols)
     assert found.total_before == pytest.approx(free.weights.sum())
     assert found.total_after == pytest.approx(37)
@@ -92,18 +92,18 @@ def test_the_cost_is_the_distance_from_ordinary_least_squares():
 
 
 def test_very_many_answers_are_not_compared():
-    assert fit_facts.cost(fits()["60,000 values"]) is None
+    assert facts.change_from_ols(fits()["60,000 values"]) is None
     assert "were not computed" in Page(rendered("60,000 values")).text
 
 
 def test_cells_that_no_row_can_reach_are_counted_and_shown():
     fit = by_hand(rows=[[0, 1], [2, 1]])
-    count, cells = fit_facts.unreached(fit, most=5)
+    count, cells = facts.unreached(fit, most=5)
     assert count == 1
     assert (cells[0].noisy, cells[0].missed) == (40.0, pytest.approx(8))
     text = Page(report.render_fit(fit)).text
     assert "1 measured cell has no row in the support" in text
-    assert fit_facts.unreached(by_hand(), most=5) == (0, [])
+    assert facts.unreached(by_hand(), most=5) == (0, [])
     assert "no row in the support" not in Page(report.render_fit(by_hand())).text
 
 
@@ -118,7 +118,7 @@ def test_the_page_shows_these_numbers():
 
 
 def test_negative_weights_and_many_stages_are_told():
-    assert "below 0 (together" in " ".join(fit_facts.certificate_in_words(fits()["ols"]))
+    assert "below 0 (together" in " ".join(facts.certificate_in_words(fits()["ols"]))
     assert "Nothing: ordinary least squares take negative weights" in Page(rendered("ols")).text
     assert "synthetic.parquet" not in rendered("ols")
     assert "x0 x x1" in rendered("sequential")

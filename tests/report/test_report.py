@@ -13,8 +13,9 @@ import privmw as pmw
 from evaluation.test_evaluation import release_of, table
 from privmw import report
 from privmw.release.measurements import Measurement
-from privmw.report import facts, words
-from privmw.report.promise import promise
+from privmw.report import formats
+from privmw.report.release import facts, words
+from privmw.report.release.words import promise
 from report.cases import HOSTILE, by_hand, evaluated, hostile, ledger, runs, unusual
 from report.html_page import Page, assert_readable, assert_whole
 
@@ -37,7 +38,7 @@ def rendered(name):
 
 
 def test_the_doctests_of_the_report_hold():
-    for module in (report, facts, words, sys.modules["privmw.report.promise"]):
+    for module in (sys.modules["privmw.report.release.report"], facts, formats, words):
         assert doctest.testmod(module).failed == 0
 
 
@@ -71,16 +72,16 @@ privmw.report.write_report(sys.argv[2], privmw.load_release(sys.argv[1]))
 
 
 def test_the_noise_is_that_of_the_measurements():
-    gaussian, laplace = facts.noises(by_hand())
-    assert gaussian == facts.Noise("discrete-gaussian", 2, 4.0, 0.004)
+    gaussian, laplace = facts.noise_levels(by_hand())
+    assert gaussian == facts.NoiseLevel("discrete-gaussian", 2, 4.0, 0.004)
     p = math.exp(-1 / 2.5)
     assert laplace.deviation == pytest.approx(math.sqrt(2 * p) / (1 - p))
     assert laplace.share == laplace.deviation / 1000
 
 
 def test_the_fit_is_the_gap_between_released_and_noisy():
-    found = facts.fit(by_hand())
-    deviation = facts.noises(by_hand())[1].deviation
+    found = facts.agreement(by_hand())
+    deviation = facts.noise_levels(by_hand())[1].deviation
     assert found.cells.tolist() == [3, 9, 17]
     assert found.noisy.tolist() == [0.493, 0.372, 0.03]
     assert found.fitted.tolist() == [0.5, 0.375, 0.0]
@@ -94,24 +95,24 @@ def test_the_fit_is_the_gap_between_released_and_noisy():
 
 
 def test_a_release_that_missed_its_measurements_says_so():
-    assert not facts.fit(by_hand()).reached
+    assert not facts.agreement(by_hand()).reached
     assert "did not reach what was measured, because" in Page(rendered("by hand")).text
     near = by_hand(measurements=[Measurement([3, 9], [499, 372], "discrete-gaussian", 4.0, 1)])
-    assert facts.fit(near).reached
+    assert facts.agreement(near).reached
     assert "did not reach what was measured, because" not in page_of(near).text
 
 
 def test_the_weights_and_attributes_are_compared_with_the_public_frequencies():
-    found = facts.weights(by_hand())
+    found = facts.row_weights(by_hand())
     assert found.before == pytest.approx([0.2, 0.2, 0.4, 0.2])
     assert found.effective_before == pytest.approx(1 / 0.28)
     assert found.effective_after == pytest.approx(1 / 0.40625)
     assert found.empty == 1
     assert found.moved == pytest.approx(0.475)
-    moved = {attribute.name: attribute.moved for attribute in facts.one_way(by_hand())}
+    moved = {attribute.name: attribute.moved for attribute in facts.distributions(by_hand())}
     assert list(moved) == ["zip", "age", "sex"]
     assert list(moved.values()) == pytest.approx([0.475, 0.175, 0.1])
-    age = facts.one_way(by_hand())[1]
+    age = facts.distributions(by_hand())[1]
     assert (age.codes.tolist(), age.size) == ([0, 3, 9], 10)
     assert age.before == pytest.approx([0.2, 0.6, 0.2])
     assert age.after == pytest.approx([0.125, 0.5, 0.375])
@@ -134,12 +135,12 @@ def test_the_spending_is_the_ledgers():
 
 def test_the_page_shows_these_numbers():
     page = Page(rendered("by hand"))
-    deviation = facts.noises(by_hand())[1].deviation
+    deviation = facts.noise_levels(by_hand())[1].deviation
     for shown in (
         "discrete Gaussian noise 2 4 0.4 %",
         "1 standard deviation of the noise 33.3 % 70.7 %",
         "2 standard deviations of the noise 66.7 % 95 %",
-        f"is {words.quantity(30 / deviation)} standard deviations, at age = 3, sex = M: 3 % of the records "
+        f"is {formats.quantity(30 / deviation)} standard deviations, at age = 3, sex = M: 3 % of the records "
         "by the noisy count, 0 % released. The largest gap in records is 3 % of them.",
         "Effective number of rows: 3.58 before, 2.47 after; 1 row without weight.",
         "47.5 % of the weight moved",
@@ -226,13 +227,11 @@ def test_true_errors_are_marked_everywhere():
     assert "NOT PRIVATE" in picture[: picture.index("</figure>")]
     shown = page.text
     for error in (found.max_error, found.mean_error, found.rmse, found.max_total_variation):
-        assert words.percent(error, up=True) in shown
+        assert formats.percent(error, up=True) in shown
     for cell in found.largest:
         name = ", ".join(f"{n} = {v}" for n, v in zip(cell.names, cell.values, strict=True))
-        values = (
-            f"{words.percent(cell.true)} {words.percent(cell.released)} {words.percent(cell.error, up=True)}"
-        )
-        assert f"{name} {values}" in shown
+        answers = f"{formats.percent(cell.true)} {formats.percent(cell.released)}"
+        assert f"{name} {answers} {formats.percent(cell.error, up=True)}" in shown
 
 
 def test_without_an_evaluation_nothing_is_said_to_be_true():
@@ -334,12 +333,13 @@ def test_importing_the_report_loads_neither_matplotlib_nor_jinja2():
     ],
 )
 def test_percentages_have_three_digits_and_round_up_when_asked(fraction, shown, up):
-    assert words.percent(fraction) == shown
-    assert words.percent(fraction, up=True) == up
+    assert formats.percent(fraction) == shown
+    assert formats.percent(fraction, up=True) == up
 
 
 def test_the_template_and_the_style_are_installed_with_the_package():
     from importlib.resources import files
 
-    for name in ("base.html.j2", "fit.html.j2", "page.html.j2", "picture.html.j2", "style.css"):
+    shared = ("base.html.j2", "picture.html.j2", "style.css")
+    for name in (*shared, "fit/fit.html.j2", "release/release.html.j2"):
         assert (files("privmw.report") / name).is_file()

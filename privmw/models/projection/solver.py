@@ -98,7 +98,7 @@ class _Search:
         self.exactness = 1.0  # a factor of the accuracy of steps: less where steps prove to be bad
 
     def place(self, multipliers: Float64s, potentials: Float64s, most: float = math.inf) -> Place | None:
-        """The place of these multipliers; None, with no pass over the queries, if log_total is above `most`."""
+        """The place of these multipliers; None, without a pass over queries, if log_total is above `most`."""
         comm = self.matrix.comm
         weights, log_total = kernels.tilt(self.prior, potentials, threads=self.threads, comm=comm)
         if log_total > most:

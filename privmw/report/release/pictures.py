@@ -1,30 +1,33 @@
-"""Pictures of a run: its rounds, its budget, what became of the rows' weights and of each attribute.
+"""Pictures of a release: its rounds, its budget, the rows' weights, each attribute, and true errors.
 
-Markers, dashes and hatches differ as well as colours, so that the pictures survive grey print. Each says in
-words and figures what it shows.
+Markers, dashes and hatches differ as well as colours, so that the pictures can be read in grey print. Each
+has an alternative text with its main figures.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from privmw.data.domain import Domain
+from privmw.evaluation.true_errors import Cell, Evaluation
+from privmw.kernels.arrays import Float64s
 from privmw.release import Release
-from privmw.report import facts
-from privmw.report.svg import BLUE, INK, MUTED, NARROW, ORANGE, Picture, draw, legend
-from privmw.report.words import percent, plain, plural, quantity
+from privmw.report.formats import percent, plain, plural, quantity
+from privmw.report.release.facts import Distribution, RowWeights, Spending
+from privmw.report.svg import BLUE, INK, MUTED, NARROW, ORANGE, Picture, draw, legend, square_root_axes
 
 MOST_VALUES = 12  # of an attribute
-MARKED = 120  # markers on a line, or steps of an area, before they hide it
+MARKED = 120  # more markers on a line, or steps of an area, would hide it
 CHOOSING, OTHER = "#f2c9a6", "#bbbbbb"
-WIDEST = 8  # powers of two: weights that changed more stand with those
+WIDEST = 8  # powers of two: weights that changed more are counted at this one
 
 
 def rounds(release: Release) -> Picture | None:
-    """The gap between noisy and model answers, before each round learnt and after; None for one shot."""
+    """Plot the gap between noisy and model answers before and after each round; None for one shot."""
     known = [entry for entry in release.history if math.isfinite(entry.discrepancy + entry.after)]
     if len(known) < 2:
         return None
@@ -62,8 +65,8 @@ def rounds(release: Release) -> Picture | None:
     )
 
 
-def budget(spent: facts.Spending) -> Picture | None:
-    """The budget used up, look by look, for choosing and for measuring; None for a single look."""
+def budget(spent: Spending) -> Picture | None:
+    """Plot the budget spent on choosing and on measuring, look by look; None for a single look."""
     count = len(next(iter(spent.running.values()), ()))
     if count < 2:
         return None
@@ -107,18 +110,18 @@ def budget(spent: facts.Spending) -> Picture | None:
     )
 
 
-def weights(found: facts.Weights) -> Picture:
-    """By how much the weights of rows changed, on a logarithmic scale."""
-    kept = found.after > 0
-    ratios = np.log2(found.after[kept] / found.before[kept])
+def weights(change: RowWeights) -> Picture:
+    """Plot by how much the weights of rows changed, on a logarithmic scale."""
+    weighted = change.after > 0
+    ratios = np.log2(change.after[weighted] / change.before[weighted])
     edges = np.arange(-WIDEST - 0.25, WIDEST + 0.5, 0.5)
-    heights = np.histogram(np.clip(ratios, -WIDEST, WIDEST), edges)[0] / len(found.after)
+    heights = np.histogram(np.clip(ratios, -WIDEST, WIDEST), edges)[0] / len(change.after)
 
     def paint(figure: Any, axes: Any) -> None:
         ticks = {-8.0: "≤ 1/256", -4.0: "1/16", 0.0: "1", 4.0: "16", 8.0: "≥ 256"}
         axes.bar((edges[1:] + edges[:-1]) / 2, 100 * heights, width=0.44, color=BLUE)
-        if found.empty:
-            share = 100 * found.empty / len(found.after)
+        if change.empty:
+            share = 100 * change.empty / len(change.after)
             axes.bar([-10], [share], width=0.44, color=CHOOSING, hatch="////", edgecolor=INK, lw=0.4)
             ticks = {-10.0: "zero", **{place: ticks[place] for place in (-4.0, 0.0, 4.0, 8.0)}}
         axes.axvline(0, color=INK, lw=0.8, ls="--")
@@ -133,30 +136,30 @@ def weights(found: facts.Weights) -> Picture:
         height=2.7,
         title="Weights of the rows, after against before",
         alt=(
-            f"A histogram of {plural(len(found.after), 'row')}. The middle row of those that keep weight has "
-            f"{2 ** float(np.median(ratios)):.3g} times its weight at the start; "
-            f"{plural(found.empty, 'row')} got no weight at all. The weights are as concentrated as on "
-            f"{quantity(found.effective_before)} equal rows before and {quantity(found.effective_after)} "
+            f"A histogram of {plural(len(change.after), 'row')}. The middle row of those that keep weight "
+            f"has {2 ** float(np.median(ratios)):.3g} times its weight at the start; "
+            f"{plural(change.empty, 'row')} got no weight at all. The weights are as concentrated as on "
+            f"{quantity(change.effective_before)} equal rows before and {quantity(change.effective_after)} "
             "after."
         ),
         caption=(
             f"Rows right of the dashed line became more common than at the start, rows left of it rarer. "
-            f"{percent(found.moved)} of the weight moved to other rows. Effective number of rows: "
-            f"{quantity(found.effective_before)} before, {quantity(found.effective_after)} after; "
-            f"{plural(found.empty, 'row')} without weight."
+            f"{percent(change.moved)} of the weight moved to other rows. Effective number of rows: "
+            f"{quantity(change.effective_before)} before, {quantity(change.effective_after)} after; "
+            f"{plural(change.empty, 'row')} without weight."
         ),
     )
 
 
-def attribute(found: facts.Attribute, domain: Domain, place: int, start: str) -> Picture:
-    """One attribute's distribution before and after; of many values those that moved most."""
-    values = np.arange(len(found.codes))
+def attribute(distribution: Distribution, domain: Domain, place: int, start: str) -> Picture:
+    """Plot one attribute's distribution before and after; of many values, those that moved most."""
+    values = np.arange(len(distribution.codes))
     many = len(values) > MOST_VALUES
     if many:
-        moved = np.argsort(-np.abs(found.after - found.before), kind="stable")
+        moved = np.argsort(-np.abs(distribution.after - distribution.before), kind="stable")
         values = np.sort(moved[: MOST_VALUES - 1])
-    labels = [plain(domain[found.name].label(int(found.codes[value])), 16) for value in values]
-    before, after = found.before[values], found.after[values]
+    labels = [plain(domain[distribution.name].label(int(distribution.codes[value])), 16) for value in values]
+    before, after = distribution.before[values], distribution.after[values]
     if many:
         labels.append("all others")
         before, after = (np.append(part, max(1 - part.sum(), 0)) for part in (before, after))
@@ -174,9 +177,9 @@ def attribute(found: facts.Attribute, domain: Domain, place: int, start: str) ->
         axes.tick_params(axis="y", length=0, pad=8)
         legend(figure, axes)
 
-    name = plain(found.name, 40)
+    name = plain(distribution.name, 40)
     most = int(np.argmax(np.abs(after - before)))
-    whole = plural(found.size, "value") + (f", {len(labels) - 1} shown" if many else "")
+    values_shown = plural(distribution.size, "value") + (f", {len(labels) - 1} shown" if many else "")
     return draw(
         f"attribute-{place}",
         paint,
@@ -184,9 +187,48 @@ def attribute(found: facts.Attribute, domain: Domain, place: int, start: str) ->
         height=0.85 + 0.22 * len(labels),
         title=name,
         alt=(
-            f"A dot plot of {name} ({whole}). {percent(found.moved)} of the records would have to change "
-            f"their value to get from one to the other. The largest change is at {labels[most]}: "
+            f"A dot plot of {name} ({values_shown}). {percent(distribution.moved)} of the records would have "
+            f"to change their value to get from one to the other. The largest change is at {labels[most]}: "
             f"{percent(before[most])} before, {percent(after[most])} in the synthetic data."
         ),
-        caption=f"{whole}; {percent(found.moved)} of the records moved",
+        caption=f"{values_shown}; {percent(distribution.moved)} of the records moved",
+    )
+
+
+def against_true(evaluation: Evaluation) -> Picture:
+    """Plot released answers against true ones, for the worst cells and for typical ones. NOT PRIVATE."""
+
+    def points(cells: Sequence[Cell]) -> tuple[Float64s, Float64s]:
+        return np.array([cell.true for cell in cells]), np.array([cell.released for cell in cells])
+
+    typical, worst = points(evaluation.typical), points(evaluation.largest)
+
+    def paint(figure: Any, axes: Any) -> None:
+        line = square_root_axes(axes, *(100 * np.concatenate([typical, worst], axis=1)))
+        ring = {"marker": "o", "ls": "", "mfc": "none", "mec": BLUE, "mew": 0.8, "markersize": 3.6}
+        diamond = {"marker": "D", "ls": "", "mfc": ORANGE, "mec": INK, "mew": 0.5, "markersize": 4.8}
+        axes.plot(line, line, color=INK, lw=0.8)
+        axes.plot(100 * typical[0], 100 * typical[1], **ring, label="typical cells", clip_on=False)
+        axes.plot(100 * worst[0], 100 * worst[1], **diamond, label="largest errors", clip_on=False)
+        axes.set_xlabel("true answer, % of records")
+        axes.set_ylabel("released answer, % of records")
+        legend(figure, axes)
+
+    return draw(
+        "truth",
+        paint,
+        height=4.0,
+        title="Released answers against true ones",
+        alt=(
+            f"NOT PRIVATE. A scatter plot of the {plural(len(evaluation.largest), 'cell')} with the largest "
+            f"errors and {plural(len(evaluation.typical), 'typical cell')}. The largest error is "
+            f"{percent(evaluation.max_error, up=True)} of the records: {percent(evaluation.worst.true)} in "
+            f"truth, {percent(evaluation.worst.released)} released. The mean error is "
+            f"{percent(evaluation.mean_error, up=True)}."
+        ),
+        caption=(
+            "Contains true answers of the private table. On the line a released answer is exactly right. "
+            "Typical cells are taken at even steps through all errors above zero. Square-root scale."
+        ),
+        true=True,
     )

@@ -1,18 +1,18 @@
-"""The report of a fit: noisy against fitted answers and what the constraint cost, as one HTML file.
+"""The page of a fit: figures and pictures, put together for the template fit.html.j2.
 
-It receives a fit, which rests on released answers and public rows; what it compares with, ordinary least
-squares to the same answers, it fits itself.
+A fit rests on released answers and public rows. The report compares it with ordinary least squares to the
+same answers, which it computes itself.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from privmw.io.whole_file import whole_file
 from privmw.postprocess import Fit
-from privmw.report import answer_pictures, fit_facts
-from privmw.report.page import load, make_page
+from privmw.report.agreement import FITTED, against_noisy, gaps
+from privmw.report.fit import facts, pictures
+from privmw.report.page import check_installed, make_page
 
 MOST_MARGINALS = 40
 MOST_CELLS = 10
@@ -40,34 +40,31 @@ def write_fit_report(
 
 
 def render_fit(fit: Fit, *, for_release: bool = True) -> str:
-    """The report of a fit as HTML text; for_release=False says on top that the noise was seeded."""
+    """Return the report of a fit as HTML text; for_release=False marks it as made from seeded noise."""
     if not isinstance(fit, Fit):
         raise TypeError(f"fit ({type(fit).__name__}) must be a Fit")
-    load()
-    agreement = fit_facts.agreement(fit)
-    cost = fit_facts.cost(fit) if fit.certificate.method != "ols" else None
-    unreached, worst = fit_facts.unreached(fit, MOST_CELLS)
-    pictures: list[Any] = [
-        answer_pictures.against_noisy(agreement, answer_pictures.FITTED),
-        answer_pictures.gaps(agreement, answer_pictures.FITTED),
-    ]
+    check_installed()
+    agreement = facts.agreement(fit)
+    cost = facts.change_from_ols(fit) if fit.certificate.method != "ols" else None
+    unreached, worst = facts.unreached(fit, MOST_CELLS)
+    drawn = [against_noisy(agreement, FITTED), gaps(agreement, FITTED)]
     if cost is not None:
-        pictures.append(answer_pictures.changes(cost.free, cost.changes))
+        drawn.append(pictures.changes(cost))
     return make_page(
-        "fit.html.j2",
+        "fit/fit.html.j2",
         fit=fit,
         certificate=fit.certificate,
         for_release=for_release,
-        method=fit_facts.METHODS[fit.certificate.method],
-        words=fit_facts.certificate_in_words(fit),
+        method=facts.METHODS[fit.certificate.method],
+        words=facts.certificate_in_words(fit),
         agreement=agreement,
-        farthest=fit_facts.name_of(fit, int(agreement.cells[agreement.farthest])),
+        farthest=facts.name_of(fit, int(agreement.cells[agreement.farthest])),
         cost=cost,
-        marginals=fit_facts.marginals(fit, MOST_MARGINALS),
+        marginals=facts.marginal_gaps(fit, MOST_MARGINALS),
         more_marginals=len(fit.measured) - MOST_MARGINALS,
         stages=fit.certificate.stages[:MOST_STAGES],
         more_stages=len(fit.certificate.stages) - MOST_STAGES,
         unreached=unreached,
         worst=worst,
-        pictures=pictures,
+        pictures=drawn,
     )

@@ -1,7 +1,7 @@
-"""What a fit tells of itself: agreement with the noisy answers, marginal by marginal, and what it cost.
+"""The figures of a fit: its agreement with the noisy answers, marginal by marginal, and what it cost.
 
-Arithmetic on whole arrays, so that millions of cells take seconds. Released values and public rows alone;
-this room draws no picture and writes no page.
+They come from released values and public rows alone. Everything is arithmetic on whole arrays, so that
+millions of cells take seconds. This file draws no picture and writes no page.
 """
 
 from __future__ import annotations
@@ -9,17 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from privmw.kernels.arrays import Float64s
 from privmw.postprocess import Fit, ols
-from privmw.report import facts
-from privmw.report.words import cell_name, mechanism, number, plain, plural
+from privmw.report.agreement import Agreement, compare
+from privmw.report.formats import cell_name, mechanism, number, plain, plural
 
-Float64s = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
-
-MOST_ROWS = 2**20  # with which ordinary least squares are computed for comparison
-MOST_QUERIES = 2500  # the same, where single rows were not measured
+MOST_ROWS = 2**20  # more rows are not compared with ordinary least squares
+MOST_QUERIES = 2500  # the same for queries, where single rows were not measured
 SOLVED, NEARLY = 1e-8, 1e-6
 
 METHODS = {
@@ -31,14 +28,14 @@ METHODS = {
 }
 
 
-def agreement(fit: Fit) -> facts.Fit:
+def agreement(fit: Fit) -> Agreement:
     """Fitted answers beside noisy ones, in counts, for the cells that were measured."""
     measured = fit.measured
     cells = np.flatnonzero(np.isfinite(measured.variances))
     laplace = np.array([noise is not None and noise.kind.endswith("laplace") for noise in measured.noises])
-    of_each = np.diff(np.searchsorted(cells, measured.offsets))
-    share = float((laplace * of_each).sum() / of_each.sum())
-    return facts.agreement(
+    cells_of = np.diff(np.searchsorted(cells, measured.offsets))
+    share = float((laplace * cells_of).sum() / cells_of.sum())
+    return compare(
         cells,
         measured.noisy_counts[cells],
         fit.fitted_counts()[cells],
@@ -48,8 +45,8 @@ def agreement(fit: Fit) -> facts.Fit:
 
 
 @dataclass(frozen=True)
-class Marginal:
-    """One marginal: how many cells were measured, with what noise, and how far they are missed."""
+class MarginalGaps:
+    """One marginal: how many of its cells were measured, with what noise, and how far the fit misses them."""
 
     name: str
     cells: int
@@ -60,57 +57,63 @@ class Marginal:
     where: str
 
 
-def marginals(fit: Fit, most: int) -> list[Marginal]:
-    """The marginals that are missed most, in units of the noise, the worst first."""
+def marginal_gaps(fit: Fit, most: int) -> list[MarginalGaps]:
+    """The marginals that the fit misses most, in units of the noise, the worst first."""
     measured, missed = fit.measured, np.abs(fit.residuals())
     starts = np.array(measured.offsets[:-1])
     largest = np.maximum.reduceat(missed, starts)
     known = np.isfinite(measured.variances)
     counts = np.add.reduceat(known, starts, dtype=np.int64)
     squares = np.add.reduceat(missed**2, starts) / counts
-    found = []
+    gaps = []
     for j in np.argsort(-largest, kind="stable")[:most].tolist():
-        own = slice(measured.offsets[j], measured.offsets[j + 1])
+        cells = slice(measured.offsets[j], measured.offsets[j + 1])
         noise = measured.noises[j]
-        found.append(
-            Marginal(
+        gaps.append(
+            MarginalGaps(
                 " × ".join(plain(name, 30) for name in measured.marginals[j]) or "total",
                 int(counts[j]),
                 "of several kinds" if noise is None else mechanism(noise.kind),
-                float(np.sqrt(np.median(measured.variances[own][known[own]]))),
+                float(np.sqrt(np.median(measured.variances[cells][known[cells]]))),
                 float(largest[j]),
                 float(np.sqrt(squares[j])),
-                name_of(fit, measured.offsets[j] + int(missed[own].argmax())),
+                name_of(fit, measured.offsets[j] + int(missed[cells].argmax())),
             )
         )
-    return found
+    return gaps
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A cell that no row can fill, its noisy answer, and how many deviations that is."""
+class UnreachedCell:
+    """A cell that no row lies in, its noisy answer, and how many deviations that is from 0."""
 
     name: str
     noisy: float
     missed: float
 
 
-def unreached(fit: Fit, most: int) -> tuple[int, list[Cell]]:
-    """How many measured cells no row of the support lies in, and those with the largest answers."""
+def unreached(fit: Fit, most: int) -> tuple[int, list[UnreachedCell]]:
+    """How many measured cells no row of the support lies in, and those with the largest gaps."""
     cells = np.flatnonzero(fit.unreachable() & np.isfinite(fit.measured.variances))
     missed = np.abs(fit.residuals()[cells])
     worst = np.argsort(-missed, kind="stable")[:most]
     return len(cells), [
-        Cell(name_of(fit, int(cells[i])), float(fit.measured.noisy_counts[cells[i]]), float(missed[i]))
+        UnreachedCell(
+            name_of(fit, int(cells[i])), float(fit.measured.noisy_counts[cells[i]]), float(missed[i])
+        )
         for i in worst.tolist()
     ]
 
 
 @dataclass(frozen=True, eq=False)
-class Cost:
-    """What the method changed against ordinary least squares: answers, in deviations of the noise."""
+class ChangeFromOLS:
+    """How a fit differs from ordinary least squares, which know no constraint.
 
-    free: Float64s  # ordinary least squares' answers to the cells measured
+    free: the answers of ordinary least squares to the measured cells; changes: how much more the fit answers,
+    in deviations of the noise.
+    """
+
+    free: Float64s
     changes: Float64s
     total_before: float
     total_after: float
@@ -126,15 +129,15 @@ class Cost:
         return float(np.sqrt(np.square(self.changes).mean()))
 
 
-def cost(fit: Fit) -> Cost | None:
-    """The same answers fitted without constraint, compared; None where that would take too long."""
-    everything = tuple(range(len(fit.domain)))
+def change_from_ols(fit: Fit) -> ChangeFromOLS | None:
+    """Compare a fit with ordinary least squares to the same answers; None where that would take too long."""
+    all_places = tuple(range(len(fit.domain)))
     queries = sum(
         b - a
         for places, a, b in zip(
             fit.measured.places, fit.measured.offsets, fit.measured.offsets[1:], strict=False
         )
-        if places != everything
+        if places != all_places
     )
     if len(fit.weights) > MOST_ROWS or not (fit.certificate.unique or queries <= MOST_QUERIES):
         return None
@@ -144,7 +147,7 @@ def cost(fit: Fit) -> Cost | None:
     known = np.isfinite(fit.measured.variances)
     before = free.fitted_counts()[known]
     changes = (fit.fitted_counts()[known] - before) / np.sqrt(fit.measured.variances[known])
-    return Cost(before, changes, float(free.weights.sum()), float(fit.weights.sum()))
+    return ChangeFromOLS(before, changes, float(free.weights.sum()), float(fit.weights.sum()))
 
 
 def certificate_in_words(fit: Fit) -> list[str]:
@@ -156,53 +159,56 @@ def certificate_in_words(fit: Fit) -> list[str]:
     >>> print(certificate_in_words(nnls(NoisyMarginals(Domain({"sex": 2}), [histogram])))[0])
     2 rows, all that the domain has, weigh 4 records. They fit 2 noisy answers to 1 marginal.
     """
-    found, measured = fit.certificate, int(np.isfinite(fit.measured.variances).sum())
+    certificate, measured = fit.certificate, int(np.isfinite(fit.measured.variances).sum())
     rows = plural(len(fit.weights), "row")
     which = "all that the domain has" if fit.support is None else "those of the support"
-    said = [
+    solved = "NOT SOLVED"
+    if certificate.kkt <= NEARLY:
+        solved = "Solved" if certificate.kkt <= SOLVED else "Nearly solved"
+    lines = [
         f"{rows}, {which}, weigh {number(fit.weights.sum())} records. They fit "
         f"{plural(measured, 'noisy answer')} to {plural(len(fit.measured), 'marginal')}.",
-        f"{_solved(found.kkt)}: the largest move that a row would still make is {found.kkt:.1e} of the "
+        f"{solved}: the largest move that a row would still make is {certificate.kkt:.1e} of the "
         f"largest answer"
-        + (f", and held answers are off by at most {found.violation:.1e} of it." if found.violation else "."),
+        + (
+            f", and held answers are off by at most {certificate.violation:.1e} of it."
+            if certificate.violation
+            else "."
+        ),
     ]
-    bounds = [stage.bound for stage in found.stages if stage.bound is not None]
+    bounds = [stage.bound for stage in certificate.stages if stage.bound is not None]
     if bounds:
-        said.append(
+        lines.append(
             f"Of all weights, the least largest gap is about {number(bounds[0])} standard deviations."
         )
     farthest = name_of(fit, int(np.abs(fit.residuals()).argmax()))
-    said.append(
-        f"The largest gap between a noisy answer and the fitted one is {number(found.misfit)} standard "
+    lines.append(
+        f"The largest gap between a noisy answer and the fitted one is {number(certificate.misfit)} standard "
         f"deviations of the noise ({farthest})."
     )
     count = unreached(fit, 0)[0]
     if count:
-        said.append(
+        lines.append(
             f"No row of the support lies in {plural(count, 'measured cell')}: what was measured there is "
-            f"missed, by up to {number(found.unreached)} standard deviations."
+            f"missed, by up to {number(certificate.unreached)} standard deviations."
         )
-    said.append(
+    lines.append(
         "These weights alone fit best."
-        if found.unique
+        if certificate.unique
         else "Other weights fit as well, with the same fitted answers: what was not measured rests on "
         + ("equal weights." if fit.support is None else "the public frequencies.")
     )
     negative = int(np.count_nonzero(fit.weights < 0))
     if negative:
         below = number(fit.weights[fit.weights < 0].sum())
-        said.append(f"{plural(negative, 'weight')} below 0 (together {below}): no records can have these.")
-    return said
+        lines.append(f"{plural(negative, 'weight')} below 0 (together {below}): no records can have these.")
+    return lines
 
 
 def name_of(fit: Fit, cell: int) -> str:
-    """A cell of the marginals measured, in words."""
+    """The name of a cell of the measured marginals."""
     measured = fit.measured
     j = int(np.searchsorted(measured.offsets, cell, "right")) - 1
     shape = [fit.domain.sizes[place] for place in measured.places[j]]
     values = [int(value) for value in np.unravel_index(cell - measured.offsets[j], shape)] if shape else []
     return cell_name(fit.domain, measured.marginals[j], values) or "the total"
-
-
-def _solved(kkt: float) -> str:
-    return "Solved" if kkt <= SOLVED else "Nearly solved" if kkt <= NEARLY else "NOT SOLVED"

@@ -1,0 +1,181 @@
+"""The figures of a release: its noise, its agreement with what was measured, its budget and its weights.
+
+They come from released values and public rows alone. Everything is arithmetic on whole arrays, so that
+millions of cells take seconds. This file draws no picture and writes no page.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from privmw.accounting import Event
+from privmw.accounting.rounding import float_up
+from privmw.kernels.arrays import Float64s, Int64s
+from privmw.release import Release
+from privmw.release.measurements import Measurement, combine
+from privmw.report.agreement import Agreement, compare
+
+PURPOSES = {
+    "permute-and-flip": "choosing",
+    "exponential-mechanism": "choosing",
+    "report-noisy-max": "choosing",
+    "discrete-gaussian": "measuring",
+    "discrete-laplace": "measuring",
+}
+
+
+@dataclass(frozen=True)
+class NoiseLevel:
+    """The counts that carry noise of one kind and scale. deviation: in records; share: deviation / n."""
+
+    kind: str
+    counts: int
+    deviation: float
+    share: float
+
+
+def noise_levels(release: Release) -> list[NoiseLevel]:
+    """The kinds and scales of noise in a release, those on most counts first."""
+    groups: dict[tuple[str, float], list[Measurement]] = {}
+    for measurement in release.measurements:
+        groups.setdefault((measurement.noise, measurement.scale), []).append(measurement)
+    levels = []
+    for (kind, _), group in groups.items():
+        deviation = math.sqrt(group[0].variance)
+        levels.append(NoiseLevel(kind, sum(map(len, group)), deviation, deviation / release.n))
+    return sorted(levels, key=lambda level: -level.counts)
+
+
+def agreement(release: Release) -> Agreement | None:
+    """How the released answers agree with the noisy counts; None if nothing was measured."""
+    combined = combine(release.measurements, release.n)
+    if len(combined.cells) == 0:
+        return None
+    released = release.answers(release.measured)[combined.cells]
+    laplace = [len(m) for m in release.measurements if m.noise == "discrete-laplace"]
+    share = sum(laplace) / sum(map(len, release.measurements))
+    return compare(combined.cells, combined.answers, released, np.sqrt(combined.variances), share)
+
+
+@dataclass(frozen=True, eq=False)
+class RowWeights:
+    """The weights of the rows before (the public frequencies) and after.
+
+    effective rows: how many rows of equal weight would be as concentrated, 1 / sum of squared weights.
+    empty: how many rows have no weight after; moved: the share of the weight that moved to other rows.
+    """
+
+    before: Float64s
+    after: Float64s
+    effective_before: float
+    effective_after: float
+    empty: int
+    moved: float
+
+
+def row_weights(release: Release) -> RowWeights:
+    """How a release moved the weights of its rows."""
+    before, after = release.support.start(), release.weights
+    return RowWeights(
+        before,
+        after,
+        float(1 / np.square(before).sum()),
+        float(1 / np.square(after).sum()),
+        int(np.count_nonzero(after == 0)),
+        float(np.abs(after - before).sum() / 2),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """How one attribute is distributed among the public rows and in the release, over the codes that occur.
+
+    moved: the total variation, the share of records that changed their value.
+    """
+
+    name: str
+    size: int
+    codes: Int64s
+    before: Float64s
+    after: Float64s
+    moved: float
+
+
+def distributions(release: Release) -> list[Distribution]:
+    """Every attribute's distribution before and after, those that moved most first."""
+    support, start = release.support, release.support.start()
+    attributes = []
+    for attribute, column in zip(support.domain.attributes, support.table.columns, strict=True):
+        codes, places = np.unique(column, return_inverse=True)
+        before, after = (
+            np.bincount(places, weights, len(codes)).astype(np.float64)
+            for weights in (start, release.weights)
+        )
+        moved = float(np.abs(after - before).sum() / 2)
+        attributes.append(
+            Distribution(attribute.name, attribute.size, codes.astype(np.int64), before, after, moved)
+        )
+    return sorted(attributes, key=lambda attribute: -attribute.moved)
+
+
+@dataclass(frozen=True)
+class Looks:
+    """Looks at the private table of one kind and cost: their purpose, number, cost and share of all costs."""
+
+    purpose: str
+    kind: str
+    times: int
+    each: float
+    total: float
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class Spending:
+    """What was spent, in rho or epsilon: by kinds of looks, and as a running sum for each purpose."""
+
+    unit: str
+    limit: float
+    total: float
+    looks: list[Looks]
+    running: dict[str, Float64s]
+
+
+def spending(release: Release) -> Spending:
+    """The ledger's events by purpose. Advanced composition is shown in rho, as its epsilons do not add up."""
+    ledger = release.ledger
+    unit = "epsilon" if ledger.budget.notion == "pure" else "rho"
+
+    def cost(event: Event) -> Fraction:
+        one = event.known_cost_of_one
+        return one.rho if unit == "rho" or one.epsilon is None else one.epsilon
+
+    groups: dict[tuple[str, Fraction], int] = {}
+    for event in ledger.events:
+        key = event.kind, cost(event)
+        groups[key] = groups.get(key, 0) + event.count
+    total = sum((each * times for (_, each), times in groups.items()), Fraction(0))
+    looks = [
+        Looks(
+            PURPOSES.get(kind, "other"),
+            kind,
+            times,
+            float_up(each),
+            float_up(each * times),
+            float(each * times / total),
+        )
+        for (kind, each), times in groups.items()
+    ]
+    costs = np.array([float(cost(event) * event.count) for event in ledger.events])
+    purposes = np.array([PURPOSES.get(event.kind, "other") for event in ledger.events])
+    return Spending(
+        unit,
+        float_up(ledger.budget.limit) if ledger.budget.notion != "advanced" else float_up(total),
+        float_up(total),
+        looks,
+        {name: np.cumsum(costs * (purposes == name)) for name in dict.fromkeys(purposes.tolist())},
+    )

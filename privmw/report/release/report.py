@@ -1,0 +1,139 @@
+"""The page of a release: figures, words and pictures, put together for the template release.html.j2."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from privmw.accounting.statement import show
+from privmw.data.domain import Domain
+from privmw.evaluation.true_errors import Cell, Evaluation
+from privmw.io.whole_file import whole_file
+from privmw.release import Release
+from privmw.release.history import Round
+from privmw.report.agreement import against_noisy, gaps
+from privmw.report.formats import cell_name, plain
+from privmw.report.page import check_installed, make_page
+from privmw.report.release import facts, pictures, words
+
+MOST_ATTRIBUTES = 12
+MOST_ROUNDS = 60  # in the table of rounds
+MOST_NOISE_LEVELS = 8
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    release: Release,
+    *,
+    evaluation: Evaluation | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write the report of a release to one HTML file, whole or not at all; see `render`.
+
+    >>> import tempfile
+    >>> from privmw import Domain, Support, Table, Workload, release_pep
+    >>> domain = Domain({"age": 3, "sex": ["F", "M"]})
+    >>> private = Table.from_codes(domain, [[0, 0], [0, 1], [2, 1]] * 100, private=True)
+    >>> support, workload = Support.full(domain), Workload.all(domain, k=2)
+    >>> release = release_pep(private, support, workload, epsilon=1.0, select="all")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_report(os.path.join(folder, "report.html"), release)
+    ...     os.listdir(folder)
+    ['report.html']
+    """
+    page = render(release, evaluation=evaluation).encode()
+    with whole_file(path, overwrite=overwrite) as file:
+        file.write(page)
+
+
+def render(release: Release, *, evaluation: Evaluation | None = None) -> str:
+    """Return the report of a release as HTML text. With an evaluation it is NOT PRIVATE, and marked so.
+
+    >>> from privmw import Domain, Table, Workload, evaluate, release_mwem
+    >>> domain = Domain({"age": 3, "sex": ["F", "M"]})
+    >>> private = Table.from_codes(domain, [[0, 0], [0, 1], [2, 1]] * 100, private=True)
+    >>> release = release_mwem(private, None, Workload.all(domain, k=2), epsilon=1.0, delta=0, rounds=3)
+    >>> marked = render(release, evaluation=evaluate(release, private))
+    >>> "NOT PRIVATE" in render(release), "NOT PRIVATE" in marked
+    (False, True)
+    """
+    if not isinstance(release, Release):
+        raise TypeError(f"release ({type(release).__name__}) must be a Release")
+    domain = release.support.domain
+    if evaluation is not None:
+        if not isinstance(evaluation, Evaluation):
+            raise TypeError(f"evaluation ({type(evaluation).__name__}) must be an Evaluation")
+        if not all(_on_domain(domain, cell) for cell in (*evaluation.largest, *evaluation.typical)):
+            raise ValueError("evaluation must be on the domain of the release")
+    check_installed()
+    return make_page(
+        "release/release.html.j2",
+        release=release,
+        domain=domain,
+        show=show,
+        promise=words.promise(release.ledger),
+        evaluation=evaluation,
+        **_content(release),
+        truth=None if evaluation is None else pictures.against_true(evaluation),
+    )
+
+
+def _content(release: Release) -> dict[str, Any]:
+    """Everything that needs no evaluation, by the names that the template uses."""
+    support, domain = release.support, release.support.domain
+    full = support.size == domain.size and int(support.counts.max()) == 1
+    agreement, levels = facts.agreement(release), facts.noise_levels(release)
+    spent, attributes = facts.spending(release), facts.distributions(release)
+    start = "every row alike" if full else "public rows"
+    farthest = None
+    if agreement is not None:
+        names, values = release.measured.query(int(agreement.cells[agreement.farthest]))
+        farthest = cell_name(domain, names, values)
+    return {
+        "algorithm": words.algorithm(release.settings),
+        "settings": words.settings_in_words(release.settings),
+        "orders": np.unique(np.diff(release.workload.starts)).tolist(),
+        "full": full,
+        "statement": release.statement().splitlines(),
+        "noise_levels": levels[:MOST_NOISE_LEVELS],
+        "more_noise_levels": len(levels) - MOST_NOISE_LEVELS,
+        "agreement": agreement,
+        "farthest": farthest,
+        "rounds": [
+            {"entry": entry, "chosen": _chosen(release, entry)} for entry in release.history[:MOST_ROUNDS]
+        ],
+        "more_rounds": len(release.history) - MOST_ROUNDS,
+        "spent": spent,
+        "attributes": len(attributes),
+        "pictures": {
+            "fit": None if agreement is None else against_noisy(agreement),
+            "gaps": None if agreement is None else gaps(agreement),
+            "rounds": pictures.rounds(release),
+            "budget": pictures.budget(spent),
+            "weights": pictures.weights(facts.row_weights(release)),
+            "attributes": [
+                pictures.attribute(distribution, domain, place, start)
+                for place, distribution in enumerate(attributes[:MOST_ATTRIBUTES])
+            ],
+        },
+    }
+
+
+def _chosen(release: Release, entry: Round) -> str:
+    """The marginals or cells that a round measured, at most three of them."""
+    workload, unit, names = release.workload, release.settings.get("measure"), []
+    for number in entry.chosen[:3]:
+        if unit == "marginal" and number < len(workload):
+            names.append(" × ".join(plain(name, 30) for name in workload.marginal(number)))
+        elif unit == "cell" and number < workload.cells:
+            names.append(cell_name(workload.domain, *workload.query(number), most=30))
+        else:
+            names.append(f"number {number:,}")
+    return "; ".join(names) + (", …" if len(entry.chosen) > 3 else "") or "everything at once"
+
+
+def _on_domain(domain: Domain, cell: Cell) -> bool:
+    pairs = zip(cell.names, cell.values, strict=True)
+    return all(name in domain and value < domain[name].size for name, value in pairs)

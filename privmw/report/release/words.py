@@ -1,0 +1,150 @@
+"""A release in words: what its ledger promises, its algorithm and its settings.
+
+The figures of the promise are rounded up as in privmw.accounting.statement. (epsilon, delta)-privacy bounds
+what any test can achieve, and so the chance of a right guess; it does not bound single beliefs, so the report
+shows none.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from privmw.accounting import Ledger, Neighbors
+from privmw.accounting.statement import show, usual_delta
+from privmw.report.formats import plain
+
+FALSE_ALARMS = 0.05
+SLACK = 1 + 1e-12  # the library's exp errs by less
+MOST_SETTINGS = 40
+
+ALGORITHMS = {
+    "PEP": "projection (PEP): of all ways to weigh the public rows, the one nearest to the start that fits "
+    "the noisy counts",
+    "MWPub": "multiplicative weights from a public start (MW-Pub): each noisy count makes the public rows it "
+    "concerns heavier or lighter",
+    "MWEM": "multiplicative weights over every possible row (MWEM): each noisy count makes the rows it "
+    "concerns heavier or lighter",
+    "MWEMPub": "multiplicative weights from a public start (MWEM+PUB): each noisy count makes the public "
+    "rows it concerns heavier or lighter",
+}
+SETTINGS = {
+    "algorithm": "how the rows were weighed",
+    "rounds": "how often the weights were improved",
+    "select": "how a round chose what to measure; “all” chooses nothing and measures everything once",
+    "measure": "what was measured at a time: single cells or whole marginals",
+    "per_round": "how many of them a round measured",
+    "split": "the part of a round's budget that went into choosing",
+    "warm_up": "the part of the budget spent on a first look at every marginal",
+    "order": "how many attributes the marginals of the first look had, if not those asked for",
+    "start": "the weights at first: public frequencies, or all rows alike",
+    "slack": "how misfit to the noisy counts was allowed",
+    "gamma": "how far a noisy count might be missed",
+    "prior_weight": "how many records the start was worth; with none, the noisy counts decided",
+    "replay": "whether a round repeated earlier measurements",
+    "output": "whether the last weights were released, or the average of all rounds",
+}
+
+
+@dataclass(frozen=True)
+class Promise:
+    """The privacy of a release, as text. chance: delta as one in so many.
+
+    guess: how often in 100 a guess is right, at most. hits: how many of 100 true cases a test finds, at most,
+    that gives `alarms` false alarms in 100. twice: the epsilon for two records together.
+    """
+
+    epsilon: str
+    delta: str
+    chance: str
+    bounded: bool
+    pure: bool
+    n: str
+    unit: str
+    neighbors: str
+    doubt: str
+    factor: str
+    guess: str
+    alarms: str
+    hits: str
+    twice: str
+
+
+def promise(ledger: Ledger) -> Promise:
+    """The promise of a ledger, at its budget's delta or the usual one.
+
+    >>> from privmw.accounting import Budget, DiscreteLaplace
+    >>> ledger = Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=9)
+    >>> ledger.charge(DiscreteLaplace(scale=1, l1_sensitivity=1))
+    >>> figures = promise(ledger)
+    >>> figures.epsilon, figures.factor, figures.guess, figures.hits
+    ('1', '2.71829', '73.2', '13.6')
+    """
+    delta = usual_delta(ledger)
+    epsilon = ledger.epsilon(delta)
+    bounded = math.isfinite(epsilon)
+    odds = math.exp(min(epsilon, 700)) * SLACK
+    replaced = ledger.neighbors is Neighbors.REPLACE_ONE
+    twice = ledger.epsilon(delta, group=2)
+    return Promise(
+        epsilon=show(epsilon) if bounded else "unbounded",
+        delta=show(delta).replace("e-0", "e-"),
+        chance=f"1 in {_floor(1 / delta):,}" if delta > 1e-15 else show(delta),
+        bounded=bounded,
+        pure=delta == 0,
+        n=f"{'' if replaced else 'about '}{ledger.n:,}",
+        unit=ledger.unit,
+        neighbors=f"replacing one {ledger.unit} by any other"
+        if replaced
+        else f"adding or removing one {ledger.unit}",
+        doubt=f"which of two versions of one {ledger.unit} is in the table"
+        if replaced
+        else f"whether one {ledger.unit} is in the table at all",
+        factor=show(odds) if epsilon < 700 else f"e^{show(epsilon)}",
+        # Of two equally likely tables, the right one is guessed with probability (1 + total variation) / 2.
+        guess=_hundredths((odds + delta) / (odds + 1)),
+        alarms=f"{100 * FALSE_ALARMS:g}",
+        # The power of any test of level a: at most e^epsilon a + delta, and 1 - e^-epsilon (1 - a - delta).
+        hits=_hundredths(
+            min(odds * FALSE_ALARMS + delta, 1 - (1 - FALSE_ALARMS - delta) / odds if delta < 0.9 else 1)
+        ),
+        twice=show(twice) if math.isfinite(twice) else "unbounded",
+    )
+
+
+def _hundredths(probability: float) -> str:
+    """A probability as so many in 100, rounded up to a tenth."""
+    return f"{min(math.ceil(1000 * min(probability, 1) - 1e-9) / 10, 100):g}"
+
+
+def _floor(value: float) -> int:
+    """Round down to three digits, so that a chance of one in so many is rounded up."""
+    unit = int(10 ** max(math.floor(math.log10(value)) - 2, 0))
+    return int(value * (1 + 1e-12)) // unit * unit
+
+
+def algorithm(settings: Mapping[str, Any]) -> str:
+    """What the algorithm of a release does, in a few words."""
+    name = settings.get("algorithm")
+    if not isinstance(name, str):
+        return "no algorithm is named"
+    return ALGORITHMS.get(name) or f"an algorithm named {plain(name)}"
+
+
+def settings_in_words(settings: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Name, value and meaning of each setting, the known ones first.
+
+    >>> settings_in_words({"rounds": 3, "more": [1]})
+    [('rounds', '3', 'how often the weights were improved'), ('more', '[1]', '')]
+    """
+    names = [name for name in SETTINGS if name in settings]
+    names += sorted(name for name in settings if name not in SETTINGS)
+    table = []
+    for name in names[:MOST_SETTINGS]:
+        value = settings[name]
+        shown = "none" if value is None else value if isinstance(value, str) else json.dumps(value)
+        table.append((plain(name), plain(shown, 120), SETTINGS.get(name, "")))
+    return table
