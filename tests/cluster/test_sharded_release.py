@@ -1,6 +1,7 @@
 """A release on several ranks has the bits of a release on one, whatever the algorithm."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -15,11 +16,15 @@ def released(algorithm, private, support, **options):
     return algorithm.configure(rho=0.3)(private, support, WORKLOAD, rng=5, **options)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@cache
+def released_alone(name):
+    return released(ALGORITHMS[name], PRIVATE, SUPPORT)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_any_number_of_ranks_releases_the_same_bits(name, size):
-    algorithm = ALGORITHMS[name]
-    alone = released(algorithm, PRIVATE, SUPPORT)
+    algorithm, alone = ALGORITHMS[name], released_alone(name)
 
     def program(comm):
         support = pmw.ShardedSupport.of(SUPPORT, comm)
