@@ -24,6 +24,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[FIGURES] = Figures(smoke)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """No workers: benches side by side would measure each other."""
+    return 0
+
+
 @pytest.fixture
 def smoke(report: Figures) -> bool:
     return report.smoke

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from cluster.test_sharded_release import ALGORITHMS, PRIVATE, SUPPORT, WORKLOAD
+from cluster.sharded_cases import ALGORITHMS, PRIVATE, SUPPORT, WORKLOAD
 from cluster.thread_ranks import run_ranks
 from privmw.algorithms.checkpoint import Checkpoint
 

@@ -40,7 +40,7 @@ class GrownRows:
         # Rows that came twice have the sum of their weights.
         rows, which = np.unique(self._codes, axis=0, return_inverse=True)
         weights = np.bincount(which.ravel(), self._weights)
-        table = pmw.Table.from_codes(DOMAIN, rows.astype(np.int64))
+        table = pmw.Table.from_codes(rows.astype(np.int64), DOMAIN)
         return pmw.Support.from_table(table), weights / weights.sum()
 
     def state(self):
@@ -74,7 +74,7 @@ def run(size, folder=None, until=None):
     def program(comm):
         support = pmw.ShardedSupport.of(SUPPORT, comm) if size > 1 else SUPPORT
         private = PRIVATE if comm.rank == 0 else None
-        mechanism = Grown(rounds=6).configure(rho=0.3)
+        mechanism = Grown(rounds=6).calibrate(rho=0.3)
         return mechanism(private, support, WORKLOAD, rng=5, progress=progress, checkpoint=folder, every=2)
 
     return run_ranks(size, program)

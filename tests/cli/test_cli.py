@@ -24,17 +24,10 @@ from privmw.cli import COMMANDS, main
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
+def here(tmp_path, monkeypatch, blank_pictures):
     monkeypatch.chdir(tmp_path)
     write_pair(tmp_path)
     return tmp_path
-
-
-@pytest.fixture
-def released(here, capsys):
-    assert main(release_line(seed=1)) == 0
-    capsys.readouterr()
-    return here
 
 
 @pytest.mark.parametrize("module", [privmw.cli.answer, privmw.cli.inspect, privmw.cli.refusal, privmw.cli])

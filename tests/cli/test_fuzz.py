@@ -13,13 +13,17 @@ pytest.importorskip("jinja2")
 
 import pyarrow.csv as csv
 import pyarrow.parquet as parquet
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cli.cases import names_in, release_line, write_pair
 from privmw.cli import COMMANDS, main
 
-few = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+def examples(many):
+    """How many examples are drawn: a few, or many in a slow test."""
+    return pytest.mark.parametrize("examples", [20, pytest.param(many, marks=pytest.mark.slow)])
+
 
 OPTIONS = [
     *("--private", "--public", "--domain", "--marginals", "--epsilon", "--delta", "--method", "--rounds"),
@@ -115,8 +119,10 @@ RULES = {"invalid": [{"age": [{"from": 0, "to": 5}], "sex": ["F"]}]}
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    """A folder in which every line of GOOD is good."""
+def here(tmp_path, monkeypatch, request):
+    """A folder in which every line of GOOD is good; a slow test draws the pictures of its reports."""
+    if not request.node.get_closest_marker("slow"):
+        request.getfixturevalue("blank_pictures")
     monkeypatch.chdir(tmp_path)
     write_pair(tmp_path)
     csv.write_csv(parquet.read_table("private.parquet"), "private.csv")
@@ -146,40 +152,44 @@ def check_ending(line, folder):
         shutil.rmtree(folder / "out")
 
 
-@few
-@given(lines)
-@example(["release", "--config"])
-@example(["release", "--config=\x00", "--epsilon", "1"])
-@example(["release", "--config", "."])
-@example(["domain", "\x00"])
-@example(["domain", "public.parquet", "-o", "\x00"])
-@example(["domain", "."])
-@example(["answer", "\x00", "--query", "age=3"])
-@example(GOOD[0])
-@example(GOOD[1])
-@example(GOOD[2])
-@example(GOOD[3])
-@example(GOOD[4])
-@example(GOOD[5])
-@example(GOOD[6])
-@example(GOOD[7])
-@example(GOOD[8])
-@example(GOOD[9])
-def test_whatever_is_typed_ends_well(here, line):
-    if "demo" in line[:1] and "--help" not in line:
-        line = [*line, "--attributes", "1"]  # a whole demonstration is tested elsewhere
-    before = names_in(here)
-    code, _, err = run(line)
-    assert code in (0, 2), (line, err)
-    assert "Traceback" not in err
-    assert code == 0 or line not in GOOD
-    if code == 2:
-        assert len(err.splitlines()) == 1, err
-        assert names_in(here) == before
-    else:
-        for path in here.iterdir():
-            if path.name not in before:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+@examples(150)
+def test_whatever_is_typed_ends_well(here, examples):
+    @settings(max_examples=examples)
+    @given(lines)
+    @example(["release", "--config"])
+    @example(["release", "--config=\x00", "--epsilon", "1"])
+    @example(["release", "--config", "."])
+    @example(["domain", "\x00"])
+    @example(["domain", "public.parquet", "-o", "\x00"])
+    @example(["domain", "."])
+    @example(["answer", "\x00", "--query", "age=3"])
+    @example(GOOD[0])
+    @example(GOOD[1])
+    @example(GOOD[2])
+    @example(GOOD[3])
+    @example(GOOD[4])
+    @example(GOOD[5])
+    @example(GOOD[6])
+    @example(GOOD[7])
+    @example(GOOD[8])
+    @example(GOOD[9])
+    def ends_well(line):
+        if "demo" in line[:1] and "--help" not in line:
+            line = [*line, "--attributes", "1"]  # a whole demonstration is tested elsewhere
+        before = names_in(here)
+        code, _, err = run(line)
+        assert code in (0, 2), (line, err)
+        assert "Traceback" not in err
+        assert code == 0 or line not in GOOD
+        if code == 2:
+            assert len(err.splitlines()) == 1, err
+            assert names_in(here) == before
+        else:
+            for path in here.iterdir():
+                if path.name not in before:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    ends_well()
 
 
 FILES = {
@@ -192,19 +202,24 @@ FILES = {
 }
 
 
-@settings(few, max_examples=300)
-@given(st.sampled_from([*FILES, "noisy.csv"]), st.data())
-def test_whatever_a_file_holds_ends_well(here, name, data):
+@examples(300)
+def test_whatever_a_file_holds_ends_well(here, examples):
     """Random bytes: the whole file, or in place of some of a good one."""
-    line = [*QUICK, *(word for k, v in FILES.get(name, {}).items() for word in (f"--{k}", v))]
-    path = here / name
-    good = path.read_bytes()
-    anything = st.binary(max_size=200) | st.text(max_size=80).map(str.encode)
-    path.write_bytes(data.draw(anything | edited(st.just(good), st.binary(max_size=3), 4)))
-    try:
-        check_ending(FIT if name == "noisy.csv" else line, here)
-    finally:
-        path.write_bytes(good)
+
+    @settings(max_examples=examples)
+    @given(st.sampled_from([*FILES, "noisy.csv"]), st.data())
+    def ends_well(name, data):
+        line = [*QUICK, *(word for k, v in FILES.get(name, {}).items() for word in (f"--{k}", v))]
+        path = here / name
+        good = path.read_bytes()
+        anything = st.binary(max_size=200) | st.text(max_size=80).map(str.encode)
+        path.write_bytes(data.draw(anything | edited(st.just(good), st.binary(max_size=3), 4)))
+        try:
+            check_ending(FIT if name == "noisy.csv" else line, here)
+        finally:
+            path.write_bytes(good)
+
+    ends_well()
 
 
 json_values = st.recursive(
@@ -217,13 +232,17 @@ declared = st.dictionaries(
 )
 
 
-@few
-@given(st.sampled_from(["domain.json", "rules.json"]), declared)
-def test_whatever_a_person_declares_ends_well(here, name, value):
-    good = (here / "domain.json").read_bytes()
-    (here / name).write_text(json.dumps(value))
-    try:
-        options = {"constraints": name} if name == "rules.json" else {}
-        check_ending(release_line(**options, marginals=1, method="mw-pub", rounds=1), here)
-    finally:
-        (here / "domain.json").write_bytes(good)
+@examples(150)
+def test_whatever_a_person_declares_ends_well(here, examples):
+    @settings(max_examples=examples)
+    @given(st.sampled_from(["domain.json", "rules.json"]), declared)
+    def ends_well(name, value):
+        good = (here / "domain.json").read_bytes()
+        (here / name).write_text(json.dumps(value))
+        try:
+            options = {"constraints": name} if name == "rules.json" else {}
+            check_ending(release_line(**options, marginals=1, method="mw-pub", rounds=1), here)
+        finally:
+            (here / "domain.json").write_bytes(good)
+
+    ends_well()

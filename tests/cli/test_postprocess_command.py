@@ -27,7 +27,7 @@ TRUE = np.array([[60.0, 55], [110, 0], [0, 20]])
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
+def here(tmp_path, monkeypatch, blank_pictures):
     """noisy.csv and domain.json: the total, both marginals and the histogram of 245 people."""
     monkeypatch.chdir(tmp_path)
     DOMAIN.write("domain.json")

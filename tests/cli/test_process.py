@@ -65,7 +65,7 @@ def read_until(terminal, wanted=None):
     return seen
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupted_release_leaves_nothing_and_says_what_was_spent(number, here):
     before = names_in(here)
     process, terminal = watched(release_line(**ENDLESS, config="run.toml"), here)
@@ -79,7 +79,14 @@ def test_an_interrupted_release_leaves_nothing_and_says_what_was_spent(number, h
     assert names_in(here) == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, marks=pytest.mark.slow),
+    ],
+)
 def test_an_impatient_second_signal_does_not_stop_the_tidying_up(number, here):
     before = names_in(here)
     process, terminal = watched(release_line(**ENDLESS, config="run.toml"), here)
@@ -108,7 +115,9 @@ def test_an_interruption_that_a_library_made_an_error_of_is_one(here, monkeypatc
     assert "interrupted, nothing was written; rho 0.0" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&-"])
+@pytest.mark.parametrize(
+    "closed", [">&- 2>&-", *(pytest.param(one, marks=pytest.mark.slow) for one in (">&-", "2>&-", "<&-"))]
+)
 def test_closed_streams_do_not_matter(closed, here):
     line = shlex.join([sys.executable, "-m", "privmw", *release_line()])
     assert subprocess.run(["sh", "-c", f"{line} {closed}"], cwd=here, capture_output=True).returncode == 0
@@ -128,7 +137,7 @@ def test_output_that_cannot_be_printed_is_no_reason_to_release_again(here):
     assert subprocess.run(["sh", "-c", f"{line} 2>/dev/full"], cwd=here, capture_output=True).returncode == 2
 
 
-@pytest.mark.parametrize("speech", [[], ["--json"]])
+@pytest.mark.parametrize("speech", [[], pytest.param(["--json"], marks=pytest.mark.slow)])
 def test_a_folder_may_have_a_name_that_is_no_text(speech, here):
     try:
         (here / os.fsdecode(b"\xff")).mkdir()

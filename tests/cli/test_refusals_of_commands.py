@@ -21,7 +21,7 @@ SECRET = 98_765_431  # stands in private files only
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
+def here(tmp_path, monkeypatch, blank_pictures):
     monkeypatch.chdir(tmp_path)
     write_pair(tmp_path)
     return tmp_path
@@ -190,13 +190,6 @@ def test_a_line_that_is_no_command_is_refused(arguments, here, capsys):
 def test_a_bad_config_is_refused(config, said, here, capsys):
     (here / "run.toml").write_bytes(config.encode() if isinstance(config, str) else config)
     assert said in refused(["release", "--config", "run.toml"], here, capsys)
-
-
-@pytest.fixture
-def released(here, capsys):
-    assert main(release_line(seed=1)) == 0
-    capsys.readouterr()
-    return here
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def last_words(done):
 
 
 @needs_mpi
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", [1, 2, *(pytest.param(size, marks=pytest.mark.slow) for size in (3, 4))])
 def test_ranks_meet_in_every_way(size):
     done = run_job(size, "meet")
     assert (done.returncode, done.stderr) == (0, "")
@@ -98,7 +98,9 @@ def test_a_meeting_left_in_the_midst_is_no_good_end():
 
 
 @needs_mpi
-@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGSEGV"])
+@pytest.mark.parametrize(
+    "name", ["SIGKILL", *(pytest.param(name, marks=pytest.mark.slow) for name in ("SIGTERM", "SIGSEGV"))]
+)
 def test_a_rank_that_dies_ends_the_job_and_the_launcher_tells(name):
     done = run_job(3, "fail", name, 1)
     assert done.returncode != 0

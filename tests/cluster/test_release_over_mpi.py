@@ -62,7 +62,7 @@ def said_once(done, words):
     assert done.returncode != 0
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", [2, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 3, 4))])
 def test_any_number_of_ranks_makes_the_releases_of_one_process(folder, tmp_path, size):
     kinds = ["mw-pub", "sharded mw-pub", "mw-pub by changes", "pep"]
     done = run_job(size, "release", folder, ",".join(kinds), tmp_path, seconds=180)
@@ -74,7 +74,9 @@ def test_any_number_of_ranks_makes_the_releases_of_one_process(folder, tmp_path,
         assert found == ["True", *["False"] * (size - 1)], kind
 
 
-@pytest.mark.parametrize(("before", "after", "who"), [(3, 2, 1), (2, 4, 0)])
+@pytest.mark.parametrize(
+    ("before", "after", "who"), [(3, 2, 1), pytest.param(2, 4, 0, marks=pytest.mark.slow)]
+)
 def test_a_run_whose_rank_was_killed_goes_on_with_other_ranks(folder, tmp_path, before, after, who):
     first, second, third = (tmp_path / name for name in ("first", "second", "third"))
     for output in (first, second, third):
@@ -115,8 +117,9 @@ def command(folder, output, **options):
     return ["-m", "privmw", "release", *words]
 
 
-def test_the_command_line_writes_the_same_on_three_ranks(folder, tmp_path):
-    done = run_job(3, *command(folder, tmp_path / "ranks", json=None), seconds=120)
+@pytest.mark.parametrize("size", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_the_command_line_writes_the_same_on_ranks(folder, tmp_path, size):
+    done = run_job(size, *command(folder, tmp_path / "ranks", json=None), seconds=120)
     assert done.returncode == 0, done.stderr
     progress = done.stderr.splitlines()
     assert progress[0] == "releasing with MWPub(rounds=6)"
@@ -147,7 +150,7 @@ def ranks_of(output):
     return sorted(found)
 
 
-@pytest.mark.parametrize("place", [0, -1])
+@pytest.mark.parametrize("place", [0, pytest.param(-1, marks=pytest.mark.slow)])
 def test_a_killed_rank_leaves_no_output_of_the_command_line(folder, tmp_path, place):
     output, checkpoint = tmp_path / "out", tmp_path / "kept"
     job = start_job(3, *command(folder, output, rounds=3000, checkpoint=checkpoint))
@@ -245,6 +248,7 @@ def test_a_csv_file_is_no_file_for_ranks(folder, tmp_path):
     said_once(done, "must be a parquet file")
 
 
+@pytest.mark.slow  # three commands; in one process test_checkpoint.py tells the same quickly
 def test_a_checkpoint_of_another_run_is_refused_once(folder, tmp_path):
     checkpoint = tmp_path / "kept"
     assert run_job(2, *command(folder, tmp_path / "one", checkpoint=checkpoint), seconds=60).returncode == 0

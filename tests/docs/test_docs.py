@@ -52,7 +52,17 @@ def run_shell(code, scratch):
     os.chdir(where.read_text("utf-8").strip())
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if any(blocks(page))], ids=lambda page: page.stem)
+SLOW = {"cli", "cluster", "index", "postprocess", "tutorial"}  # pages with several releases and their reports
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow if page.stem in SLOW else (), id=page.stem)
+        for page in PAGES
+        if any(blocks(page))
+    ],
+)
 def test_the_examples_of_a_page_run_one_after_another(page, tmp_path, monkeypatch):
     if any(kind == "sh" for kind, _ in blocks(page)):
         for name in APP:

@@ -12,22 +12,11 @@ from scipy.optimize import linprog
 import privmw as pmw
 import privmw.evaluation
 import privmw.evaluation.mixture
+from evaluation.cases import DOMAIN, WORKLOAD, release_of, table
 from privmw.evaluation import best_mixture_error, evaluate
-from privmw.release import Release
 from truth import reference
 
-DOMAIN = pmw.Domain({"a": 3, "b": 2, "c": 4})
-WORKLOAD = pmw.Workload.all(DOMAIN, [1, 2])
 rows = st.lists(st.tuples(*(st.integers(0, size - 1) for size in DOMAIN.sizes)), min_size=1, max_size=30)
-
-
-def table(codes, private=False):
-    return pmw.Table.from_codes(codes, DOMAIN, private=private)
-
-
-def release_of(support, weights, workload=WORKLOAD):
-    ledger = pmw.Ledger(pmw.Budget.zcdp(1), pmw.Neighbors.REPLACE_ONE, n=10)
-    return Release(support, workload, weights, ledger=ledger, settings={})
 
 
 def test_the_doctests_of_the_evaluation_hold():

@@ -14,7 +14,7 @@ import privmw.release.file
 from privmw.release import Release
 from privmw.release.archive import write_archive, write_array
 from privmw.release.file import FORM, VERSION, load_release
-from release.test_release import DOMAIN, SUPPORT, WORKLOAD, release
+from release.cases import DOMAIN, SUPPORT, WORKLOAD, release
 
 
 @pytest.fixture

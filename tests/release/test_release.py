@@ -13,38 +13,7 @@ import privmw.release.history
 import privmw.release.release
 from privmw.release import Release, Round
 from privmw.release.measurements import Measurement
-
-DOMAIN = pmw.Domain({"age": 10, "sex": ["F", "M"], "zip": 60_000})
-SUPPORT = pmw.Support.from_table(
-    pmw.Table.from_codes([[3, 0, 9], [9, 1, 59_999], [3, 0, 9], [0, 1, 5], [3, 0, 8]], DOMAIN)
-)
-WORKLOAD = pmw.Workload(DOMAIN, [("age",), ("age", "sex")])
-WEIGHTS = np.array([0.125, 0.5, 0.0, 0.375])
-
-
-def ledger(n=1000, seeded=False):
-    made = pmw.Ledger(pmw.Budget.zcdp(0.5), pmw.Neighbors.REPLACE_ONE, n=n)
-    made.charge(pmw.accounting.DiscreteGaussian(sigma=4, l2_sensitivity_squared=2, size=10))
-    if seeded:
-        made.mark_seeded("seed 0")
-    return made
-
-
-def release(**changed):
-    given = {
-        "support": SUPPORT,
-        "workload": WORKLOAD,
-        "weights": WEIGHTS,
-        "measurements": [
-            Measurement([3, 9], [360, -4], "discrete-gaussian", 4.0, 0),
-            Measurement([17], [500], "discrete-laplace", 2.5, 1),
-        ],
-        "ledger": ledger(),
-        "settings": {"algorithm": "MWPub", "rounds": 1, "split": (0.5, 0.5), "replay": None},
-        "history": [Round(1, (17,), 0.25, 0.125, 0.0625, {"gap": math.inf, "kkt": math.nan})],
-        **changed,
-    }
-    return Release(given.pop("support"), given.pop("workload"), given.pop("weights"), **given)
+from release.cases import DOMAIN, SUPPORT, WEIGHTS, WORKLOAD, ledger, release
 
 
 def test_the_doctests_of_the_release_hold():

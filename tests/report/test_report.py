@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from evaluation.test_evaluation import release_of, table
+from evaluation.cases import release_of, table
 from privmw import report
 from privmw.release.measurements import Measurement
 from privmw.report import formats
