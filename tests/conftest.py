@@ -45,5 +45,5 @@ def pytest_report_header(config):
 
 @pytest.fixture(params=TRIED)
 def backend(request):
-    """Each backend's module in turn; only the forced one where one is forced."""
+    """The kernels of each backend in turn; only the forced one where one is forced."""
     return load(request.param) or pytest.skip(f"{request.param} is not installed")

@@ -46,6 +46,16 @@ def freeze(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
     return view
 
 
+def frozen(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+    """The array if nothing can change it, else a read-only copy.
+
+    >>> array = np.zeros(2)
+    >>> np.shares_memory(frozen(array), array)
+    False
+    """
+    return array if is_frozen(array) else freeze(array.copy())
+
+
 def is_frozen(array: npt.NDArray[Any]) -> bool:
     """Whether an array is read-only, and all arrays that it is a view of.
 

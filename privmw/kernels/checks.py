@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privmw.kernels.arrays import CheckedColumns, Codes, Int64s, freeze, is_frozen
+from privmw.kernels.arrays import CheckedColumns, Codes, Int64s, frozen
 
 
 def check_integer(name: str, value: object, low: int | None = None, high: int | None = None) -> int:
@@ -78,6 +78,16 @@ def check_apart(name: str, written: npt.NDArray[Any], **read: npt.NDArray[Any]) 
             raise ValueError(f"{name} must not share memory with {other}")
 
 
+def check_out(out: Any, dtype: Any, length: int, **read: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The array that a kernel writes its result to: `out`, checked, or a new one."""
+    if out is None:
+        return np.empty(length, dtype)
+    check_writable("out", out, dtype, length)
+    check_apart("out", out, **read)
+    checked: npt.NDArray[Any] = out
+    return checked
+
+
 def check_within(name: str, array: npt.NDArray[Any], limit: int) -> None:
     """Every entry from 0 to limit - 1."""
     if len(array) and not (array.min() >= 0 and array.max() < limit):
@@ -104,7 +114,7 @@ def check_starts(starts: Any, length: int, entries: str = "attributes") -> Int64
 def check_columns(
     columns: Sequence[Codes], sizes: Sequence[int], copy: bool = True
 ) -> tuple[list[Codes], list[int]]:
-    """Codes below their sizes, one column per size; copied unless nobody can write to them."""
+    """Codes below their sizes, one column per size; copied unless nothing can change them."""
     if not isinstance(columns, Sequence) or not isinstance(sizes, Sequence) or not len(columns):
         raise TypeError("columns and sizes must be lists, not empty")
     if len(columns) != len(sizes):
@@ -123,5 +133,5 @@ def check_columns(
             raise ValueError(f"column {a} (length {len(column)}) must have length {len(columns[0])}")
         if column.max() >= check_integer(f"size {a}", size, 1, 2**32 - 1):
             raise ValueError(f"column {a} must hold codes below its size ({size})")
-        checked.append(freeze(column.copy()) if copy and not is_frozen(column) else column)
+        checked.append(frozen(column) if copy else column)
     return checked, [int(size) for size in sizes]

@@ -1,44 +1,96 @@
-"""Which backend runs, and on how many threads where a call does not say: the one place where it is chosen."""
+"""The backend that runs and the default number of threads: the one place where they are chosen.
+
+A backend is a package with one module a noun (`numba_/weights.py`), or one module of all nouns (`native.py`).
+It offers kernels by the names and arguments of `_native.pyi`. One that it lacks comes from the first of
+FALLBACKS that has it: a backend without draws uses the native ones where they are built.
+
+Doors call `choice.kernels.multiply(...)`: the kernel is looked up at the call, so a test that sets
+`choice.kernels` switches every door.
+"""
 
 from __future__ import annotations
 
 import importlib
 import os
 import warnings
+from functools import cache
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from privmw.kernels.checks import check_integer
 
 BACKENDS = ("native", "numba", "numpy")
+FALLBACKS = ("numpy", "native", "python")
 
 
-def load_backend() -> tuple[str, ModuleType]:
-    """The forced backend, or the best there is, by name and module."""
+class Backend(ModuleType):
+    """The kernels of a backend as attributes, those of the fallbacks included.
+
+    >>> Backend("numpy").matching_rows.__module__
+    'privmw.kernels.numpy_.rows'
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._modules = modules_of(name)
+
+    def __getattr__(self, kernel: str) -> Any:
+        # Called once a kernel: after that it is a plain attribute.
+        if not kernel.startswith("_"):
+            for modules in (self._modules, *map(_built_modules_of, FALLBACKS)):
+                for module in modules:
+                    if kernel in vars(module):
+                        setattr(self, kernel, vars(module)[kernel])
+                        return vars(module)[kernel]
+        raise AttributeError(f"no backend has a kernel of the name {kernel}")
+
+
+@cache
+def modules_of(name: str) -> tuple[ModuleType, ...]:
+    """The modules of a backend; ImportError where it is not installed."""
+    if name == "native":
+        return (importlib.import_module("privmw.kernels.native"),)
+    import pkgutil  # here: the native backend does without
+
+    package = importlib.import_module(f"privmw.kernels.{name}_")
+    nouns = [found.name for found in pkgutil.iter_modules(package.__path__)]
+    return tuple(importlib.import_module(f"{package.__name__}.{noun}") for noun in nouns)
+
+
+def _built_modules_of(name: str) -> tuple[ModuleType, ...]:
+    try:
+        return modules_of(name)
+    except ImportError:
+        return ()
+
+
+def choose_backend() -> Backend:
+    """The backend that PRIVMW_BACKEND forces, or the best that is installed."""
     forced = os.environ.get("PRIVMW_BACKEND")
     if forced:
         if forced not in BACKENDS:
             raise ValueError(f"PRIVMW_BACKEND ({forced}) must be one of {', '.join(BACKENDS)}")
         try:
-            return forced, importlib.import_module(f"privmw.kernels.{forced}")
+            return Backend(forced)
         except ImportError as error:
             raise ImportError(f"PRIVMW_BACKEND ({forced}) must be installed here: {error}") from error
-    try:
-        return "native", importlib.import_module("privmw.kernels.native")
-    except ImportError:
-        try:
-            name, module = "numba", importlib.import_module("privmw.kernels.numba")
-        except ImportError:  # not there, or of no use beside this numpy
-            name, module = "numpy", importlib.import_module("privmw.kernels.numpy")
+    name = next(name for name in BACKENDS if _built_modules_of(name))
+    if name != "native":
         warnings.warn(
             f"privmw was installed without its compiled kernels and runs on {name}, many times slower. "
             f"Reinstall where a C++20 compiler is found, or set PRIVMW_BACKEND={name} to accept this.",
             RuntimeWarning,
             stacklevel=2,
         )
-        return name, module
+    return Backend(name)
 
 
-name, kernels = load_backend()
+if TYPE_CHECKING:  # doors are checked against the stub
+    from privmw.kernels import _native
+
+    kernels = _native
+else:
+    kernels = choose_backend()
 _threads = max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
@@ -48,11 +100,11 @@ def backend() -> str:
     >>> backend() in BACKENDS
     True
     """
-    return name
+    return kernels.__name__
 
 
 def threads() -> int:
-    """The threads of a kernel where the call does not say: at first, the cores this process may use."""
+    """The default number of threads of a kernel: at first, the cores this process may use."""
     return _threads
 
 
@@ -68,5 +120,5 @@ def set_threads(n: int) -> None:
 
 
 def threads_of(threads: int | None) -> int:
-    """The threads of a call: its own number, checked, or the default."""
+    """The number of threads of a call: its argument, checked, or the default."""
     return _threads if threads is None else check_integer("threads", threads, 1, 1024)

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from privmw.kernels import choice
+from privmw.kernels.arrays import Codes
 from privmw.kernels.checks import check_columns
-from privmw.kernels.choice import backend, kernels, threads_of
-
-Codes = npt.NDArray[np.unsignedinteger[Any]]
+from privmw.kernels.choice import backend, threads_of
 
 
 class Columns:
     """Columns of codes made ready for evaluation: `columns[a]` holds codes below `sizes[a]`, one per row.
 
-    A column is uint8, uint16 or uint32, contiguous, and copied unless nobody can write to it: kernels index
-    memory by its codes.
+    A column is uint8, uint16 or uint32, contiguous, and copied unless it is read-only: kernels index memory
+    by its codes.
 
+    >>> import numpy as np
     >>> columns = Columns([np.array([3, 9, 3], np.uint8), np.array([0, 1, 1], np.uint8)], [10, 2])
     >>> columns.rows
     3
@@ -29,12 +26,18 @@ class Columns:
         checked, checked_sizes = check_columns(columns, sizes)
         self.columns, self.sizes = tuple(checked), tuple(checked_sizes)
         self.rows = len(self.columns[0])
-        self._core = kernels.Columns(self.columns, self.sizes, threads_of(threads))
+        self._core = choice.kernels.Columns(self.columns, self.sizes, threads_of(threads))
 
     @property
     def nbytes(self) -> int:
-        """Bytes held beside the codes."""
-        return int(self._core.nbytes())
+        """Bytes allocated beside the codes."""
+        return self._core.nbytes()
 
     def __repr__(self) -> str:
         return f"Columns({self.rows} rows x {len(self.sizes)} attributes, {backend()})"
+
+
+def check_are_columns(columns: object) -> None:
+    """Refuses everything but Columns."""
+    if not isinstance(columns, Columns):
+        raise TypeError(f"columns ({type(columns).__name__}) must be Columns")

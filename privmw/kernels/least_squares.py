@@ -5,27 +5,26 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from privmw.kernels.arrays import freeze, is_frozen
+from privmw.kernels import choice
+from privmw.kernels.arrays import Float64s, Int32s, Int64s, UInt32s, frozen
 from privmw.kernels.checks import (
     check_apart,
     check_array,
     check_integer,
     check_length,
+    check_out,
     check_starts,
     check_within,
     check_writable,
 )
-from privmw.kernels.choice import backend, kernels, threads_of
+from privmw.kernels.choice import backend, threads_of
 from privmw.kernels.columns import Columns
 from privmw.ranks import ALONE, Communicator
-
-Float64s = npt.NDArray[np.float64]
-Int32s = npt.NDArray[np.int32]
 
 MOST_ROWS = 2**32 - 1
 MOST_QUERIES = 2**31 - 1
@@ -73,7 +72,7 @@ class Tallies:
         self,
         sizes: Sequence[int],
         attributes: Int32s,
-        starts: npt.NDArray[np.int64],
+        starts: Int64s,
         *,
         columns: Columns | None = None,
         groups: Int32s | None = None,
@@ -110,8 +109,8 @@ class Tallies:
         self.columns = columns
         self.count = self.cells + int(groups.max(initial=-1)) + 1 + bool(len(marked))
         core = None if columns is None else columns._core
-        self._core = kernels.Tallies(
-            sizes, attributes, starts, core, _own(groups), _own(marked), threads_of(threads)
+        self._core = choice.kernels.Tallies(
+            sizes, attributes, starts, core, frozen(groups), frozen(marked), threads_of(threads)
         )
 
     def _check_groups(self, groups: Int32s) -> None:
@@ -126,7 +125,10 @@ class Tallies:
 
     def sums(self, weights: Float64s, out: Float64s | None = None) -> Float64s:
         """For each query the sum of the weights of its rows."""
-        return self._apply(self._core.sums, "weights", weights, self.rows, out, self.count)
+        check_length("weights", check_array("weights", weights, np.float64), self.rows)
+        out = check_out(out, np.float64, self.count, weights=weights)
+        self._core.sums(weights, out)
+        return out
 
     def moments(self, weights: Float64s, values: Float64s) -> Float64s:
         """For each query the sum of weight times value over its rows."""
@@ -143,17 +145,9 @@ class Tallies:
         >>> tallies.potentials(np.array([0.5, 1.0, 10.0]))
         array([ 1.5,  1.5,  1.5, 10.5, 10.5, 10.5])
         """
-        return self._apply(self._core.potentials, "values", values, self.count, out, self.rows)
-
-    def _apply(
-        self, kernel: Any, name: str, given: Float64s, length: int, out: Float64s | None, out_length: int
-    ) -> Float64s:
-        check_length(name, check_array(name, given, np.float64), length)
-        if out is None:
-            out = np.empty(out_length)
-        check_writable("out", out, np.float64, out_length)
-        check_apart("out", out, **{name: given})
-        kernel(given, out)
+        check_length("values", check_array("values", values, np.float64), self.count)
+        out = check_out(out, np.float64, self.rows, values=values)
+        self._core.potentials(values, out)
         return out
 
     def newton(
@@ -191,7 +185,7 @@ class Tallies:
 
     def descend(
         self,
-        order: npt.NDArray[np.uint32],
+        order: UInt32s,
         precisions: Float64s,
         bends: Float64s,
         weights: Float64s,
@@ -224,7 +218,3 @@ class Tallies:
 
     def __repr__(self) -> str:
         return f"Tallies({self.count} queries over {self.rows} rows, {backend()})"
-
-
-def _own(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return array if is_frozen(array) else freeze(array.copy())

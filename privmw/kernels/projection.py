@@ -5,23 +5,21 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-from privmw.kernels.arrays import freeze, is_frozen
+from privmw.kernels import choice
+from privmw.kernels.arrays import Float64s, Int64s, UInt32s, frozen
 from privmw.kernels.checks import (
-    check_apart,
     check_array,
     check_integer,
     check_length,
+    check_out,
     check_starts,
     check_within,
-    check_writable,
 )
-from privmw.kernels.choice import backend, kernels, threads_of
+from privmw.kernels.choice import backend, threads_of
 from privmw.kernels.scale import MASS_BITS
 from privmw.ranks import ALONE, Communicator, max_over_ranks, sum_over_ranks
 
-Float64s = npt.NDArray[np.float64]
 MOST_QUERIES = 2**32 - 1
 
 
@@ -35,7 +33,7 @@ class Incidence:
     array([11.,  0., 10.])
     """
 
-    def __init__(self, starts: npt.NDArray[np.int64], queries: npt.NDArray[np.uint32], count: int) -> None:
+    def __init__(self, starts: Int64s, queries: UInt32s, count: int) -> None:
         queries = check_array("queries", queries, np.uint32)
         starts = check_starts(starts, len(queries), "queries")
         self.count = check_integer("count", count, 0, MOST_QUERIES)
@@ -45,16 +43,15 @@ class Incidence:
         if not (queries[1:] > queries[:-1])[within[1:-1]].all():
             raise ValueError("queries must ascend within each group")
         self.groups = len(starts) - 1
-        self.starts, self.queries = (
-            array if is_frozen(array) else freeze(array.copy()) for array in (starts, queries)
-        )
-        self._core = kernels.Incidence(self.starts, self.queries, self.count)
+        self.starts, self.queries = frozen(starts), frozen(queries)
+        self._core = choice.kernels.Incidence(self.starts, self.queries, self.count)
 
     def potentials(
         self, values: Float64s, out: Float64s | None = None, *, threads: int | None = None
     ) -> Float64s:
         """For each group the sum of the values of its queries."""
-        out = _prepare("values", values, self.count, out, self.groups)
+        check_length("values", check_array("values", values, np.float64), self.count)
+        out = check_out(out, np.float64, self.groups, values=values)
         self._core.potentials(values, out, threads_of(threads))
         return out
 
@@ -64,7 +61,8 @@ class Incidence:
         >>> Incidence(np.array([0, 2, 3]), np.array([0, 1, 1], np.uint32), 2).sums(np.array([0.25, 0.5]))
         array([0.25, 0.75])
         """
-        out = _prepare("weights", weights, self.groups, out, self.count)
+        check_length("weights", check_array("weights", weights, np.float64), self.groups)
+        out = check_out(out, np.float64, self.count, weights=weights)
         self._core.sums(weights, out)
         return out
 
@@ -101,7 +99,7 @@ def solve_positive(matrix: Float64s, right: Float64s) -> Float64s:
         raise ValueError(f"matrix {np.shape(matrix)} must be {len(right)} x {len(right)}")
     entries = check_array("matrix", np.reshape(matrix, -1), np.float64)
     out = np.empty(len(right))
-    kernels.solve_positive(entries, right, out)
+    choice.kernels.solve_positive(entries, right, out)
     return out
 
 
@@ -125,30 +123,20 @@ def tilt(
     (array([0.25, 0.75]), 1001.386)
     """
     check_array("base", base, np.float64)
-    out = _prepare("potentials", potentials, len(base), out, len(base))
-    check_apart("out", out, base=base)
+    check_length("potentials", check_array("potentials", potentials, np.float64), len(base))
+    out = check_out(out, np.float64, len(base), potentials=potentials, base=base)
     workers = threads_of(threads)
-    most = max_over_ranks(comm, kernels.most_potential(base, potentials, workers))
+    most = max_over_ranks(comm, choice.kernels.most_potential(base, potentials, workers))
     if most == math.inf:
         raise ValueError("potentials must be finite")
     if not most > -math.inf:  # or NaN
         raise ValueError("base must be finite, none negative and not all zero")
     # With the heaviest row in [1/2, 1) all masses total at least 2^59; what rounds to none is below 2^-60 of
     # it.
-    exponent = -math.frexp(max_over_ranks(comm, kernels.tilt(base, potentials, most, out, workers)))[1]
-    mass = sum_over_ranks(comm, kernels.total_mass(out, exponent, workers))
+    exponent = -math.frexp(max_over_ranks(comm, choice.kernels.tilt(base, potentials, most, out, workers)))[1]
+    mass = sum_over_ranks(comm, choice.kernels.total_mass(out, exponent, workers))
     # The total is 2^bits / factor units of 2^-(60 + exponent).
     bits = mass.bit_length() - 1
     factor, up = 2**bits / mass, MASS_BITS + exponent - bits
-    kernels.normalise(out, up, factor, workers)
+    choice.kernels.normalise(out, up, factor, workers)
     return out, most - (math.log(factor) + up * math.log(2))
-
-
-def _prepare(name: str, given: Float64s, length: int, out: Float64s | None, out_length: int) -> Float64s:
-    """Checks what is read, and what is written or makes it."""
-    check_length(name, check_array(name, given, np.float64), length)
-    if out is None:
-        return np.empty(out_length, np.float64)
-    check_writable("out", out, np.float64, out_length)
-    check_apart("out", out, **{name: given})
-    return out

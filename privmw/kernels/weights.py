@@ -11,16 +11,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from privmw.kernels import choice
+from privmw.kernels.arrays import Float64s, Int64s, UInt32s
 from privmw.kernels.checks import check_apart, check_array, check_integer, check_within, check_writable
-from privmw.kernels.choice import kernels, threads_of
+from privmw.kernels.choice import threads_of
 from privmw.kernels.scale import LEAST_TOTAL, MASS_BITS, MOST_TOTAL
 from privmw.ranks import ALONE, Communicator, max_over_ranks, sum_over_ranks
-
-Int64s = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.uint32]
-Weights = npt.NDArray[np.float64]
 
 LARGEST_FACTOR = 2.0**32
 
@@ -33,7 +30,7 @@ class Gains(NamedTuple):
     gained: int  # the sum of the changes, modulo 2^64
 
 
-def rescale(weights: Weights, *, threads: int | None = None, comm: Communicator = ALONE) -> int:
+def rescale(weights: Float64s, *, threads: int | None = None, comm: Communicator = ALONE) -> int:
     """Multiplies weights in place by a power of two so that their masses total near 2^60; returns the total.
 
     Weights must be finite, none negative and not all zero. No row above zero becomes zero. Where each rank
@@ -44,25 +41,25 @@ def rescale(weights: Weights, *, threads: int | None = None, comm: Communicator 
     """
     check_writable("weights", weights, np.float64)
     workers = threads_of(threads)
-    heaviest = max_over_ranks(comm, kernels.heaviest(weights, workers))
+    heaviest = max_over_ranks(comm, choice.kernels.heaviest(weights, workers))
     if not heaviest > 0:  # or NaN
         raise ValueError("weights must be finite, none negative and not all zero")
     # Start with the heaviest row in [1/2, 1). The total is an exact integer, so each shift depends on the
     # weights alone; a second one is needed only where rows too light to count before make up most of the
     # total.
     exponent = -math.frexp(heaviest)[1]
-    mass = sum_over_ranks(comm, kernels.total_mass(weights, exponent, workers))
+    mass = sum_over_ranks(comm, choice.kernels.total_mass(weights, exponent, workers))
     while True:
         exponent += MASS_BITS + 1 - mass.bit_length()
-        mass = sum_over_ranks(comm, kernels.total_mass(weights, exponent, workers))
+        mass = sum_over_ranks(comm, choice.kernels.total_mass(weights, exponent, workers))
         if LEAST_TOTAL <= mass <= MOST_TOTAL:
             break
-    kernels.shift(weights, exponent, workers)
+    choice.kernels.shift(weights, exponent, workers)
     return mass
 
 
 def to_masses(
-    weights: Weights, *, threads: int | None = None, comm: Communicator = ALONE
+    weights: Float64s, *, threads: int | None = None, comm: Communicator = ALONE
 ) -> tuple[Int64s, int]:
     """The masses of rescaled weights, rint(weight * 2^60), and their total, from 2^58 to 2^62.
 
@@ -71,14 +68,14 @@ def to_masses(
     >>> to_masses(np.array([0.25, 0.75]))[1] == 2**60
     True
     """
-    masses, own = kernels.to_masses(check_array("weights", weights, np.float64), threads_of(threads))
+    masses, own = choice.kernels.to_masses(check_array("weights", weights, np.float64), threads_of(threads))
     mass = sum_over_ranks(comm, own)
     if not LEAST_TOTAL <= mass <= MOST_TOTAL:
         raise ValueError("weights must be rescaled first: each from 0 to 4, in total from 1/4 to 4")
     return masses, mass
 
 
-def multiply(weights: Weights, rows: Rows, factor: float, *, threads: int | None = None) -> Gains:
+def multiply(weights: Float64s, rows: UInt32s, factor: float, *, threads: int | None = None) -> Gains:
     """Multiplies the weights of `rows` (ascending) in place by `factor`, from 2^-32 to 2^32.
 
     Weights must have been rescaled; if not, a ValueError may come too late to leave them as they were. No
@@ -97,7 +94,7 @@ def multiply(weights: Weights, rows: Rows, factor: float, *, threads: int | None
     if len(rows) > 1 and not (rows[1:] > rows[:-1]).all():
         raise ValueError("rows must ascend")
     check_apart("weights", weights, rows=rows)
-    return Gains(*kernels.multiply(weights, rows, _check_factor(factor), threads_of(threads)))
+    return Gains(*choice.kernels.multiply(weights, rows, _check_factor(factor), threads_of(threads)))
 
 
 def total_after(total: int, before: int, rows: int, factor: float, gained: int) -> int | None:

@@ -22,7 +22,7 @@ from privmw.accounting import (
     square_l2_sensitivity,
 )
 from privmw.accounting.rounding import Real, positive, positive_integer
-from privmw.kernels import draw
+from privmw.kernels import draws
 from privmw.random import Rng, Stream, privacy_stream
 
 Counts: TypeAlias = npt.NDArray[np.int64]
@@ -57,12 +57,12 @@ class Noise:
         """Return counts plus noise. The noise is as private as the counts: it is erased before it goes."""
         if isinstance(self.event, DiscreteGaussian):
             square = _square(self.event.sigma)
-            noise = draw.discrete_gaussian(
+            noise = draws.discrete_gaussian(
                 stream.bit_generator, square.numerator, square.denominator, counts.size
             )
         else:
             scale = Fraction(self.event.scale)
-            noise = draw.discrete_laplace(
+            noise = draws.discrete_laplace(
                 stream.bit_generator, scale.numerator, scale.denominator, counts.size
             )
         # Clamping brings no two counts further apart, so it costs nothing, and then no sum can wrap.

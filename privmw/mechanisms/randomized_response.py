@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from privmw.accounting import RandomizedResponse, epsilon_from_q
 from privmw.accounting.rounding import Real, positive
-from privmw.kernels import draw
+from privmw.kernels import draws
 from privmw.mechanisms.rational import drawable
 from privmw.random import Rng, Stream, privacy_stream
 
@@ -45,7 +45,7 @@ def randomized_response(
         event = RandomizedResponse(epsilon_from_q(q), size=bits.size)
         flip = drawable("q", (1 - Fraction(q)) / 2)
         generator = privacy_stream(rng).bit_generator
-        flips = draw.bernoulli(generator, flip.numerator, flip.denominator, bits.size)
+        flips = draws.bernoulli(generator, flip.numerator, flip.denominator, bits.size)
     else:
         assert epsilon is not None
         event = RandomizedResponse(positive("epsilon", epsilon), size=bits.size)
@@ -64,8 +64,8 @@ def _logistic_coins(epsilon: Fraction, size: int, stream: Stream) -> Bits:
     heads = np.zeros(size, np.bool_)
     undecided = np.arange(size)
     while len(undecided):
-        undecided = undecided[draw.bernoulli(stream.bit_generator, 1, 2, len(undecided))]
-        hits = draw.coin_exp(stream.bit_generator, epsilon.numerator, epsilon.denominator, len(undecided))
+        undecided = undecided[draws.bernoulli(stream.bit_generator, 1, 2, len(undecided))]
+        hits = draws.coin_exp(stream.bit_generator, epsilon.numerator, epsilon.denominator, len(undecided))
         heads[undecided[hits]] = True
         undecided = undecided[~hits]
     return heads

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from privmw.kernels.errors import Errors
+from privmw.kernels.draws import Errors
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Answers: TypeAlias = npt.NDArray[np.float64]

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from privmw.accounting import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax
 from privmw.accounting.rounding import Real, positive, positive_integer
-from privmw.kernels import draw
-from privmw.kernels.errors import Errors
+from privmw.kernels import draws
+from privmw.kernels.draws import Errors
 from privmw.mechanisms.rational import drawable
 from privmw.random import Rng, Stream, privacy_stream
 
@@ -31,9 +31,9 @@ SelectionEvent: TypeAlias = PermuteAndFlip | ExponentialMechanism | ReportNoisyM
 MOST_CANDIDATES = 2**31 - 1
 
 _DRAWS: dict[str, Callable[..., npt.NDArray[np.int64]]] = {
-    "permute-and-flip": draw.select_permute_and_flip,
-    "exponential": draw.select_exponential,
-    "report-noisy-max": draw.report_noisy_max,
+    "permute-and-flip": draws.select_permute_and_flip,
+    "exponential": draws.select_exponential,
+    "report-noisy-max": draws.report_noisy_max,
 }
 _EVENTS: dict[str, type[SelectionEvent]] = {
     "permute-and-flip": PermuteAndFlip,

@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privmw.curator.curator
+from kernels.cases import NATIVE_DRAWS
 from privmw import Budget, BudgetError, Curator, Domain, Ledger, Neighbors, Table, Workload, kernels
 from privmw import random as streams
 from privmw.accounting import (
@@ -31,7 +32,7 @@ from privmw.accounting import (
     ExponentialMechanism,
     PermuteAndFlip,
 )
-from privmw.kernels.errors import Errors
+from privmw.kernels.draws import Errors
 from privmw.mechanisms import Noise, Selection, scores
 
 CHECK = settings(derandomize=True, deadline=None, max_examples=40)
@@ -667,7 +668,7 @@ def test_threads_together_spend_no_more_than_the_budget():
 
 @pytest.mark.parametrize("rng", [7, np.random.default_rng, lambda: np.random.PCG64(1)])
 def test_a_seeded_or_foreign_generator_marks_the_ledger_before_anything_is_asked(rng):
-    if kernels.backend() == "native" or isinstance(rng, int):
+    if NATIVE_DRAWS or isinstance(rng, int):
         door = curator(rng=rng() if callable(rng) else rng)
         assert not door.ledger.for_release
         assert door.ledger.generator == "seeded: not for release"

@@ -109,8 +109,9 @@ def test_models_never_take_a_table():
 
 
 def test_only_mechanisms_draw():
-    outside = {name for name in importers("privmw.kernels.draw") if not name.startswith("kernels/")}
-    assert outside == {f"mechanisms/{name}.py" for name in ("noise", "randomized_response", "selection")}
+    outside = {name for name in importers("privmw.kernels.draws") if not name.startswith("kernels/")}
+    drawing = ("noise", "randomized_response", "scores", "selection")
+    assert outside == {f"mechanisms/{name}.py" for name in drawing}
 
 
 def test_the_privacy_stream_is_opened_behind_the_door_only():
@@ -148,7 +149,7 @@ def test_nothing_behind_the_door_prints_logs_or_warns():
 
 def test_the_rules_would_notice_a_leak():
     leak = ast.parse(
-        "from privmw import mechanisms\nfrom privmw.kernels import draw\nprivate.counts(workload)"
+        "from privmw import mechanisms\nfrom privmw.kernels import draws\nprivate.counts(workload)"
     )
-    assert set(imports(leak)) == {"privmw.mechanisms", "privmw.kernels.draw"}
+    assert set(imports(leak)) == {"privmw.mechanisms", "privmw.kernels.draws"}
     assert any(calls(node, "counts") for node in ast.walk(leak))

@@ -1,6 +1,5 @@
 """Tables, workloads and backends that the kernels are tried on, side by side."""
 
-import importlib
 import itertools
 import os
 from contextlib import contextmanager
@@ -10,42 +9,40 @@ from typing import NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-import privmw
 from privmw import kernels
-from privmw.kernels import columns, projection, weights
+from privmw.kernels import BACKENDS, choice
 from truth import reference
 
-BACKENDS = ("native", "numba", "numpy")
 TRIED = (os.environ["PRIVMW_BACKEND"],) if os.environ.get("PRIVMW_BACKEND") else BACKENDS
 THREADS = (1, 2, 5)
 
 
 @cache
 def load(name):
-    """A backend's module, or None where it is not installed; the one in use must be."""
+    """A backend's kernels, or None where it is not installed; the one in use must be."""
     try:
-        return importlib.import_module(f"privmw.kernels.{name}")
+        return choice.Backend(name)
     except ImportError:
-        assert privmw.kernels.backend() != name
+        assert kernels.backend() != name
         return None
 
 
+NATIVE_DRAWS = load("native") is not None  # then every backend uses them: those in Python are slow
+
+
 def installed():
-    return [module for module in map(load, BACKENDS) if module]
+    return [backend for backend in map(load, BACKENDS) if backend]
 
 
 @contextmanager
 def door_of(backend):
-    """The door of the kernels with another backend behind it."""
-    before = kernels._kernels
-    rooms = [(kernels, "_kernels"), *((room, "kernels") for room in (columns, projection, weights))]
-    for room, name in rooms:
-        setattr(room, name, backend)
+    """The doors of the kernels with another backend behind them."""
+    before = choice.kernels
+    choice.kernels = backend
     try:
         yield kernels
     finally:
-        for room, name in rooms:
-            setattr(room, name, before)
+        choice.kernels = before
 
 
 class Case(NamedTuple):

@@ -1,11 +1,18 @@
+import ast
+import inspect
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from kernels.cases import BACKENDS, load
+from kernels.cases import BACKENDS, door_of, installed, load
 from privmw import kernels
+from privmw.kernels import choice
+
+STUB = Path(kernels.__file__).with_name("_native.pyi")
 
 RUN = """
 import sys, warnings
@@ -20,17 +27,26 @@ with warnings.catch_warnings(record=True) as caught:
     workload = pmw.Workload.all(domain, 2)
     assert table.counts(workload).tolist() == [0, 1, 0, 0, 2, 0]
     assert pmw.Support.from_table(table).answers(workload)[4] == 2 / 3
+    options = {{"l2_sensitivity": 1, "rho": 0.001, "rng": 5}}
+    noisy, _ = pmw.mechanisms.add_discrete_gaussian(table.counts(workload), **options)
+    assert noisy.tolist() == {noisy}
+    assert type(pmw.kernels.choice.kernels.coin_exp).__name__ == {kind!r}
 print(pmw.kernels.backend())
 for warning in caught:
     print(warning.category.__name__, warning.message)
 """
 
 
+NATIVE = "privmw.kernels._native"
+NOISY = [-3, 56, 27, 60, 20, -29]  # of the seed above, drawn by the extension or in Python
+
+
 def run(directory, forced=None, blocked=()):
     environment = {name: value for name, value in os.environ.items() if name != "PRIVMW_BACKEND"}
     if forced is not None:
         environment["PRIVMW_BACKEND"] = forced
-    program = RUN.format(blocked=list(blocked))
+    kind = "function" if NATIVE in blocked or not load("native") else "builtin_function_or_method"
+    program = RUN.format(blocked=list(blocked), kind=kind, noisy=NOISY)
     return subprocess.run(
         [sys.executable, "-c", program],
         env=environment,
@@ -44,19 +60,84 @@ def run(directory, forced=None, blocked=()):
 def test_the_backend_that_runs_is_the_one_that_was_forced():
     forced = os.environ.get("PRIVMW_BACKEND")
     assert kernels.backend() in BACKENDS
-    assert kernels._kernels is load(kernels.backend())
+    assert choice.kernels.multiply is load(kernels.backend()).multiply
     if forced:
         assert kernels.backend() == forced
     else:
         assert kernels.backend() == "native" or load("native") is None
 
 
-def test_backends_offer_the_same_names():
-    names = load("numpy").__all__
-    assert names == sorted(names)
-    for backend in BACKENDS:
-        assert load(backend) is None or load(backend).__all__ == names
-        assert load(backend) is None or all(hasattr(load(backend), name) for name in names)
+def definitions(body):
+    """The classes and functions of a stub, by name, without its own helpers."""
+    nodes = [node for node in body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    return {node.name: node for node in nodes if node.name != "_BoundType"}
+
+
+KERNELS = definitions(ast.parse(STUB.read_text()).body)
+DRAWS = {
+    "Errors",
+    "bernoulli",
+    "coin_exp",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "report_noisy_max",
+    "select_exponential",
+    "select_permute_and_flip",
+    "uniform_below",
+}
+LACKS = {
+    "native": set(),
+    "numba": {"Columns", "distinct_rows", "incidence_of_groups", "matching_bitmap", "matching_rows", *DRAWS},
+    "numpy": DRAWS,
+    "python": set(KERNELS) - DRAWS,
+}
+
+
+def package_of(kernel):
+    return kernel.__module__.split(".")[2].strip("_")
+
+
+@pytest.mark.parametrize("name", LACKS)
+def test_a_backend_lacks_these_kernels_and_no_others(name):
+    if name in BACKENDS and load(name) is None:
+        pytest.skip(f"{name} is not installed")
+    offered = [vars(module).get(kernel) for module in choice.modules_of(name) for kernel in KERNELS]
+    own = {kernel.__name__ for kernel in offered if kernel and package_of(kernel) == name}
+    assert set(KERNELS) - own == LACKS[name]
+
+
+def test_what_a_backend_lacks_comes_from_numpy_and_the_draws_from_the_extension_if_it_is_built():
+    for backend in installed():
+        for kernel in LACKS[backend.__name__]:
+            source = "numpy" if kernel not in DRAWS else "native" if load("native") else "python"
+            assert package_of(getattr(backend, kernel)) == source
+        with pytest.raises(AttributeError, match="no backend has a kernel"):
+            backend.unknown  # noqa: B018
+
+
+def arguments(function):
+    return [name for name in inspect.signature(function).parameters if name != "self"]
+
+
+def test_kernels_in_python_take_the_arguments_of_the_stub():
+    def check(kernel, node):
+        if isinstance(node, ast.ClassDef):
+            for name, method in definitions(node.body).items():
+                check(getattr(kernel, name), method)
+        elif arguments(kernel) != ["problem"]:  # passed on as it is
+            assert arguments(kernel) == [a.arg for a in node.args.args if a.arg != "self"], kernel
+
+    for name in (name for name in ("numba", "numpy", "python") if name == "python" or load(name)):
+        for kernel in set(KERNELS) - LACKS[name]:
+            check(getattr(choice.Backend(name), kernel), KERNELS[kernel])
+
+
+def test_the_backend_is_looked_up_at_the_call():
+    for backend in installed():
+        with door_of(backend):
+            columns = kernels.Columns([np.zeros(2, np.uint8)], [1])
+            assert repr(columns) == f"Columns(2 rows x 1 attributes, {backend.__name__})"
+            assert type(columns._core) is backend.Columns
 
 
 @pytest.mark.parametrize("forced", BACKENDS)

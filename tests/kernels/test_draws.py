@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from privmw.kernels import coins_python as coins
-from privmw.kernels import draw_python
+from privmw.kernels.python_ import coins
+from privmw.kernels.python_ import draws as python_draws
 from privmw.random import chacha20_python
 from truth.scripted_words import Branches, RefusedError, ScriptedBitGenerator, ScriptedWords, law_by_words
 
@@ -20,7 +20,7 @@ native = pytest.importorskip("privmw.kernels._native")
 ChaCha20 = pytest.importorskip("privmw.random._chacha20").ChaCha20
 
 ALPHA = 1e-9
-BACKENDS = {"native": native, "python": draw_python}
+BACKENDS = {"native": native, "python": python_draws}
 
 
 @pytest.fixture(params=BACKENDS)
@@ -138,10 +138,10 @@ class FormalDecay:
 def test_noise_law_is_exact_for_every_width(monkeypatch, width, propose, exponent):
     branches, q = Branches(), Fraction(2, 3)
     monkeypatch.setattr(
-        draw_python, "draw_below", lambda _, bound: branches.choose([Fraction(1, bound)] * bound)
+        python_draws, "draw_below", lambda _, bound: branches.choose([Fraction(1, bound)] * bound)
     )
     decay = FormalDecay(branches, q)
-    law = branches.laws(lambda: getattr(draw_python, propose)(None, decay, width))
+    law = branches.laws(lambda: getattr(python_draws, propose)(None, decay, width))
     inside = range(-3 * width + 1, 3 * width)
     scaled = {law[x] / q ** exponent(x) for x in inside}
     assert len(scaled) == 1
@@ -169,7 +169,7 @@ def test_native_coin_decides_as_the_exact_digits_beside_the_boundary(unit, m, ar
         script = [min(max(word, 0), 2**64 - 1) for word in words] + [tail] * 4
         fast, slow = ScriptedBitGenerator(script), ScriptedWords(script)
         arguments = gamma.numerator, gamma.denominator, 1
-        assert native.coin_exp(fast, *arguments)[0] == draw_python.coin_exp(slow, *arguments)[0]
+        assert native.coin_exp(fast, *arguments)[0] == python_draws.coin_exp(slow, *arguments)[0]
         assert fast.used == slow.used
 
 
@@ -193,7 +193,7 @@ def test_native_noise_decides_as_the_exact_digits_beside_every_boundary(sigma2, 
     script += ChaCha20(seed=1).random_raw(99).tolist()
     fast, slow = ScriptedBitGenerator(script), ScriptedWords(script)
     arguments = sigma2.numerator, sigma2.denominator, 1
-    assert native.discrete_gaussian(fast, *arguments) == draw_python.discrete_gaussian(slow, *arguments)
+    assert native.discrete_gaussian(fast, *arguments) == python_draws.discrete_gaussian(slow, *arguments)
     assert fast.used == slow.used
 
 
@@ -223,7 +223,7 @@ def test_native_and_python_draw_the_same_from_the_same_words(name, arguments):
     ):
         found, expected = (
             getattr(native, name)(fast, *arguments, 150),
-            getattr(draw_python, name)(slow, *arguments, 150),
+            getattr(python_draws, name)(slow, *arguments, 150),
         )
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found, expected)
@@ -238,7 +238,7 @@ def test_noise_agrees_on_extreme_words(name, script):
     script = script * 3 + ChaCha20(seed=1).random_raw(60).tolist()
     fast, slow = ScriptedBitGenerator(script), ScriptedWords(script)
     np.testing.assert_array_equal(
-        getattr(native, name)(fast, 10**6, 3, 2), getattr(draw_python, name)(slow, 10**6, 3, 2)
+        getattr(native, name)(fast, 10**6, 3, 2), getattr(python_draws, name)(slow, 10**6, 3, 2)
     )
     assert fast.used == slow.used
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from privmw.kernels import coins_python as coins
-from privmw.kernels import draw_python, errors_python, selection_python
+from privmw.kernels.python_ import coins, selection
+from privmw.kernels.python_ import draws as python_draws
 from privmw.random import chacha20_python
 from truth.scripted_words import Branches, RefusedError, ScriptedBitGenerator, ScriptedWords, law_by_words
 
@@ -21,7 +21,7 @@ native = pytest.importorskip("privmw.kernels._native")
 ChaCha20 = pytest.importorskip("privmw.random._chacha20").ChaCha20
 
 NAMES = ["select_permute_and_flip", "select_exponential", "report_noisy_max"]
-BACKENDS = {"native": native, "python": draw_python}
+BACKENDS = {"native": native, "python": python_draws}
 
 
 @pytest.fixture(params=BACKENDS)
@@ -73,12 +73,12 @@ def law_by_branches(monkeypatch, choose, scores, k=1, excluded=None):
     """The exact law of the k choices; of the exponential mechanism, of what its first proposals make."""
     branches = Branches()
     for name, value in (("STRATUM_BITS", 2), ("STRATA", 4), ("MOST_BITS", 5)):
-        monkeypatch.setattr(selection_python, name, value)
+        monkeypatch.setattr(selection, name, value)
     monkeypatch.setattr(coins, "WORD_BITS", 2)
     proposals = []
 
     def below(_, bound):
-        if choose is selection_python.exponential:
+        if choose is selection.exponential:
             proposals.append(bound)
             if len(proposals) > k:
                 raise RefusedError
@@ -87,12 +87,12 @@ def law_by_branches(monkeypatch, choose, scores, k=1, excluded=None):
     def draw():
         proposals.clear()
         words = lambda: branches.choose([Fraction(1, 4)] * 4)  # noqa: E731
-        chosen = selection_python.peel(
+        chosen = selection.peel(
             choose, words, np.array(scores), FormalDecay(branches), k, excluded and np.array(excluded)
         )
         return tuple(chosen)
 
-    monkeypatch.setattr(selection_python, "draw_below", below)
+    monkeypatch.setattr(selection, "draw_below", below)
     return branches.laws(draw)
 
 
@@ -115,13 +115,13 @@ def peeled_law(law, scores, k, excluded=()):
 
 @pytest.mark.parametrize("scores", SCORES, ids=str)
 def test_permute_and_flip_has_its_law_exactly(monkeypatch, scores):
-    law = law_by_branches(monkeypatch, selection_python.permute_and_flip, scores)
+    law = law_by_branches(monkeypatch, selection.permute_and_flip, scores)
     assert law == peeled_law(permute_and_flip_law, scores, 1)
 
 
 @pytest.mark.parametrize("scores", [*SCORES, [30, 0, 29, 1, 14]], ids=str)
 def test_exponential_mechanism_has_its_law_exactly(monkeypatch, scores):
-    law = law_by_branches(monkeypatch, selection_python.exponential, scores)
+    law = law_by_branches(monkeypatch, selection.exponential, scores)
     law.pop(None, None)
     assert {i: mass / sum(law.values()) for i, mass in law.items()} == peeled_law(exponential_law, scores, 1)
 
@@ -139,7 +139,7 @@ def test_exponential_mechanism_has_its_law_exactly(monkeypatch, scores):
     ids=str,
 )
 def test_several_choices_have_the_law_of_peeling_exactly(monkeypatch, scores, k, excluded):
-    law = law_by_branches(monkeypatch, selection_python.permute_and_flip, scores, k, excluded)
+    law = law_by_branches(monkeypatch, selection.permute_and_flip, scores, k, excluded)
     assert law == peeled_law(permute_and_flip_law, scores, k, excluded)
 
 
@@ -147,13 +147,13 @@ def test_several_choices_have_the_law_of_peeling_exactly(monkeypatch, scores, k,
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 5])
 def test_heads_of_rare_coins_are_binomial_exactly(monkeypatch, bits, count):
     branches = Branches()
-    monkeypatch.setattr(selection_python, "STRATUM_BITS", 2)
+    monkeypatch.setattr(selection, "STRATUM_BITS", 2)
     monkeypatch.setattr(coins, "WORD_BITS", 2)
     uniform = lambda _, bound: branches.choose([Fraction(1, bound)] * bound)  # noqa: E731
-    monkeypatch.setattr(selection_python, "draw_below", uniform)
+    monkeypatch.setattr(selection, "draw_below", uniform)
     words = lambda: branches.choose([Fraction(1, 4)] * 4)  # noqa: E731
     q = Fraction(1, 1 << bits)
-    law = branches.laws(lambda: selection_python.count_heads(words, count, bits))
+    law = branches.laws(lambda: selection.count_heads(words, count, bits))
     assert law == {h: math.comb(count, h) * q**h * (1 - q) ** (count - h) for h in range(count + 1)}
 
 
@@ -170,9 +170,9 @@ def test_law_of_scripted_bits_is_the_closed_form(monkeypatch, name, scores, dept
     monkeypatch.setattr(coins, "WORD_BITS", 4)
     # More strata would ask for words of more than four bits.
     for constant, value in (("STRATA", 2), ("MOST_BITS", 0)):
-        monkeypatch.setattr(selection_python, constant, value)
-    decay, choose, given = coins.Decay(2, 3), getattr(selection_python, name), np.array(scores)
-    peel = selection_python.peel if name != "noisy_max" else lambda choose, *rest: choose(*rest)
+        monkeypatch.setattr(selection, constant, value)
+    decay, choose, given = coins.Decay(2, 3), getattr(selection, name), np.array(scores)
+    peel = selection.peel if name != "noisy_max" else lambda choose, *rest: choose(*rest)
     law, still_open = law_by_words(lambda words: peel(choose, words, given, decay, 1)[0], 4, depth)
     p = [math.exp(-2 / 3 * (max(scores) - score)) for score in scores]
     expected = exponential_law(p) if name == "exponential" else permute_and_flip_law(p)
@@ -207,7 +207,7 @@ def test_native_and_python_select_the_same_from_the_same_words(name, size):
         for scores in (rng.integers(-200, 200, size), rng.integers(-(2**63), 2**63 - 1, size, endpoint=True)):
             for k in {1, min(3, size), min(20, size)}:
                 found = getattr(native, name)(fast, scores, *unit, k)
-                np.testing.assert_array_equal(found, getattr(draw_python, name)(slow, scores, *unit, k))
+                np.testing.assert_array_equal(found, getattr(python_draws, name)(slow, scores, *unit, k))
                 assert found.dtype == np.int64
                 assert np.unique(found).size == k
                 assert fast.random_raw(1) == slow.random_raw(1)
@@ -225,7 +225,7 @@ def test_native_and_python_leave_out_the_same(name, size):
                 k = min(4, size - excluded.size)
                 found = getattr(native, name)(fast, scores, *unit, k, excluded)
                 np.testing.assert_array_equal(
-                    found, getattr(draw_python, name)(slow, scores, *unit, k, excluded)
+                    found, getattr(python_draws, name)(slow, scores, *unit, k, excluded)
                 )
                 assert not np.isin(found, excluded).any()
                 assert fast.random_raw(1) == slow.random_raw(1)
@@ -243,7 +243,7 @@ def test_errors_are_selected_as_their_scores_are(name):
         found = getattr(native, name)(fast, native.Errors(*given), *arguments)
         np.testing.assert_array_equal(found, getattr(native, name)(stored, scores, *arguments))
         np.testing.assert_array_equal(
-            found, getattr(draw_python, name)(slow, errors_python.Errors(*given), *arguments)
+            found, getattr(python_draws, name)(slow, python_draws.Errors(*given), *arguments)
         )
         assert fast.random_raw(1) == slow.random_raw(1) == stored.random_raw(1)
 
@@ -262,7 +262,7 @@ def test_errors_are_the_same_integers_in_every_backend(cells, n):
     # Halves, whose rounding goes to the even side.
     answers[::3] = np.clip((np.floor(answers[::3] * n * 2**20) + 0.5) / (n * 2.0**20), 0, 1)
     given = counts, answers, float(n << 20), 20
-    fast, slow = native.Errors(*given), errors_python.Errors(*given)
+    fast, slow = native.Errors(*given), python_draws.Errors(*given)
     exact = [
         abs((int(count) << 20) - round(Fraction(float(answer) * float(n << 20))))
         for count, answer in zip(counts, answers, strict=True)
@@ -290,7 +290,7 @@ def test_native_selection_decides_as_the_exact_digits_beside_every_boundary(dist
     script += ChaCha20(seed=2).random_raw(200).tolist()
     fast, slow = ScriptedBitGenerator(script), ScriptedWords(script)
     arguments = scores, unit.numerator, unit.denominator, 1
-    assert getattr(native, name)(fast, *arguments) == getattr(draw_python, name)(slow, *arguments)
+    assert getattr(native, name)(fast, *arguments) == getattr(python_draws, name)(slow, *arguments)
     assert fast.used == slow.used
 
 
@@ -341,8 +341,8 @@ def test_many_candidates_beside_a_few_fit_the_law(name):
 
 
 def test_the_twin_remembers_no_distance():
-    draw_python.select_permute_and_flip(ChaCha20(seed=1), np.arange(50), 1, 10, 2)
-    draw_python.discrete_laplace(ChaCha20(seed=1), 30, 1, 5)
+    python_draws.select_permute_and_flip(ChaCha20(seed=1), np.arange(50), 1, 10, 2)
+    python_draws.discrete_laplace(ChaCha20(seed=1), 30, 1, 5)
     assert coins.exp_digits.cache_info().currsize == 0
 
 

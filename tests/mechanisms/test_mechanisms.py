@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from privmw import kernels, mechanisms
+from kernels.cases import NATIVE_DRAWS
+from privmw import mechanisms
 from privmw import random as streams
 from privmw.accounting import (
     DiscreteGaussian,
@@ -32,14 +33,13 @@ from privmw.accounting import (
     epsilon_from_rho,
 )
 from privmw.curator import Curator
-from privmw.kernels import draw
+from privmw.kernels import draws
 from privmw.mechanisms import selection
 from privmw.random import ChaCha20, chacha20_python
 from truth.scripted_words import Branches, RefusedError
 
 CHECK = settings(derandomize=True, deadline=None, max_examples=60)
-FAST = kernels.backend() == "native"
-SAMPLES = 30_000 if FAST else 3_000
+SAMPLES = 30_000 if NATIVE_DRAWS else 3_000
 ALPHA = 1e-9
 
 SELECT = {
@@ -157,16 +157,16 @@ def test_the_papers_exponential_mechanism_is_ours_at_twice_alpha_epsilon0():
     assert prepared.event.cost.rho == (alpha * epsilon0) ** 2 / 2
 
 
-def draws(kind, scores, size, **options):
-    generator = np.random.Generator(np.random.PCG64(3)) if FAST else chacha20_python.ChaCha20(seed=3)
+def selections(kind, scores, size, **options):
+    generator = np.random.Generator(np.random.PCG64(3)) if NATIVE_DRAWS else chacha20_python.ChaCha20(seed=3)
     return [SELECT[kind][0](scores, rng=generator, **options)[0] for _ in range(size)]
 
 
 @pytest.mark.parametrize("kind", SELECT)
-@pytest.mark.skipif(not FAST, reason="the Python twin is too slow for the power stated")
+@pytest.mark.skipif(not NATIVE_DRAWS, reason="the Python twin is too slow for the power stated")
 def test_selection_fits_its_law_and_not_one_wrong_by_a_tenth(kind):
     scores = np.array([40, 28, 0, 36, 40])
-    counts = np.bincount(draws(kind, scores, SAMPLES, sensitivity=2, epsilon=0.5), minlength=5)
+    counts = np.bincount(selections(kind, scores, SAMPLES, sensitivity=2, epsilon=0.5), minlength=5)
     for wrong, fits in ((1, True), (0.9, False), (1.1, False)):
         law = np.array(LAWS[kind](np.exp(-0.5 / 4 * wrong * (40 - scores)).tolist()))
         assert bool(stats.chisquare(counts, law * SAMPLES).pvalue > ALPHA) is fits
@@ -175,11 +175,11 @@ def test_selection_fits_its_law_and_not_one_wrong_by_a_tenth(kind):
 def test_noisy_max_and_permute_and_flip_share_one_law():
     options = {"sensitivity": 1, "epsilon": 1}
     counts = [
-        np.bincount(draws(kind, np.array([3, 1, 2, 3]), SAMPLES // 2, **options), minlength=4)
+        np.bincount(selections(kind, np.array([3, 1, 2, 3]), SAMPLES // 2, **options), minlength=4)
         for kind in ("permute-and-flip", "report-noisy-max", "exponential")
     ]
     assert stats.chi2_contingency(counts[:2]).pvalue > ALPHA
-    if FAST:  # the exponential mechanism has another
+    if NATIVE_DRAWS:  # the exponential mechanism has another
         assert stats.chi2_contingency(counts[1:]).pvalue < ALPHA
 
 
@@ -219,8 +219,8 @@ def test_noise_is_drawn_at_exactly_the_scale_of_the_event(share, sensitivity, si
 
     counts = np.arange(size)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(draw, "discrete_gaussian", capture)
-        patch.setattr(draw, "discrete_laplace", capture)
+        patch.setattr(draws, "discrete_gaussian", capture)
+        patch.setattr(draws, "discrete_laplace", capture)
         noisy, gaussian = mechanisms.add_discrete_gaussian(
             counts, l2_sensitivity_squared=sensitivity, rho=share, rng=1
         )
@@ -245,7 +245,7 @@ def test_a_float_root_is_the_root_that_it_means(given, square):
 @pytest.mark.parametrize("wrong", [None, 0.9, 1.1])
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 def test_noise_fits_its_law_and_not_one_wrong_by_a_tenth(law, wrong):
-    if not FAST and wrong:
+    if not NATIVE_DRAWS and wrong:
         pytest.skip("the Python twin is too slow for the power stated")
     zeros, wide = np.zeros(SAMPLES, np.int64), np.arange(-40, 41)
     if law == "gaussian":
@@ -280,8 +280,8 @@ def test_noise_at_the_ends_of_int64_does_not_wrap():
 def test_noise_and_flips_are_erased(monkeypatch):
     kept = []
     for name in ("discrete_gaussian", "discrete_laplace", "bernoulli"):
-        law = getattr(draw, name)
-        monkeypatch.setattr(draw, name, lambda *given, law=law: kept.append(law(*given)) or kept[-1])
+        law = getattr(draws, name)
+        monkeypatch.setattr(draws, name, lambda *given, law=law: kept.append(law(*given)) or kept[-1])
     zeros = np.zeros(50, np.int64)
     noisy, _ = mechanisms.add_discrete_gaussian(zeros, l2_sensitivity=1, rho=0.01)
     mechanisms.add_discrete_laplace(zeros, l1_sensitivity=1, epsilon=0.01)
@@ -309,7 +309,7 @@ def test_the_epsilon_of_q_is_rounded_up_and_by_one_float_only(q):
 def test_randomized_response_draws_q_as_the_rational_it_is(monkeypatch, q):
     seen = []
     monkeypatch.setattr(
-        draw, "bernoulli", lambda *given: seen.append(Fraction(*given[1:3])) or np.zeros(given[3], bool)
+        draws, "bernoulli", lambda *given: seen.append(Fraction(*given[1:3])) or np.zeros(given[3], bool)
     )
     bits, event = mechanisms.randomized_response(np.array([True, False]), q=q)
     assert seen == [(1 - Fraction(q)) / 2]
@@ -332,8 +332,8 @@ def test_randomized_response_keeps_bits_with_its_exact_probability(monkeypatch):
         assert Fraction(numerator, denominator) == Fraction(5, 4)
         return np.array([branches.choose([x, 1 - x]) == 0 for _ in range(size)], bool)
 
-    monkeypatch.setattr(draw, "bernoulli", fair)
-    monkeypatch.setattr(draw, "coin_exp", coin)
+    monkeypatch.setattr(draws, "bernoulli", fair)
+    monkeypatch.setattr(draws, "coin_exp", coin)
 
     def kept():
         passes.clear()
@@ -348,7 +348,7 @@ def test_randomized_response_keeps_bits_with_its_exact_probability(monkeypatch):
 
 @pytest.mark.parametrize("options", [{"epsilon": 1}, {"epsilon": Fraction(1, 3)}, {"q": 0.5}])
 def test_randomized_response_fits_its_law_and_not_one_wrong_by_a_tenth(options):
-    size = 100_000 if FAST else 4_000
+    size = 100_000 if NATIVE_DRAWS else 4_000
     bits = np.arange(size) % 2 == 0
     out, event = mechanisms.randomized_response(bits, **options, rng=2)
     kept = int((out == bits).sum())
@@ -357,7 +357,7 @@ def test_randomized_response_fits_its_law_and_not_one_wrong_by_a_tenth(options):
         return stats.binomtest(kept, size, 1 / (1 + math.exp(-epsilon))).pvalue
 
     assert p_value(event.epsilon) > ALPHA
-    if FAST and event.epsilon > 0.5:
+    if NATIVE_DRAWS and event.epsilon > 0.5:
         assert p_value(0.9 * event.epsilon) < ALPHA
         assert p_value(1.1 * event.epsilon) < ALPHA
     assert mechanisms.randomized_response(bits, **options, rng=2)[0].tolist() == out.tolist()

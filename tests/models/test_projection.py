@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from privmw import kernels
-from privmw.kernels import projection as door
+from privmw.kernels import choice
 from privmw.models.projection.solver import Slack, project
 from privmw.ranks import ALONE
 
@@ -318,7 +318,7 @@ def test_every_backend_finds_the_same_distribution(backend, monkeypatch):
     answers = rng.dirichlet(np.ones(50)) @ holds
     slacks = [Slack(w=np.full(15, 1e3)), Slack(gamma=np.full(15, 1e-3)), Slack(gamma=np.zeros(15))]
     expected = [project(Queries(holds), prior, answers, slack) for slack in slacks]
-    monkeypatch.setattr(door, "kernels", backend)
+    monkeypatch.setattr(choice, "kernels", backend)
     for slack, truth in zip(slacks, expected, strict=True):
         fit = certified(holds, prior, answers, slack)
         np.testing.assert_allclose(fit.weights, truth.weights, atol=1e-9)

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from privmw.accounting import DiscreteGaussian, DiscreteLaplace, PermuteAndFlip, sigma_for_rho
-from privmw.kernels import draw
+from privmw.kernels import draws
 from privmw.mechanisms import Selection
 from privmw.random import privacy_stream
 
@@ -17,7 +17,7 @@ def gaussian_of_half_the_noise(counts, *, rho, rng):
     """The variance is used where the draw wants it, but of sigma / 2."""
     sigma = sigma_for_rho(rho, 1)
     square = Fraction(sigma / 2) ** 2
-    noise = draw.discrete_gaussian(
+    noise = draws.discrete_gaussian(
         privacy_stream(rng).bit_generator, square.numerator, square.denominator, counts.size
     )
     return counts + noise, DiscreteGaussian(sigma, 1)
@@ -26,7 +26,7 @@ def gaussian_of_half_the_noise(counts, *, rho, rng):
 def laplace_of_half_the_noise(counts, *, epsilon, rng):
     """Scale 1 / (2 epsilon), from a paper that counts the two cells of a replaced record elsewhere."""
     scale = 1 / (2 * Fraction(epsilon))
-    noise = draw.discrete_laplace(
+    noise = draws.discrete_laplace(
         privacy_stream(rng).bit_generator, scale.numerator, scale.denominator, counts.size
     )
     return counts + noise, DiscreteLaplace(1 / epsilon, 1)
@@ -35,7 +35,7 @@ def laplace_of_half_the_noise(counts, *, epsilon, rng):
 def marginal_of_sensitivity_one(counts, *, epsilon, rng):
     """A replaced record leaves one cell and enters another, but only one of the two is paid for."""
     scale = 1 / Fraction(epsilon)
-    noise = draw.discrete_laplace(
+    noise = draws.discrete_laplace(
         privacy_stream(rng).bit_generator, scale.numerator, scale.denominator, counts.size
     )
     return counts + noise.reshape(counts.shape), DiscreteLaplace(1 / epsilon, 1)
@@ -59,7 +59,7 @@ def marginal_of_one_noise(counts, *, epsilon, rng):
     """One noise is drawn for a marginal and added to every cell: differences of cells are exact."""
     scale = 2 / Fraction(epsilon)
     generator = privacy_stream(rng).bit_generator
-    noise = draw.discrete_laplace(generator, scale.numerator, scale.denominator, len(counts))
+    noise = draws.discrete_laplace(generator, scale.numerator, scale.denominator, len(counts))
     return counts + noise[:, np.newaxis], DiscreteLaplace(2 / epsilon, 2)
 
 

@@ -1,13 +1,12 @@
-"""Tallies as plain loops compiled by numba, for small sizes: the loops of least_squares_numpy, row by row."""
+"""Tallies as plain loops compiled by numba, for small sizes: numpy_/least_squares.py row by row."""
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from privmw.kernels import least_squares_numpy
-from privmw.kernels.compiled import compiled
-from privmw.kernels.least_squares_numpy import Float64s, Int64s
+from privmw.kernels.arrays import Float64s, Int64s, UInt32s
+from privmw.kernels.numba_.compiled import compiled
+from privmw.kernels.numpy_ import least_squares
 
 
 @compiled
@@ -40,7 +39,7 @@ def _gram(queries: Int64s, weights: Float64s, matrix: Float64s) -> None:
 @compiled
 def _descend(
     queries: Int64s,
-    order: npt.NDArray[np.uint32],
+    order: UInt32s,
     precisions: Float64s,
     bends: Float64s,
     weights: Float64s,
@@ -62,7 +61,7 @@ def _descend(
     return largest
 
 
-class Tallies(least_squares_numpy.Tallies):
+class Tallies(least_squares.Tallies):
     """Which queries count each row."""
 
     def sums(self, weights: Float64s, out: Float64s) -> None:
@@ -81,7 +80,7 @@ class Tallies(least_squares_numpy.Tallies):
 
     def descend(
         self,
-        order: npt.NDArray[np.uint32],
+        order: UInt32s,
         precisions: Float64s,
         bends: Float64s,
         weights: Float64s,

@@ -5,13 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from privmw.kernels.arrays import Array, Float64s, Int64s, UInt32s
 from privmw.kernels.scale import powers_of_two
-
-Int64s = npt.NDArray[np.int64]
-Queries = npt.NDArray[np.uint32]
-Float64s = npt.NDArray[np.float64]
 
 LEAST_NORMAL = -708.0  # exp of it is still a normal number
 DEEPEST = 2 * LEAST_NORMAL
@@ -23,12 +19,12 @@ _BLOCK_CELLS = 2**20  # of the dense blocks of groups that make a gram matrix: 8
 
 
 class Incidence:
-    """Which groups answer yes to which queries, row by row."""
+    """Which groups answer yes to which queries, group by group."""
 
-    def __init__(self, starts: Int64s, queries: Queries, count: int) -> None:
+    def __init__(self, starts: Int64s, queries: UInt32s, count: int) -> None:
         self._starts, self._queries, self._count = starts, queries, count
 
-    def _of_entries(self, per_group: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    def _of_entries(self, per_group: Array) -> Array:
         return np.repeat(per_group, np.diff(self._starts))
 
     def potentials(self, values: Float64s, out: Float64s, threads: int) -> None:
@@ -56,16 +52,8 @@ class Incidence:
         return symmetric
 
     def nbytes(self) -> int:
-        """Bytes held beside the caller's arrays."""
+        """Bytes allocated beside the caller's arrays."""
         return 0
-
-
-def matches_by_row(matching: list[npt.NDArray[np.int64]], rows: int) -> tuple[Int64s, Queries]:
-    """From each query's rows, the queries of each row, ascending."""
-    found = np.concatenate([np.empty(0, np.int64), *matching])
-    queries = np.repeat(np.arange(len(matching)), [len(each) for each in matching])
-    starts = np.concatenate([[0], np.cumsum(np.bincount(found, minlength=rows))])
-    return starts.astype(np.int64), queries[np.argsort(found, kind="stable")].astype(np.uint32)
 
 
 def solve_positive(matrix: Float64s, right: Float64s, out: Float64s) -> None:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from privmw.kernels.compiled import compiled
+from privmw.kernels.arrays import Float64s, Int64s, UInt32s
+from privmw.kernels.numba_.compiled import compiled
+from privmw.kernels.numpy_.weights import NOT_IN_SCALE
 from privmw.kernels.scale import LIGHTEST_WEIGHT, MASS_BITS, MOST_TOTAL, MOST_WEIGHT, powers_of_two
-from privmw.kernels.weights_numpy import NOT_IN_SCALE, Int64s, Rows, Weights
 
 _SCALE = 2.0**MASS_BITS
 _LOW = 2**31 - 1
@@ -26,7 +27,7 @@ def _lifted(before: float, now: float) -> float:
 
 
 @compiled
-def _heaviest(weights: Weights) -> float:
+def _heaviest(weights: Float64s) -> float:
     heaviest = 0.0
     for row in range(len(weights)):
         if not (weights[row] >= 0 and weights[row] < np.inf):
@@ -39,7 +40,7 @@ def _heaviest(weights: Weights) -> float:
 
 
 @compiled
-def _halves(weights: Weights, first: float, second: float) -> tuple[int, int]:
+def _halves(weights: Float64s, first: float, second: float) -> tuple[int, int]:
     high = low = 0
     for row in range(len(weights)):
         mass = _mass(weights[row] * first * second)
@@ -53,19 +54,19 @@ def _total(halves: tuple[int, int]) -> int:
 
 
 @compiled
-def _shift(weights: Weights, first: float, second: float) -> None:
+def _shift(weights: Float64s, first: float, second: float) -> None:
     for row in range(len(weights)):
         weights[row] = _lifted(weights[row], weights[row] * first * second)
 
 
 @compiled
-def _to_masses(weights: Weights, masses: Int64s) -> None:
+def _to_masses(weights: Float64s, masses: Int64s) -> None:
     for row in range(len(weights)):
         masses[row] = _mass(weights[row])
 
 
 @compiled
-def _multiply(weights: Weights, rows: Rows, factor: float, changes: Int64s) -> int:
+def _multiply(weights: Float64s, rows: UInt32s, factor: float, changes: Int64s) -> int:
     gained = 0
     for i in range(len(rows)):
         before = weights[rows[i]]
@@ -76,23 +77,23 @@ def _multiply(weights: Weights, rows: Rows, factor: float, changes: Int64s) -> i
     return gained
 
 
-def heaviest(weights: Weights, threads: int) -> float:
+def heaviest(weights: Float64s, threads: int) -> float:
     """The largest weight, 0 if there is none; NaN unless all are finite and none is negative."""
     return float(_heaviest(weights))
 
 
-def total_mass(weights: Weights, exponent: int, threads: int) -> int:
-    """The total of the masses that weights would have times 2^exponent."""
+def total_mass(weights: Float64s, exponent: int, threads: int) -> int:
+    """The total of the masses of weights * 2^exponent."""
     return _total(_halves(weights, *powers_of_two(exponent)))
 
 
-def shift(weights: Weights, exponent: int, threads: int) -> None:
+def shift(weights: Float64s, exponent: int, threads: int) -> None:
     """Multiplies weights in place by 2^exponent."""
     _shift(weights, *powers_of_two(exponent))
 
 
-def to_masses(weights: Weights, threads: int) -> tuple[Int64s, int]:
-    """The masses, and their total; or more than the most if that is too much or weights are out of scale."""
+def to_masses(weights: Float64s, threads: int) -> tuple[Int64s, int]:
+    """The masses and their total; a total above MOST_TOTAL if it is, or if a weight is out of scale."""
     masses = np.empty(len(weights), np.int64)
     if not _heaviest(weights) <= 4:
         return masses, MOST_TOTAL + 1
@@ -100,13 +101,13 @@ def to_masses(weights: Weights, threads: int) -> tuple[Int64s, int]:
     return masses, min(total_mass(weights, 0, threads), MOST_TOTAL + 1)
 
 
-def multiply(weights: Weights, rows: Rows, factor: float, threads: int) -> tuple[Int64s, int, int]:
-    """Multiplies the weights of some rows in place: their masses' gains, total before, and sum of gains."""
+def multiply(weights: Float64s, rows: UInt32s, factor: float, threads: int) -> tuple[Int64s, int, int]:
+    """Multiplies the weights of some rows in place: changes of masses, total before, sum of changes."""
     before = weights[rows]
     if not _heaviest(before) <= 4:
         raise ValueError(NOT_IN_SCALE)
-    matching = total_mass(before, 0, threads)
-    if matching > MOST_TOTAL:
+    total = total_mass(before, 0, threads)
+    if total > MOST_TOTAL:
         raise ValueError(NOT_IN_SCALE)
     changes = np.empty(len(rows), np.int64)
-    return changes, matching, int(_multiply(weights, rows, factor, changes))
+    return changes, total, int(_multiply(weights, rows, factor, changes))

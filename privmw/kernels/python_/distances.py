@@ -1,13 +1,10 @@
-"""Errors in numpy: the class of csrc/bind/errors.cpp, for where the extension is absent: same integers."""
+"""Distances of counts from answers, in numpy: the twin of csrc/draw/errors.hpp. The same integers."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-from numpy.typing import NDArray
 
-Int64s: TypeAlias = NDArray[np.int64]
+from privmw.kernels.arrays import Float64s, Int64s
 
 BLOCK = 2**15  # cells: a block and its errors stay in the cache
 
@@ -15,7 +12,7 @@ BLOCK = 2**15  # cells: a block and its errors stay in the cache
 class Errors:
     """|count 2^bits - rint(answer whole)|, of counts and answers that are one a cell."""
 
-    def __init__(self, counts: Int64s, answers: NDArray[np.float64], whole: float, bits: int) -> None:
+    def __init__(self, counts: Int64s, answers: Float64s, whole: float, bits: int) -> None:
         if len(counts) != len(answers):
             raise ValueError(f"answers ({len(answers)}) must be one for each of {len(counts)} counts")
         self._counts, self._answers, self._whole, self._bits = counts, answers, whole, bits

@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privmw.kernels.least_squares_python import newton
-
-Float64s = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
+from privmw.kernels.arrays import Float64s, Int32s, Int64s, UInt32s
+from privmw.kernels.python_.least_squares import newton
 
 _BLOCK_CELLS = 2**20  # of the dense blocks of rows that make a gram matrix: 8 MB
 
@@ -25,10 +23,10 @@ class Tallies:
     def __init__(
         self,
         sizes: Sequence[int],
-        attributes: npt.NDArray[np.int32],
+        attributes: Int32s,
         starts: Int64s,
         columns: Any,
-        groups: npt.NDArray[np.int32],
+        groups: Int32s,
         marked: npt.NDArray[np.uint8],
         threads: int,
     ) -> None:
@@ -79,7 +77,7 @@ class Tallies:
 
     def descend(
         self,
-        order: npt.NDArray[np.uint32],
+        order: UInt32s,
         precisions: Float64s,
         bends: Float64s,
         weights: Float64s,

@@ -9,14 +9,12 @@ y - A x, piecewise linear: Newton's steps, taken to where the slope along them v
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from privmw.kernels.arrays import Bools, Float64s
 from privmw.kernels.conjugate_gradients import conjugate_gradients
-
-Vector: TypeAlias = npt.NDArray[np.float64]
 
 MOST_EXACT = 500  # unknowns: beyond, conjugate gradients
 MOST_INNER = 400  # conjugate gradients for one step
@@ -30,13 +28,13 @@ class Operator(Protocol):
 
     count: int
 
-    def sums(self, weights: Vector, out: Vector) -> None:
+    def sums(self, weights: Float64s, out: Float64s) -> None:
         """For each query the sum of the weights of its rows."""
 
-    def potentials(self, values: Vector, out: Vector) -> None:
+    def potentials(self, values: Float64s, out: Float64s) -> None:
         """For each row the sum of the values of its queries."""
 
-    def gram(self, weights: Vector) -> Vector:
+    def gram(self, weights: Float64s) -> Float64s:
         """For each pair of queries the weight of the rows that both count."""
 
 
@@ -44,11 +42,11 @@ class Operator(Protocol):
 class Ray:
     """Clipped numbers along a direction, and what they are worth."""
 
-    start: Vector
-    change: Vector
-    lower: Vector
-    upper: Vector
-    worth: Vector
+    start: Float64s
+    change: Float64s
+    lower: Float64s
+    upper: Float64s
+    worth: Float64s
 
     def at(self, t: float) -> float:
         """The worth at a distance."""
@@ -57,19 +55,19 @@ class Ray:
 
 def newton(
     operator: Operator,
-    centre: Vector,
-    variance: Vector,
-    lower: Vector,
-    upper: Vector,
-    answers: Vector,
-    spread: Vector,
-    least: Vector,
-    most: Vector,
-    start: Vector,
+    centre: Float64s,
+    variance: Float64s,
+    lower: Float64s,
+    upper: Float64s,
+    answers: Float64s,
+    spread: Float64s,
+    least: Float64s,
+    most: Float64s,
+    start: Float64s,
     tolerance: float,
     steps: int,
     limit: float,
-) -> tuple[Vector, Vector, float, float, int]:
+) -> tuple[Float64s, Float64s, float, float, int]:
     """Weights, multipliers, the largest |y - A x|, the dual value and the steps taken.
 
     Bounds and variances are one number or one for each. An infinite spread asks nothing, one of zero holds.
@@ -151,7 +149,7 @@ def line_search(asking: Ray, giving: Ray, first: float) -> float:
     return low
 
 
-def _exact(operator: Operator, inner: Vector, curved: Vector, right: Vector, asked: Any) -> Vector:
+def _exact(operator: Operator, inner: Float64s, curved: Float64s, right: Float64s, asked: Bools) -> Float64s:
     hessian = operator.gram(inner)
     hessian[~asked] = 0.0
     hessian[:, ~asked] = 0.0
@@ -160,13 +158,13 @@ def _exact(operator: Operator, inner: Vector, curved: Vector, right: Vector, ask
 
 
 def _conjugate(
-    operator: Operator, inner: Vector, curved: Vector, right: Vector, asked: Any, accuracy: float
-) -> Vector:
+    operator: Operator, inner: Float64s, curved: Float64s, right: Float64s, asked: Bools, accuracy: float
+) -> Float64s:
     """By conjugate gradients, to a hundredth at first and ever more exactly."""
     scaling = asked / (_sums(operator, inner) + curved)
     solution = np.zeros(len(right))
 
-    def product(direction: Vector) -> Vector:
+    def product(direction: Float64s) -> Float64s:
         sums = _sums(operator, inner * _potentials(operator, direction, len(inner)))
         return np.asarray(asked * sums + curved * direction, np.float64)
 
@@ -183,14 +181,14 @@ def _conjugate(
 
 
 def _value(
-    centre: Vector,
-    variance: Vector,
-    weights: Vector,
-    potentials: Vector,
-    answers: Vector,
-    ridge: Vector,
-    fitted: Vector,
-    multipliers: Vector,
+    centre: Float64s,
+    variance: Float64s,
+    weights: Float64s,
+    potentials: Float64s,
+    answers: Float64s,
+    ridge: Float64s,
+    fitted: Float64s,
+    multipliers: Float64s,
 ) -> float:
     """What every feasible fit costs at least: half its squared distances over the variances."""
     far = np.divide(
@@ -200,13 +198,13 @@ def _value(
     return float(far.sum() + near.sum())
 
 
-def _sums(operator: Operator, weights: Vector) -> Vector:
+def _sums(operator: Operator, weights: Float64s) -> Float64s:
     out = np.empty(operator.count)
     operator.sums(weights, out)
     return out
 
 
-def _potentials(operator: Operator, values: Vector, rows: int) -> Vector:
+def _potentials(operator: Operator, values: Float64s, rows: int) -> Float64s:
     out = np.empty(rows)
     operator.potentials(values, out)
     return out

@@ -6,25 +6,17 @@ import math
 
 import numpy as np
 
-from privmw.kernels.compiled import compiled
-from privmw.kernels.projection_numpy import (
-    DEEPEST,
-    INVERSE_LN2,
-    LEAST_NORMAL,
-    LN2_HIGH,
-    LN2_LOW,
-    TAYLOR,
-    Float64s,
-    Int64s,
-    Queries,
-)
+from privmw.kernels.arrays import Float64s, Int64s, UInt32s
+from privmw.kernels.numba_.compiled import compiled
+from privmw.kernels.numpy_ import projection
+from privmw.kernels.numpy_.projection import DEEPEST, INVERSE_LN2, LEAST_NORMAL, LN2_HIGH, LN2_LOW, TAYLOR
 from privmw.kernels.scale import powers_of_two
 
 _COEFFICIENTS = np.array(TAYLOR)
 
 
 @compiled
-def _potentials(starts: Int64s, queries: Queries, values: Float64s, out: Float64s) -> None:
+def _potentials(starts: Int64s, queries: UInt32s, values: Float64s, out: Float64s) -> None:
     for g in range(len(out)):
         out[g] = 0.0
         for i in range(starts[g], starts[g + 1]):
@@ -32,7 +24,7 @@ def _potentials(starts: Int64s, queries: Queries, values: Float64s, out: Float64
 
 
 @compiled
-def _sums(starts: Int64s, queries: Queries, weights: Float64s, out: Float64s) -> None:
+def _sums(starts: Int64s, queries: UInt32s, weights: Float64s, out: Float64s) -> None:
     out[:] = 0.0
     for g in range(len(weights)):
         for i in range(starts[g], starts[g + 1]):
@@ -40,7 +32,7 @@ def _sums(starts: Int64s, queries: Queries, weights: Float64s, out: Float64s) ->
 
 
 @compiled
-def _gram(starts: Int64s, queries: Queries, weights: Float64s, matrix: Float64s) -> None:
+def _gram(starts: Int64s, queries: UInt32s, weights: Float64s, matrix: Float64s) -> None:
     for g in range(len(weights)):
         for i in range(starts[g], starts[g + 1]):
             for j in range(i, starts[g + 1]):
@@ -50,11 +42,8 @@ def _gram(starts: Int64s, queries: Queries, weights: Float64s, matrix: Float64s)
             matrix[i, j] = matrix[j, i]
 
 
-class Incidence:
-    """Which groups answer yes to which queries, row by row."""
-
-    def __init__(self, starts: Int64s, queries: Queries, count: int) -> None:
-        self._starts, self._queries, self._count = starts, queries, count
+class Incidence(projection.Incidence):
+    """Which groups answer yes to which queries, group by group."""
 
     def potentials(self, values: Float64s, out: Float64s, threads: int) -> None:
         """Writes for each group the sum of the values of its queries."""
@@ -69,10 +58,6 @@ class Incidence:
         matrix = np.zeros((self._count, self._count))
         _gram(self._starts, self._queries, weights, matrix)
         return matrix
-
-    def nbytes(self) -> int:
-        """Bytes held beside the caller's arrays."""
-        return 0
 
 
 @compiled

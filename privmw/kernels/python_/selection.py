@@ -10,16 +10,14 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from privmw.kernels import coins_python as coins
-from privmw.kernels.coins_python import Decay, NextWord, draw_below
+from privmw.kernels.arrays import Int64s
+from privmw.kernels.python_ import coins
+from privmw.kernels.python_.coins import Decay, NextWord, draw_below
 
 STRATUM_BITS = 8  # weights of a stratum are within a factor 2^8 of each other
 STRATA = 6
 MOST_BITS = 32
-
-Indices: TypeAlias = NDArray[np.int64]
 
 
 def reach_of(decay: Decay, halvings: int) -> int:
@@ -34,7 +32,7 @@ class Strata:
     The crown, stratum 0, is above the k-th largest score, the floor; the others are by distance from it.
     """
 
-    def __init__(self, scores: NDArray[np.int64], present: Indices, decay: Decay, k: int) -> None:
+    def __init__(self, scores: Int64s, present: Int64s, decay: Decay, k: int) -> None:
         left = scores[present]
         floor = np.partition(left, left.size - k)[left.size - k]
         # Modulo 2^64 the difference is the true one, even where int64 would overflow.
@@ -70,10 +68,10 @@ Choose: TypeAlias = Callable[[NextWord, Strata, Decay], int]
 def peel(
     choose: Choose,
     next_word: NextWord,
-    scores: NDArray[np.int64],
+    scores: Int64s,
     decay: Decay,
     k: int,
-    excluded: Indices | None = None,
+    excluded: Int64s | None = None,
 ) -> list[int]:
     """Make k choices, each among those that the earlier ones left."""
     present = np.arange(scores.size, dtype=np.int64)
@@ -189,7 +187,7 @@ class Contender:
         raise coins.stuck()
 
 
-def noisy_max(next_word: NextWord, scores: NDArray[np.int64], decay: Decay, k: int) -> list[int]:
+def noisy_max(next_word: NextWord, scores: Int64s, decay: Decay, k: int) -> list[int]:
     """The largest score * unit + E, E standard exponential: the smallest U / p; k times, by peeling."""
     left, chosen = list(enumerate(scores.tolist())), []
     for _ in range(k):

@@ -1,4 +1,4 @@
-"""Exact draws in Python integers: the functions of csrc/bind/draw.cpp, for where the extension is absent.
+"""Exact draws in Python integers: the functions of csrc/bind/draws.cpp, for where the extension is absent.
 
 Slow (some ten microseconds a coin, where the extension takes twenty nanoseconds). From the same words both
 give the same results, and the tests hold them to it. Checks first, then draws; it must not know what they
@@ -10,20 +10,17 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from math import isqrt
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from privmw.kernels import selection_python as selection
-from privmw.kernels.coins_python import Decay, NextWord, draw_below, draw_bernoulli, words_of
-from privmw.kernels.errors_python import Errors
+from privmw.kernels.arrays import Bools, Int64s
+from privmw.kernels.python_ import selection
+from privmw.kernels.python_.coins import Decay, NextWord, draw_below, draw_bernoulli, words_of
+from privmw.kernels.python_.distances import Errors
 
 LONGEST_INTEGER = 4096  # bits
 LARGEST_SCALE_BITS = 40
-
-Integers: TypeAlias = NDArray[np.int64]
-Bits: TypeAlias = NDArray[np.bool_]
 
 
 def draw_laplace(next_word: NextWord, decay: Decay, width: int) -> int | None:
@@ -70,7 +67,7 @@ def size_of(size: Any) -> int:
     return natural("size", size, 0, (1 << 63) - 1, "be non-negative")
 
 
-def coin_exp(bit_generator: Any, numerator: int, denominator: int, size: int) -> Bits:
+def coin_exp(bit_generator: Any, numerator: int, denominator: int, size: int) -> Bools:
     """Coins of probability exp(-numerator / denominator)."""
     decay = Decay(natural("numerator", numerator, 0), natural("denominator", denominator, 1))
     count, m = size_of(size), 1 if decay.numerator else 0
@@ -78,7 +75,7 @@ def coin_exp(bit_generator: Any, numerator: int, denominator: int, size: int) ->
         return np.array([decay.coin(next_word, m) for _ in range(count)], dtype=np.bool_)
 
 
-def bernoulli(bit_generator: Any, numerator: int, denominator: int, size: int) -> Bits:
+def bernoulli(bit_generator: Any, numerator: int, denominator: int, size: int) -> Bools:
     """Coins of probability numerator / denominator."""
     above, below = natural("numerator", numerator, 0), natural("denominator", denominator, 1)
     if above > below:
@@ -88,7 +85,7 @@ def bernoulli(bit_generator: Any, numerator: int, denominator: int, size: int) -
         return np.array([draw_bernoulli(next_word, above, below) for _ in range(count)], dtype=np.bool_)
 
 
-def uniform_below(bit_generator: Any, bound: int, size: int) -> Integers:
+def uniform_below(bit_generator: Any, bound: int, size: int) -> Int64s:
     """Uniform integers on 0 .. bound-1."""
     below = natural("bound", bound, 1, (1 << 63) - 1, "be between 1 and 2^63 - 1")
     count = size_of(size)
@@ -96,7 +93,7 @@ def uniform_below(bit_generator: Any, bound: int, size: int) -> Integers:
         return np.array([draw_below(next_word, below) for _ in range(count)], dtype=np.int64)
 
 
-def draw_noise(bit_generator: Any, propose: Callable[[NextWord], int | None], size: int) -> Integers:
+def draw_noise(bit_generator: Any, propose: Callable[[NextWord], int | None], size: int) -> Int64s:
     """Proposals until `size` are accepted."""
     out = np.empty(size_of(size), dtype=np.int64)
     with words_of(bit_generator) as next_word:
@@ -107,7 +104,7 @@ def draw_noise(bit_generator: Any, propose: Callable[[NextWord], int | None], si
     return out
 
 
-def discrete_laplace(bit_generator: Any, scale_numerator: int, scale_denominator: int, size: int) -> Integers:
+def discrete_laplace(bit_generator: Any, scale_numerator: int, scale_denominator: int, size: int) -> Int64s:
     """Pr[x] proportional to exp(-|x| / scale)."""
     above, below = (
         natural("scale_numerator", scale_numerator, 1),
@@ -121,7 +118,7 @@ def discrete_laplace(bit_generator: Any, scale_numerator: int, scale_denominator
 
 def discrete_gaussian(
     bit_generator: Any, sigma2_numerator: int, sigma2_denominator: int, size: int
-) -> Integers:
+) -> Int64s:
     """Pr[x] proportional to exp(-x^2 / (2 sigma^2))."""
     above, below = (
         natural("sigma2_numerator", sigma2_numerator, 1),
@@ -135,7 +132,7 @@ def discrete_gaussian(
 
 def selectable(
     scores: Any, gamma_numerator: int, gamma_denominator: int, k: int, excluded: Any = None
-) -> tuple[Integers, Decay, int]:
+) -> tuple[Int64s, Decay, int]:
     """Scores, decay and k, checked. Nothing here depends on the value of a score: they are private."""
     if not isinstance(scores, np.ndarray) or scores.dtype != np.int64:
         raise TypeError(f"scores ({type(scores)}) must be a numpy array of int64")
@@ -143,7 +140,7 @@ def selectable(
         raise ValueError(f"scores ({scores.ndim} dimensions) must be one-dimensional and contiguous")
     if not 1 <= scores.size < 1 << 31:
         raise ValueError(f"scores ({scores.size} candidates) must have between 1 and 2^31 - 1 candidates")
-    without: Integers = np.empty(0, np.int64) if excluded is None else excluded
+    without: Int64s = np.empty(0, np.int64) if excluded is None else excluded
     edges = np.concatenate([[-1], without, [scores.size]])
     if (bad := np.flatnonzero(edges[1:] <= edges[:-1])).size:
         raise ValueError(f"excluded ({edges[bad[0]]}) must ascend, within the candidates")
@@ -154,7 +151,7 @@ def selectable(
     return scores, decay, natural("k", k, 1, most, "be between 1 and the number of candidates")
 
 
-def select(bit_generator: Any, choose: selection.Choose, scores: Any, *given: Any) -> Integers:
+def select(bit_generator: Any, choose: selection.Choose, scores: Any, *given: Any) -> Int64s:
     """Checks, then k choices. Errors are written out, and erased."""
     if isinstance(scores, Errors):
         written = scores.scores()
@@ -169,12 +166,12 @@ def select(bit_generator: Any, choose: selection.Choose, scores: Any, *given: An
 
 def select_permute_and_flip(
     bit_generator: Any,
-    scores: Integers | Errors,
+    scores: Int64s | Errors,
     gamma_numerator: int,
     gamma_denominator: int,
     k: int,
-    excluded: Integers | None = None,
-) -> Integers:
+    excluded: Int64s | None = None,
+) -> Int64s:
     """Select k candidates by permute-and-flip, gamma per unit of score."""
     given = gamma_numerator, gamma_denominator, k, excluded
     return select(bit_generator, selection.permute_and_flip, scores, *given)
@@ -182,20 +179,20 @@ def select_permute_and_flip(
 
 def select_exponential(
     bit_generator: Any,
-    scores: Integers | Errors,
+    scores: Int64s | Errors,
     gamma_numerator: int,
     gamma_denominator: int,
     k: int,
-    excluded: Integers | None = None,
-) -> Integers:
+    excluded: Int64s | None = None,
+) -> Int64s:
     """Select k candidates by the exponential mechanism, gamma per unit of score."""
     given = gamma_numerator, gamma_denominator, k, excluded
     return select(bit_generator, selection.exponential, scores, *given)
 
 
 def report_noisy_max(
-    bit_generator: Any, scores: Integers, gamma_numerator: int, gamma_denominator: int, k: int
-) -> Integers:
+    bit_generator: Any, scores: Int64s, gamma_numerator: int, gamma_denominator: int, k: int
+) -> Int64s:
     """Select k candidates by report-noisy-max with exponential noise, gamma per unit of score."""
     of, decay, count = selectable(scores, gamma_numerator, gamma_denominator, k)
     with words_of(bit_generator) as next_word:

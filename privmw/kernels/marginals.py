@@ -1,0 +1,139 @@
+"""The door of marginals: sums of masses by cells, planned once and evaluated often, and their adjoint."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from privmw.kernels import choice
+from privmw.kernels.arrays import Float64s, Int32s, Int64s, UInt32s
+from privmw.kernels.checks import (
+    check_apart,
+    check_array,
+    check_length,
+    check_masses,
+    check_out,
+    check_starts,
+    check_within,
+    check_writable,
+)
+from privmw.kernels.choice import backend, threads_of
+from privmw.kernels.columns import Columns, check_are_columns
+from privmw.kernels.scale import powers_of_two
+
+LARGEST_ORDER = 6
+LARGEST_MARGINAL = 2**40  # cells
+
+
+class Marginals:
+    """The marginals of a workload over columns, planned once and evaluated often.
+
+    Marginal j has the attributes (positions of columns, ascending) attributes[starts[j]:starts[j + 1]]; its
+    cells come in C order, the last attribute fastest, and the marginals one after the other.
+
+    >>> columns = Columns([np.array([3, 9, 3], np.uint8), np.array([0, 1, 1], np.uint8)], [10, 2])
+    >>> marginals = Marginals(columns, np.array([0, 1], np.int32), np.array([0, 2]))
+    >>> marginals.sums(np.array([5, 7, 1])).reshape(10, 2)[[3, 9]]
+    array([[5, 1],
+           [0, 7]])
+    """
+
+    def __init__(
+        self, columns: Columns, attributes: Int32s, starts: Int64s, *, threads: int | None = None
+    ) -> None:
+        check_are_columns(columns)
+        attributes = check_array("attributes", attributes, np.int32)
+        starts = check_starts(starts, len(attributes))
+        orders = np.diff(starts)
+        if len(orders) and (orders.min() < 1 or orders.max() > LARGEST_ORDER):
+            raise ValueError(f"starts must give every marginal 1 to {LARGEST_ORDER} attributes")
+        check_within("attributes", attributes, len(columns.sizes))
+        within = np.ones(len(attributes), bool)
+        within[starts[:-1]] = False
+        if (np.diff(attributes)[within[1:]] <= 0).any():
+            raise ValueError("attributes must ascend within each marginal")
+        self.cells = 0
+        self._first = np.zeros(0, np.int64)  # cell of each marginal
+        if len(orders):
+            # Exact in doubles up to 2^53, and over the limit beyond.
+            cells = np.multiply.reduceat(np.array(columns.sizes, np.float64)[attributes], starts[:-1])
+            if cells.max() > LARGEST_MARGINAL or cells.sum() > 2**48:
+                raise ValueError("marginals must have at most 2^40 cells each and 2^48 together")
+            self.cells = int(cells.sum())
+            self._first = (np.cumsum(cells) - cells).astype(np.int64)
+        self.columns = columns
+        self._core = choice.kernels.Marginals(columns._core, attributes, starts, threads_of(threads))
+
+    def sums(self, masses: Int64s, out: Int64s | None = None, *, threads: int | None = None) -> Int64s:
+        """The sum of the masses of each cell's rows, exactly; written to `out` if that is an array."""
+        check_masses("masses", masses, self.columns.rows)
+        out = check_out(out, np.int64, self.cells, masses=masses)
+        self._core.sums(masses, out, threads_of(threads))
+        return out
+
+    def add_changes(
+        self, rows: UInt32s, changes: Int64s, sums: Int64s, *, threads: int | None = None
+    ) -> None:
+        """Adds the changes of the masses of `rows` to `sums`; the same bits as a new evaluation.
+
+        >>> columns = Columns([np.array([0, 1, 1], np.uint8)], [2])
+        >>> marginals = Marginals(columns, np.array([0], np.int32), np.array([0, 1]))
+        >>> sums = marginals.sums(np.array([5, 7, 1]))
+        >>> marginals.add_changes(np.array([2], np.uint32), np.array([100]), sums)
+        >>> sums
+        array([  5, 108])
+        """
+        rows = check_array("rows", rows, np.uint32)
+        check_within("rows", rows, self.columns.rows)
+        check_masses("changes", changes, len(rows))
+        check_writable("sums", sums, np.int64, self.cells)
+        check_apart("sums", sums, rows=rows, changes=changes)
+        self._core.add_changes(rows, changes, sums, threads_of(threads))
+
+    def potentials(
+        self, values: Float64s, out: Float64s | None = None, *, threads: int | None = None
+    ) -> Float64s:
+        """The adjoint of `sums`: for each row the sum of the values of its cells, one cell a marginal.
+
+        Values are rounded to integers on one scale, chosen so that the largest of each marginal total near
+        2^60; their sums are exact. So the bits of a row do not depend on the other rows or on the backend.
+
+        >>> columns = Columns([np.array([0, 1, 1], np.uint8), np.array([0, 2, 1], np.uint8)], [2, 3])
+        >>> marginals = Marginals(columns, np.array([0, 1], np.int32), np.array([0, 1, 2]))
+        >>> marginals.potentials(np.array([0.5, 1.0, 10.0, 20.0, 30.0]))
+        array([10.5, 31. , 21. ])
+        """
+        check_length("values", check_array("values", values, np.float64), self.cells)
+        out = check_out(out, np.float64, self.columns.rows, values=values)
+        integers, exponent = self._to_integers(values)
+        self._core.potentials(integers, exponent, out, threads_of(threads))
+        return out
+
+    def _to_integers(self, values: Float64s) -> tuple[Int64s, int]:
+        """Values as integers in units of 2^exponent, and the exponent; no row's sum exceeds 2^61 by more than
+        half a unit a marginal.
+        """
+        most = np.maximum.reduceat(np.abs(values), self._first) if len(values) else np.zeros(1)
+        largest = float(most.max())
+        if not largest < np.inf:
+            raise ValueError("values must be finite")
+        if largest == 0:
+            return np.zeros(len(values), np.int64), 0
+        # The bound, largest * sum(most / largest), may overflow as one number; below a product of powers of
+        # two it does not.
+        exponent = math.frexp(largest)[1] + math.frexp(float((most / largest).sum()))[1] - 61
+        first, second = powers_of_two(-exponent)
+        return np.rint(values * first * second).astype(np.int64), exponent
+
+    def ways(self) -> dict[str, int]:
+        """The number of marginals evaluated in each way; `parents` were added to the plan to help others."""
+        return self._core.ways()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated beside the columns."""
+        return self._core.nbytes()
+
+    def __repr__(self) -> str:
+        return f"Marginals({self.cells} cells over {self.columns.rows} rows, {backend()})"

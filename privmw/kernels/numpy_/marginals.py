@@ -1,0 +1,77 @@
+"""Marginals in numpy alone: the twin of csrc/core/marginals/marginals.hpp."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from privmw.kernels.arrays import Float64s, Int32s, Int64s, UInt32s
+from privmw.kernels.numpy_.columns import Columns
+from privmw.kernels.scale import powers_of_two
+
+_BLOCK = 2**22  # rows: sums of so many 31-bit numbers are exact in doubles
+
+
+def add_masses(cells: Int64s, masses: Int64s, sums: Int64s) -> None:
+    """Adds masses to the sums of their cells, exactly: in halves of 31 bits, each exact in doubles."""
+    for first in range(0, len(cells), _BLOCK):
+        at, mass = cells[first : first + _BLOCK], masses[first : first + _BLOCK]
+        low = np.bincount(at, mass & (2**31 - 1), len(sums)).astype(np.int64)
+        high = np.bincount(at, mass >> 31, len(sums)).astype(np.int64)
+        sums += (high << 31) + low
+
+
+class Marginals:
+    """The cells of a workload, marginal after marginal in C order."""
+
+    way = "numpy"
+
+    def __init__(self, columns: Columns, attributes: Int32s, starts: Int64s, threads: int) -> None:
+        self._columns = columns
+        marginals = [attributes[a:b].tolist() for a, b in itertools.pairwise(starts.tolist())]
+        cells = [math.prod(columns.sizes[a] for a in marginal) for marginal in marginals]
+        ends = itertools.accumulate(cells, initial=0)
+        # The attributes of each marginal, and the place of its cells among all.
+        self._marginals = [
+            (marginal, slice(begin, end))
+            for marginal, (begin, end) in zip(marginals, itertools.pairwise(ends), strict=True)
+        ]
+
+    def sums(self, masses: Int64s, out: Int64s, threads: int) -> None:
+        """Writes the sum of the masses of each cell's rows to out."""
+        out[:] = 0
+        for cells, place in self._cells(slice(None)):
+            add_masses(cells, masses, out[place])
+
+    def add_changes(self, rows: UInt32s, changes: Int64s, sums: Int64s, threads: int) -> None:
+        """Adds the changes of the masses of some rows to sums."""
+        for cells, place in self._cells(rows):
+            add_masses(cells, changes, sums[place])
+
+    def potentials(self, values: Int64s, exponent: int, out: Float64s, threads: int) -> None:
+        """Writes the sum of the values of each row's cells, times 2^exponent, to out."""
+        first, second = powers_of_two(exponent)
+        out[:] = self._value_sums(values, len(out)).astype(np.float64) * first * second
+
+    def _value_sums(self, values: Int64s, rows: int) -> Int64s:
+        sums = np.zeros(rows, np.int64)
+        for cells, place in self._cells(slice(None)):
+            sums += values[place][cells]
+        return sums
+
+    def _cells(self, rows: UInt32s | slice) -> Iterator[tuple[Int64s, slice]]:
+        """For each marginal the cells of some rows within it, and its place."""
+        for marginal, place in self._marginals:
+            codes = tuple(self._columns.columns[a][rows] for a in marginal)
+            yield np.ravel_multi_index(codes, tuple(self._columns.sizes[a] for a in marginal)), place
+
+    def ways(self) -> dict[str, int]:
+        """The number of marginals evaluated in each way."""
+        return {self.way: len(self._marginals)}
+
+    def nbytes(self) -> int:
+        """Bytes allocated beside the columns."""
+        return 0
