@@ -1,6 +1,6 @@
-"""Which noise the cells of a marginal carry, where all carry the same: what ReWeight must know of them.
+"""The noise of a marginal's cells, where all have the same, which ReWeight must know.
 
-Counts combined from several measurements carry a mixture, which has a name only for Gaussians.
+Counts combined from several measurements have a mixture of noises, which has a name only for Gaussians.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Coordinate descent in random order: for rows that were not measured themselves and very many queries.
 
-Newton's method would need more conjugate gradients than it is worth. A full pass lets every row take its best
-weight; the passes between visit the rows above zero only. A fixed order stalls, so every pass has its own,
-drawn from a fixed seed: the draw is public, and a fit can be repeated.
+There Newton's method would need too many conjugate gradients. A full pass sets every row to its best weight;
+the passes between visit the rows above zero only. A fixed order stalls, so every pass has its own, drawn from
+a fixed seed: the draw is public, and a fit can be repeated.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def descend(problem: Problem) -> tuple[Float64s, int]:
     weights = problem.start()
     pulls = precisions * (tallies.sums(weights) - problem.counts)
     bends = tallies.potentials(precisions)
-    rng, everyone = sampling_stream(0), np.arange(tallies.rows, dtype=np.uint32)
+    rng, every_row = sampling_stream(0), np.arange(tallies.rows, dtype=np.uint32)
     visits = tallies.rows * (len(tallies.marginals[2]) - 1) * (BETWEEN + 1)
     rounds = min(max(FEWEST_ROUNDS, WORK // visits), MOST_ROUNDS)
     for number in range(rounds):
-        moved = tallies.descend(rng.permutation(everyone), precisions, bends, weights, pulls)
+        moved = tallies.descend(rng.permutation(every_row), precisions, bends, weights, pulls)
         if moved <= ENOUGH * problem.scale:
             return weights, number * (BETWEEN + 1) + 1
         for _ in range(BETWEEN):

@@ -15,6 +15,7 @@ import numpy as np
 
 from privmw.data.support import Support
 from privmw.kernels.arrays import Float64s
+from privmw.kernels.checks import check_number
 from privmw.postprocess.fit import Fit, Stage
 from privmw.postprocess.noisy_marginals import NoisyMarginals
 from privmw.postprocess.problem import Problem, make_problem
@@ -41,17 +42,17 @@ def max_fit(
     >>> max_fit(measured, slack=0.0).certificate.stages[0].bound
     1.0
     """
-    if isinstance(slack, bool) or not isinstance(slack, int | float) or not 0 <= slack < np.inf:
-        raise ValueError(f"slack ({_short(slack)}) must be a number, not negative")
+    if not 0 <= check_number("slack", slack) < np.inf:
+        raise ValueError(f"slack ({_short(slack)}) must be finite and not negative")
     problem = make_problem(measured, support, total)
     free = solve(problem, "least squares", Bounds())
     trivial, largest = _trivial(problem), _largest(problem, free)
-    if largest <= trivial + slack:  # the best fit of all keeps the bound, whatever it is exactly
+    if largest <= trivial + slack:  # the best fit of all is within the bound already
         stages = [_bounded(free.stage, max(trivial, largest))]
         return Fit(measured, support, free.weights, "max_fit", stages, problem.whole)
     bound = trivial if _attained(problem, trivial) else _least_bound(problem, largest)
     solved = solve(problem, "within the bound", _within(problem, bound + slack), near=free.weights)
-    if solved.stage.violation > CLOSE:  # the linear program's own rounding: what the best fit keeps is sure
+    if solved.stage.violation > CLOSE:  # rounding of the linear program: the best fit has no such doubt
         solved, bound = free, largest
     stages = [_bounded(solved.stage, bound)]
     return Fit(measured, support, solved.weights, "max_fit", stages, problem.whole)
@@ -62,14 +63,14 @@ def _bounded(stage: Stage, bound: float) -> Stage:
 
 
 def _reach(bound: float, precisions: Float64s) -> Float64s:
-    """So many standard deviations; without end where nothing was measured."""
+    """So many standard deviations; infinite where nothing was measured."""
     reach = np.full(len(precisions), np.inf)
     np.divide(bound, np.sqrt(precisions), where=precisions > 0, out=reach)
     return reach
 
 
 def _trivial(problem: Problem) -> float:
-    """What every non-negative fit must miss: negative counts, and those of queries without rows."""
+    """The residual of every non-negative fit: of negative counts, and of queries without rows."""
     reached = problem.tallies.sums(np.ones(problem.tallies.rows)) > 0
     roots = np.sqrt(problem.fitted)
     missed = np.where(reached, -problem.counts, np.abs(problem.counts)) * roots
@@ -96,20 +97,20 @@ def _within(problem: Problem, bound: float) -> Bounds:
 
 
 def _attained(problem: Problem, bound: float) -> bool:
-    """Whether weights keep the bound: they would cost at most half its square for each count."""
+    """Whether some weights stay within the bound: their objective is at most half its square per count."""
     measured = np.count_nonzero(problem.fitted) + np.count_nonzero(
         np.broadcast_to(problem.precisions, problem.tallies.rows)
     )
     limit = (measured + 1) * (bound + 1e-6) ** 2
-    found = solve(problem, "trivial bound", _within(problem, bound), limit=limit).stage
-    return max(found.kkt, found.violation) <= CLOSE
+    stage = solve(problem, "trivial bound", _within(problem, bound), limit=limit).stage
+    return max(stage.kkt, stage.violation) <= CLOSE
 
 
 def _least_bound(problem: Problem, attained: float) -> float:
     """The least largest standardised residual, by linear programming: rows, and the bound as one more.
 
-    HiGHS takes numbers as they are first, since its tolerances are absolute, and scaled if those are too
-    large for it; after that, what was attained has to do.
+    HiGHS gets the numbers as they are first, since its tolerances are absolute, and scaled if they are too
+    large for it; if that fails too, the bound is the one attained.
     """
     try:
         from scipy.optimize import linprog
@@ -127,7 +128,7 @@ def _least_bound(problem: Problem, attained: float) -> float:
     counts = np.concatenate([problem.counts[fitted], problem.centre[own > 0]]) * roots
     ones = csr_matrix(np.ones((len(counts), 1)))
     for scale in (1.0, float(np.abs(counts).max())):
-        found = linprog(
+        solved = linprog(
             np.append(np.zeros(rows), 1.0),
             A_ub=vstack([hstack([matrix, -ones]), hstack([-matrix, -ones])]).tocsr(),
             b_ub=np.concatenate([counts, -counts]) / scale,
@@ -136,8 +137,8 @@ def _least_bound(problem: Problem, attained: float) -> float:
             bounds=(0, None),
             method="highs",
         )
-        if found.x is not None:
-            return min(float(found.x[-1]) * scale, attained)
+        if solved.x is not None:
+            return min(float(solved.x[-1]) * scale, attained)
     return attained
 
 

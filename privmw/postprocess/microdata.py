@@ -1,8 +1,8 @@
-"""Microdata: whole records whose marginals are those of a fit, each within one where that can be had.
+"""Microdata: records whose marginals are those of a fit, each within one where that is possible.
 
 Two chains of nested marginals can be kept at once (privmw.postprocess.rounding), and the total with them.
-Declared invariants come first, then what was measured, the smaller marginals before the larger. All of it is
-post-processing: the sampling stream, and no private value.
+Declared invariants come first, then the measured marginals, the smaller before the larger. All of it is
+post-processing: it uses the sampling stream, and no private value.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def to_microdata(
 def _counts(
     fit: Fit, rows: Int64s, chains: list[list[Places]], rng: np.random.Generator | None, whole: float
 ) -> Int64s:
-    """How many records each row gets: sums of rows that all marginals of the chains count alike first."""
+    """How many records each row gets: first for groups of rows in the same cells of all chains' marginals."""
     weights = fit.weights[rows]
     parts = [[_cells(fit, rows, places) for places in chain] for chain in chains]
     alone = np.zeros(len(rows), np.int64)
@@ -85,9 +85,10 @@ def _share(
     wanted: Int64s,
     rng: np.random.Generator | None,
 ) -> Int64s:
-    """Within each group: the weights laid end to end, and a comb of teeth one apart that meets `wanted`.
+    """Systematic sampling within each group, which gets `wanted` records.
 
-    Its offset is drawn among those that do, or is their middle; a row gets the teeth that meet its weight.
+    The weights are laid end to end, and points one apart on them; a row gets as many records as there are
+    points on its weight. Their offset is drawn among those that give `wanted` points, or is the middle one.
     """
     order = np.argsort(group, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(group))])
@@ -97,18 +98,18 @@ def _share(
     up = wanted > np.floor(sums)
     low, high = np.where(up, 1 - part, 0.0), np.where(up, 1.0, 1 - part)
     offset = low + (high - low) * (0.5 if rng is None else rng.random(len(sums)))
-    teeth = np.floor(ends + np.repeat(offset, np.diff(starts))).astype(np.int64)
-    teeth = np.minimum(teeth, np.repeat(wanted, np.diff(starts)))
-    teeth[starts[1:] - 1] = wanted  # whatever rounding did
-    before = np.concatenate([[0], teeth[:-1]])
+    points = np.floor(ends + np.repeat(offset, np.diff(starts))).astype(np.int64)
+    points = np.minimum(points, np.repeat(wanted, np.diff(starts)))
+    points[starts[1:] - 1] = wanted  # despite rounding
+    before = np.concatenate([[0], points[:-1]])
     before[starts[:-1]] = 0
     counts = np.empty(len(weights), np.int64)
-    counts[order] = teeth - before
+    counts[order] = points - before
     return counts
 
 
 def _chains(fit: Fit, exact: Iterable[Sequence[str]], whole: float) -> list[list[Places]]:
-    """Two chains of nested marginals, with all that must be exact and what else was measured and fits."""
+    """Two chains of nested marginals: all that must be exact, and measured ones that fit in."""
     if isinstance(exact, str) or not isinstance(exact, Iterable):
         raise TypeError(f"exact ({_short(exact)}) must be a list of marginals")
     declared: set[Places] = set()
@@ -133,7 +134,7 @@ def _chains(fit: Fit, exact: Iterable[Sequence[str]], whole: float) -> list[list
 
 
 def _arranged(marginals: list[Places], chains: list[list[Places]]) -> list[list[Places]] | None:
-    """Ascending marginals on two chains, by trying; None if that is impossible."""
+    """Ascending marginals on two chains, by trial; None if that is impossible."""
     if not marginals:
         return chains
     first, rest = marginals[0], marginals[1:]
@@ -141,9 +142,9 @@ def _arranged(marginals: list[Places], chains: list[list[Places]]) -> list[list[
         if not chains[here] or set(chains[here][-1]) <= set(first):
             tried = [list(chain) for chain in chains]
             tried[here].append(first)
-            found = _arranged(rest, tried)
-            if found is not None:
-                return found
+            arranged = _arranged(rest, tried)
+            if arranged is not None:
+                return arranged
         if not chains[there] and not chains[here]:
             break  # the other way round is the same
     return None

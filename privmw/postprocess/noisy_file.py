@@ -1,8 +1,8 @@
 """Noisy counts from a file, one row a cell: written by `privmw release` or by others; all released.
 
-Two columns an attribute of a cell, attribute_1 and value_1, attribute_2 and value_2 and so on, in any order
-and empty beyond the cell's own; a row without attributes is the total. Every distinct word is read once, so
-that millions of rows take seconds. pyarrow is needed (extra `io`).
+There are two columns for each attribute of a cell, attribute_1 and value_1, attribute_2 and value_2 and so
+on, in any order and empty beyond the cell's own; a row without attributes is the total. Every distinct word
+is parsed once, so that millions of rows take seconds. pyarrow is needed (extra `io`).
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ def read_noisy_marginals(path: str | os.PathLike[str], domain: Domain) -> NoisyM
 
 
 class _Reader:
-    """Rows so far, as numbers: of their marginal, cell and noise."""
+    """The rows read so far, with the numbers of their marginal, cell and noise."""
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
         self.pa = need("pyarrow", "read files", "io")
-        self.found: dict[tuple[int, ...], int] = {}  # the marginals, by positions
+        self.numbers: dict[tuple[int, ...], int] = {}  # of marginals, by the positions of their attributes
         self.noises: dict[Noise, int] = {}
         self.codes: dict[tuple[int, str], int] = {}  # of an attribute's position and a word
         self.rows: list[tuple[Int64s, Int64s, Float64s, Int64s]] = []
@@ -93,12 +93,12 @@ class _Reader:
             before += batch.num_rows
 
     def marginals(self) -> NoisyMarginals:
-        if not self.found:
+        if not self.numbers:
             raise ValueError("a file of noisy counts must not be empty")
         marginal_of, cells, counts, noise_of = map(np.concatenate, zip(*self.rows, strict=True))
         return NoisyMarginals.of_cells(
             self.domain,
-            [tuple(self.domain.names[place] for place in places) for places in self.found],
+            [tuple(self.domain.names[place] for place in places) for places in self.numbers],
             [(noise.kind, noise.scale) for noise in self.noises],
             marginal_of=marginal_of,
             cells=cells,
@@ -144,7 +144,7 @@ class _Reader:
         one = np.empty(int(alike.max(initial=-1)) + 1, np.int64)
         one[alike] = rows
         known = (tuple(each[each < beyond].tolist()) for each in places[:, one].T)
-        numbers = [self.found.setdefault(each, len(self.found)) for each in known]
+        numbers = [self.numbers.setdefault(places, len(self.numbers)) for places in known]
         return np.array(numbers, np.int64)[alike], cell
 
     def _noises(self, columns: dict[str, Any], before: int) -> Int64s:
@@ -165,7 +165,7 @@ class _Reader:
         return self._each(kinds * len(words) + indices, number)
 
     def _each(self, keys: Int64s, number: Callable[[int], int]) -> Int64s:
-        """The number of each key; of equal ones it is asked once."""
+        """The number of each key; `number` is called once for equal keys."""
         entries = self.pa.array(keys).dictionary_encode()
         numbers = np.array([number(key) for key in entries.dictionary.to_pylist()], np.int64)
         found: Int64s = numbers[entries.indices.to_numpy()]
@@ -195,8 +195,8 @@ class _Reader:
                 raise pa.ArrowInvalid("booleans")
             numbers: Float64s = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         except pa.ArrowException as error:
-            said = " ".join(str(error).split())[:100]
-            raise ValueError(f"{self.file}: column {name!r} ({said}) must hold numbers") from None
+            reason = " ".join(str(error).split())[:100]
+            raise ValueError(f"{self.file}: column {name!r} ({reason}) must hold numbers") from None
         return numbers
 
     def _place(self, column: str, word: str) -> int:
@@ -229,6 +229,6 @@ def _numbered(names: Iterable[str]) -> list[str]:
 
 
 def _numbered_anew(pa: Any, values: npt.NDArray[Any]) -> Int64s:
-    """Equal values as equal numbers from 0 on."""
+    """Numbers from 0 on, the same for equal values."""
     numbers: Int64s = pa.array(values).dictionary_encode().indices.to_numpy().astype(np.int64)
     return numbers

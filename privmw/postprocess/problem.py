@@ -1,8 +1,8 @@
-"""The problem of a fit: which rows get weights, and what is wanted of them and of their sums.
+"""The problem of a fit: which rows get weights, and which counts they and their sums should be near.
 
-Rows are the cells of the full histogram, or a support's. A marginal of all attributes says something of each
-row alone and is kept apart: `centre`, `precisions`. The others are queries of the kernels' tallies, which
-never write a matrix out. This room knows released counts and public rows only.
+Rows are the cells of the full histogram, or a support's. A marginal of all attributes measures each row alone
+and is kept apart: `centre`, `precisions`. The others are queries of the kernels' tallies, which never write a
+matrix out. This room knows released counts and public rows only.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 from privmw.data.support import Support
 from privmw.kernels import Columns, Tallies
 from privmw.kernels.arrays import Float64s
+from privmw.kernels.checks import check_number
 from privmw.postprocess.noisy_marginals import NoisyMarginals
 
 MOST_ROWS = 2**28
@@ -27,14 +28,14 @@ MOST_ROWS = 2**28
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """Weighted least squares over rows; what has precision 0 asks nothing, a held query is exact."""
+    """Weighted least squares over rows; a precision of 0 has no effect, a held query is exact."""
 
     tallies: Tallies
     centre: Float64s  # one a row: its own noisy count
     precisions: Float64s  # one a row, of its count; or one for all
     counts: Float64s  # one a query: noisy, or held
-    variances: Float64s  # one a query; infinite: not asked, 0: held
-    start: Callable[[], Float64s]  # one a row: what is likely before any fit
+    variances: Float64s  # one a query; infinite: not measured, 0: held
+    start: Callable[[], Float64s]  # one a row: the weights to start from
     scale: float  # the largest noisy count, or 1 if that is less
 
     @property
@@ -44,9 +45,9 @@ class Problem:
 
     @property
     def fitted(self) -> Float64s:
-        """The precisions of the queries; 0 for those held or not asked."""
-        asked = (self.variances > 0) & (self.variances < np.inf)
-        return np.divide(1.0, self.variances, where=asked, out=np.zeros(len(asked)))
+        """The precisions of the queries; 0 for those held or not measured."""
+        free = (self.variances > 0) & (self.variances < np.inf)
+        return np.divide(1.0, self.variances, where=free, out=np.zeros(len(free)))
 
     def objective(self, weights: Float64s, sums: Float64s) -> float:
         """Half the squared distances from all that was measured, over the variances."""
@@ -75,8 +76,8 @@ def make_problem(measured: NoisyMarginals, support: Support | None, total: float
     centre, precisions = np.zeros(rows), np.zeros(1)
     if len(coarse) < len(measured):
         j = measured.places.index(everything)
-        own = slice(measured.offsets[j], measured.offsets[j + 1])
-        centre, spread = measured.noisy_counts[own], measured.variances[own]
+        cells_of_rows = slice(measured.offsets[j], measured.offsets[j + 1])
+        centre, spread = measured.noisy_counts[cells_of_rows], measured.variances[cells_of_rows]
         if support is not None:
             where = np.ravel_multi_index(support.table.columns, measured.domain.sizes)
             centre, spread = centre[where], spread[where]
@@ -94,7 +95,7 @@ def make_problem(measured: NoisyMarginals, support: Support | None, total: float
 
 
 def regroup(problem: Problem, support: Support | None, **changed: Any) -> Problem:
-    """The same problem with other arrays; `groups` and `marked` make tallies of their own."""
+    """The same problem with other arrays; `groups` and `marked` make new tallies."""
     groups, marked = changed.pop("groups", None), changed.pop("marked", None)
     if groups is not None or marked is not None:
         sizes, attributes, starts = problem.tallies.marginals
@@ -116,9 +117,9 @@ def _rows(measured: NoisyMarginals, support: Support | None) -> int:
 
 
 def _start(measured: NoisyMarginals, support: Support | None, rows: int, total: float | None) -> Float64s:
-    """The public frequencies, or uniform ones, times the total; near them a fit stays where it is not unique.
+    """The public frequencies, or uniform ones, times the total; a fit that is not unique stays near them.
 
-    The total is that of the marginal which tells it best.
+    The total is that of the marginal whose sum has the least variance.
     """
     if total is None:
         known = [(np.inf, 0.0)]
@@ -129,11 +130,10 @@ def _start(measured: NoisyMarginals, support: Support | None, rows: int, total: 
 
 
 def _total(total: object) -> float:
-    if isinstance(total, bool) or not isinstance(total, int | float | np.integer | np.floating):
-        raise TypeError(f"total ({_short(total)}) must be a number")
-    if not 0 <= total <= 2.0**62:
+    number = check_number("total", total)
+    if not 0 <= number <= 2.0**62:
         raise ValueError(f"total ({total}) must be from 0 to 2^62")
-    return float(total)
+    return number
 
 
 def _tallies(
@@ -146,7 +146,7 @@ def _tallies(
 
 @lru_cache(maxsize=16)
 def _small(sizes: tuple[int, ...], marginals: tuple[tuple[int, ...], ...]) -> Tallies:
-    """Kept: whoever fits a small histogram fits it often."""
+    """Cached: small histograms are usually fitted many times."""
     return _make(sizes, marginals, None)
 
 

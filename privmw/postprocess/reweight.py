@@ -1,7 +1,7 @@
 """ReWeight: non-negative least squares where counts that may be noise alone enter together, not one by one.
 
 Algorithm 2 of "An Uncertainty Principle is a Price of Privacy-Preserving Microdata", 2021. Within a marginal
-the low counts are those that noise alone would explain; each is weighted down, and their sum is added.
+the low counts are those that noise alone would explain; each is weighted down, and their sum is fitted too.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from privmw.data.support import Support
 from privmw.kernels.arrays import Bools, Float64s
+from privmw.kernels.checks import check_number
 from privmw.postprocess.fit import Fit
 from privmw.postprocess.noise import Noise
 from privmw.postprocess.noisy_marginals import NoisyMarginals
@@ -42,7 +43,7 @@ def reweight(
     """
     if downweight not in ("counts", "std"):
         raise ValueError(f"downweight ({_short(downweight)}) must be 'counts' or 'std'")
-    if isinstance(confidence, bool) or not isinstance(confidence, float) or not 0 < confidence < 1:
+    if not 0 < check_number("confidence", confidence) < 1:
         raise ValueError(f"confidence ({_short(confidence)}) must be above 0 and below 1")
     problem = _reweighted(make_problem(measured, support, total), measured, support, confidence, downweight)
     solved = solve(problem, "reweight", Bounds())
@@ -55,15 +56,16 @@ def _reweighted(
     variances, precisions = problem.variances.copy(), problem.precisions
     groups, marked = np.full(problem.tallies.cells, -1, np.int32), None
     sums: list[tuple[float, float]] = []  # of the low counts of each marginal that has some, and variances
-    last: list[tuple[float, float]] = []  # of single rows: the kernels take them at the end
+    last: list[tuple[float, float]] = []  # of single rows: the kernels expect them at the end
     first, everything = 0, tuple(range(len(measured.domain)))
     for j, noise in enumerate(measured.noises):
         if noise is None:
             raise ValueError(
                 f"marginal {_short(measured.marginals[j])} must have one noise for all its cells"
             )
-        own = slice(measured.offsets[j], measured.offsets[j + 1])
-        low = find_low(measured.noisy_counts[own], np.isfinite(measured.variances[own]), noise, confidence)
+        of_marginal = slice(measured.offsets[j], measured.offsets[j + 1])
+        counts, known = measured.noisy_counts[of_marginal], np.isfinite(measured.variances[of_marginal])
+        low = find_low(counts, known, noise, confidence)
         cells = slice(first, first + len(low))
         coarse = measured.places[j] != everything
         first += len(low) if coarse else 0
@@ -73,7 +75,7 @@ def _reweighted(
         factor = max(
             noise.median_of_largest(count) / (noise.variance**0.5 if downweight == "std" else 1), 1.0
         )
-        spread, sum_of_low = 2 * noise.variance * factor**2, float(measured.noisy_counts[own][low].sum())
+        spread, sum_of_low = 2 * noise.variance * factor**2, float(counts[low].sum())
         if coarse:
             variances[cells][low] = spread
             groups[cells][low] = len(sums)
@@ -98,10 +100,10 @@ def _reweighted(
 
 
 def find_low(counts: Float64s, measured: Bools, noise: Noise, confidence: float) -> Bools:
-    """The counts below the cutoff, which is the first count, in ascending order, that noise hardly explains.
+    """The counts below the cutoff: the first count, in ascending order, that noise is unlikely to explain.
 
-    That is the smallest j where the largest of j draws stays below the j-th count with this confidence.
-    If noise explains all, all are low.
+    It is the j-th for the smallest j where the largest of j draws stays below it with this confidence. If
+    noise explains all counts, all are low.
     """
     ordered = np.sort(counts[measured])
     j = 1

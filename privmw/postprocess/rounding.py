@@ -2,9 +2,9 @@
 
 Numbers lie in a table of two nested partitions, of rows (a total, its parts, their parts) and of columns.
 They and their sums are a flow on a graph: from the whole down one tree to its leaves, across by the numbers,
-and up the other tree. Whatever is fractional in a flow lies on cycles; along one, as much is added as taken
-until something is whole. So every number, every sum of either tree and the total end up rounded down or up;
-what was whole stays. This room knows numbers and a generator of the sampling stream.
+and up the other tree. The fractional arcs of a flow lie on cycles; along a cycle, flow is added one way and
+taken the other until some arc is an integer. So every number, every sum of either tree and the total end up
+rounded down or up; integers stay. This room knows numbers and a generator of the sampling stream.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def round_flow(
     """Each value rounded down or up, and so each sum over a part of rows or columns, and the total.
 
     rows, columns: partitions, the coarsest first, each within the one before: a part's number for each value.
-    With a generator every value has itself as its expectation; without, ties go up first. whole: how far from
-    a whole number what is one may be.
+    With a generator the expectation of each result is its value; without, ties go up first. whole: values
+    this near to an integer count as one.
 
     >>> values = np.array([0.5, 0.5, 0.5, 0.5])
     >>> round_flow(values, [np.array([0, 0, 1, 1])], [np.array([0, 1, 0, 1])], None).tolist()
@@ -56,7 +56,7 @@ def round_flow(
 
 
 class _Flow:
-    """A circulation whose fractional arcs are a forest: a cycle that a new arc closes is cancelled."""
+    """A circulation whose fractional arcs form a forest: a cycle closed by a new arc is cancelled."""
 
     def __init__(self, rng: np.random.Generator | None, whole: float) -> None:
         self.rng, self.whole = rng, whole
@@ -65,7 +65,7 @@ class _Flow:
         self.arcs_at: dict[object, set[int]] = {}
 
     def add(self, start: object, end: object, flow: float) -> int:
-        """A new arc; its number."""
+        """Add an arc; returns its number."""
         arc = len(self.flow)
         self.ends.append((start, end))
         self.flow.append(self._snapped(flow))
@@ -86,7 +86,7 @@ class _Flow:
             self.arcs_at.setdefault(node, set()).add(arc)
 
     def _path(self, start: object, end: object) -> list[tuple[int, int]] | None:
-        """Arcs of the forest from one node to another, each with the direction it is gone in."""
+        """Arcs of the forest from one node to another, each with the direction it is followed in."""
         came: dict[object, tuple[int, int, object] | None] = {start: None}
         waiting = [start]
         while waiting and end not in came:
@@ -106,7 +106,7 @@ class _Flow:
         return path
 
     def _cancel(self, cycle: list[tuple[int, int]]) -> None:
-        """Send flow around a cycle until an arc is whole: the nearer way, or either by chance."""
+        """Send flow around a cycle until an arc is an integer: the nearer way, or either at random."""
         up = min(_room(self.flow[arc], direction) for arc, direction in cycle)
         down = min(_room(self.flow[arc], -direction) for arc, direction in cycle)
         # Expected change: up * down / (up + down) - down * up / (up + down) = 0.
@@ -120,5 +120,5 @@ class _Flow:
 
 
 def _room(flow: float, direction: int) -> float:
-    """How much an arc can take in a direction before it is whole."""
+    """How much an arc can take in a direction before it is an integer."""
     return math.ceil(flow) - flow if direction > 0 else flow - math.floor(flow)

@@ -1,7 +1,7 @@
 """Sequential fitting: marginals in order of priority, each stage fitted as the earlier ones allow.
 
-Algorithm 1 of "An Uncertainty Principle is a Price of Privacy-Preserving Microdata", 2021. What a stage holds
-are the sums of the last stage's weights, which are therefore within reach; cells of a sum of 0 are 0.
+Algorithm 1 of "An Uncertainty Principle is a Price of Privacy-Preserving Microdata", 2021. A stage
+holds the sums of the last stage's weights, which can therefore be attained; rows of a sum of 0 are 0.
 """
 
 from __future__ import annotations
@@ -41,35 +41,35 @@ def sequential(
     array([3., 0.])
     """
     groups = _groups(measured, priorities)
-    whole = make_problem(measured, support, total)
+    problem = make_problem(measured, support, total)
     everything = tuple(range(len(measured.domain)))
-    own = measured.places.index(everything) if everything in measured.places else None
-    cells = _cells(measured, own)
+    of_rows = measured.places.index(everything) if everything in measured.places else None
+    cells = _cells(measured, of_rows)
     stages: list[Stage] = []
-    held = whole.variances == 0  # a total that was given
-    counts = whole.counts.copy()
+    held = problem.variances == 0  # a total that was given
+    counts = problem.counts.copy()
     weights: Float64s | None = None
     for group in groups:
         fitted = np.zeros(len(held), bool)
         for j in group:
             fitted[cells[j]] = True
-        variances = np.where(held, 0.0, np.where(fitted, whole.variances, np.inf))
-        precisions = whole.precisions if own in group else number(0.0)
-        problem = replace(whole, counts=counts, variances=variances, precisions=precisions)
-        solved = solve(problem, _name(measured, group), _bounds(problem), near=weights)
+        variances = np.where(held, 0.0, np.where(fitted, problem.variances, np.inf))
+        precisions = problem.precisions if of_rows in group else number(0.0)
+        stage = replace(problem, counts=counts, variances=variances, precisions=precisions)
+        solved = solve(stage, _name(measured, group), _bounds(stage), near=weights)
         weights = solved.weights
         stages.append(solved.stage)
-        held |= fitted & np.isfinite(whole.variances)
+        held |= fitted & np.isfinite(problem.variances)
         counts[held] = solved.sums[held]
-        if own in group and problem.whole:  # the weights are what it measured: nothing is left to choose
+        if of_rows in group and stage.whole:  # every row was measured: nothing is left to choose
             break
     assert weights is not None
-    unique = own is not None and whole.whole
+    unique = of_rows is not None and problem.whole
     return Fit(measured, support, weights, "sequential", stages, unique)
 
 
 def _bounds(problem: Problem) -> Bounds:
-    """A row of a held sum of zero is zero."""
+    """Rows of a held sum of zero are zero."""
     empty = (problem.variances == 0) & (problem.counts == 0)
     if not empty.any():
         return Bounds()
@@ -81,14 +81,14 @@ def _rows_of(matrix: QueryMatrix, queries: Bools) -> Bools:
     return matrix.potentials(queries.astype(np.float64)) > 0
 
 
-def _cells(measured: NoisyMarginals, own: int | None) -> list[slice]:
-    """Where each marginal's cells lie among the queries; nowhere for that of single rows."""
-    found, first = [], 0
+def _cells(measured: NoisyMarginals, of_rows: int | None) -> list[slice]:
+    """Where each marginal's cells are among the queries; nowhere for the marginal of single rows."""
+    cells, first = [], 0
     for j in range(len(measured)):
-        many = 0 if j == own else measured.offsets[j + 1] - measured.offsets[j]
-        found.append(slice(first, first + many))
+        many = 0 if j == of_rows else measured.offsets[j + 1] - measured.offsets[j]
+        cells.append(slice(first, first + many))
         first += many
-    return found
+    return cells
 
 
 def _name(measured: NoisyMarginals, group: list[int]) -> str:

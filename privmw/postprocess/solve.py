@@ -1,9 +1,9 @@
-"""Solves a problem, and inspects what was found: Newton's method on the dual, proximal steps where needed.
+"""Solves a problem and inspects the solution: Newton's method on the dual, proximal steps where needed.
 
-Where every row was measured itself one Newton run is the answer. Otherwise the problem is solved in steps,
-each near the weights of the last one: the proximal point method, whose steps are problems of the first kind
-and whose limit solves the original one. Very many queries are left to coordinate descent. This room knows
-numbers only.
+Where every row was measured itself, one run of Newton's method suffices. Otherwise the problem is solved in
+steps, each near the weights of the last one: the proximal point method, whose steps are problems of the first
+kind and whose limit solves the original one. Very many queries are left to coordinate descent. This room
+knows numbers only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from privmw.postprocess.descent import descend
 from privmw.postprocess.fit import Stage
 from privmw.postprocess.problem import Problem
 
-TOLERANCE = 1e-11  # of the largest count: what Newton's method leaves of |y - A x|
+TOLERANCE = 1e-11  # of the largest count: the |y - A x| at which Newton's method ends
 ENOUGH = 1e-10  # of the largest count: the KKT residual at which proximal steps may end
 STILL = 1e-9  # of the largest count: the move at which they do
 MOST_QUERIES = 2500  # for proximal steps where coordinate descent is another way: it takes over beyond
@@ -46,7 +46,7 @@ class Bounds:
 
     @property
     def given(self) -> bool:
-        """Whether there are others than that no row is negative."""
+        """Whether there are bounds other than that no row is negative."""
         return any((bound != usual).any() for bound, usual in zip(_of(self), _of(Bounds()), strict=True))
 
 
@@ -56,7 +56,7 @@ def _of(bounds: Bounds) -> tuple[Float64s, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solved:
-    """Weights, their sums, the queries' multipliers, the dual value, and what an inspection says."""
+    """Weights, their sums, the queries' multipliers, the dual value, and the inspected stage."""
 
     weights: Float64s
     sums: Float64s
@@ -81,8 +81,10 @@ def solve(
     tolerance = TOLERANCE * problem.scale
     if problem.whole:
         rows = Wanted(problem.centre, 1 / problem.precisions, bounds.lower, bounds.upper)
-        found = problem.tallies.newton(rows, queries, tolerance=tolerance, limit=limit)
-        return inspect(problem, name, bounds, found.weights, found.multipliers, found.value, found.steps)
+        solution = problem.tallies.newton(rows, queries, tolerance=tolerance, limit=limit)
+        return inspect(
+            problem, name, bounds, solution.weights, solution.multipliers, solution.value, solution.steps
+        )
     if problem.tallies.count > MOST_QUERIES and not bounds.given and (problem.variances > 0).all():
         weights, passes = descend(problem)
         return inspect(problem, name, bounds, weights, np.zeros(problem.tallies.count), 0.0, passes)
@@ -109,18 +111,18 @@ def _solve_by_steps(
         precisions = problem.precisions + pull
         centre = (problem.precisions * problem.centre + pull * now) / precisions
         rows = Wanted(centre, 1 / precisions, bounds.lower, bounds.upper)
-        # |x - now|^2 <= 2 |x|^2 + 2 |now|^2, and |x| is at most the total: nobody pays more for moving.
+        # |x - now|^2 <= 2 |x|^2 + 2 |now|^2, and |x| is at most the total: so moving costs no more.
         most = limit + pull * (largest + float(now @ now))
-        found = problem.tallies.newton(rows, queries, multipliers, tolerance=tolerance, limit=most)
-        moved = float(np.abs(found.weights - now).max()) / problem.scale
-        now, multipliers, steps = found.weights, found.multipliers, steps + found.steps
-        solved = inspect(problem, name, bounds, now, multipliers, found.value, steps)
+        solution = problem.tallies.newton(rows, queries, multipliers, tolerance=tolerance, limit=most)
+        moved = float(np.abs(solution.weights - now).max()) / problem.scale
+        now, multipliers, steps = solution.weights, solution.multipliers, steps + solution.steps
+        solved = inspect(problem, name, bounds, now, multipliers, solution.value, steps)
         idle = 0 if best is None or solved.stage.kkt < best.stage.kkt / 2 else idle + 1
         if best is None or solved.stage.kkt < best.stage.kkt:
             best = solved
-        if (best.stage.kkt <= ENOUGH and moved <= STILL) or idle == MOST_IDLE or found.value > most:
+        if (best.stage.kkt <= ENOUGH and moved <= STILL) or idle == MOST_IDLE or solution.value > most:
             break
-        if found.left > tolerance:
+        if solution.left > tolerance:
             pull = min(10 * pull, usual)
         elif moved > before / 10:
             pull = max(pull / 10, usual / LOOSER)
@@ -138,7 +140,7 @@ def inspect(
     value: float,
     steps: int,
 ) -> Solved:
-    """How far each row would still move, and how far held counts are off, however the weights were found."""
+    """The stage of given weights: how far each row would still move, and how far held counts are off."""
     sums = problem.tallies.sums(weights)
     fitted = problem.fitted
     pulls = fitted * (sums - problem.counts)
@@ -147,10 +149,10 @@ def inspect(
     off = 0.0
     if bounded.any():
         pulls[bounded] = multipliers[bounded]
-        asked = bounded & (problem.variances < np.inf)
-        wanted = problem.counts[asked] + problem.variances[asked] * multipliers[asked]
-        within = np.clip(wanted, _each(bounds.least, asked), _each(bounds.most, asked))
-        off = float(np.abs(sums[asked] - within).max(initial=0.0))
+        measured = bounded & (problem.variances < np.inf)
+        wanted = problem.counts[measured] + problem.variances[measured] * multipliers[measured]
+        within = np.clip(wanted, _at(bounds.least, measured), _at(bounds.most, measured))
+        off = float(np.abs(sums[measured] - within).max(initial=0.0))
     slope = problem.precisions * (weights - problem.centre) + problem.tallies.potentials(pulls)
     bend = curvatures(problem.tallies, problem.precisions, fitted)
     np.maximum(bend, float(bend.max(initial=0.0)) * 1e-6 or 1.0, out=bend)
@@ -176,11 +178,11 @@ def curvatures(matrix: QueryMatrix, row_precisions: Float64s, query_precisions: 
 
 
 def _largest_total(problem: Problem, bounds: Bounds) -> float:
-    """What weights within bounds total at most: as much as a marginal's cells may have."""
+    """The largest total of weights within bounds: that of the cells of any marginal, if they are bounded."""
     most = np.maximum(np.broadcast_to(bounds.most, problem.tallies.count), 0.0)
     offsets = problem.tallies.offsets
     return min((float(most[a:b].sum()) for a, b in itertools.pairwise(offsets)), default=np.inf)
 
 
-def _each(bound: Float64s, where: Bools) -> Float64s:
+def _at(bound: Float64s, where: Bools) -> Float64s:
     return bound if len(bound) == 1 else bound[where]

@@ -2,14 +2,13 @@
 
 "An Uncertainty Principle is a Price of Privacy-Preserving Microdata", 2021. If every point query has an
 expected squared error of at most C^2 on every dataset, and the sum one of at most D^2, then C and D obey an
-inequality for every k > 0 (Theorem 3); here k is the one that says most. Theorem 4's mechanisms come near it.
+inequality for every k > 0 (Theorem 3); here k is the best one. Theorem 4's mechanisms come near it.
 Neighbours add or remove a record. Errors are root mean squares, in counts. No data is needed.
 """
 
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable
 from reprlib import repr as _short
 from typing import NamedTuple
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.kernels.arrays import Float64s
+from privmw.kernels.checks import check_integer, check_number
 
 
 class ErrorBounds(NamedTuple):
@@ -32,7 +32,7 @@ def least_sum_error(
 ) -> float:
     """The least D that microdata can promise for the sum, if it promises C = point_error for each of d.
 
-    Under epsilon-DP, (epsilon, delta)-DP or rho-zCDP; 0 where the theorem says nothing.
+    Under epsilon-DP, (epsilon, delta)-DP or rho-zCDP; 0 where the theorem gives no bound.
 
     >>> round(least_sum_error(1.0, 10**6, epsilon=0.5))
     6221
@@ -61,7 +61,7 @@ def least_point_error(
         return 0.0
     while least_sum_error(high, d, epsilon=epsilon, delta=delta, rho=rho) > bound:
         low, high = high, 2 * high
-    for _ in range(100):  # what the sum must bear falls as the points may err more
+    for _ in range(100):  # the sum's least error falls as the points' error grows
         middle = (low + high) / 2
         if least_sum_error(middle, d, epsilon=epsilon, delta=delta, rho=rho) > bound:
             low = middle
@@ -71,7 +71,7 @@ def least_point_error(
 
 
 def point_mechanism(noisy_points: npt.ArrayLike) -> Float64s:
-    """Theorem 4, items 1 and 2: good points. Each noisy count, or 0 if that is more; the sum is theirs.
+    """Theorem 4, items 1 and 2: good points. Each noisy count, or 0 if that is more.
 
     >>> point_mechanism([3.5, -1.0])
     array([3.5, 0. ])
@@ -98,18 +98,18 @@ def sum_mechanism(noisy_points: npt.ArrayLike, noisy_sum: float) -> Float64s:
 
 
 def point_mechanism_errors(d: int, *, epsilon: float | None = None, rho: float | None = None) -> ErrorBounds:
-    """What `point_mechanism` stays within: the whole budget in Laplace or Gaussian noise on the points.
+    """The errors of `point_mechanism`, with the whole budget in Laplace or Gaussian noise on the points.
 
     >>> point_mechanism_errors(100, rho=0.5)
     ErrorBounds(point=1.0, sum=100.0)
     """
     _loss(epsilon, 0.0, rho)
     if epsilon is not None:
-        each = math.sqrt(2) / epsilon
+        point_error = math.sqrt(2) / epsilon
     else:
         assert rho is not None
-        each = math.sqrt(1 / (2 * rho))
-    return ErrorBounds(each, each * (_queries(d) + 1))
+        point_error = math.sqrt(1 / (2 * rho))
+    return ErrorBounds(point_error, point_error * (_queries(d) + 1))
 
 
 def _loss(epsilon: float | None, delta: float, rho: float | None) -> Callable[[float], float]:
@@ -137,7 +137,7 @@ def _loss(epsilon: float | None, delta: float, rho: float | None) -> Callable[[f
 
 
 def _largest(function: Callable[[float], float], unit: float) -> float:
-    """The largest value over log k: on a grid around the unit, and then ever finer around the best."""
+    """The largest value over log k: on a grid around the unit, then on finer ones around the best."""
     points = np.linspace(math.log(unit) - 15, math.log(unit) + 15, 301)
     for _ in range(6):
         values = [function(point) for point in points.tolist()]
@@ -152,17 +152,11 @@ def _unit(epsilon: float | None, rho: float | None) -> float:
 
 
 def _queries(d: object) -> int:
-    if isinstance(d, bool) or not isinstance(d, numbers.Integral):
-        raise TypeError(f"d ({_short(d)}) must be an integer")
-    if d < 1:
-        raise ValueError(f"d ({d}) must be at least 1")
-    return int(d) - 1
+    return check_integer("d", d, 1) - 1
 
 
 def _number(name: str, value: object, negative: bool = False) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} ({_short(value)}) must be a number")
-    number = float(value)
+    number = check_number(name, value)
     if not math.isfinite(number) or (number < 0 and not negative):
         raise ValueError(f"{name} ({number}) must be finite{'' if negative else ' and not negative'}")
     return number

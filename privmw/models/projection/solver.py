@@ -35,7 +35,7 @@ __all__ = ["Projection", "Slack", "project"]
 
 # Anchors. A multiplier's pull to its anchor is its answer's variance over the looseness: looser goals need
 # fewer anchors, and more Newton steps at each.
-LEAST_VARIANCE = 1e-6  # of an answer that hardly varies: its multiplier is pulled too
+LEAST_VARIANCE = 1e-6  # of an answer of no variance: its multiplier is pulled too
 FEW_STEPS, LOOSER = 4, 10.0  # a goal reached in so few steps: the next is looser by this factor
 MANY_STEPS, TIGHTER = 10, 0.5  # a goal that took more steps than this: the next is tighter
 MOST_STEPS_AT_ANCHOR = 30  # then the anchor moves although its goal is not reached
@@ -98,7 +98,7 @@ class _Search:
         self.exactness = 1.0  # a factor of the accuracy of steps: less where steps prove to be bad
 
     def place(self, multipliers: Float64s, potentials: Float64s, most: float = math.inf) -> Place | None:
-        """The place of these multipliers; None, without a pass over queries, if log_total is above `most`."""
+        """The place of these multipliers; None, without a pass over queries, if log_total exceeds `most`."""
         comm = self.matrix.comm
         weights, log_total = kernels.tilt(self.prior, potentials, threads=self.threads, comm=comm)
         if log_total > most:
