@@ -203,7 +203,7 @@ def test_strong_and_weak_promises_are_shown_as_they_are(epsilon, guess, hits):
 
 def test_adding_or_removing_is_said_so():
     page = page_of(by_hand(ledger=ledger(pmw.Neighbors.ADD_REMOVE_ONE, unit="person")))
-    assert "Adding or removing one person makes nothing" in page.text
+    assert "Adding or removing one person makes no set of outcomes" in page.text
     assert "whether one person is in the table at all" in page.text
     assert "about 1,000" in page.text
     assert "the number of persons shown is a public figure" in page.text

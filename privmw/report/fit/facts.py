@@ -171,7 +171,7 @@ def certificate_in_words(fit: Fit) -> list[str]:
         f"{solved}: the largest move that a row would still make is {certificate.kkt:.1e} of the "
         f"largest answer"
         + (
-            f", and held answers are off by at most {certificate.violation:.1e} of it."
+            f", and fixed answers are off by at most {certificate.violation:.1e} of it."
             if certificate.violation
             else "."
         ),
@@ -193,7 +193,7 @@ def certificate_in_words(fit: Fit) -> list[str]:
             f"missed, by up to {number(certificate.unreached)} standard deviations."
         )
     lines.append(
-        "These weights alone fit best."
+        "No other weights fit as well."
         if certificate.unique
         else "Other weights fit as well, with the same fitted answers: what was not measured rests on "
         + ("equal weights." if fit.support is None else "the public frequencies.")
