@@ -10,13 +10,13 @@ import math
 import numpy as np
 
 from privmw.kernels.arrays import Float64s, Int64s
-from privmw.postprocess.noise import Noise
 from privmw.release.measurements import Combined
+from privmw.release.noises import NoiseDistribution, make_noise
 
 
 def noises_of_marginals(
-    known: list[Noise], marginal_of: Int64s, noise_of: Int64s, together: Combined, offsets: Int64s
-) -> list[Noise | None]:
+    known: list[NoiseDistribution], marginal_of: Int64s, noise_of: Int64s, together: Combined, offsets: Int64s
+) -> list[NoiseDistribution | None]:
     """The noise of each marginal's measured cells; None if they differ.
 
     marginal_of, noise_of: one entry a measured cell. together: the combined counts. offsets: each marginal's
@@ -26,7 +26,7 @@ def noises_of_marginals(
     distinct = list(numbers)
     which = np.array([numbers[noise] for noise in known], np.int64)[noise_of]
     pairs = np.unique(marginal_of * len(distinct) + which)
-    several: list[set[Noise]] = [set() for _ in offsets[1:]]
+    several: list[set[NoiseDistribution]] = [set() for _ in offsets[1:]]
     for pair in pairs.tolist():
         several[pair // len(distinct)].add(distinct[pair % len(distinct)])
     if not all(several):
@@ -39,7 +39,7 @@ def noises_of_marginals(
     ]
 
 
-def common_noise(noises: set[Noise], variances: Float64s) -> Noise | None:
+def common_noise(noises: set[NoiseDistribution], variances: Float64s) -> NoiseDistribution | None:
     """The noise of cells with these variances, each measured with some of these noises; None if they differ.
 
     Gaussians, discrete ones nearly, add up to a Gaussian; Laplace noise does not to Laplace noise.
@@ -47,6 +47,6 @@ def common_noise(noises: set[Noise], variances: Float64s) -> Noise | None:
     first = next(iter(noises))
     if len(noises) == 1 and (variances == first.variance).all():
         return first
-    if {noise.kind for noise in noises} <= {"gaussian", "discrete-gaussian"} and np.ptp(variances) == 0:
-        return Noise("gaussian", math.sqrt(variances[0]))
+    if {noise.family for noise in noises} == {"gaussian"} and np.ptp(variances) == 0:
+        return make_noise("gaussian", math.sqrt(variances[0]))
     return None

@@ -20,8 +20,8 @@ from privmw.data.domain import Domain
 from privmw.io.extras import need
 from privmw.io.files import about, batches, check_names, checked_path, columns_of, files_of
 from privmw.kernels.arrays import Bools, Float64s, Int64s
-from privmw.postprocess.noise import Noise
 from privmw.postprocess.noisy_marginals import LARGEST_COUNT, NoisyMarginals
+from privmw.release.noises import NoiseDistribution, make_noise
 
 COUNT, NOISE, SCALE = "noisy_count", "noise", "scale"
 ABSENT = -1
@@ -66,7 +66,7 @@ class _Reader:
         self.domain = domain
         self.pa = need("pyarrow", "read files", "io")
         self.numbers: dict[tuple[int, ...], int] = {}  # of marginals, by the positions of their attributes
-        self.noises: dict[Noise, int] = {}
+        self.noises: dict[NoiseDistribution, int] = {}
         self.codes: dict[tuple[int, str], int] = {}  # of an attribute's position and a word
         self.rows: list[tuple[Int64s, Int64s, Float64s, Int64s]] = []
         self.file = ""
@@ -99,7 +99,7 @@ class _Reader:
         return NoisyMarginals.of_cells(
             self.domain,
             [tuple(self.domain.names[place] for place in places) for places in self.numbers],
-            [(noise.kind, noise.scale) for noise in self.noises],
+            [(noise.name, noise.scale) for noise in self.noises],
             marginal_of=marginal_of,
             cells=cells,
             noisy_counts=counts,
@@ -157,7 +157,7 @@ class _Reader:
 
         def number(key: int) -> int:
             try:
-                noise = Noise(words[key % len(words)], float(values[key // len(words)]))
+                noise = make_noise(words[key % len(words)], float(values[key // len(words)]))
             except ValueError as error:
                 raise ValueError(f"{self.file}: {error}") from None
             return self.noises.setdefault(noise, len(self.noises))

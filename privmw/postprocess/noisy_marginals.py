@@ -20,9 +20,9 @@ from privmw.data.domain import Domain
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s, freeze
 from privmw.postprocess.common_noise import common_noise, noises_of_marginals
-from privmw.postprocess.noise import Noise
 from privmw.release import Release
 from privmw.release.measurements import Measurement, combine_cells
+from privmw.release.noises import NoiseDistribution, make_noise
 
 MOST_CELLS = 2**28  # of one marginal
 LARGEST_COUNT = 2.0**62
@@ -46,9 +46,9 @@ class NoisyMarginal:
 
     def __post_init__(self) -> None:
         """Refuse attributes that are no list of names, counts that are not finite, and unknown noise."""
-        names, noise = _names(self.attributes), Noise(self.noise, self.scale)
+        names, noise = _names(self.attributes), make_noise(self.noise, self.scale)
         counts = _numbers(f"noisy_counts of {_short(names)}", self.noisy_counts)
-        for name, value in zip(self.__slots__, (names, counts, noise.kind, noise.scale), strict=True):
+        for name, value in zip(self.__slots__, (names, counts, noise.name, noise.scale), strict=True):
             object.__setattr__(self, name, value)
 
 
@@ -71,7 +71,9 @@ class NoisyMarginals:
     offsets: tuple[int, ...]  # the first cell of each, and the end
     noisy_counts: Float64s  # one a cell; 0 where it was not measured
     variances: Float64s  # one a cell; infinite where it was not measured
-    noises: tuple[Noise | None, ...]  # of each marginal's measured cells, where they all have the same
+    noises: tuple[
+        NoiseDistribution | None, ...
+    ]  # of each marginal's measured cells, where they all have the same
 
     def __init__(self, domain: Domain, marginals: Iterable[NoisyMarginal]) -> None:
         if not isinstance(domain, Domain):
@@ -104,7 +106,7 @@ class NoisyMarginals:
         places: Sequence[tuple[int, ...]],
         noisy_counts: Float64s,
         variances: Float64s,
-        noises: Sequence[Noise | None],
+        noises: Sequence[NoiseDistribution | None],
     ) -> NoisyMarginals:
         if not places:
             raise ValueError("marginals (none) must be at least one")
@@ -191,7 +193,7 @@ class NoisyMarginals:
                 f"marginals ({_short(sum(sizes))} cells, most of them of {_short(largest)}) must have "
                 f"at most 2^28 cells together"
             )
-        known = [Noise(*noise) for noise in noises]
+        known = [make_noise(*noise) for noise in noises]
         counts = _numbers("noisy_counts", noisy_counts)
         of = _indices("marginal_of", marginal_of, len(counts), len(places))
         noise = _indices("noise_of", noise_of, len(counts), len(known))
@@ -268,9 +270,9 @@ def _numbers(name: str, values: Any) -> Float64s:
     return freeze(flat)
 
 
-def _combined(repeated: list[NoisyMarginal]) -> tuple[Float64s, Float64s, Noise | None]:
+def _combined(repeated: list[NoisyMarginal]) -> tuple[Float64s, Float64s, NoiseDistribution | None]:
     """The mean by inverse variances, of all unbiased means the one of least variance."""
-    noises = [Noise(marginal.noise, marginal.scale) for marginal in repeated]
+    noises = [make_noise(marginal.noise, marginal.scale) for marginal in repeated]
     counts = [marginal.noisy_counts for marginal in repeated]
     if len(repeated) == 1:
         return counts[0], np.full(len(counts[0]), noises[0].variance), noises[0]

@@ -15,10 +15,10 @@ from privmw.data.support import Support
 from privmw.kernels.arrays import Bools, Float64s
 from privmw.kernels.checks import check_number
 from privmw.postprocess.fit import Fit
-from privmw.postprocess.noise import Noise
 from privmw.postprocess.noisy_marginals import NoisyMarginals
 from privmw.postprocess.problem import Problem, make_problem, regroup
 from privmw.postprocess.solve import Bounds, solve
+from privmw.release.noises import NoiseDistribution
 
 
 def reweight(
@@ -99,7 +99,7 @@ def _reweighted(
     )
 
 
-def find_low(counts: Float64s, measured: Bools, noise: Noise, confidence: float) -> Bools:
+def find_low(counts: Float64s, measured: Bools, noise: NoiseDistribution, confidence: float) -> Bools:
     """The counts below the cutoff: the first count, in ascending order, that noise is unlikely to explain.
 
     It is the j-th for the smallest j where the largest of j draws stays below it with this confidence. If

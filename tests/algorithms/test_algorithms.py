@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import doctest
 import inspect
 import json
 import math
@@ -510,25 +509,6 @@ def noise_a_hundred_times_as_large(monkeypatch):
 def test_the_same_check_finds_planted_bugs(name, bug, monkeypatch):
     bug(monkeypatch)
     assert not improves(name)
-
-
-@pytest.mark.parametrize(
-    "module",
-    [
-        privmw.algorithms.auto,
-        privmw.algorithms.configuration,
-        privmw.algorithms.mechanism,
-        privmw.algorithms.options,
-        privmw.algorithms.loop,
-        privmw.algorithms.plan,
-        privmw.algorithms.mw_pub,
-        privmw.algorithms.mwem,
-        privmw.algorithms.mwem_pub,
-    ],
-    ids=lambda module: module.__name__,
-)
-def test_the_examples_run(module):
-    assert doctest.testmod(module).failed == 0
 
 
 @pytest.mark.parametrize("slack", ["l1", "l2"])

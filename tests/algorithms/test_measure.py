@@ -1,11 +1,8 @@
-import doctest
-
 import numpy as np
 import pytest
 
 import privmw as pmw
 from privmw import Budget, Curator, Neighbors, measure_marginals
-from privmw.algorithms import measure
 from privmw.postprocess import nnls, to_microdata
 
 DOMAIN = pmw.Domain({"age": 9, "origin": 24})
@@ -121,7 +118,3 @@ def test_the_total_is_asked_alone_open_and_where_it_is_private():
     door.close()
     with pytest.raises(ValueError, match="must be open"):
         door.measure(total=True, epsilon=1)
-
-
-def test_the_examples_in_the_docstrings_run():
-    assert doctest.testmod(measure).failed == 0

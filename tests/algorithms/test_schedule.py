@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from fractions import Fraction
 
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import privmw.algorithms.schedule
 from privmw import MWEM, PEP, Budget, MWEMPub, MWPub
 from privmw.accounting import Composition, Cost, scale_for_epsilon, sigma_for_rho
 from privmw.algorithms.schedule import Planned, Schedule
@@ -186,7 +184,3 @@ def test_a_mechanism_never_states_more_epsilon_than_was_asked(algorithm, asked):
     for bad in (-1e-9, 1, math.nan, True, "0"):
         with pytest.raises((TypeError, ValueError), match=r"delta \("):
             mechanism.epsilon(bad)
-
-
-def test_the_examples_run():
-    assert doctest.testmod(privmw.algorithms.schedule).failed == 0

@@ -1,6 +1,5 @@
 """The command line as a person uses it: files in, files out, and what it says on the way."""
 
-import doctest
 import json
 import re
 
@@ -28,11 +27,6 @@ def here(tmp_path, monkeypatch, blank_pictures):
     monkeypatch.chdir(tmp_path)
     write_pair(tmp_path)
     return tmp_path
-
-
-@pytest.mark.parametrize("module", [privmw.cli.answer, privmw.cli.inspect, privmw.cli.refusal, privmw.cli])
-def test_the_doctests_of_the_command_line_hold(module):
-    assert doctest.testmod(module).failed == 0
 
 
 def test_a_release_writes_its_files_and_states_its_promise_first(here, capsys):

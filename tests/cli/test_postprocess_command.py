@@ -1,6 +1,5 @@
 """`privmw postprocess` as a person uses it: noisy counts in, fitted ones and records out, or one line."""
 
-import doctest
 import json
 
 import numpy as np
@@ -54,10 +53,6 @@ def refused(capsys, *words, said, code=2):
     assert captured.out == ""
     assert said in captured.err
     assert captured.err.count("\n") == 1
-
-
-def test_the_doctests_of_the_command_hold():
-    assert doctest.testmod(privmw.cli.postprocess).failed == 0
 
 
 @pytest.mark.parametrize("method", METHODS)

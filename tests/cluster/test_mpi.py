@@ -36,6 +36,14 @@ def test_ranks_meet_in_every_way(size):
 
 
 @needs_mpi
+def test_the_examples_of_the_ranks_run():
+    program = "import doctest, importlib; module = importlib.import_module('privmw.cluster.mpi')"
+    done = run(f"{program}; print(doctest.testmod(module))")
+    assert "failed=0" in done.stdout
+    assert "attempted=0" not in done.stdout
+
+
+@needs_mpi
 def test_without_a_launcher_there_is_one_rank():
     done = run("from privmw import cluster; print(cluster.mpi()); raise ValueError('as usual')")
     assert done.stdout == "Mpi(rank 0 of 1)\n"

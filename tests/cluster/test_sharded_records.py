@@ -1,7 +1,6 @@
 """Records on several ranks: the counts of one table, on rank 0 alone."""
 
 import copy
-import doctest
 import os
 import pickle
 from itertools import pairwise
@@ -74,10 +73,6 @@ class Watched:
         found = self._comm.alltoallv(array, counts)
         self._see(found)
         return found
-
-
-def test_the_documented_examples_run():
-    assert doctest.testmod(privmw.cluster.sharded_records).failed == 0
 
 
 @pytest.mark.parametrize("block", [5, 2**20])

@@ -1,7 +1,6 @@
 """A support in shards: the same rows on any number of ranks, as many on each, and every error everyone's."""
 
 import copy
-import doctest
 import pickle
 
 import numpy as np
@@ -72,15 +71,6 @@ def said(found):
     own = {str(error) for error in found if not isinstance(error, RankError)}
     assert len(own) == 1
     return own.pop()
-
-
-@pytest.mark.parametrize(
-    "module",
-    [privmw.cluster.rows, privmw.cluster.sharded_support, privmw.data.row_hash],
-    ids=lambda m: m.__name__,
-)
-def test_the_documented_examples_run(module):
-    assert doctest.testmod(module).failed == 0
 
 
 @pytest.mark.parametrize("constraints", [None, NO_F_AT_0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import doctest
 import gc
 import logging
 import math
@@ -21,7 +20,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import privmw.curator.curator
 from kernels.cases import NATIVE_DRAWS
 from privmw import Budget, BudgetError, Curator, Domain, Ledger, Neighbors, Table, Workload, kernels
 from privmw import random as streams
@@ -716,9 +714,3 @@ def test_what_was_spent_on_other_terms_is_refused(other, name):
         curator(budget=Budget.zcdp(1), spent=other)
     with pytest.raises(TypeError, match="spent"):
         curator(spent=0.5)
-
-
-def test_the_examples_of_the_curator_run():
-    result = doctest.testmod(privmw.curator.curator)
-    assert result.failed == 0
-    assert result.attempted > 0

@@ -1,5 +1,4 @@
 import datetime
-import doctest
 import json
 import math
 import pickle
@@ -11,8 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import privmw.data.attribute
-import privmw.data.domain
 from privmw.data.domain import Attribute, Domain
 
 SURVEY = {
@@ -57,11 +54,6 @@ junk = st.recursive(
     max_leaves=12,
 )
 fuzz = settings(derandomize=True, deadline=None, max_examples=200)
-
-
-@pytest.mark.parametrize("module", [privmw.data.attribute, privmw.data.domain])
-def test_the_doctests_of_the_domain_hold(module):
-    assert doctest.testmod(module).failed == 0
 
 
 def test_a_domain_is_an_ordered_collection_of_named_attributes():

@@ -1,6 +1,5 @@
 import datetime
 import decimal
-import doctest
 import itertools
 import json
 import os
@@ -32,11 +31,6 @@ def declared(values, **options):
     """What the proposal says of one column."""
     array = values if isinstance(values, pa.Array) else pa.array(values)
     return json.loads(pmw.Domain.from_public(pa.table({"x": array}), **options).to_json())["x"]
-
-
-def test_the_doctests_of_the_proposal_hold():
-    for module in (privmw.data.propose.edges, privmw.data.propose, privmw.io.public_source, privmw.io.tally):
-        assert doctest.testmod(module).failed == 0
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,3 @@
-import doctest
 import pickle
 import warnings
 
@@ -20,10 +19,6 @@ MARGINALS = [(0,), (1, 2), (0, 1, 3), (0, 1, 2, 3)]
 
 def support():
     return pmw.Support.from_table(pmw.Table.from_codes(CODES, DOMAIN))
-
-
-def test_the_doctests_of_the_support_hold():
-    assert doctest.testmod(privmw.data.support).failed == 0
 
 
 def test_a_support_is_the_distinct_rows_in_order_with_counts():

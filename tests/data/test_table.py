@@ -1,5 +1,4 @@
 import copy
-import doctest
 import pickle
 import re
 
@@ -8,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import privmw.data.table
 from privmw.data.domain import Domain
 from privmw.data.table import Table
 from privmw.data.workload import Workload
@@ -29,10 +27,6 @@ fuzz = settings(derandomize=True, deadline=None, max_examples=200)
 def read_only(array):
     array.flags.writeable = False
     return array
-
-
-def test_the_doctests_of_the_table_hold():
-    assert doctest.testmod(privmw.data.table).failed == 0
 
 
 def test_columns_come_in_domain_order_in_the_smallest_dtype():

@@ -1,4 +1,3 @@
-import doctest
 import itertools
 import math
 import pickle
@@ -8,8 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import privmw.data.combinations
-import privmw.data.workload
 from privmw.data.combinations import combinations_at
 from privmw.data.domain import Domain
 from privmw.data.workload import Workload
@@ -32,11 +29,6 @@ marginals = st.lists(
     unique_by=frozenset,
 )
 fuzz = settings(derandomize=True, deadline=None, max_examples=200)
-
-
-@pytest.mark.parametrize("module", [privmw.data.combinations, privmw.data.workload])
-def test_the_doctests_of_the_workload_hold(module):
-    assert doctest.testmod(module).failed == 0
 
 
 def test_the_arrays_of_a_workload_are_flat_and_read_only():

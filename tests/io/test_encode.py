@@ -1,7 +1,6 @@
 """Whole columns against the rule, `Attribute.code` and `Attribute.parse`, value by value."""
 
 import datetime
-import doctest
 import math
 from decimal import Decimal
 
@@ -14,8 +13,6 @@ from privmw import Attribute
 
 pa = pytest.importorskip("pyarrow")
 
-import privmw.io.encode  # noqa: E402
-import privmw.io.lookup  # noqa: E402
 from privmw.io.encode import Encoder  # noqa: E402
 
 DATES = {"edges": ["1900-01-01", "1970-01-01", "2000-12-31"], "other": "else", "missing": -1}
@@ -136,11 +133,6 @@ def agrees(encoder, column, rule):
     what = "1 value" if len(errors) == 1 else f"{len(errors)} values"
     with pytest.raises(error, match=rf"^column 'a' has {what} outside the domain \(first: .*, row {row}\)"):
         encoder.check()
-
-
-@pytest.mark.parametrize("module", [privmw.io.encode, privmw.io.lookup])
-def test_the_doctests_of_encoding_hold(module):
-    assert doctest.testmod(module).failed == 0
 
 
 @settings(max_examples=1500)

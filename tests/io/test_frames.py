@@ -1,7 +1,5 @@
 """Tables from data frames of every kind."""
 
-import doctest
-
 import numpy as np
 import pytest
 
@@ -54,10 +52,6 @@ FRAMES = {
     "pyarrow": pa.table(COLUMNS),
     "pyarrow, chunks": pa.concat_tables([pa.table(COLUMNS).slice(row, 1) for row in range(3)]),
 }
-
-
-def test_the_doctests_of_frames_hold():
-    assert doctest.testmod(privmw.io.frames).failed == 0
 
 
 @pytest.mark.parametrize("kind", FRAMES)

@@ -1,5 +1,4 @@
 import datetime
-import doctest
 import os
 
 import numpy as np
@@ -34,11 +33,6 @@ PUBLIC = pa.table(
         "born": pa.array([datetime.date(1999, 12, 31)] * 8),
     }
 )
-
-
-def test_the_doctests_of_the_output_hold():
-    for module in (privmw.io.decode, privmw.io.output, privmw.io.pool):
-        assert doctest.testmod(module).failed == 0
 
 
 def test_labels_are_restored():

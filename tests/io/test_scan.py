@@ -1,7 +1,6 @@
 """Tables in files: read whole, or scanned batch by batch."""
 
 import copy
-import doctest
 import gzip
 import json
 import os
@@ -77,11 +76,6 @@ def small(path, rows=1000, group=100, seed=0):
     columns = {"b": np.array(["x", "y"])[rng.integers(0, 2, rows)], "a": rng.integers(0, 10, rows)}
     pq.write_table(pa.table(columns), path, row_group_size=group)
     return path
-
-
-@pytest.mark.parametrize("module", [privmw.io.extras, privmw.io.files, privmw.io.scan])
-def test_the_doctests_of_files_hold(module):
-    assert doctest.testmod(module).failed == 0
 
 
 def test_every_form_of_a_file_is_the_same_table(files):

@@ -1,15 +1,9 @@
-import doctest
 import mmap
 
 import numpy as np
 import pytest
 
-import privmw.kernels.arrays
 from privmw.kernels.arrays import freeze, is_frozen
-
-
-def test_the_doctests_of_the_arrays_hold():
-    assert doctest.testmod(privmw.kernels.arrays).failed == 0
 
 
 def test_a_frozen_array_cannot_be_thawed():

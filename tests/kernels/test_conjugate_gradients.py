@@ -1,11 +1,8 @@
 """Conjugate gradients: what they solve, in place, and where they end."""
 
-import doctest
-
 import numpy as np
 import pytest
 
-import privmw.kernels.conjugate_gradients
 from privmw.kernels.conjugate_gradients import conjugate_gradients
 
 
@@ -63,7 +60,3 @@ def test_nothing_is_done_without_a_residual_and_nothing_along_a_flat_direction()
     assert lengths == []
     assert not solution.any()
     assert residual.tolist() == [1, -1]
-
-
-def test_the_example_in_the_docstring_runs():
-    assert doctest.testmod(privmw.kernels.conjugate_gradients).failed == 0

@@ -1,4 +1,3 @@
-import doctest
 import warnings
 
 import numpy as np
@@ -8,9 +7,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from privmw import kernels
-from privmw.kernels import columns as columns_door
-from privmw.kernels import marginals as marginals_door
-from privmw.kernels import rows as rows_door
 from privmw.kernels.arrays import freeze
 from truth import reference
 
@@ -26,13 +22,6 @@ def columns():
 
 def marginals():
     return kernels.Marginals(columns(), PAIR, STARTS)
-
-
-@pytest.mark.parametrize("module", [columns_door, marginals_door, rows_door])
-def test_the_doctests_of_the_doors_hold(module):
-    result = doctest.testmod(module)
-    assert result.attempted
-    assert not result.failed
 
 
 def test_the_door_hands_out_what_the_reference_says():

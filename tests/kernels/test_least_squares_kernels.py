@@ -1,4 +1,3 @@
-import doctest
 import itertools
 import math
 
@@ -250,7 +249,3 @@ def test_arrays_of_other_lengths_are_refused():
 def shared():
     memory = np.zeros(6)
     return memory, memory[:2]
-
-
-def test_the_examples_in_the_docstrings_run():
-    assert doctest.testmod(least_squares).failed == 0

@@ -1,4 +1,3 @@
-import doctest
 import math
 
 import numpy as np
@@ -8,7 +7,6 @@ from hypothesis import strategies as st
 
 from kernels.cases import CASES, THREADS, case, door_of, drawn_cases, installed, masses_of
 from privmw import kernels
-from privmw.kernels import choice, projection
 from truth import reference
 
 drawn = settings(max_examples=60)
@@ -224,10 +222,3 @@ def test_only_square_systems_are_solved():
             kernels.solve_positive(np.ones(shape), np.ones(2))
     with pytest.raises(TypeError, match="matrix"):
         kernels.solve_positive(np.ones((2, 2), np.float32), np.ones(2))
-
-
-@pytest.mark.parametrize("module", [choice, projection])
-def test_the_doctests_of_the_doors_hold(module):
-    result = doctest.testmod(module)
-    assert result.attempted
-    assert not result.failed

@@ -1,6 +1,5 @@
 """Rows split over ranks: every kernel gives the bits that it gives on all of them at once."""
 
-import doctest
 import itertools
 
 import numpy as np
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from cluster.thread_ranks import run_ranks
 from kernels.cases import CASES, Case, case, door_of, drawn_cases, installed
 from privmw import kernels
-from privmw.kernels import weights as weights_door
 from privmw.ranks import ALONE
 
 drawn = settings(max_examples=40)
@@ -256,9 +254,3 @@ def test_rows_that_are_all_zero_are_refused_on_all_ranks_and_taken_on_some(ranks
         for error in sharded(ranks, program, np.zeros(9), errors=True):
             with pytest.raises(ValueError, match="not all zero"):
                 raise error
-
-
-def test_the_doctests_of_the_door_of_weights_hold():
-    result = doctest.testmod(weights_door)
-    assert result.attempted
-    assert not result.failed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 
 import numpy as np
@@ -11,10 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-import privmw.algorithms.pep
-import privmw.models.groups
-import privmw.models.targets
-import privmw.release.history
 from algorithms.cases import DOMAIN, FULL, PEP_OPTIONS, WORKLOAD, N, private, support
 from kernels.cases import skewed
 from privmw import Domain, Support, Table, Workload, kernels, release_pep
@@ -337,12 +332,3 @@ def test_a_model_s_answers_are_those_of_its_result(kind):
         rows, weights = model.result()
         again = rows.answers(WORKLOAD, weights)
         np.testing.assert_allclose(model.answers(), again, atol=1e-15)
-
-
-@pytest.mark.parametrize(
-    "module",
-    [privmw.models.groups, privmw.models.targets, privmw.release.history, privmw.algorithms.pep],
-    ids=lambda m: m.__name__,
-)
-def test_the_examples_run(module):
-    assert doctest.testmod(module).failed == 0

@@ -1,4 +1,3 @@
-import doctest
 import hashlib
 
 import numpy as np
@@ -18,10 +17,6 @@ def shares(table, name):
 
 def share(values, where, name, *wanted):
     return np.isin(values[name][where].astype(str), wanted).mean()
-
-
-def test_the_doctests_of_the_population_hold():
-    assert doctest.testmod(privmw.population).failed == 0
 
 
 def test_there_are_14_attributes_that_read_well_and_67_in_all():

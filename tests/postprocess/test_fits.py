@@ -1,5 +1,3 @@
-import doctest
-import importlib
 import itertools
 
 import numpy as np
@@ -351,9 +349,3 @@ def test_a_fit_answers_any_marginal():
     np.testing.assert_allclose(over.marginal(["x2", "x0"]), fit.marginal(["x0", "x2"]), atol=1e-7)
     assert not fit.weights.flags.writeable
     assert "nnls" in repr(fit)
-
-
-@pytest.mark.parametrize("module", ["least_squares", "max_fit", "sequential", "reweight", "fit"])
-def test_the_examples_in_the_docstrings_run(module):
-    found = importlib.import_module(f"privmw.postprocess.{module}")
-    assert doctest.testmod(found).failed == 0

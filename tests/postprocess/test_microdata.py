@@ -1,5 +1,3 @@
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +12,6 @@ from privmw.postprocess import (
     nnls,
     ols,
     reweight,
-    rounding,
     sequential,
     to_microdata,
 )
@@ -149,8 +146,3 @@ def test_what_is_no_fit_or_negative_or_empty_makes_no_microdata():
     empty = NoisyMarginal(("x0",), [-5.0, -5.0], "laplace", 1.0)
     with pytest.raises(ValueError, match="at least half a record"):
         to_microdata(nnls(NoisyMarginals(domain_of([2]), [empty])))
-
-
-@pytest.mark.parametrize("module", [microdata, rounding])
-def test_the_examples_in_the_docstrings_run(module):
-    assert doctest.testmod(module).failed == 0

@@ -1,4 +1,3 @@
-import doctest
 import math
 
 import numpy as np
@@ -123,7 +122,3 @@ def test_answers_that_are_none_are_refused():
     for wrong in ([], [math.nan], ["a"], 3.0):
         with pytest.raises(ValueError, match="noisy_points"):
             theory.point_mechanism(wrong)
-
-
-def test_the_examples_in_the_docstrings_run():
-    assert doctest.testmod(theory).failed == 0

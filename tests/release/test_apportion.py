@@ -1,4 +1,3 @@
-import doctest
 from fractions import Fraction
 
 import numpy as np
@@ -6,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import privmw.release.apportion
 from privmw.release.apportion import proportional, randomised
 
 masses = st.lists(st.integers(0, 2**58) | st.sampled_from([0, 1, 2**57]), min_size=1, max_size=8).filter(sum)
@@ -23,10 +21,6 @@ def check_integers(counts, weights, n):
     assert sum(counts.tolist()) == n
     for count, share in zip(counts.tolist(), shares(weights, n), strict=True):
         assert count in (share.__floor__(), share.__ceil__())
-
-
-def test_the_doctests_of_the_apportionment_hold():
-    assert doctest.testmod(privmw.release.apportion).failed == 0
 
 
 @settings(max_examples=300)

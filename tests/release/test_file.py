@@ -1,4 +1,3 @@
-import doctest
 import io
 import json
 import os
@@ -44,10 +43,6 @@ def mended(path, **changed):
 def described(path, **changed):
     values = {**json.loads(members(path)["release.json"]), **changed}
     mended(path, **{"release.json": json.dumps(values).encode()})
-
-
-def test_the_doctests_of_the_files_hold():
-    assert doctest.testmod(privmw.release.archive).failed == doctest.testmod(privmw.release.file).failed == 0
 
 
 @pytest.mark.parametrize(

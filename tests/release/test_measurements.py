@@ -1,5 +1,4 @@
 import copy
-import doctest
 import math
 import pickle
 from fractions import Fraction
@@ -9,16 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import privmw.release.measurements
 from privmw.release.measurements import Measurement, combine
 
 
 def measured(cells=(7, 3), counts=(120, -2), noise="discrete-gaussian", scale=2.0, when=1):
     return Measurement(cells, counts, noise, scale, when)
-
-
-def test_the_doctests_of_the_measurements_hold():
-    assert doctest.testmod(privmw.release.measurements).failed == 0
 
 
 def test_a_measurement_keeps_its_order_and_cannot_be_written_to():

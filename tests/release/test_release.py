@@ -1,5 +1,4 @@
 import copy
-import doctest
 import math
 import pickle
 
@@ -14,12 +13,6 @@ import privmw.release.release
 from privmw.release import Release, Round
 from privmw.release.measurements import Measurement
 from release.cases import DOMAIN, SUPPORT, WEIGHTS, WORKLOAD, ledger, release
-
-
-def test_the_doctests_of_the_release_hold():
-    assert (
-        doctest.testmod(privmw.release.release).failed == doctest.testmod(privmw.release.history).failed == 0
-    )
 
 
 def test_a_release_shows_what_it_holds():

@@ -1,6 +1,5 @@
 """The report of a fit: its numbers are the fit's, and its page is as fit to be read as a release's."""
 
-import doctest
 import math
 import os
 import sys
@@ -32,11 +31,6 @@ def rendered(name):
 def by_hand(method=nnls, rows=None):
     support = None if rows is None else pmw.Support.from_table(pmw.Table.from_codes(rows, DOMAIN))
     return method(NoisyMarginals(DOMAIN, [SEX, TOTAL]), support)
-
-
-def test_the_doctests_of_the_fits_report_hold():
-    for module in (facts, sys.modules["privmw.report.fit.report"], sys.modules["privmw.report.page"]):
-        assert doctest.testmod(module).failed == 0
 
 
 @pytest.mark.parametrize("name", fits())

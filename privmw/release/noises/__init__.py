@@ -25,6 +25,7 @@ __all__ = [
     "noise_of_event",
 ]
 
+LEAST_SCALE = 2.0**-62  # of counts measured elsewhere
 MEASURED: dict[str, type[MeasuredNoise]] = {
     noise.name: noise for noise in (DiscreteGaussianNoise, DiscreteLaplaceNoise)
 }
@@ -42,7 +43,10 @@ def make_noise(name: object, scale: float) -> NoiseDistribution:
     """
     if not isinstance(name, str) or name not in NOISES:
         raise ValueError(f"noise ({_short(name)}) must be one of {', '.join(NOISES)}")
-    return NOISES[name](scale)
+    noise = NOISES[name](scale)
+    if noise.scale < LEAST_SCALE:
+        raise ValueError(f"scale ({noise.scale}) must be from 2^-62 to 2^62")
+    return noise
 
 
 def noise_of_event(event: Event) -> MeasuredNoise:

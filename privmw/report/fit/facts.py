@@ -32,7 +32,7 @@ def agreement(fit: Fit) -> Agreement:
     """Fitted answers beside noisy ones, in counts, for the cells that were measured."""
     measured = fit.measured
     cells = np.flatnonzero(np.isfinite(measured.variances))
-    laplace = np.array([noise is not None and noise.kind.endswith("laplace") for noise in measured.noises])
+    laplace = np.array([noise is not None and noise.family == "laplace" for noise in measured.noises])
     cells_of = np.diff(np.searchsorted(cells, measured.offsets))
     share = float((laplace * cells_of).sum() / cells_of.sum())
     return compare(
@@ -73,7 +73,7 @@ def marginal_gaps(fit: Fit, most: int) -> list[MarginalGaps]:
             MarginalGaps(
                 " × ".join(plain(name, 30) for name in measured.marginals[j]) or "total",
                 int(counts[j]),
-                "of several kinds" if noise is None else mechanism(noise.kind),
+                "of several kinds" if noise is None else mechanism(noise.name),
                 float(np.sqrt(np.median(measured.variances[cells][known[cells]]))),
                 float(largest[j]),
                 float(np.sqrt(squares[j])),

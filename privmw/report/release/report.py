@@ -35,7 +35,7 @@ def write_report(
     >>> import tempfile
     >>> from privmw import Domain, Support, Table, Workload, release_pep
     >>> domain = Domain({"age": 3, "sex": ["F", "M"]})
-    >>> private = Table.from_codes(domain, [[0, 0], [0, 1], [2, 1]] * 100, private=True)
+    >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
     >>> support, workload = Support.full(domain), Workload.all(domain, k=2)
     >>> release = release_pep(private, support, workload, epsilon=1.0, select="all")
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -53,7 +53,7 @@ def render(release: Release, *, evaluation: Evaluation | None = None) -> str:
 
     >>> from privmw import Domain, Table, Workload, evaluate, release_mwem
     >>> domain = Domain({"age": 3, "sex": ["F", "M"]})
-    >>> private = Table.from_codes(domain, [[0, 0], [0, 1], [2, 1]] * 100, private=True)
+    >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
     >>> release = release_mwem(private, None, Workload.all(domain, k=2), epsilon=1.0, delta=0, rounds=3)
     >>> marked = render(release, evaluation=evaluate(release, private))
     >>> "NOT PRIVATE" in render(release), "NOT PRIVATE" in marked

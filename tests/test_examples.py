@@ -1,0 +1,42 @@
+"""Every example in a docstring of privmw runs."""
+
+import doctest
+import importlib
+from pathlib import Path
+
+import pytest
+
+import privmw
+
+HOUSE = Path(privmw.__file__).parent
+MODULES = sorted(
+    ".".join(path.relative_to(HOUSE.parent).with_suffix("").parts).removesuffix(".__init__")
+    for path in HOUSE.rglob("*.py")
+    if "\n    >>> " in path.read_text() or "\n        >>> " in path.read_text()
+)
+NEEDS = {  # room: the packages of its extras
+    "io": ("pyarrow", "narwhals"),
+    "cli": ("pyarrow", "rich"),
+    "report": ("matplotlib", "jinja2"),
+    "data.propose": ("pyarrow",),
+    "postprocess.noisy_file": ("pyarrow",),
+    "postprocess.max_fit": ("scipy",),
+    "evaluation": ("scipy",),
+    "kernels.numba_": ("numba",),
+}
+STARTS_MPI = "privmw.cluster.mpi"  # tests/cluster/test_mpi.py runs its examples in a process of their own
+
+
+def test_the_search_finds_the_examples():
+    assert {"privmw.data.table", "privmw.release.noises", "privmw.algorithms.pep"} <= set(MODULES)
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name != STARTS_MPI])
+def test_the_examples_of_a_module_run(name):
+    for room, packages in NEEDS.items():
+        if f"{name}.".startswith(f"privmw.{room}."):
+            for package in packages:
+                pytest.importorskip(package)
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.attempted > 0
+    assert result.failed == 0
