@@ -55,7 +55,7 @@ def test_rounds_over_ranks(benchmark: BenchmarkFixture, report: Figures, smoke: 
             name: statistics.median(step[0] for step in each["rounds"][algorithm])
             for name, each in figures.items()
         }
-        _, summed, meetings = figures["2 x 1"]["rounds"][algorithm][-1]
+        _, summed, collectives = figures["2 x 1"]["rounds"][algorithm][-1]
         for name in ("1 x 2", "2 x 1"):
             efficiency = seconds["1 x 1"] / seconds[name] / 2
             aimed = algorithm == "MW-Pub" and name == "2 x 1"
@@ -66,7 +66,7 @@ def test_rounds_over_ranks(benchmark: BenchmarkFixture, report: Figures, smoke: 
                 efficiency >= 0.85 if aimed else None,
             )
         add(f"{algorithm}: a round on 1 x 1, of this machine", f"{seconds['1 x 1']:.3g} s")
-        add(f"{algorithm}: added up in a round", f"{summed / 1e6:.2f} MB in {meetings} meetings")
+        add(f"{algorithm}: added up in a round", f"{summed / 1e6:.2f} MB in {collectives} collectives")
     add("the plan's word on MW-Pub", f"{figures['2 x 1']['plan'] / 1e6:.2f} MB a round")
     for name, each in figures.items():
         peaks = ", ".join(f"{peak / 1e9:.2f}" for peak in each["peaks"])

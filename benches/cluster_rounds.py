@@ -61,7 +61,7 @@ def run(file: Path, threads: int, marginals: int, rounds: int) -> None:
         marks: list[tuple[float, int, int]] = []
 
         def mark(entry: Round, marks: list[tuple[float, int, int]] = marks) -> None:
-            marks.append((time.perf_counter(), comm.bytes_summed, comm.meetings))
+            marks.append((time.perf_counter(), comm.bytes_reduced, comm.collectives))
 
         release = algorithm(rounds).calibrate(rho=0.1)(
             private,

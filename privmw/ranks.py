@@ -1,9 +1,9 @@
-"""Ranks that work on one release: who they are, and how they put together what each of them has.
+"""The ranks of a run: the Communicator, and collective operations built on it.
 
-A rank is a process of its own, with its own shard of the public rows. All of them run the same program and
-meet in the calls below, in the same order. One rank alone is the usual case: then nothing happens here, and
-rooms that add up over ranks need not know. Only integers are added, so the ranks' number changes no bit.
-privmw.cluster has the ranks of MPI. This room knows numbers only.
+A rank is a process with its own shard of the public rows. All ranks run the same program and make the same
+collective calls in the same order. One rank is the usual case: then these calls return at once, and their
+callers need not distinguish. Only integers are added, so the number of ranks changes no bit. privmw.cluster
+implements the Communicator over MPI. This room knows numbers only.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ Int64s = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 
-_LIMB = 40  # bits of a large integer that are added up in one place: 2^23 ranks do not overflow
+_LIMB = 40  # bits of a limb of a large integer: sums of limbs over 2^23 ranks do not overflow
 
 
 class RankError(RuntimeError):
-    """Another rank could not go on. The message says which; that rank raises the error itself."""
+    """Another rank failed. The message names it; that rank raises the error itself."""
 
 
 class Communicator(Protocol):
-    """How ranks meet. Every call is made by all of them, in the same order."""
+    """Collective operations, with MPI's names: all ranks make the same calls in the same order."""
 
     @property
     def rank(self) -> int:
@@ -35,29 +35,29 @@ class Communicator(Protocol):
 
     @property
     def size(self) -> int:
-        """How many ranks there are."""
+        """The number of ranks."""
 
     def allreduce(self, array: Int64s) -> None:
-        """Add up over the ranks, in place: every rank then has the sums. Overflow wraps, as in numpy."""
+        """Replace the array by its sum over the ranks, on every rank. Overflow wraps, as in numpy."""
 
     def broadcast(self, value: T) -> T:
-        """Rank 0's value, on every rank; what the others gave is ignored."""
+        """The value of rank 0, on every rank; the values of the others are ignored."""
 
     def gather(self, array: Array) -> list[Array] | None:
-        """Each rank's 1-D array, all of one dtype, by rank, on rank 0; None elsewhere.
+        """The 1-D arrays of all ranks, of one dtype, by rank, on rank 0; None elsewhere.
 
-        No third rank sees any of it.
+        An array passes through no third rank.
         """
 
     def alltoallv(self, array: Array, counts: Sequence[int]) -> Array:
         """Send the first counts[0] entries of a 1-D array to rank 0, the next counts[1] to rank 1, and so on.
 
-        Returns what all ranks sent to this one, by rank.
+        Returns the entries that all ranks sent to this one, by rank.
         """
 
 
 class Alone:
-    """One rank: there is nobody to meet.
+    """The Communicator of a single rank.
 
     >>> ALONE.rank, ALONE.size, ALONE.broadcast("public")
     (0, 1, 'public')
@@ -66,60 +66,60 @@ class Alone:
     rank, size = 0, 1
 
     def allreduce(self, array: Int64s) -> None:
-        """Nothing to add."""
+        """Do nothing: the array is its own sum."""
 
     def broadcast(self, value: T) -> T:
-        """The own value."""
+        """The value itself."""
         return value
 
     def gather(self, array: Array) -> list[Array] | None:
-        """The own array."""
+        """The array itself."""
         return [array]
 
     def alltoallv(self, array: Array, counts: Sequence[int]) -> Array:
-        """The own array."""
+        """The array itself."""
         return array
 
 
 ALONE = Alone()
 
 
-def allgather(comm: Communicator, own: npt.ArrayLike) -> Array:
-    """Each rank's numbers of 64 bits, as many on each, on every rank: ranks x numbers.
+def allgather(comm: Communicator, values: npt.ArrayLike) -> Array:
+    """The 64-bit numbers of all ranks, equally many on each, on every rank: ranks x numbers.
 
     >>> allgather(ALONE, [2.5, 1.0])
     array([[2.5, 1. ]])
     """
-    given = np.atleast_1d(own)
-    bits = np.zeros((comm.size, len(given)), np.int64)
-    bits[comm.rank] = given.view(np.int64)
+    row = np.atleast_1d(values)
+    bits = np.zeros((comm.size, len(row)), np.int64)
+    bits[comm.rank] = row.view(np.int64)
     comm.allreduce(bits.reshape(-1))
-    return bits.view(given.dtype)
+    return bits.view(row.dtype)
 
 
-def max_over_ranks(comm: Communicator, own: float) -> float:
+def max_over_ranks(comm: Communicator, value: float) -> float:
     """The largest of the ranks' numbers, on every rank."""
-    return float(own) if comm.size == 1 else float(allgather(comm, float(own)).max())
+    return float(value) if comm.size == 1 else float(allgather(comm, float(value)).max())
 
 
-def sum_over_ranks(comm: Communicator, own: int) -> int:
-    """The sum of the ranks' integers, none negative and below 2^120, on every rank.
+def sum_over_ranks(comm: Communicator, value: int) -> int:
+    """The sum of the ranks' integers, from 0 to 2^120 - 1, on every rank.
 
     >>> sum_over_ranks(ALONE, 2**100) == 2**100
     True
     """
     if comm.size == 1:
-        return own
-    limbs = np.array([own >> shift & (2**_LIMB - 1) for shift in (0, _LIMB, 2 * _LIMB)], np.int64)
+        return value
+    limbs = np.array([value >> shift & (2**_LIMB - 1) for shift in (0, _LIMB, 2 * _LIMB)], np.int64)
     comm.allreduce(limbs)
     return sum(limb << place * _LIMB for place, limb in enumerate(limbs.tolist()))
 
 
-def check_same(comm: Communicator, name: str, own: str) -> None:
-    """Refuse, on every rank, what is not the same on all of them."""
+def check_same(comm: Communicator, name: str, text: str) -> None:
+    """Refuse, on every rank, a text that is not the same on all of them."""
     if comm.size == 1:
         return
-    digests = allgather(comm, np.frombuffer(hashlib.sha256(own.encode()).digest(), np.int64))
+    digests = allgather(comm, np.frombuffer(hashlib.sha256(text.encode()).digest(), np.int64))
     others = np.flatnonzero((digests != digests[0]).any(axis=1)).tolist()
     if others:
         ranks = ", ".join(map(str, others[:5])) + (", ..." if len(others) > 5 else "")
@@ -127,10 +127,10 @@ def check_same(comm: Communicator, name: str, own: str) -> None:
 
 
 def on_every_rank(comm: Communicator, action: Callable[[], T]) -> T:
-    """What an action returns, if it succeeds on all ranks; if not, every rank raises.
+    """Call an action on every rank and return its result; if it fails on one rank, every rank raises.
 
-    A rank whose own action failed raises that error, the others a RankError that names the first of them. Its
-    words stay where they are, as they may tell of the data. The action itself must not meet other ranks.
+    A rank on which it failed raises that error, the others a RankError that names the first such rank. The
+    error's message stays on its rank, as it may tell of the data. The action must make no collective call.
     """
     if comm.size == 1:
         return action()
@@ -144,12 +144,12 @@ def on_every_rank(comm: Communicator, action: Callable[[], T]) -> T:
     if error is not None:
         raise error
     if failed:
-        raise RankError(f"rank {failed[0]} could not go on: it says why")
+        raise RankError(f"rank {failed[0]} failed: see its own error message")
     return result  # type: ignore[return-value]
 
 
 def on_root(comm: Communicator, action: Callable[[], T]) -> T:
-    """What an action returns on rank 0, where alone it is run, on every rank; its error is everyone's.
+    """Call an action on rank 0 only and return its result on every rank; if it fails, every rank raises.
 
     >>> on_root(ALONE, lambda: 3)
     3

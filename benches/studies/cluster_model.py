@@ -2,8 +2,8 @@
 
     python benches/study.py cluster_model   # measures, prints how well the model fits and what it says
 
-A round takes (c marginals + d) rows / cores + e cells + meetings latency + bytes / bandwidth: evaluating and
-passing over rows, which all cores share; what every rank does for each cell; adding up. What it says of
+A round takes (c marginals + d) rows / cores + e cells + collectives latency + bytes / bandwidth: evaluating
+and passing over rows, which all cores share; what every rank does for each cell; adding up. What it says of
 clusters is an extrapolation: their network is assumed, and so is that cores share rows without loss. The
 parts run in processes of their own: `mpiexec -n R python benches/study.py cluster_model rounds ROWS | sums`.
 """
@@ -39,40 +39,40 @@ STEP, LINK = 10e-6, 25e9 / 8  # assumed: seconds a step of a tree, bytes a secon
 
 
 class Timed:
-    """Ranks that note, whenever all cells are added up, what they have done outside of meetings.
+    """Ranks that note, whenever all cells are added up, what they have done outside of collective calls.
 
     Processor time: who waits for another uses its processor as well, and a machine may have other work.
     """
 
     def __init__(self, comm: Mpi, cells: int) -> None:
         self.rank, self.size, self._comm, self._cells = comm.rank, comm.size, comm, cells
-        self._met, self.marks = 0.0, list[tuple[float, int, int]]()
+        self._waited, self.marks = 0.0, list[tuple[float, int, int]]()
 
     def allreduce(self, array: np.ndarray) -> None:
         if array.size > self._cells:
-            own = time.process_time() - self._met
-            self.marks.append((own, self._comm.bytes_summed, self._comm.meetings))
-        self._meet(self._comm.allreduce, array)
+            own = time.process_time() - self._waited
+            self.marks.append((own, self._comm.bytes_reduced, self._comm.collectives))
+        self._call(self._comm.allreduce, array)
 
     def broadcast(self, value: Any) -> Any:
-        return self._meet(self._comm.broadcast, value)
+        return self._call(self._comm.broadcast, value)
 
     def gather(self, array: np.ndarray) -> Any:
-        return self._meet(self._comm.gather, array)
+        return self._call(self._comm.gather, array)
 
     def alltoallv(self, array: np.ndarray, counts: Sequence[int]) -> Any:
-        return self._meet(self._comm.alltoallv, array, counts)
+        return self._call(self._comm.alltoallv, array, counts)
 
-    def _meet(self, how: Callable[..., Any], *given: Any) -> Any:
+    def _call(self, how: Callable[..., Any], *given: Any) -> Any:
         began = time.process_time()
         try:
             return how(*given)
         finally:
-            self._met += time.process_time() - began
+            self._waited += time.process_time() - began
 
 
 def rounds(rows: int) -> dict[str, float]:
-    """An evaluation and a round: seconds of the slowest rank, the fastest of some; bytes; meetings."""
+    """An evaluation and a round: seconds of the slowest rank, the fastest of some; bytes; collectives."""
     pmw.kernels.set_threads(1)
     table = acs67(rows)
     workload = pmw.Workload.sample(table.domain, k=3, size=MARGINALS, seed=0)
@@ -90,11 +90,11 @@ def rounds(rows: int) -> dict[str, float]:
         comm.marks.clear()
         mechanism(private, support, workload, rng=1)
         steps.append(np.diff(comm.marks[1:], axis=0))  # before the first round, the private counts
-    own, summed, meetings = np.min(steps, axis=0).mean(axis=0).tolist()  # the same rounds each time
+    own, summed, collectives = np.min(steps, axis=0).mean(axis=0).tolist()  # the same rounds each time
     evaluation, own = allgather(comm, [min(evaluations), own]).max(axis=0).tolist()
     return {
         "rows": support.whole_size, "cells": workload.cells, "evaluation": evaluation, "round": own,
-        "summed": summed, "meetings": meetings, "bytes": mechanism.plan(support, workload).bytes,
+        "summed": summed, "collectives": collectives, "bytes": mechanism.plan(support, workload).bytes,
     }  # fmt: skip
 
 
@@ -152,7 +152,7 @@ def main() -> None:
         found = measure(ranks, "sums")
         latency, a_byte = fit([(1, size) for size in BYTES], found)
         ratios = [took / (latency + size * a_byte) for size, took in zip(BYTES, found, strict=True)]
-        speed = f"{latency * 1e6:.1f} us a meeting, {1e-9 / a_byte:.2f} GB/s"
+        speed = f"{latency * 1e6:.1f} us a collective call, {1e-9 / a_byte:.2f} GB/s"
         print(f"{ranks} ranks on {os.cpu_count()} cores: {speed}; sums of 8 bytes to 64 MB took")
         print(f"    {min(ratios):.2f} to {max(ratios):.2f} of what that says")
     table("ranks x threads", "rows", "measured, s a round", "modelled, s", "measured / modelled")
@@ -161,17 +161,18 @@ def main() -> None:
         said = (c * MARGINALS + d) * each["rows"] / ranks + e * cells
         ratio = each["round"] / said
         print(f"| {ranks} x 1 | {each['rows']:,} | {each['round']:.3f} | {said:.3f} | {ratio:.2f} |")
-    meetings, summed = (max(each[key] for _, each in checked) for key in ("meetings", "summed"))
+    collectives, summed = (max(each[key] for _, each in checked) for key in ("collectives", "summed"))
     print(
         f"\nEXTRAPOLATED, not measured: nodes of {CORES} cores, one rank each, {MARGINALS:,} marginals. A "
-        f"round meets {meetings:.0f} times and adds up {summed / 1e6:.2f} MB. Assumed, not measured: "
-        f"{STEP * 1e6:.0f} us for each of log2(nodes) steps, {LINK * 8e-9:.0f} Gbit/s both ways."
+        f"round makes {collectives:.0f} collective calls and adds up {summed / 1e6:.2f} MB. "
+        f"Assumed, not measured: {STEP * 1e6:.0f} us for each of log2(nodes) steps, {LINK * 8e-9:.0f} Gbit/s "
+        "both ways."
     )
     table("rows", "nodes", "rows' part, s", "cells' part, s", "adding up, s", "a round, s", "GB a node")
     for rows in ROWS:
         for nodes in NODES:
             shared = (c * MARGINALS + d) * rows / (nodes * CORES)
-            added = meetings * STEP * math.log2(nodes) + 2 * (1 - 1 / nodes) * summed / LINK
+            added = collectives * STEP * math.log2(nodes) + 2 * (1 - 1 / nodes) * summed / LINK
             parts = f"{shared:.4f} | {e * cells:.4f} | {added:.4f} | {shared + e * cells + added:.4f}"
             memory = (held * rows / nodes + fixed) / 1e9
             print(f"| 10^{math.log10(rows):.0f} | {nodes} | {parts} | {memory:.2f} |")

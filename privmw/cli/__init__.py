@@ -22,7 +22,7 @@ from privmw.cli.config import with_config
 from privmw.cli.console import Console
 from privmw.cli.options import Parser
 from privmw.cli.refusal import explain
-from privmw.cluster import leave, mpi, wait_for_the_first
+from privmw.cluster import abort_job, mpi, wait_to_report
 from privmw.version import __version__
 
 COMMANDS = {
@@ -67,9 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if os.environ.get("PRIVMW_DEBUG"):
                 raise
             ending = explain(error, interrupted=bool(interruptions))
-            wait_for_the_first(error)
+            wait_to_report(error)
             console.error(ending.message, ending.hint)
-            leave(ending.code)
+            abort_job(ending.code)
             return ending.code
 
 

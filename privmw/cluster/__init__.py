@@ -1,9 +1,9 @@
-"""One release over many machines: the ranks of MPI, and a support whose rows they share.
+"""One release on many machines: a Communicator over MPI, and a support sharded over its ranks.
 
 mpi4py is imported when mpi() is called, and not before.
 """
 
-from privmw.cluster.faults import leave, wait_for_the_first
+from privmw.cluster.faults import abort_job, wait_to_report
 from privmw.cluster.mpi import Mpi, launched, mpi
 
-__all__ = ["Mpi", "launched", "leave", "mpi", "wait_for_the_first"]
+__all__ = ["Mpi", "abort_job", "launched", "mpi", "wait_to_report"]

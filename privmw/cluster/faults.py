@@ -1,9 +1,9 @@
-"""How a job of many ranks ends when one of them cannot go on: soon, and with one message.
+"""How a job of several ranks ends when one of them fails: soon, and with one message.
 
-A rank that raises would leave the others waiting for it, and each of them would say something else. So ranks
-speak in turn, and the first who does ends the job for all: the launcher then kills the others at once, and
-they tidy up nothing. A rank that is killed itself says nothing; then the launcher does. This room knows that
-there are ranks, and not what they do.
+If a rank raised and exited, the others would wait for it in vain and report errors of their own. So ranks
+take turns to report, and the first one that reports aborts the job: the launcher then kills the others at
+once, without cleanup. If a rank is killed, the launcher reports it. This room knows that there are ranks, and
+not what they do.
 """
 
 from __future__ import annotations
@@ -20,94 +20,96 @@ from typing import NoReturn, Protocol
 
 from privmw.ranks import RankError
 
-OWN_ERROR, OTHERS_ERROR = 2.0, 10.0  # seconds before a rank above 0 tells of its own error; any, of another's
-TURN, LAST_TURN = 0.25, 5.0  # seconds between a rank's turn and the next, and at most to the last one's
-LISTEN = 0.005  # seconds between looks at whether another rank speaks
-CARRIED = 0.5  # seconds for a launcher to carry the last words: it may drop what it holds when the job ends
+OWN_ERROR = 2.0  # seconds before a rank above 0 reports its error
+OTHERS_ERROR = 10.0  # seconds before any rank reports that another failed
+TURN, LAST_TURN = 0.25, 5.0  # seconds from one rank's turn to the next, and at most to the last rank's
+POLL = 0.005  # seconds between checks for an announced error
+FORWARD = 0.5  # seconds for a launcher to forward the output: it may drop what it buffers when the job ends
 
 
 class Job(Protocol):
-    """What must be known of a job to end it."""
+    """The part of a job that its end needs."""
 
     rank: int
     size: int
     ended: dict[int, int]
 
-    def farewell(self) -> None:
-        """Wait at the end until every rank has ended."""
+    def exit_barrier(self) -> None:
+        """Wait until every rank exits."""
 
-    def another_speaks(self) -> bool:
-        """Whether another rank has begun to tell of an error."""
+    def error_announced(self) -> bool:
+        """Whether another rank has announced that it reports an error."""
 
-    def speak(self) -> None:
-        """Say that this rank begins to tell of an error."""
+    def announce_error(self) -> None:
+        """Announce to the other ranks that this one reports an error."""
 
     def abort(self, code: int) -> NoReturn:
-        """End every rank of the job."""
+        """Abort every rank of the job."""
 
 
 _job: Job | None = None
 
 
-def join(job: Job) -> None:
-    """From now on an error that nobody catches, or an end that not all ranks come to, ends the job."""
+def abort_on_error(job: Job) -> None:
+    """From now on, abort the job on an uncaught error, or if some ranks exit and others do not."""
     global _job
     _job = job
-    told = sys.excepthook
+    excepthook = sys.excepthook
 
-    def tell(kind: type[BaseException], error: BaseException, traceback: TracebackType | None, /) -> None:
+    def report(kind: type[BaseException], error: BaseException, traceback: TracebackType | None, /) -> None:
         try:
-            wait_for_the_first(error)
+            wait_to_report(error)
             sys.stderr.write(f"rank {job.rank} of {job.size}: ")
-            told(kind, error, traceback)
-        finally:  # whether or not there was somebody to tell
-            leave(130 if issubclass(kind, KeyboardInterrupt) else 1)
+            excepthook(kind, error, traceback)
+        finally:  # even if standard error is closed
+            abort_job(130 if issubclass(kind, KeyboardInterrupt) else 1)
 
-    def end() -> None:
-        # Rank 0 may still be writing: whoever asks others to end must not end that.
+    def at_exit() -> None:
+        # Rank 0 may still be writing: a signal to a rank that has finished must not abort that.
         if job.rank > 0 and threading.current_thread() is threading.main_thread():
             for name in ("SIGINT", "SIGTERM", "SIGHUP"):
                 signal.signal(getattr(signal, name), signal.SIG_IGN)
         try:
-            job.farewell()
+            job.exit_barrier()
         except BaseException as error:
-            tell(type(error), error, error.__traceback__)
+            report(type(error), error, error.__traceback__)
 
-    sys.excepthook = tell
-    atexit.register(end)
+    sys.excepthook = report
+    atexit.register(at_exit)
 
 
-def wait_for_the_first(error: BaseException) -> None:
-    """Wait until it is this rank's turn to tell of an error; a rank alone, or out of any job, need not.
+def wait_to_report(error: BaseException) -> None:
+    """Wait until it is this rank's turn to report an error; return at once outside of a job.
 
-    Often every rank has the same error, which rank 0 tells. One that only heard of another's waits for that.
+    Often every rank has the same error, and rank 0 reports it. A rank that has only a RankError waits longer,
+    so that the rank which failed reports first.
 
-    >>> wait_for_the_first(RankError("rank 2 could not go on: it says why"))
+    >>> wait_to_report(RankError("rank 2 failed: see its own error message"))
     """
     if _job is None:
         return
-    others = isinstance(error, RankError) and not _job.ended  # who has ended says no more
+    others = isinstance(error, RankError) and not _job.ended  # a rank that has exited reports nothing
     seconds = OTHERS_ERROR if others else OWN_ERROR if _job.rank else 0.0
     until = time.monotonic() + seconds + min(TURN, LAST_TURN / _job.size) * _job.rank
-    heard = False
+    announced = False
     while time.monotonic() < until:
-        if not heard and _job.another_speaks():  # and will end the job
-            heard, until = True, time.monotonic() + OTHERS_ERROR
-        time.sleep(LISTEN)
-    _job.speak()
+        if not announced and _job.error_announced():  # that rank will abort the job
+            announced, until = True, time.monotonic() + OTHERS_ERROR
+        time.sleep(POLL)
+    _job.announce_error()
 
 
-def leave(code: int) -> None:
-    """End every rank of the job with an exit code that is not 0; out of any job, do nothing.
+def abort_job(code: int) -> None:
+    """Abort every rank of the job with an exit code; do nothing if it is 0, or outside of a job.
 
-    >>> leave(2)
+    >>> abort_job(2)
     """
     if _job is None or code == 0:
         return
     for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, OSError, ValueError):  # closed: then nobody listens
+        with suppress(AttributeError, OSError, ValueError):  # closed
             stream.flush()
-    time.sleep(CARRIED)
+    time.sleep(FORWARD)
     with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # MPI would add that it was aborted
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # hides MPI's own message about the abort
     _job.abort(code)

@@ -1,7 +1,8 @@
-"""The ranks of MPI: how processes on one machine or many meet. It moves arrays, whatever they mean.
+"""The Communicator over MPI, for processes on one machine or many. It moves arrays, whatever they mean.
 
-Every meeting is waited for in Python: signals are heard meanwhile, a rank that waits long leaves its core to
-others, and one that waits for a rank which has ended says so. privmw.cluster.faults ends the job then.
+Collective calls are non-blocking and polled in Python: so signals are handled, a rank that waits long yields
+its core to others, and one that waits for a rank which has exited raises. privmw.cluster.faults then aborts
+the job.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from functools import cache
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw import kernels
 from privmw.cluster import faults
@@ -27,47 +27,47 @@ from privmw.version import __version__
 
 T = TypeVar("T")
 
-PIECE = 2**20  # entries added up at once: more are no faster, and MPI would take as much memory again
+PIECE = 2**20  # entries of one allreduce: more are no faster, and MPI would allocate as much memory again
 SPIN = 2e-5  # seconds of a wait in which a rank keeps its core
-SOON = 1.0  # seconds of a wait in which it yields the core only to who asks; then it sleeps
+YIELD = 1.0  # seconds of a wait in which it yields the core to other processes; after that it sleeps
 NAP = 1e-4
-ENDED, SPEAKS = 0, 1  # what a rank may say beside the meetings
-LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")  # how many a launcher started
+EXITING, ERROR = 0, 1  # tags of the messages outside of collective calls
+LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")  # the number of ranks of a launcher
 
 
 class Mpi:
-    """The ranks of MPI as a Communicator, made by `mpi`; it counts what it moves.
+    """A Communicator over MPI, made by `mpi`.
 
-    meetings: how often the ranks met; bytes_summed: what this rank gave to be added up.
+    collectives: the number of collective calls so far; bytes_reduced: of the arrays of all allreduce calls.
     """
 
     def __init__(self, library: Any) -> None:
         self._mpi = library
         self._world = library.COMM_WORLD.Dup()
-        self._side = library.COMM_WORLD.Dup()  # where ranks say how they end
-        self._within = False  # a meeting, or a meeting was left in the midst
-        self._pending: Any = None  # keeps the memory that MPI still uses if so
+        self._side = library.COMM_WORLD.Dup()  # for messages outside of collective calls
+        self._unfinished = False  # whether a collective call was begun and not completed
+        self._pending: Any = None  # its request: keeps the memory that MPI still uses
         self.rank: int = self._world.Get_rank()
         self.size: int = self._world.Get_size()
-        self.ended: dict[int, int] = {}  # rank -> how often it had met the others
-        self.meetings = 0
-        self.bytes_summed = 0
+        self.ended: dict[int, int] = {}  # rank that exits -> its number of collective calls
+        self.collectives = 0
+        self.bytes_reduced = 0
 
     def allreduce(self, array: Int64s) -> None:
-        """Add up over the ranks, in place: every rank then has the sums. Overflow wraps, as in numpy."""
+        """Replace the array by its sum over the ranks, on every rank. Overflow wraps, as in numpy."""
         if type(array) is not np.ndarray or array.dtype != np.int64 or not array.flags.c_contiguous:
             raise TypeError("array must be a contiguous array of int64")
         if not array.flags.writeable:
             raise ValueError("array must be writable")
-        with self._meeting():
-            self.bytes_summed += array.nbytes
+        with self._collective():
+            self.bytes_reduced += array.nbytes
             flat = array.reshape(-1)
             for start in range(0, flat.size, PIECE):
                 self._wait(self._world.Iallreduce(self._mpi.IN_PLACE, flat[start : start + PIECE]))
 
     def broadcast(self, value: T) -> T:
-        """Rank 0's value, on every rank; what the others gave is ignored. Released values only."""
-        with self._meeting():
+        """The value of rank 0, on every rank; the values of the others are ignored. Released values only."""
+        with self._collective():
             packed = np.frombuffer(pickle.dumps(value, 5) if self.rank == 0 else b"", np.uint8)
             length = np.array([packed.size])
             self._wait(self._world.Ibcast(length))
@@ -78,13 +78,13 @@ class Mpi:
             return received
 
     def gather(self, array: Array) -> list[Array] | None:
-        """Each rank's 1-D array, all of one dtype, by rank, on rank 0; None elsewhere.
+        """The 1-D arrays of all ranks, of one dtype, by rank, on rank 0; None elsewhere.
 
-        From each rank straight to rank 0, and no copy stays anywhere. MPI's own gather may pass through the
-        memory of a third rank, which must not see what may be private.
+        Sent from each rank directly to rank 0, and no copy remains: MPI's own gather may pass through the
+        memory of a third rank, and the arrays may be private.
         """
         _check_plain(array)
-        with self._meeting():
+        with self._collective():
             if self.rank != 0:
                 self._wait(self._world.Isend(np.array([array.size]), 0))
                 self._wait(self._world.Isend(np.ascontiguousarray(array).view(np.uint8), 0))
@@ -100,13 +100,13 @@ class Mpi:
     def alltoallv(self, array: Array, counts: Sequence[int]) -> Array:
         """Send the first counts[0] entries of a 1-D array to rank 0, the next counts[1] to rank 1, and so on.
 
-        Returns what all ranks sent to this one, by rank. Every rank's array has the same dtype.
+        Returns the entries that all ranks sent to this one, by rank. All arrays have the same dtype.
         """
         _check_plain(array)
         sent = np.array(counts, np.int64)
         if sent.shape != (self.size,) or sent.min() < 0 or sent.sum() != array.size:
             raise ValueError(f"counts must be one for each of the {self.size} ranks, {array.size} together")
-        with self._meeting():
+        with self._collective():
             received = np.empty(self.size, np.int64)
             self._wait(self._world.Ialltoall(sent, received))
             out = np.empty(int(received.sum()), array.dtype)
@@ -114,74 +114,74 @@ class Mpi:
             try:
                 self._wait(
                     self._world.Ialltoallv(
-                        [np.ascontiguousarray(array).view(np.uint8), (sent, _starts(sent)), entry],
-                        [out.view(np.uint8), (received, _starts(received)), entry],
+                        [np.ascontiguousarray(array).view(np.uint8), (sent, np.cumsum(sent) - sent), entry],
+                        [out.view(np.uint8), (received, np.cumsum(received) - received), entry],
                     )
                 )
             finally:
                 entry.Free()
             return out
 
-    def farewell(self) -> None:
-        """Wait at the end until every rank has ended, having met as often."""
-        if self._within:
-            raise RuntimeError("the ranks must meet to the end: this one left them in the midst")
-        ends = np.array([self.meetings])
-        saying = self._say(ENDED, ends)
+    def exit_barrier(self) -> None:
+        """Wait until every rank exits, after the same number of collective calls."""
+        if self._unfinished:
+            raise RuntimeError("every collective call must be completed: this rank left one unfinished")
+        collectives = np.array([self.collectives])
+        requests = self._send_to_all(EXITING, collectives)
         while len(self.ended) < self.size - 1:
-            self._listen()
+            self._check_exits()
             time.sleep(NAP)
-        self._mpi.Request.Waitall(saying)
+        self._mpi.Request.Waitall(requests)
 
-    def another_speaks(self) -> bool:
-        """Whether another rank has begun to tell of an error."""
-        return bool(self._side.Iprobe(tag=SPEAKS))
+    def error_announced(self) -> bool:
+        """Whether another rank has announced that it reports an error."""
+        return bool(self._side.Iprobe(tag=ERROR))
 
-    def speak(self) -> None:
-        """Say that this rank begins to tell of an error."""
-        self._pending = self._pending, self._say(SPEAKS, np.empty(0, np.int64))
+    def announce_error(self) -> None:
+        """Announce to the other ranks that this one reports an error."""
+        self._pending = self._pending, self._send_to_all(ERROR, np.empty(0, np.int64))
 
     def abort(self, code: int) -> NoReturn:
-        """End every rank of the job."""
+        """Abort every rank of the job."""
         self._mpi.COMM_WORLD.Abort(code)
         os._exit(code)
 
     @contextmanager
-    def _meeting(self) -> Iterator[None]:
-        """One call that every rank makes; who does not come to its end cannot meet the others again."""
-        if self._within:
-            raise RuntimeError("the ranks must not meet again: this one left them in the midst")
-        self._within = True
-        self.meetings += 1
+    def _collective(self) -> Iterator[None]:
+        """One collective call; a rank that left one by an exception cannot make another."""
+        if self._unfinished:
+            raise RuntimeError("the last collective call must be completed: this rank left it unfinished")
+        self._unfinished = True
+        self.collectives += 1
         yield
-        self._within = False
+        self._unfinished = False
 
     def _wait(self, request: Any) -> None:
         self._pending = request
         began = time.monotonic()
         while not request.Test():
             waited = time.monotonic() - began
-            if waited > SOON:
-                self._listen()
+            if waited > YIELD:
+                self._check_exits()
                 time.sleep(NAP)
             elif waited > SPIN:
                 os.sched_yield()
         self._pending = None
 
-    def _say(self, what: int, words: Int64s) -> list[Any]:
-        """Tell every other rank, beside the meetings; they hear it when they listen."""
-        return [self._side.Isend(words, rank, what) for rank in range(self.size) if rank != self.rank]
+    def _send_to_all(self, tag: int, message: Int64s) -> list[Any]:
+        """Send a message outside of collective calls to every other rank; the requests."""
+        return [self._side.Isend(message, rank, tag) for rank in range(self.size) if rank != self.rank]
 
-    def _listen(self) -> None:
-        """Hear who has ended; one that others wait for will not come."""
-        said = self._mpi.Status()
-        while self._side.Iprobe(tag=ENDED, status=said):
-            met = np.empty(1, np.int64)
-            self._side.Recv(met, said.Get_source(), ENDED)
-            self.ended[said.Get_source()] = int(met[0])
-        for rank, met_before in self.ended.items():
-            if met_before < self.meetings:
-                raise RankError(f"rank {rank} must not end before the others: they wait for it")
+    def _check_exits(self) -> None:
+        """Receive which ranks exit; raise if this rank waits for one of them."""
+        status = self._mpi.Status()
+        while self._side.Iprobe(tag=EXITING, status=status):
+            collectives = np.empty(1, np.int64)
+            self._side.Recv(collectives, status.Get_source(), EXITING)
+            self.ended[status.Get_source()] = int(collectives[0])
+        for rank, completed in self.ended.items():
+            if completed < self.collectives:
+                raise RankError(f"rank {rank} must not exit before the others: they wait for it")
 
     def __repr__(self) -> str:
         return f"Mpi(rank {self.rank} of {self.size})"
@@ -189,11 +189,11 @@ class Mpi:
 
 @cache
 def mpi() -> Mpi:
-    """The ranks that `mpiexec -n 4 python program.py` started: in each of them, itself and the others.
+    """The Communicator of the ranks that `mpiexec -n 4 python program.py` started.
 
-    Every rank calls it, first of all. The ranks must have the same versions and kernels. Those on one machine
-    share its cores: the default number of threads becomes each one's part. From now on, a rank that raises
-    ends the job. Without a launcher there is one rank.
+    Every rank calls it first. The ranks must have the same versions and kernels. Ranks on one machine share
+    its cores: the default number of threads becomes the rank's share. From now on, a rank that raises aborts
+    the job. Without a launcher there is one rank.
 
     >>> comm = mpi()
     >>> comm.rank, comm.size
@@ -206,7 +206,7 @@ def mpi() -> Mpi:
     if comm.size == 1:
         _check_launched_alone()
         return comm
-    faults.join(comm)
+    faults.abort_on_error(comm)
     check_same(comm, f"the version of privmw ({__version__})", __version__)
     check_same(comm, f"the version of numpy ({np.__version__})", np.__version__)
     check_same(comm, f"the kernels ({kernels.backend()})", kernels.backend())
@@ -227,29 +227,29 @@ def _library() -> Any:
 
 
 def _arithmetic() -> str:
-    """How functions and sums of floats come out here, which another processor may round differently.
+    """A digest of functions and sums of floats, which another processor may round differently.
 
-    What every rank computes for itself, such as a projection, must be the same on all of them.
+    Results that every rank computes by itself, such as a projection, must be the same on all of them.
     """
     numbers = np.linspace(-30.0, 3.0, 4001)
-    found = np.concatenate(
+    values = np.concatenate(
         [np.exp(numbers), np.log(numbers + 31), [numbers.sum(), np.einsum("i,i->", numbers, numbers)]]
     )
-    return hashlib.sha256(found.tobytes()).hexdigest()
+    return hashlib.sha256(values.tobytes()).hexdigest()
 
 
 def launched() -> int:
-    """How many processes the launcher of this one started, as far as it says; without a launcher, 1.
+    """The number of ranks that the launcher started, from its environment variables; 1 without a launcher.
 
     >>> launched()
     1
     """
-    said = [os.environ.get(name, "") for name in LAUNCHED]
-    return max([int(number) for number in said if number.isdecimal()], default=1)
+    sizes = [os.environ.get(name, "") for name in LAUNCHED]
+    return max([int(size) for size in sizes if size.isdecimal()], default=1)
 
 
 def _check_launched_alone() -> None:
-    """Processes that do not know each other would all make, and pay for, the same release."""
+    """Refuse ranks that MPI does not connect: each of them would make, and pay for, the same release."""
     if launched() > 1:
         raise RuntimeError(
             f"the launcher must be of the MPI that mpi4py loads: it started {launched()} ranks, and none of "
@@ -258,21 +258,16 @@ def _check_launched_alone() -> None:
 
 
 def _share_cores(library: Any) -> None:
-    """Where several ranks have the same cores, give each of them its part of the threads."""
-    here = library.COMM_WORLD.Split_type(library.COMM_TYPE_SHARED)
-    own = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
-    everyones = here.allgather(own)
-    here.Free()
-    if len(everyones) > 1:
-        part = len(set().union(*everyones)) // len(everyones)
-        kernels.set_threads(max(1, min(part, len(own))))
+    """Divide the threads among the ranks of one machine."""
+    machine = library.COMM_WORLD.Split_type(library.COMM_TYPE_SHARED)
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+    cores_of_ranks = machine.allgather(cores)
+    machine.Free()
+    if len(cores_of_ranks) > 1:
+        share = len(set().union(*cores_of_ranks)) // len(cores_of_ranks)
+        kernels.set_threads(max(1, min(share, len(cores))))
 
 
 def _check_plain(array: Array) -> None:
     if type(array) is not np.ndarray or array.ndim != 1 or array.dtype.hasobject or not array.itemsize:
         raise TypeError("array must be a one-dimensional array of plain values")
-
-
-def _starts(counts: Int64s) -> npt.NDArray[np.int64]:
-    starts: npt.NDArray[np.int64] = np.cumsum(counts) - counts
-    return starts

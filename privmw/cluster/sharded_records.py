@@ -1,8 +1,8 @@
-"""Records that lie on several ranks: each counts its own part, and rank 0 alone learns the sums.
+"""Records on several ranks: each rank counts its part, and only rank 0 receives the sums.
 
-Counts of private records pass from a rank to rank 0 and to nobody else, as exact integers, and are erased
-where they came by. What is broadcast or compared is public: paths, footers, domains, how many records there
-are. Who may ask for counts, this room does not decide; it draws nothing and releases nothing.
+Counts of private records are sent from each rank to rank 0 and to no other, as exact integers, and are erased
+on their way. Only public values are broadcast or compared: paths, footers, domains, the number of records.
+This room does not decide who may count; it draws nothing and releases nothing.
 """
 
 from __future__ import annotations
@@ -15,25 +15,24 @@ from itertools import accumulate
 from reprlib import repr as _short
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.data.domain import Domain
-from privmw.data.records import Records
+from privmw.data.records import Records, check_domain_and_privacy
 from privmw.data.table import Table
-from privmw.data.workload import Workload
+from privmw.data.workload import Workload, check_workload
 from privmw.io import files
 from privmw.io.scan import Scan
+from privmw.kernels.arrays import Int64s
 from privmw.ranks import Communicator, allgather, check_same, on_every_rank, on_root, sum_over_ranks
 
-Int64s = npt.NDArray[np.int64]
 Path = str | os.PathLike[str]
-Group = tuple[str, int, int]  # a file, the number of a row group in it, its rows
+Group = tuple[str, int, int]  # a file, the index of a row group in it, its number of rows
 
-BLOCK = 2**20  # cells whose counts rank 0 holds at once from every rank
+BLOCK = 2**20  # cells of one gather, whose counts rank 0 holds from every rank
 
 
 class ShardedRecords(Records):
-    """The records of all ranks, which make it together: `own` is this one's part, or None if it has none.
+    """The records of all ranks, made by all of them together: `part` has this rank's, or is None.
 
     >>> from privmw.ranks import ALONE
     >>> domain = Domain({"age": 10, "sex": ["F", "M"]})
@@ -45,22 +44,22 @@ class ShardedRecords(Records):
     array([1, 2])
     """
 
-    __slots__ = ("__weakref__", "_comm", "_domain", "_n", "_own", "_private")
+    __slots__ = ("__weakref__", "_comm", "_domain", "_n", "_part", "_private")
 
-    def __init__(self, own: Records | None, comm: Communicator) -> None:
-        on_every_rank(comm, lambda: _check_own(own))
-        holders = np.flatnonzero(allgather(comm, np.int64(own is not None)))
+    def __init__(self, part: Records | None, comm: Communicator) -> None:
+        on_every_rank(comm, lambda: _check_part(part))
+        holders = np.flatnonzero(allgather(comm, np.int64(part is not None)))
         if len(holders) == 0:
             raise ValueError("records (none) must lie on at least one rank")
-        known = "" if own is None else json.dumps([own.domain.to_json(), own.private])
-        domain, private = json.loads(_from_rank(comm, int(holders[0]), known))
-        check_same(comm, "domain", domain if own is None else own.domain.to_json())
-        check_same(comm, "private", str(private if own is None else own.private))
-        self._domain = Domain.from_json(domain) if own is None else own.domain
+        header = "" if part is None else json.dumps([part.domain.to_json(), part.private])
+        domain, private = json.loads(_from_rank(comm, int(holders[0]), header))
+        check_same(comm, "domain", domain if part is None else part.domain.to_json())
+        check_same(comm, "private", str(private if part is None else part.private))
+        self._domain = Domain.from_json(domain) if part is None else part.domain
         self._private: bool = private
-        self._own = own
+        self._part = part
         self._comm = comm
-        self._n = sum_over_ranks(comm, 0 if own is None else own.n)
+        self._n = sum_over_ranks(comm, 0 if part is None else part.n)
 
     @classmethod
     def from_parquet(
@@ -68,16 +67,16 @@ class ShardedRecords(Records):
     ) -> ShardedRecords:
         """The records of a parquet file, of a folder of them, or of several such paths.
 
-        Each rank reads row groups of its own, about as many rows on each, and reads them once now to check
-        every value, as `scan_table` does.
+        Each rank reads some of the row groups, about equally many rows on each, once now to check every
+        value, as `scan_table` does.
         """
-        named = on_every_rank(comm, lambda: _checked(paths, domain, private))
-        check_same(comm, "paths", json.dumps(named))
+        checked_paths = on_every_rank(comm, lambda: _check_arguments(paths, domain, private))
+        check_same(comm, "paths", json.dumps(checked_paths))
         check_same(comm, "domain", domain.to_json())
         check_same(comm, "private", str(private))
-        groups = on_root(comm, lambda: _listed(named, private))
+        groups = on_root(comm, lambda: _row_groups(checked_paths, private))
         share = _share(groups, comm.rank, comm.size)
-        return cls(on_every_rank(comm, lambda: _opened(share, domain, private)), comm)
+        return cls(on_every_rank(comm, lambda: _scan(share, domain, private)), comm)
 
     @property
     def comm(self) -> Communicator:
@@ -91,7 +90,7 @@ class ShardedRecords(Records):
 
     @property
     def n(self) -> int:
-        """How many records all ranks have. Neighbouring tables replace one record, so this is public."""
+        """The number of records on all ranks. Neighbouring tables replace one record, so this is public."""
         return self._n
 
     @property
@@ -100,30 +99,30 @@ class ShardedRecords(Records):
         return self._private
 
     def batches(self) -> Iterator[Table]:
-        """The own records in order."""
-        if self._own is not None:
-            yield from self._own.batches()
+        """The records of this rank in order."""
+        if self._part is not None:
+            yield from self._part.batches()
 
     def counts(self, workload: Workload) -> Int64s:
         """On rank 0, the exact counts over all ranks of a workload's cells; zeros elsewhere.
 
-        All ranks ask together. A rank's own counts are erased once they are sent.
+        A collective call: all ranks make it. The counts of a rank are erased once they are sent.
         """
-        on_every_rank(self._comm, lambda: _check_workload(workload, self._domain))
+        on_every_rank(self._comm, lambda: check_workload(workload, self._domain, "records"))
         check_same(self._comm, "workload", workload.fingerprint())
-        counted = np.zeros(workload.cells, np.int64)
-        own = np.zeros_like(counted)
-        records = self._own
+        total = np.zeros(workload.cells, np.int64)
+        counts_here = np.zeros_like(total)
+        part = self._part
         try:
             on_every_rank(
-                self._comm, lambda: None if records is None else _take(records.counts(workload), own)
+                self._comm, lambda: None if part is None else _move(part.counts(workload), counts_here)
             )
             for start in range(0, workload.cells, BLOCK):
-                for part in self._comm.gather(own[start : start + BLOCK]) or ():
-                    _take(part, counted[start : start + BLOCK])
+                for counts in self._comm.gather(counts_here[start : start + BLOCK]) or ():
+                    _move(counts, total[start : start + BLOCK])
         finally:
-            own.fill(0)
-        return counted
+            counts_here.fill(0)
+        return total
 
     def send_counts(self, workload: Workload) -> None:
         """On a rank other than 0, while rank 0 calls `counts`: send it this rank's counts, and erase them."""
@@ -138,53 +137,44 @@ class ShardedRecords(Records):
         return f"ShardedRecords({self._n} rows x {len(self._domain)} attributes on {ranks}, {kind})"
 
 
-def _take(part: Int64s, into: Int64s) -> None:
-    into += part
-    part.fill(0)  # private, and freed memory returns in someone's np.empty
+def _move(counts: Int64s, total: Int64s) -> None:
+    """Add counts to a total and erase them: freed memory can reappear in an np.empty."""
+    total += counts
+    counts.fill(0)
 
 
-def _check_own(own: object) -> None:
-    if own is not None and not isinstance(own, Records):
-        raise TypeError(f"own ({type(own).__name__}) must be a Table, or None where a rank has no records")
-    if own is not None and own.comm.size > 1:
-        raise ValueError("own must be the records of one rank: these are shared out already")
-
-
-def _check_workload(workload: object, domain: Domain) -> None:
-    if not isinstance(workload, Workload):
-        raise TypeError(f"workload ({_short(workload)}) must be a Workload")
-    if workload.domain != domain:
-        raise ValueError(f"workload ({workload!r}) must be on the domain of the records")
+def _check_part(part: object) -> None:
+    if part is not None and not isinstance(part, Records):
+        raise TypeError(f"part ({type(part).__name__}) must be a Table, or None where a rank has no records")
+    if part is not None and part.comm.size > 1:
+        raise ValueError("part must be the records of one rank: these are sharded already")
 
 
 def _from_rank(comm: Communicator, rank: int, text: str) -> str:
-    """The public text of one rank, on every rank."""
+    """A broadcast from any rank: its public text, on every rank."""
     sent = np.frombuffer(text.encode(), np.uint8) if comm.rank == rank else np.empty(0, np.uint8)
     return comm.alltoallv(np.tile(sent, comm.size), [len(sent)] * comm.size).tobytes().decode()
 
 
-def _checked(paths: object, domain: object, private: object) -> list[str]:
-    """The paths as a list, each of which names something here."""
-    if not isinstance(domain, Domain):
-        raise TypeError(f"domain ({type(domain).__name__}) must be a Domain")
-    if not isinstance(private, bool):
-        raise TypeError("private must be True or False")
+def _check_arguments(paths: object, domain: object, private: object) -> list[str]:
+    """The paths as a list; each must exist on this rank."""
+    check_domain_and_privacy(domain, private)
     if not isinstance(paths, str | os.PathLike | Sequence) or isinstance(paths, bytes):
         raise TypeError(f"paths ({_short(paths)}) must be a path or a list of paths")
-    given = [paths] if isinstance(paths, str | os.PathLike) else paths
-    if len(given) == 0:
+    listed = [paths] if isinstance(paths, str | os.PathLike) else paths
+    if len(listed) == 0:
         raise ValueError("paths (none) must name at least one parquet file")
-    return [files.checked_path(path) for path in given]
+    return [files.checked_path(path) for path in listed]
 
 
-def _listed(paths: list[str], private: bool) -> list[Group]:
+def _row_groups(paths: list[str], private: bool) -> list[Group]:
     """Every row group that has rows, in the order of the files."""
-    found = [file for path in paths for file in files.files_of(path)]
-    if twice := [file for file, times in Counter(found).items() if times > 1]:
-        raise ValueError(f"{twice[0]} must be named only once")
+    names = [file for path in paths for file in files.files_of(path)]
+    if repeated := [file for file, times in Counter(names).items() if times > 1]:
+        raise ValueError(f"{repeated[0]} must be named only once")
     groups = [
         (file, group, rows)
-        for file in found
+        for file in names
         for group, rows in enumerate(files.rows_of_groups(file, private=private))
         if rows
     ]
@@ -194,13 +184,14 @@ def _listed(paths: list[str], private: bool) -> list[Group]:
 
 
 def _share(groups: list[Group], rank: int, size: int) -> list[Group]:
-    """The groups of one rank: those whose middle lies in its part of all rows."""
+    """The row groups of one rank: those whose middle row lies in the rank's part of all rows."""
     ends = list(accumulate(rows for _, _, rows in groups))
     owners = [(2 * end - group[2]) * size // (2 * ends[-1]) for end, group in zip(ends, groups, strict=True)]
     return [group for group, owner in zip(groups, owners, strict=True) if owner == rank]
 
 
-def _opened(share: list[Group], domain: Domain, private: bool) -> Scan | None:
+def _scan(share: list[Group], domain: Domain, private: bool) -> Scan | None:
+    """The scan of a rank's row groups."""
     if not share:
         return None
     groups: dict[str, list[int]] = {}

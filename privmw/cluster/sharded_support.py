@@ -1,15 +1,14 @@
-"""A support whose rows lie on several ranks: each has as many as the others, or one more.
+"""A support sharded over several ranks: each has as many rows as the others, or one more.
 
-It is a Support of the own rows that knows the ranks which hold the rest; models and algorithms need not see
-the difference. Which rank holds a row follows from the hashes of all rows, not from where it was read. Like
-any support it knows no private data and draws nothing.
+It is a Support of this rank's rows that knows the other ranks; models and algorithms need not distinguish.
+The hashes of all rows decide which rank holds a row, not the rank that read it. Like any support it knows no
+private data and draws nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from reprlib import repr as _short
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,14 +21,14 @@ from privmw.data.domain import Domain
 from privmw.data.records import Records
 from privmw.data.support import Support, check_public
 from privmw.data.table import Table
-from privmw.kernels.arrays import Codes, Float64s, freeze
+from privmw.kernels.arrays import Array, Codes, Float64s, freeze
 from privmw.ranks import ALONE, Communicator, check_same, on_every_rank, sum_over_ranks
 
-PENDING = 2**20  # rows that a rank reads before they move to their owners, and that wait there to be merged
+PENDING = 2**20  # rows that a rank reads before it sends them to their owners, and that these then merge
 
 
 class ShardedSupport(Support):
-    """One rank's shard of distinct public rows. A method that says so is called by all ranks together.
+    """One rank's shard of distinct public rows. Its methods marked as collective are called by all ranks.
 
     >>> domain = Domain({"age": 3, "sex": 2})
     >>> public = ShardedRecords(Table.from_codes([[2, 0], [0, 1], [2, 0]], domain), ALONE)
@@ -51,102 +50,100 @@ class ShardedSupport(Support):
         *,
         constraints: Constraints | None = None,
     ) -> ShardedSupport:
-        """The distinct rows of a parquet file, a folder of them, or several such paths; all ranks together.
+        """The distinct rows of a parquet file, a folder of them, or several such paths. Collective.
 
-        Each rank reads row groups of its own. Every rank may end with rows that others have read.
+        Each rank reads some of the row groups, and may end with rows that other ranks have read.
         """
         return cls.from_table(ShardedRecords.from_parquet(paths, domain, comm), constraints)
 
     @classmethod
     def from_table(cls, public: Records, constraints: Constraints | None = None) -> ShardedSupport:
-        """The distinct rows of public records that keep the constraints, on the ranks that have the records.
+        """The distinct rows of public records that keep the constraints, on the ranks of the records.
 
-        Private records are refused. All ranks call it together.
+        Private records are refused. Collective.
         """
         comm = public.comm if isinstance(public, Records) else ALONE
         on_every_rank(comm, lambda: _check(public, constraints))
         check_same(comm, "constraints", "" if constraints is None else constraints.to_json())
-        domain = public.domain
-        rows = _owned(public)
+        rows = _owned_rows(public)
         if constraints is not None:
-            _keep(rows, domain, constraints, comm)
+            _restrict(rows, public.domain, constraints, comm)
         _check_enough(sum_over_ranks(comm, len(rows)), comm)
         rows = rows.balance(comm)
-        table, order = _sorted(rows.columns, domain)
+        table, order = _sorted_table(rows.columns, public.domain)
         return cls(table, freeze(rows.counts[order]), constraints, comm)
 
     @classmethod
     def of(cls, support: Support, comm: Communicator) -> ShardedSupport:
-        """The own shard of a support that every rank has whole; all ranks together.
+        """The shard of this rank, of a support that every rank has completely. Collective.
 
-        The shards are those that `from_parquet` would make of the same rows.
+        The shards are those that `from_parquet` makes of the same rows.
         """
-        on_every_rank(comm, lambda: _check_whole(support))
+        on_every_rank(comm, lambda: _check_complete(support))
         check_same(comm, "support", support.fingerprint())
         check_same(comm, "constraints", "" if support.constraints is None else support.constraints.to_json())
         _check_enough(support.size, comm)
         first, last = (support.size * rank // comm.size for rank in (comm.rank, comm.rank + 1))
-        own = np.sort(support.hash_order()[first:last])
-        return cls(support.table.take(own), freeze(support.counts[own]), support.constraints, comm)
+        shard = np.sort(support.hash_order()[first:last])
+        return cls(support.table.take(shard), freeze(support.counts[shard]), support.constraints, comm)
 
     @classmethod
     def full(  # type: ignore[override]
         cls, domain: Domain, comm: Communicator, constraints: Constraints | None = None
     ) -> ShardedSupport:
-        """Every row of a small domain that keeps the constraints, each counted once; all ranks together."""
+        """Every row of a small domain that keeps the constraints, each counted once. Collective."""
         return cls.of(on_every_rank(comm, lambda: Support.full(domain, constraints)), comm)
 
     def widened(self, times: int = 10, share: float = 0.05, seed: int = 0) -> ShardedSupport:
-        """The shards of what the whole support widened is; all ranks together.
+        """The shards of `widened` of the complete support. Collective.
 
-        For small supports: every rank makes the whole of it.
+        For small supports: every rank makes the complete one.
         """
         gathered = self.gathered()
-        whole: Support = self.comm.broadcast(gathered[0] if gathered else self)
-        return ShardedSupport.of(
-            on_every_rank(self.comm, lambda: whole.widened(times, share, seed)), self.comm
-        )
+        support: Support = self.comm.broadcast(gathered[0] if gathered else self)
+        wider = on_every_rank(self.comm, lambda: support.widened(times, share, seed))
+        return ShardedSupport.of(wider, self.comm)
 
     def gathered(self, weights: Float64s | None = None) -> tuple[Support, Float64s | None] | None:
-        """On rank 0 the whole support, and weights in its order; None elsewhere. All ranks together.
+        """On rank 0 the complete support, and weights in its order; None elsewhere. Collective.
 
-        weights: those of the own rows, on every rank or on none.
+        weights: those of this rank's rows, on every rank or on none.
         """
         on_every_rank(self.comm, lambda: _check_weights(weights, self.size))
         check_same(self.comm, "weights", "none" if weights is None else "some")
-        columns = [self._collect(column) for column in self.table.columns]
-        counts = self._collect(self.counts)
-        weight = None if weights is None else self._collect(weights)
+        columns = [self._gather(column) for column in self.table.columns]
+        counts = self._gather(self.counts)
+        gathered_weights = None if weights is None else self._gather(weights)
         if self.comm.rank != 0:
             return None
-        table, order = _sorted(columns, self.domain)
-        whole = Support(table, freeze(counts[order]), self.constraints)
-        return whole, None if weight is None else weight[order]
+        table, order = _sorted_table(columns, self.domain)
+        support = Support(table, freeze(counts[order]), self.constraints)
+        return support, None if gathered_weights is None else gathered_weights[order]
 
-    def _collect(self, own: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The entries of every rank, by rank, on rank 0."""
-        parts = self.comm.gather(own)
-        return own[:0] if parts is None else np.concatenate(parts)
+    def _gather(self, array: Array) -> Array:
+        """The entries of all ranks, by rank, on rank 0; none elsewhere."""
+        parts = self.comm.gather(array)
+        return array[:0] if parts is None else np.concatenate(parts)
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a shard of a support must not be pickled: gathered() gives the whole")
+        raise TypeError("a shard of a support must not be pickled: gathered() returns the complete one")
 
     def __repr__(self) -> str:
         shard = f"rank {self.comm.rank} of {self.comm.size}: {self.size} of {self.whole_size} distinct rows"
         return f"ShardedSupport({shard} x {len(self.domain)} attributes of {self.records} public records)"
 
 
-def _owned(public: Records) -> Rows:
-    """The distinct rows of all ranks' records that this rank owns, by hash, with their counts."""
+def _owned_rows(public: Records) -> Rows:
+    """The distinct rows, of the records of all ranks, whose hashes this rank owns, with their counts."""
     comm, tables = public.comm, public.batches()
-    held, waiting = Rows.none(public.domain.sizes), list[Rows]()
+    owned, pending = Rows.none(public.domain.sizes), list[Rows]()
     while sum_over_ranks(comm, len(read := on_every_rank(comm, lambda: _read(tables, public.domain)))):
-        waiting.append(read.move_to_owners(comm))
-        if sum(map(len, waiting)) >= max(PENDING, len(held) // 2):
-            held.merge(waiting)
-            waiting.clear()
-    held.merge(waiting)
-    return held
+        pending.append(read.move_to_owners(comm))
+        if sum(map(len, pending)) >= max(PENDING, len(owned) // 2):
+            owned.merge(pending)
+            pending.clear()
+    owned.merge(pending)
+    return owned
 
 
 def _read(tables: Iterator[Table], domain: Domain) -> Rows:
@@ -154,31 +151,31 @@ def _read(tables: Iterator[Table], domain: Domain) -> Rows:
     parts: list[Rows] = []
     while sum(map(len, parts)) < PENDING and (table := next(tables, None)) is not None:
         parts.append(Rows(table.columns, np.ones(table.n, np.int64)))
-    read = Rows.none(domain.sizes)
-    read.merge(parts)
-    return read
+    rows = Rows.none(domain.sizes)
+    rows.merge(parts)
+    return rows
 
 
-def _keep(rows: Rows, domain: Domain, constraints: Constraints, comm: Communicator) -> None:
-    """Leave out the rows that break a rule; refuse rules that no row of any rank keeps."""
+def _restrict(rows: Rows, domain: Domain, constraints: Constraints, comm: Communicator) -> None:
+    """Drop the rows that break a rule; refuse rules that no row of any rank keeps."""
     table = _table(rows.columns, domain) if len(rows) else None
-    kept = np.ones(0, bool) if table is None else constraints.mask(table)
-    found = sum_over_ranks(comm, len(rows))
-    if sum_over_ranks(comm, int(kept.sum())) == 0:
+    mask = np.ones(0, bool) if table is None else constraints.mask(table)
+    total = sum_over_ranks(comm, len(rows))
+    if sum_over_ranks(comm, int(mask.sum())) == 0:
         broken = np.zeros(len(constraints), np.int64) if table is None else constraints.broken(table)
         comm.allreduce(broken)
         raise ValueError(
-            f"constraints must leave a row of the support: {constraints.complaint(broken, found)}"
+            f"constraints must leave a row of the support: {constraints.complaint(broken, total)}"
         )
-    rows.keep(kept)
+    rows.keep(mask)
 
 
 def _table(columns: Sequence[Codes], domain: Domain) -> Table:
     return Table(zip(domain.names, map(freeze, columns), strict=True), domain)
 
 
-def _sorted(columns: list[Codes], domain: Domain) -> tuple[Table, npt.NDArray[np.intp]]:
-    """Distinct rows sorted by their codes, and where each was; the columns are let go one by one."""
+def _sorted_table(columns: list[Codes], domain: Domain) -> tuple[Table, npt.NDArray[np.intp]]:
+    """Distinct rows sorted by their codes, and their former positions; empties the list, to free memory."""
     order = kernels.distinct_rows(columns, domain.sizes)[0].astype(np.intp)  # once, not for each column
     return _table([columns.pop(0)[order] for _ in domain.names], domain), order
 
@@ -191,11 +188,11 @@ def _check(public: Records, constraints: Constraints | None) -> None:
         raise ValueError(f"public ({public!r}) must be on the domain of the constraints")
 
 
-def _check_whole(support: object) -> None:
+def _check_complete(support: object) -> None:
     if not isinstance(support, Support):
         raise TypeError(f"support ({_short(support)}) must be a Support")
     if support.comm.size > 1:
-        raise ValueError(f"support ({support!r}) must be whole: it is shared out already")
+        raise ValueError(f"support ({support!r}) must be complete: it is sharded already")
 
 
 def _check_enough(rows: int, comm: Communicator) -> None:
@@ -211,4 +208,6 @@ def _check_weights(weights: object, size: int) -> None:
     if type(weights) is not np.ndarray or weights.dtype != np.float64:
         raise TypeError(f"weights ({type(weights).__name__}) must be an array of float64")
     if weights.shape != (size,):
-        raise ValueError(f"weights (shape {weights.shape}) must be one for each of the {size} own rows")
+        raise ValueError(
+            f"weights (shape {weights.shape}) must be one for each of the {size} rows of this rank"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Sequence
 from reprlib import repr as _short
@@ -41,7 +42,10 @@ def check_number(name: str, value: object) -> float:
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} ({_short(value)}) must be a number")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:  # a Python integer beyond all floats
+        return math.inf if value > 0 else -math.inf
 
 
 def check_array(name: str, array: Any, dtype: Any) -> npt.NDArray[Any]:

@@ -73,7 +73,7 @@ def test_an_error_of_many_ranks_is_told_by_one_of_them(how, teller):
 
 @needs_mpi
 @pytest.mark.parametrize("who", [0, 1])
-def test_who_only_heard_of_an_error_lets_the_other_tell(who):
+def test_only_the_rank_that_failed_reports_the_error(who):
     done = run_job(3, "fail", "together", who)
     assert done.returncode == 1
     assert done.stderr.startswith(f"rank {who} of 3: Traceback")
@@ -87,7 +87,7 @@ def test_a_rank_that_ends_before_the_others_is_missed(how, who):
     done = run_job(3, "fail", how, who)
     assert done.returncode == 1
     assert re.match(r"rank \d of 3: Traceback", done.stderr)
-    assert last_words(done).endswith(f"rank {who} must not end before the others: they wait for it")
+    assert last_words(done).endswith(f"rank {who} must not exit before the others: they wait for it")
     assert done.stderr.count("Traceback") == 1
 
 
@@ -99,10 +99,10 @@ def test_ranks_that_all_end_need_not_end_at_once(how, code):
 
 
 @needs_mpi
-def test_a_meeting_left_in_the_midst_is_no_good_end():
+def test_a_collective_call_that_a_rank_left_is_an_error_at_its_exit():
     done = run_job(2, "fail", "catch", 0)
     assert done.returncode == 1
-    assert last_words(done).endswith("the ranks must meet to the end: this one left them in the midst")
+    assert last_words(done).endswith("every collective call must be completed: this rank left one unfinished")
 
 
 @needs_mpi
@@ -119,11 +119,11 @@ def test_a_rank_that_dies_ends_the_job_and_the_launcher_tells(name):
 
 
 @needs_mpi
-@pytest.mark.parametrize(("how", "code"), [("_exit", 5), ("leave", 7)])
-def test_a_rank_may_end_the_job_without_words_of_ours(how, code):
+@pytest.mark.parametrize(("how", "code"), [("_exit", 5), ("abort", 7)])
+def test_a_rank_may_end_the_job_without_a_message_of_ours(how, code):
     done = run_job(3, "fail", how, 1)
     assert done.returncode != 0
-    assert how != "leave" or (done.returncode, done.stderr) == (code, "")
+    assert how != "abort" or (done.returncode, done.stderr) == (code, "")
     assert "Traceback" not in done.stderr
 
 
@@ -183,6 +183,6 @@ def test_a_missing_mpi4py_is_said_to_be_installed():
     )
 
 
-def test_out_of_any_job_nobody_waits_and_nothing_ends():
-    cluster.wait_for_the_first(ValueError("alone"))
-    cluster.leave(1)
+def test_outside_of_a_job_nothing_waits_and_nothing_is_aborted():
+    cluster.wait_to_report(ValueError("alone"))
+    cluster.abort_job(1)

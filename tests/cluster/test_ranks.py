@@ -52,7 +52,7 @@ def test_an_error_of_one_rank_reaches_all():
     assert isinstance(found[1], FileNotFoundError)
     for error in (found[0], found[2]):
         assert isinstance(error, RankError)
-        assert str(error) == "rank 1 could not go on: it says why"
+        assert str(error) == "rank 1 failed: see its own error message"
 
 
 def test_only_rank_0_acts_and_all_hear_of_it():

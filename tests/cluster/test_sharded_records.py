@@ -216,7 +216,7 @@ OTHER = pmw.Domain({"a": 10, "b": ["x", "z"], "c": 3})
     ("own", "message"),
     [
         ([None, None], "records (none) must lie on at least one rank"),
-        ([table(), 3], "own (int) must be a Table, or None where a rank has no records"),
+        ([table(), 3], "part (int) must be a Table, or None where a rank has no records"),
         ([table(), table(private=False)], "private must be the same on every rank: rank 1 has another"),
         (
             [table(), pmw.Table.from_codes([[0, 0, 0]], OTHER, private=True)],
@@ -236,7 +236,7 @@ def test_records_are_shared_out_once():
 
     found = run_ranks(2, program, errors=True)
     assert {str(error) for error in found} == {
-        "own must be the records of one rank: these are shared out already"
+        "part must be the records of one rank: these are sharded already"
     }
 
 

@@ -117,7 +117,7 @@ def test_what_rank_0_refuses_ends_every_rank():
 
     found = run_ranks(3, program, errors=True)
     assert [type(error) for error in found] == [TypeError, RankError, RankError]
-    assert str(found[1]) == "rank 0 could not go on: it says why"
+    assert str(found[1]) == "rank 0 failed: see its own error message"
 
 
 @pytest.mark.parametrize("sharded", [{0}, {1, 2}, {0, 1}])

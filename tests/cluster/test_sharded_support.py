@@ -304,7 +304,7 @@ def test_a_file_that_one_rank_lacks_or_has_otherwise_is_everyones_error(tmp_path
     small(tmp_path / "t.parquet", [(i % 10, 0) for i in range(100)], group=20)
     small(tmp_path / "longer.parquet", [(i % 10, 0) for i in range(101)], group=21)
     small(tmp_path / "shorter.parquet", [(1, 0)], group=20)
-    opened = privmw.cluster.sharded_records._opened
+    scan = privmw.cluster.sharded_records._scan
     for name, message in [
         ("gone.parquet", "No such file or directory: 'gone.parquet'"),
         ("longer.parquet", "longer.parquet must hold the rows that rank 0 finds in it"),
@@ -313,9 +313,9 @@ def test_a_file_that_one_rank_lacks_or_has_otherwise_is_everyones_error(tmp_path
 
         def here(share, *rest, name=name):
             theirs = [(name, group, rows) for _, group, rows in share]
-            return opened(theirs if share[-1][1] == 4 else share, *rest)
+            return scan(theirs if share[-1][1] == 4 else share, *rest)
 
-        monkeypatch.setattr(privmw.cluster.sharded_records, "_opened", here)
+        monkeypatch.setattr(privmw.cluster.sharded_records, "_scan", here)
         found = run_ranks(
             2, lambda comm: pmw.ShardedSupport.from_parquet("t.parquet", SMALL, comm), errors=True
         )
@@ -323,7 +323,7 @@ def test_a_file_that_one_rank_lacks_or_has_otherwise_is_everyones_error(tmp_path
         assert isinstance(found[0], RankError)
 
 
-def test_what_is_no_whole_support_or_differs_is_everyones_error():
+def test_what_is_no_complete_support_or_differs_is_an_error_on_every_rank():
     support, other = pmw.Support.full(SMALL), pmw.Support.full(DOMAIN.project(["age"]))
 
     def shards(given, size=2):
@@ -343,7 +343,7 @@ def test_what_is_no_whole_support_or_differs_is_everyones_error():
     def again(comm):
         return pmw.ShardedSupport.of(pmw.ShardedSupport.of(support, comm), comm)
 
-    assert "must be whole: it is shared out already" in str(run_ranks(2, again, errors=True)[0])
+    assert "must be complete: it is sharded already" in str(run_ranks(2, again, errors=True)[0])
 
 
 def test_private_or_sharded_records_make_no_support_of_one_rank():

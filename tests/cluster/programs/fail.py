@@ -32,8 +32,8 @@ def act():
         sys.exit(0)
     if how == "_exit":
         os._exit(5)
-    if how == "leave":
-        cluster.leave(7)
+    if how == "abort":
+        cluster.abort_job(7)
     if how == "catch":
         signal.signal(signal.SIGALRM, signal.default_int_handler)
         signal.setitimer(signal.ITIMER_REAL, 0.5)

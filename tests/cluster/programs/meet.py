@@ -1,4 +1,4 @@
-"""Every way to meet, checked on every rank against what all ranks know the answer to be."""
+"""Every collective call, its result checked on every rank."""
 
 import doctest
 import importlib
@@ -96,7 +96,7 @@ def exchanges():
     refused(TypeError, comm.alltoallv, np.zeros((size, 2)), [1] * size)
 
 
-def meetings_on_top():
+def functions_of_ranks():
     assert allgather(comm, [rank + 0.5]).tolist() == [[r + 0.5] for r in ranks]
     assert max_over_ranks(comm, float(-rank)) == 0.0
     assert sum_over_ranks(comm, 2**100 + rank) == sum(2**100 + r for r in ranks)
@@ -110,10 +110,10 @@ def meetings_on_top():
 def counts():
     assert mpi() is comm
     assert repr(comm) == f"Mpi(rank {rank} of {size})"
-    before = comm.meetings, comm.bytes_summed
+    before = comm.collectives, comm.bytes_reduced
     comm.allreduce(np.zeros(1000, np.int64))
     comm.gather(np.zeros(3))
-    assert (comm.meetings - before[0], comm.bytes_summed - before[1]) == (2, 8000)
+    assert (comm.collectives - before[0], comm.bytes_reduced - before[1]) == (2, 8000)
 
 
 if size > 1:
@@ -121,6 +121,6 @@ if size > 1:
 else:
     assert doctest.testmod(room).failed == 0
     assert doctest.testmod(faults).failed == 0
-for check in (sums, broadcasts, gathers, exchanges, meetings_on_top, counts):
+for check in (sums, broadcasts, gathers, exchanges, functions_of_ranks, counts):
     check()
 sys.stdout.write(f"rank {rank} of {size} met\n")
