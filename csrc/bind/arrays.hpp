@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "core/rows.hpp"
+#include "core/columns.hpp"
 
 namespace privmw {
 
@@ -46,14 +46,5 @@ struct BoundColumns {
 };
 
 std::vector<Column> to_columns(const std::vector<py::array>& arrays, const std::vector<std::uint32_t>& sizes);
-QueryList to_queries(const py::array& attributes, const py::array& values, const py::array& starts);
-
-void bind_columns(py::module_& m);
-void bind_draw(py::module_& m);
-void bind_errors(py::module_& m);
-void bind_least_squares(py::module_& m);
-void bind_marginals(py::module_& m);
-void bind_projection(py::module_& m);
-void bind_weights(py::module_& m);
 
 }  // namespace privmw

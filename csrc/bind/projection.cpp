@@ -57,23 +57,6 @@ void bind_projection(py::module_& m) {
         .def("nbytes", [](const BoundIncidence& self) { return self.incidence.bytes(); });
 
     m.def(
-        "incidence_of_groups",
-        [](const BoundColumns& columns, const py::array& rows, const py::array& attributes,
-           const py::array& values, const py::array& starts, int threads) {
-            const QueryList queries = to_queries(attributes, values, starts);
-            const auto which = values_of<Row>(rows, "rows");
-            Matches matches;
-            {
-                py::gil_scoped_release release;
-                matches = incidence_of_groups(columns.columns, which, queries, threads);
-            }
-            return py::make_tuple(to_array<std::int64_t>(matches.starts),
-                                  to_array<std::uint32_t>(matches.queries));
-        },
-        py::arg("columns"), py::arg("rows"), py::arg("attributes"), py::arg("values"), py::arg("starts"),
-        py::arg("threads"));
-
-    m.def(
         "solve_positive",
         [](const py::array& matrix, const py::array& right, py::array out) {
             const auto entries = values_of<double>(matrix, "matrix");

@@ -1,8 +1,6 @@
 #include "core/columns.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <numeric>
 
 #include "core/parallel.hpp"
@@ -216,51 +214,6 @@ std::size_t Columns::bytes() const {
 std::size_t UncommonIds::bytes() const {
     return ids.size() * sizeof(Id) + starts.size() * 8 + list_starts.size() * 8 +
            list_rows.size() * (sizeof(Row) + sizeof(std::uint16_t));
-}
-
-void matching_bitmap(const Columns& columns, std::span<const std::uint32_t> attributes,
-                     std::span<const std::uint32_t> values, std::uint64_t* words) {
-    const std::size_t rows = columns.rows();
-    // A block of flags in L1, one byte a row, then eight bytes at a time into bits.
-    constexpr std::size_t block = 4096;
-    alignas(64) std::uint8_t flags[block];
-    for (std::size_t row = 0; row < rows; row += block) {
-        const std::size_t count = std::min(block, rows - row);
-        std::memset(flags, 0, sizeof flags);
-        std::fill_n(flags, count, 1);
-        for (std::size_t i = 0; i < attributes.size(); ++i)
-            with_codes(columns.column(attributes[i]), [&](const auto* codes) {
-                const auto value = static_cast<std::remove_cvref_t<decltype(codes[0])>>(values[i]);
-                // An attribute may have more values than its codes' width can hold: no row has those.
-                if (value != values[i]) std::fill_n(flags, count, 0);
-                for (std::size_t j = 0; j < count; ++j) flags[j] &= codes[row + j] == value;
-            });
-        for (std::size_t w = 0; w < (count + 63) / 64; ++w) {
-            std::uint64_t bits = 0;
-            for (int g = 0; g < 8; ++g) {
-                std::uint64_t eight = 0;
-                if constexpr (std::endian::native == std::endian::little)
-                    std::memcpy(&eight, flags + w * 64 + g * 8, 8);
-                else
-                    for (int k = 0; k < 8; ++k) eight |= std::uint64_t{flags[w * 64 + g * 8 + k]} << (8 * k);
-                // Bytes of 0 or 1: the multiplication moves byte k's bit to bit 56 + k, without carries.
-                bits |= ((eight * 0x0102040810204080ULL) >> 56) << (8 * g);
-            }
-            words[row / 64 + w] = bits;
-        }
-    }
-}
-
-std::size_t count_rows(std::span<const std::uint64_t> bitmap) {
-    std::size_t count = 0;
-    for (std::uint64_t word : bitmap) count += static_cast<std::size_t>(std::popcount(word));
-    return count;
-}
-
-void list_rows(std::span<const std::uint64_t> bitmap, Row* rows) {
-    for (std::size_t w = 0; w < bitmap.size(); ++w)
-        for (std::uint64_t bits = bitmap[w]; bits; bits &= bits - 1)
-            *rows++ = static_cast<Row>(w * 64 + static_cast<std::size_t>(std::countr_zero(bits)));
 }
 
 }  // namespace privmw

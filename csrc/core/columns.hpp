@@ -80,12 +80,4 @@ class Columns {
     mutable std::unique_ptr<UncommonIds> ids_;
 };
 
-// Rows where every attribute has the given value: row r is bit r % 64 of word r / 64.
-void matching_bitmap(const Columns& columns, std::span<const std::uint32_t> attributes,
-                     std::span<const std::uint32_t> values, std::uint64_t* words);  // OUT, ceil(rows / 64)
-
-// How many rows a bitmap has, and which, ascending.
-std::size_t count_rows(std::span<const std::uint64_t> bitmap);
-void list_rows(std::span<const std::uint64_t> bitmap, Row* rows);  // OUT, count_rows of them
-
 }  // namespace privmw

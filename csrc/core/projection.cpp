@@ -83,28 +83,4 @@ void Incidence::gram(const double* weights, int threads, double* matrix) const {
     });
 }
 
-Matches incidence_of_groups(const Columns& columns, std::span<const Row> rows, const QueryList& queries,
-                            int threads) {
-    const auto taken = columns.take(rows);
-    std::vector<std::vector<Row>> matching(queries.size());
-    for_each_task(static_cast<std::int64_t>(queries.size()), threads, [&](std::int64_t i) {
-        const std::size_t begin = queries.starts[i], length = queries.starts[i + 1] - begin;
-        std::vector<std::uint64_t> bitmap((rows.size() + 63) / 64);
-        matching_bitmap(*taken, {queries.attributes.data() + begin, length},
-                        {queries.values.data() + begin, length}, bitmap.data());
-        matching[i].resize(count_rows(bitmap));
-        list_rows(bitmap, matching[i].data());
-    });
-    Matches matches;
-    matches.starts.assign(rows.size() + 1, 0);
-    for (const auto& found : matching)
-        for (Row r : found) ++matches.starts[r + 1];
-    for (std::size_t r = 0; r < rows.size(); ++r) matches.starts[r + 1] += matches.starts[r];
-    matches.queries.resize(static_cast<std::size_t>(matches.starts.back()));
-    auto next = matches.starts;
-    for (std::size_t i = 0; i < matching.size(); ++i)
-        for (Row r : matching[i]) matches.queries[next[r]++] = static_cast<std::uint32_t>(i);
-    return matches;
-}
-
 }  // namespace privmw

@@ -45,13 +45,4 @@ class Incidence {
     mutable Lists lists_;
 };
 
-struct Matches {
-    std::vector<std::int64_t> starts;    // one per given row, and the end
-    std::vector<std::uint32_t> queries;  // ascending within a row
-};
-
-// The queries that each of the given rows matches.
-Matches incidence_of_groups(const Columns& columns, std::span<const Row> rows, const QueryList& queries,
-                            int threads);
-
 }  // namespace privmw

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <numeric>
 
 #include "core/parallel.hpp"
@@ -97,6 +98,65 @@ DistinctRows distinct_rows(const std::vector<Column>& columns, std::size_t rows,
     return distinct;
 }
 
+void matching_bitmap(const Columns& columns, std::span<const std::uint32_t> attributes,
+                     std::span<const std::uint32_t> values, std::uint64_t* words) {
+    const std::size_t rows = columns.rows();
+    // A block of flags in L1, one byte a row, then eight bytes at a time into bits.
+    constexpr std::size_t block = 4096;
+    alignas(64) std::uint8_t flags[block];
+    for (std::size_t row = 0; row < rows; row += block) {
+        const std::size_t count = std::min(block, rows - row);
+        std::memset(flags, 0, sizeof flags);
+        std::fill_n(flags, count, 1);
+        for (std::size_t i = 0; i < attributes.size(); ++i)
+            with_codes(columns.column(attributes[i]), [&](const auto* codes) {
+                const auto value = static_cast<std::remove_cvref_t<decltype(codes[0])>>(values[i]);
+                // An attribute may have more values than its codes' width can hold: no row has those.
+                if (value != values[i]) std::fill_n(flags, count, 0);
+                for (std::size_t j = 0; j < count; ++j) flags[j] &= codes[row + j] == value;
+            });
+        for (std::size_t w = 0; w < (count + 63) / 64; ++w) {
+            std::uint64_t bits = 0;
+            for (int g = 0; g < 8; ++g) {
+                std::uint64_t eight = 0;
+                if constexpr (std::endian::native == std::endian::little)
+                    std::memcpy(&eight, flags + w * 64 + g * 8, 8);
+                else
+                    for (int k = 0; k < 8; ++k) eight |= std::uint64_t{flags[w * 64 + g * 8 + k]} << (8 * k);
+                // Bytes of 0 or 1: the multiplication moves byte k's bit to bit 56 + k, without carries.
+                bits |= ((eight * 0x0102040810204080ULL) >> 56) << (8 * g);
+            }
+            words[row / 64 + w] = bits;
+        }
+    }
+}
+
+std::size_t count_rows(std::span<const std::uint64_t> bitmap) {
+    std::size_t count = 0;
+    for (std::uint64_t word : bitmap) count += static_cast<std::size_t>(std::popcount(word));
+    return count;
+}
+
+void list_rows(std::span<const std::uint64_t> bitmap, Row* rows) {
+    for (std::size_t w = 0; w < bitmap.size(); ++w)
+        for (std::uint64_t bits = bitmap[w]; bits; bits &= bits - 1)
+            *rows++ = static_cast<Row>(w * 64 + static_cast<std::size_t>(std::countr_zero(bits)));
+}
+
+namespace {
+
+// rows: OUT, those that query i matches, ascending; bitmap: room for one bit per row.
+void list_matching(const Columns& columns, const QueryList& queries, std::size_t i,
+                   std::vector<std::uint64_t>& bitmap, std::vector<Row>& rows) {
+    const std::size_t begin = queries.starts[i], count = queries.starts[i + 1] - begin;
+    matching_bitmap(columns, {queries.attributes.data() + begin, count},
+                    {queries.values.data() + begin, count}, bitmap.data());
+    rows.resize(count_rows(bitmap));
+    list_rows(bitmap, rows.data());
+}
+
+}  // namespace
+
 std::uint32_t groups_alike(const Columns& columns, const QueryList& queries, std::uint32_t* groups) {
     const std::size_t rows = columns.rows();
     std::fill_n(groups, rows, 0);
@@ -107,11 +167,7 @@ std::uint32_t groups_alike(const Columns& columns, const QueryList& queries, std
     std::vector<std::uint32_t> moved_to{none};  // by group: where its matching rows went, this query
     std::vector<std::uint32_t> touched, empty;
     for (std::size_t i = 0; i < queries.size(); ++i) {
-        const std::size_t begin = queries.starts[i], count = queries.starts[i + 1] - begin;
-        matching_bitmap(columns, {queries.attributes.data() + begin, count},
-                        {queries.values.data() + begin, count}, bitmap.data());
-        matching.resize(count_rows(bitmap));
-        list_rows(bitmap, matching.data());
+        list_matching(columns, queries, i, bitmap, matching);
         // Matching rows leave their group for a new one.
         for (Row r : matching) {
             const std::uint32_t group = groups[r];
@@ -142,6 +198,26 @@ std::uint32_t groups_alike(const Columns& columns, const QueryList& queries, std
         groups[r] = number[groups[r]];
     }
     return found;
+}
+
+Matches incidence_of_groups(const Columns& columns, std::span<const Row> rows, const QueryList& queries,
+                            int threads) {
+    const auto taken = columns.take(rows);
+    std::vector<std::vector<Row>> matching(queries.size());
+    for_each_task(static_cast<std::int64_t>(queries.size()), threads, [&](std::int64_t i) {
+        std::vector<std::uint64_t> bitmap((rows.size() + 63) / 64);
+        list_matching(*taken, queries, static_cast<std::size_t>(i), bitmap, matching[i]);
+    });
+    Matches matches;
+    matches.starts.assign(rows.size() + 1, 0);
+    for (const auto& found : matching)
+        for (Row r : found) ++matches.starts[r + 1];
+    for (std::size_t r = 0; r < rows.size(); ++r) matches.starts[r + 1] += matches.starts[r];
+    matches.queries.resize(static_cast<std::size_t>(matches.starts.back()));
+    auto next = matches.starts;
+    for (std::size_t i = 0; i < matching.size(); ++i)
+        for (Row r : matching[i]) matches.queries[next[r]++] = static_cast<std::uint32_t>(i);
+    return matches;
 }
 
 }  // namespace privmw

@@ -13,6 +13,14 @@ struct DistinctRows {
 // Rows are compared attribute by attribute in the order of the columns.
 DistinctRows distinct_rows(const std::vector<Column>& columns, std::size_t rows, int threads);
 
+// Rows where every attribute has the given value: row r is bit r % 64 of word r / 64.
+void matching_bitmap(const Columns& columns, std::span<const std::uint32_t> attributes,
+                     std::span<const std::uint32_t> values, std::uint64_t* words);  // OUT, ceil(rows / 64)
+
+// How many rows a bitmap has, and which, ascending.
+std::size_t count_rows(std::span<const std::uint64_t> bitmap);
+void list_rows(std::span<const std::uint64_t> bitmap, Row* rows);  // OUT, count_rows of them
+
 // A list of queries: query i asks attributes[k] == values[k] for k in [starts[i], starts[i + 1]).
 struct QueryList {
     std::vector<std::uint32_t> attributes;
@@ -24,5 +32,14 @@ struct QueryList {
 // groups: OUT, one per row; rows have the same number if and only if every query answers them alike. Numbers
 // are given in the order of each group's first row. Returns how many there are.
 std::uint32_t groups_alike(const Columns& columns, const QueryList& queries, std::uint32_t* groups);
+
+struct Matches {
+    std::vector<std::int64_t> starts;    // one per given row, and the end
+    std::vector<std::uint32_t> queries;  // ascending within a row
+};
+
+// The queries that each of the given rows matches.
+Matches incidence_of_groups(const Columns& columns, std::span<const Row> rows, const QueryList& queries,
+                            int threads);
 
 }  // namespace privmw
