@@ -120,11 +120,11 @@ def test_fitted_answers_stand_beside_what_was_measured(tmp_path):
     fit = nnls(measured)
     write_fitted(fit, tmp_path / "fitted.parquet")
     rows = parquet.read_table(tmp_path / "fitted.parquet").to_pylist()
-    assert [row["fitted"] for row in rows] == fit.answers().tolist()
+    assert [row["fitted"] for row in rows] == fit.fitted_counts().tolist()
     assert rows[0] == {
         **{f"{kind}_{place}": None for place in (1, 2, 3) for kind in ("attribute", "value")},
         "noisy_count": 20.0,
-        "fitted": fit.answers()[0],
+        "fitted": fit.fitted_counts()[0],
         "standard_deviation": 2.0,
     }
     assert [row["noisy_count"] for row in rows[1:7]] == [-1, None, None, None, None, 7.5]
