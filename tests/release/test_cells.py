@@ -106,7 +106,7 @@ def test_a_release_without_measurements_writes_an_empty_file(release, tmp_path):
     assert parquet.read_table(tmp_path / "measurements.parquet").num_rows == 0
 
 
-def test_fitted_answers_stand_beside_what_was_measured(tmp_path):
+def test_fitted_counts_stand_beside_what_was_measured(tmp_path):
     domain = Domain({"age": 3, "sex": ["F", "M"], "zip": 2})
     measured = NoisyMarginals.of_cells(
         domain,
@@ -114,7 +114,7 @@ def test_fitted_answers_stand_beside_what_was_measured(tmp_path):
         [("gaussian", 2.0)],
         marginal_of=[0, 1, 1, 2],
         cells=[0, 5, 0, 11],
-        answers=[20.0, 7.5, -1, 8],
+        noisy_counts=[20.0, 7.5, -1, 8],
         noise_of=[0, 0, 0, 0],
     )
     fit = nnls(measured)
