@@ -49,13 +49,13 @@ def test_what_is_measured_is_near_the_truth():
     private = table()
     measured, _ = measure_marginals(private, FOUR, epsilon=2000, **ADD_REMOVE, rng=1)
     truth = private.counts(pmw.Workload(DOMAIN, FOUR[1:]))
-    assert measured.answers.tolist() == [300, *truth.tolist()]
+    assert measured.noisy_counts.tolist() == [300, *truth.tolist()]
 
 
 def test_the_total_alone_can_be_measured():
     measured, ledger = measure_marginals(table(), [()], epsilon=1000, **ADD_REMOVE, rng=1)
     assert measured.marginals == ((),)
-    assert measured.answers.tolist() == [300]
+    assert measured.noisy_counts.tolist() == [300]
     assert len(ledger.events) == 1
 
 

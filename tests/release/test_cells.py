@@ -106,7 +106,7 @@ def test_a_release_without_measurements_writes_an_empty_file(release, tmp_path):
     assert parquet.read_table(tmp_path / "measurements.parquet").num_rows == 0
 
 
-def test_fitted_answers_stand_beside_what_was_measured(tmp_path):
+def test_fitted_counts_stand_beside_what_was_measured(tmp_path):
     domain = Domain({"age": 3, "sex": ["F", "M"], "zip": 2})
     measured = NoisyMarginals.of_cells(
         domain,
@@ -114,17 +114,17 @@ def test_fitted_answers_stand_beside_what_was_measured(tmp_path):
         [("gaussian", 2.0)],
         marginal_of=[0, 1, 1, 2],
         cells=[0, 5, 0, 11],
-        answers=[20.0, 7.5, -1, 8],
+        noisy_counts=[20.0, 7.5, -1, 8],
         noise_of=[0, 0, 0, 0],
     )
     fit = nnls(measured)
     write_fitted(fit, tmp_path / "fitted.parquet")
     rows = parquet.read_table(tmp_path / "fitted.parquet").to_pylist()
-    assert [row["fitted"] for row in rows] == fit.answers().tolist()
+    assert [row["fitted"] for row in rows] == fit.fitted_counts().tolist()
     assert rows[0] == {
         **{f"{kind}_{place}": None for place in (1, 2, 3) for kind in ("attribute", "value")},
         "noisy_count": 20.0,
-        "fitted": fit.answers()[0],
+        "fitted": fit.fitted_counts()[0],
         "standard_deviation": 2.0,
     }
     assert [row["noisy_count"] for row in rows[1:7]] == [-1, None, None, None, None, 7.5]
