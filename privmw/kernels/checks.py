@@ -45,7 +45,7 @@ def check_number(name: str, value: object) -> float:
     try:
         return float(value)
     except OverflowError:  # a Python integer beyond all floats
-        return math.inf if value > 0 else -math.inf
+        return math.inf if int(value) > 0 else -math.inf
 
 
 def check_array(name: str, array: Any, dtype: Any) -> npt.NDArray[Any]:
