@@ -42,10 +42,11 @@ def check_number(name: str, value: object) -> float:
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} ({_short(value)}) must be a number")
+    number: Any = value
     try:
-        return float(value)
-    except OverflowError:  # a Python integer beyond all floats
-        return math.inf if int(value) > 0 else -math.inf
+        return float(number)
+    except OverflowError:  # an integer beyond all floats
+        return math.inf if number > 0 else -math.inf
 
 
 def check_array(name: str, array: Any, dtype: Any) -> npt.NDArray[Any]:
