@@ -39,7 +39,7 @@ py::array_t<T> to_array(std::span<const T> values) {
     return array;
 }
 
-// Codes that Python owns, and what the core made of them.
+// Codes that Python owns, and the core's columns made of them.
 struct BoundColumns {
     std::vector<py::array> owners;
     Columns columns;

@@ -29,7 +29,7 @@ Commonest commonest_value(const Column& column, std::size_t rows) {
         const auto most = std::max_element(counts.begin(), counts.end());
         return {static_cast<std::uint32_t>(most - counts.begin()), *most};
     }
-    // Many more values than rows: counting all of them would take memory that the data does not.
+    // Many more values than rows: one counter per value would take more memory than the data.
     std::vector<std::uint32_t> sorted(rows);
     with_codes(column, [&](const auto* codes) { std::copy_n(codes, rows, sorted.begin()); });
     std::sort(sorted.begin(), sorted.end());
@@ -190,7 +190,7 @@ std::unique_ptr<Columns> Columns::take(std::span<const Row> rows) const {
 }
 
 std::vector<Row> Columns::rows_with_uncommon(std::size_t attribute) const {
-    std::vector<Row> found(uncommon_rows_[attribute] + 1);  // one more: the write that is not kept
+    std::vector<Row> found(uncommon_rows_[attribute] + 1);  // one more: the last write may be beyond the end
     std::size_t n = 0;
     with_codes(columns_[attribute], [&](const auto* codes) {
         const std::uint32_t common = common_[attribute];

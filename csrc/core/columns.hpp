@@ -1,4 +1,4 @@
-// Columns of codes, and their uncommon values: what the sparse ways of evaluating marginals stand on.
+// Columns of codes and their uncommon values, on which the sparse ways of evaluating marginals are built.
 //
 // Each attribute has a commonest value. Attributes are ranked by how many rows differ from it, rarest first.
 // The uncommon values of the smaller attributes are numbered in rank order (`ids`), and a row is then the
@@ -20,13 +20,13 @@ struct UncommonIds {
     // Copies of the id `count` behind each row, so that loops may step by four.
     static constexpr int padding = 3;
 
-    std::uint32_t count = 0;  // how many ids there are
+    std::uint32_t count = 0;  // the number of ids
     std::vector<Id> ids;
     std::vector<std::uint64_t> starts;  // one per row, and the end
 
     std::vector<std::uint64_t> list_starts;  // one per id, and the end
     std::vector<Row> list_rows;              // ascending within an id
-    std::vector<std::uint16_t> list_places;  // where the id stands among its row's
+    std::vector<std::uint16_t> list_places;  // position of the id among its row's
 
     const Id* begin(std::size_t row) const { return ids.data() + starts[row]; }
     const Id* end(std::size_t row) const { return ids.data() + starts[row + 1] - padding; }
@@ -62,7 +62,7 @@ class Columns {
     // Ascending rows whose value of `attribute` is not the common one.
     std::vector<Row> rows_with_uncommon(std::size_t attribute) const;
 
-    std::size_t bytes() const;  // held here, beside the caller's codes
+    std::size_t bytes() const;  // allocated here, beside the caller's codes
 
   private:
     Columns() = default;

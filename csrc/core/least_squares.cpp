@@ -11,7 +11,7 @@ namespace privmw {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double singular = 1e-10;  // of a query's whole curvature, added: held queries may imply one another
+constexpr double singular = 1e-10;  // of a query's curvature is added: exact queries may imply one another
 constexpr int most_idle = 20;       // steps without gain
 constexpr double enough = 0.1;      // of the first slope may be left where a step ends
 
@@ -38,7 +38,7 @@ class Newton {
     double *weights_, *multipliers_;
     std::size_t size_, count_;
     std::vector<double> potentials_, along_, inner_;                     // one per row
-    std::vector<double> ridge_, extra_, direction_, missing_, scratch_;  // one per query; ridge -1: not asked
+    std::vector<double> ridge_, extra_, direction_, missing_, scratch_;  // one per query; ridge -1: ignored
     LinearSystem system_;
     double left_ = 0;
 };
@@ -65,10 +65,10 @@ Newton::Newton(const Tallies& tallies, const Wanted& rows, const Wanted& queries
     tallies_.sums(inner_.data(), extra_.data());
     const double most = count_ ? *std::max_element(extra_.begin(), extra_.end()) : 0;
     for (std::size_t q = 0; q < count_; ++q) {
-        const bool asked = queries_.variance[q] < infinity;
-        ridge_[q] = asked ? queries_.variance[q] : -1;
+        const bool used = queries_.variance[q] < infinity;
+        ridge_[q] = used ? queries_.variance[q] : -1;
         extra_[q] = singular * std::max(extra_[q], 1e-6 * most);
-        if (!asked) multipliers_[q] = 0;
+        if (!used) multipliers_[q] = 0;
     }
 }
 
@@ -127,7 +127,7 @@ double Newton::slope(double t) const {
     return sum;
 }
 
-// The slope ascends from `first`: to where little of it is left, or 0 if it does not descend at all.
+// The slope increases from `first`: a point where little of it is left, or 0 if it is not negative.
 double Newton::length(double first) const {
     if (!(first < 0)) return 0;
     double low = 0, at_low = first, high = 1, at_high = slope(1);
@@ -164,7 +164,7 @@ Solution Newton::run(const Stop& stop) {
         idle = left_ < best ? 0 : idle + 1;
         best = std::min(best, left_);
         const bool done = left_ <= stop.tolerance;
-        if (done && !fresh) {  // rounding gathers in what steps were added to
+        if (done && !fresh) {  // steps accumulate rounding errors: compute the potentials anew
             refresh();
             fresh = true;
             continue;

@@ -26,13 +26,13 @@ struct Stop {
 
 struct Solution {
     double left = 0;   // the largest |y - A x|
-    double value = 0;  // what every feasible fit costs at least
+    double value = 0;  // a lower bound of the cost of every feasible fit
     int steps = 0;
 };
 
 // weights: OUT, one per row, clip(centre - variance * A' multipliers); multipliers: IN a start, OUT, one per
-// query, where y = clip(answers + variance * multipliers) is near A x. A query of infinite variance asks
-// nothing; one of variance zero holds its answer.
+// query, where y = clip(answers + variance * multipliers) is near A x. A query of infinite variance is
+// ignored; one of variance zero is met exactly.
 Solution solve(const Tallies& tallies, const Wanted& rows, const Wanted& queries, const Stop& stop,
                double* weights, double* multipliers);
 

@@ -15,13 +15,13 @@ double dot(const std::vector<double>& a, const std::vector<double>& b) {
     return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-// Cholesky in place, row after row of the lower triangle, n rows and the right side as one more: that ends as
-// what forward substitution gives. The diagonal ends as its inverses. Cells of one marginal share no row:
-// where they come first, their columns hold little, and rows without an entry in a column are left alone.
+// Cholesky in place, row by row of the lower triangle. The right side is row n + 1 and ends as the result of
+// forward substitution; the diagonal ends as its inverses. Cells of one marginal share no row: if they come
+// first, their columns are sparse, and rows without an entry in a column are skipped.
 void factor(double* lower, std::size_t n, double* column) {
     for (std::size_t j = 0; j < n; ++j) {
         const double pivot = lower[j * n + j];
-        // Rounding took all of it: this unknown stays as it is.
+        // The pivot was lost to rounding: this unknown stays zero.
         const double inverse = pivot > 0 ? 1 / std::sqrt(pivot) : 0;
         lower[j * n + j] = inverse;
         std::size_t first = n;
@@ -39,7 +39,7 @@ void factor(double* lower, std::size_t n, double* column) {
     }
 }
 
-// The unknowns, last to first, in place of what forward substitution gave.
+// Backward substitution in place: the unknowns, last to first.
 void substitute_back(double* lower, std::size_t n) {
     double* const last = lower + n * n;
     for (std::size_t i = n; i-- > 0;) {
@@ -67,7 +67,7 @@ LinearSystem::LinearSystem(const Tallies& tallies)
       exact_(gram_ && count_ <= most_exact),
       order_(count_) {
     std::iota(order_.begin(), order_.end(), 0);
-    // The marginal of most cells first, the others as they come.
+    // The marginal with the most cells first, the others in their order.
     const auto& margins = tallies.margins();
     std::size_t most = 0;
     for (std::size_t j = 1; j < margins.size(); ++j)

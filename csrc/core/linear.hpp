@@ -10,9 +10,9 @@ class LinearSystem {
   public:
     explicit LinearSystem(const Tallies& tallies);
 
-    // inner: IN, one per row, not negative; ridge, right: IN, one per query, a negative ridge for one that is
-    // not asked; direction: OUT, zero where not asked. Exact for few queries, by conjugate gradients to a
-    // relative accuracy (or better) for many.
+    // inner: IN, one per row, not negative; ridge, right: IN, one per query, a negative ridge for one to be
+    // ignored; direction: OUT, zero for those. Exact for few queries, by conjugate gradients to a relative
+    // accuracy (or better) for many.
     void solve(const double* inner, const double* ridge, const double* right, double accuracy,
                double* direction);
 
@@ -34,7 +34,7 @@ class LinearSystem {
 
 // solution: OUT, of matrix * solution = right, for a symmetric positive definite matrix of n x n (its lower
 // half is read). By Cholesky, one element after another in one order: the same bits on every machine, which
-// linear algebra libraries do not promise. An unknown whose pivot rounding took is zero.
+// linear algebra libraries do not promise. An unknown whose pivot is lost to rounding is zero.
 void solve_positive(const double* matrix, const double* right, std::size_t n, double* solution);
 
 }  // namespace privmw

@@ -1,5 +1,5 @@
-// Work shared over threads. Results never depend on who did what: tasks write to places of their own or add
-// integers.
+// Work shared over threads. Results do not depend on the order of tasks: each writes to its own memory or
+// adds integers.
 #pragma once
 
 #include <cstdint>

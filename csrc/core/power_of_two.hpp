@@ -6,7 +6,7 @@
 namespace privmw {
 
 // value * 2^exponent in two steps, so that the factor itself never overflows. Rounds only where the result
-// is below the normal numbers.
+// is subnormal.
 struct PowerOfTwo {
     explicit PowerOfTwo(int exponent)
         : first(std::ldexp(1.0, exponent / 2)), second(std::ldexp(1.0, exponent - exponent / 2)) {}

@@ -59,13 +59,13 @@ const Incidence::Lists& Incidence::lists() const {
 
 void Incidence::gram(const double* weights, int threads, double* matrix) const {
     const Lists& lists = this->lists();
-    // Row after row of the matrix: it stays in L1 while the groups of its query pass.
+    // Row by row of the matrix: a row stays in L1 while the groups of its query are visited.
     for_each_task(static_cast<std::int64_t>(count_), threads, [&](std::int64_t query) {
         double* const row = matrix + static_cast<std::size_t>(query) * count_;
         std::fill_n(row, count_, 0.0);
         const std::int64_t end = lists.starts[query + 1];
         for (std::int64_t at = lists.starts[query]; at < end; ++at) {
-            // Groups lie scattered; asked for ahead, their queries come in time.
+            // Groups are scattered in memory: prefetch their queries.
             const std::int64_t ahead = lists.behind[std::min(at + 8, end - 1)];
             __builtin_prefetch(queries_.data() + ahead);
             const std::uint32_t group = lists.groups[at];

@@ -1,4 +1,4 @@
-// What a projection onto measured queries stands on: which groups of rows answer yes to which queries.
+// The matrix of a projection onto measured queries: which groups of rows answer yes to which queries.
 #pragma once
 
 #include <mutex>

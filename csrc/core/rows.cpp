@@ -11,7 +11,7 @@ namespace privmw {
 
 namespace {
 
-// Where a code stands in a row packed into 64-bit words. No code crosses a word; earlier attributes take
+// The place of a code in a row packed into 64-bit words. No code crosses a word; earlier attributes take
 // higher bits, so comparing words from the first compares rows attribute by attribute.
 struct Place {
     std::size_t word;
@@ -45,13 +45,13 @@ DistinctRows distinct_rows(const std::vector<Column>& columns, std::size_t rows,
     std::size_t words = 0;
     const auto places = pack_layout(columns, words);
     std::vector<std::uint64_t> packed(rows * words);
-    constexpr std::size_t block = 2048;  // packed rows stay in cache while the columns go by
+    constexpr std::size_t block = 2048;  // packed rows stay in cache from column to column
     for_each_task(static_cast<std::int64_t>((rows + block - 1) / block), threads, [&](std::int64_t b) {
         const std::size_t first = static_cast<std::size_t>(b) * block, last = std::min(rows, first + block);
         for (std::size_t a = 0; a < columns.size(); ++a)
             with_codes(columns[a], [&](const auto* codes) {
                 std::uint64_t* word = packed.data() + places[a].word;
-                // A shift of 64 only happens where a single value leaves nothing to write.
+                // An attribute of one value needs no bits, and its shift may be 64.
                 if (columns[a].size == 1) return;
                 for (std::size_t r = first; r < last; ++r)
                     word[r * words] |= static_cast<std::uint64_t>(codes[r]) << places[a].shift;
@@ -64,15 +64,14 @@ DistinctRows distinct_rows(const std::vector<Column>& columns, std::size_t rows,
         const std::uint64_t* q = packed.data() + y.row * words;
         for (std::size_t w = 1; w < words; ++w)
             if (p[w] != q[w]) return p[w] < q[w];
-        return x.row < y.row;  // so that the first row of a kind leads it, however the sort goes
+        return x.row < y.row;  // so that the first row of a kind comes first, though the sort is not stable
     };
     const auto alike = [&](const Keyed& x, const Keyed& y) {
         return std::equal(packed.data() + x.row * words, packed.data() + (x.row + 1) * words,
                           packed.data() + y.row * words);
     };
 
-    // Buckets by the top bits of a sample's quantiles would do too; sorted runs merged pairwise are simpler
-    // and share out well.
+    // Sorted runs merged pairwise: simpler than buckets by a sample's quantiles, and as parallel.
     std::vector<Keyed> keyed(rows);
     const std::size_t runs = threads > 1 ? std::bit_ceil(static_cast<std::size_t>(threads)) : 1;
     const auto cut = [&](std::size_t run, std::size_t of) { return keyed.begin() + rows * run / of; };
@@ -164,7 +163,7 @@ std::uint32_t groups_alike(const Columns& columns, const QueryList& queries, std
     std::vector<Row> matching;
     std::vector<std::size_t> sizes{rows};
     constexpr std::uint32_t none = ~std::uint32_t{0};
-    std::vector<std::uint32_t> moved_to{none};  // by group: where its matching rows went, this query
+    std::vector<std::uint32_t> moved_to{none};  // by group: the group its matching rows move to in this query
     std::vector<std::uint32_t> touched, empty;
     for (std::size_t i = 0; i < queries.size(); ++i) {
         list_matching(columns, queries, i, bitmap, matching);

@@ -1,4 +1,4 @@
-// Distinct rows with counts, and groups of rows that a list of queries cannot tell apart.
+// Distinct rows with counts, rows that match a query, and groups of rows that queries cannot tell apart.
 #pragma once
 
 #include "core/columns.hpp"
@@ -17,11 +17,11 @@ DistinctRows distinct_rows(const std::vector<Column>& columns, std::size_t rows,
 void matching_bitmap(const Columns& columns, std::span<const std::uint32_t> attributes,
                      std::span<const std::uint32_t> values, std::uint64_t* words);  // OUT, ceil(rows / 64)
 
-// How many rows a bitmap has, and which, ascending.
+// The number of rows in a bitmap, and the rows, ascending.
 std::size_t count_rows(std::span<const std::uint64_t> bitmap);
 void list_rows(std::span<const std::uint64_t> bitmap, Row* rows);  // OUT, count_rows of them
 
-// A list of queries: query i asks attributes[k] == values[k] for k in [starts[i], starts[i + 1]).
+// A list of queries: query i is attributes[k] == values[k] for all k in [starts[i], starts[i + 1]).
 struct QueryList {
     std::vector<std::uint32_t> attributes;
     std::vector<std::uint32_t> values;
@@ -29,8 +29,8 @@ struct QueryList {
     std::size_t size() const { return starts.size() - 1; }
 };
 
-// groups: OUT, one per row; rows have the same number if and only if every query answers them alike. Numbers
-// are given in the order of each group's first row. Returns how many there are.
+// groups: OUT, one per row; rows have the same number if and only if every query answers them alike. Groups
+// are numbered in the order of their first rows. Returns the number of groups.
 std::uint32_t groups_alike(const Columns& columns, const QueryList& queries, std::uint32_t* groups);
 
 struct Matches {

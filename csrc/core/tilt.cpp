@@ -20,10 +20,10 @@ constexpr double least_normal = -708;                // exp of it is still a nor
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // exp(x) for x in [-708, 0], within 1 ulp: 2^n * exp(r), |r| <= ln(2) / 2, and Taylor's polynomial of degree
-// 13, whose rest is below 2^-57. Written so that compilers take several at a time on any instruction set;
+// 13, whose remainder is below 2^-57. Written so that compilers vectorise it on any instruction set;
 // the same bits on every machine, which the C library does not promise.
 inline double exp_of_negative(double x) {
-    constexpr double shift = 0x1.8p52;  // adding it rounds to an integer, which then stands in the low bits
+    constexpr double shift = 0x1.8p52;  // adding it rounds to an integer, which is then in the low bits
     const double shifted = x * 0x1.71547652b82fep0 + shift;  // 1 / ln(2)
     const double n = shifted - shift;
     const double r = (x - n * 0x1.62e42fefa0000p-1) - n * 0x1.cf79abc9e3b3ap-40;  // ln(2) in two parts
@@ -44,7 +44,7 @@ inline double exp_of_negative(double x) {
                                  (std::bit_cast<std::uint64_t>(shifted) << 52));
 }
 
-// base * exp(x) where exp(x) is below the normal numbers: as a square, which base may bring back among them.
+// base * exp(x) where exp(x) is subnormal: as a square, since times base it may be normal again.
 double weight_of_deep(double base, double x) {
     const double root = x > 2 * least_normal ? exp_of_negative(0.5 * x) : 0;
     return base * root * root;
@@ -55,7 +55,7 @@ double tilt_tile(const double* base, const double* potentials, double most, std:
                  double* weights) {
     double below[tile], least = 0;
     for (std::size_t i = 0; i < count; ++i) {
-        // Rows of base zero may lie above: whatever they are, they stay zero.
+        // Rows of base zero may have potentials above `most`: they stay zero.
         const double x = potentials[i] - most;
         below[i] = x < 0 ? x : 0;
         least = below[i] < least ? below[i] : least;
@@ -72,22 +72,22 @@ double tilt_tile(const double* base, const double* potentials, double most, std:
     return std::max(std::max(heaviest[0], heaviest[1]), std::max(heaviest[2], heaviest[3]));
 }
 
-// The largest potential of a row with base above zero, or what is wrong.
+// The largest potential of a row with base above zero; NaN or infinity as in most_potential.
 double most_of(const double* base, const double* potentials, std::size_t count) {
     constexpr double largest = std::numeric_limits<double>::max();
     double most = -infinity;
-    bool sound_base = true, sound_potentials = true;
+    bool valid_base = true, valid_potentials = true;
     for (std::size_t i = 0; i < count; ++i) {
-        sound_base &= base[i] >= 0 && base[i] <= largest;
-        sound_potentials &= std::abs(potentials[i]) <= largest;
+        valid_base &= base[i] >= 0 && base[i] <= largest;
+        valid_potentials &= std::abs(potentials[i]) <= largest;
         const double here = base[i] > 0 ? potentials[i] : -infinity;
         most = here > most ? here : most;
     }
-    if (!sound_base) return std::numeric_limits<double>::quiet_NaN();
-    return sound_potentials ? most : infinity;
+    if (!valid_base) return std::numeric_limits<double>::quiet_NaN();
+    return valid_potentials ? most : infinity;
 }
 
-// The largest of what body(first, last) returns of blocks of rows, at least `least`; NaN if one is.
+// The largest body(first, last) over blocks of rows, at least `least`; NaN if one is.
 template <class Body>
 double largest_of_blocks(std::size_t rows, int threads, double least, Body&& body) {
     const std::size_t blocks = (rows + block - 1) / block;

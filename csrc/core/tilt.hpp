@@ -1,8 +1,7 @@
 // A distribution tilted by potentials: base * exp(potential), made to total one.
 //
-// What a row comes to depends on the row alone, and on numbers that are the same for all of them: the rows
-// may be a shard of many. The door of the kernels finds those numbers, with an exact total in between
-// (core/weights.hpp).
+// The weight of a row depends on the row and on numbers shared by all rows, which may be one shard of many.
+// privmw/kernels/projection.py computes those numbers, with an exact total in between (core/weights.hpp).
 #pragma once
 
 #include <cstddef>

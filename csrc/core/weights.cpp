@@ -15,7 +15,8 @@ namespace privmw {
 namespace {
 
 constexpr double scale = 0x1p60;
-constexpr double most_weight = 7.75;  // its mass fits; a factor below 1.9 brings no weight up to 4 there
+constexpr double most_weight =
+    7.75;  // its mass fits; a factor below 1.9 brings no weight of at most 4 above it
 constexpr std::size_t block = std::size_t{1} << 16;
 
 // The default rounding mode: to nearest, ties to even. In range for weights below 8.
@@ -23,12 +24,12 @@ Mass mass_of(double weight) {
     return std::llrint(weight * scale);
 }
 
-// What a row of weight `before` weighs now: a product that has underflowed to zero is lifted too.
+// The new weight of a row of weight `before`: a product that has underflowed to zero is lifted too.
 double lifted(double before, double now) {
     return before > 0 && now < lightest_weight ? lightest_weight : now;
 }
 
-// Runs body(first, last) on blocks of rows and adds up what it returns.
+// The sum of body(first, last) over blocks of rows.
 template <class Sum, class Body>
 Sum sum_over_blocks(std::size_t rows, int threads, Body&& body) {
     Sum total{};
@@ -114,7 +115,7 @@ Gains multiply(double* weights, std::span<const Row> rows, double factor, int th
             WideGains sum;
             bool sound = true;
             for (std::size_t i = first; i < last; ++i) {
-                // Scattered rows miss the cache one by one; asked for ahead, they come together.
+                // Scattered rows miss the cache one by one; prefetched, they arrive together.
                 __builtin_prefetch(weights + rows[std::min(i + 24, last - 1)], 1);
                 double& weight = weights[rows[i]];
                 const double updated = lifted(weight, weight * factor);

@@ -1,4 +1,4 @@
-"""Arrays: the names of their kinds, and read-only ones, which tables, supports and workloads hand out."""
+"""Type aliases of arrays, and read-only arrays, which tables, supports and workloads return."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CheckedColumns(tuple[Codes, ...]):
 
 
 def freeze(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-    """A view that stays read-only: numpy allows writing to a view only if its owner is writable.
+    """A read-only view that stays so: numpy makes a view writable only if its owner is.
 
     >>> freeze(np.zeros(2)).flags.writeable
     False

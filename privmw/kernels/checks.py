@@ -1,8 +1,7 @@
-"""Checks of arguments: numbers that are no booleans; dtypes, lengths and ranges of arrays."""
+"""Checks of arguments: numbers that are not booleans; dtypes, lengths and ranges of arrays."""
 
 from __future__ import annotations
 
-import math
 import numbers
 from collections.abc import Sequence
 from reprlib import repr as _short
@@ -15,7 +14,7 @@ from privmw.kernels.arrays import CheckedColumns, Codes, Int64s, frozen
 
 
 def check_integer(name: str, value: object, low: int | None = None, high: int | None = None) -> int:
-    """The value as a plain integer, refused unless it is one from low to high; booleans are none.
+    """The value as a plain integer, refused unless it is one from low to high; booleans are not.
 
     >>> check_integer("rounds", np.int64(3), 1)
     3
@@ -35,24 +34,23 @@ def _range(low: int | None, high: int | None) -> str:
 
 
 def check_number(name: str, value: object) -> float:
-    """The value as a plain float, refused unless it is a number; booleans are none.
+    """The value as a plain float, refused unless it is a number; booleans are not.
 
     >>> check_number("split", 1)
     1.0
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} ({_short(value)}) must be a number")
-    number: Any = value
     try:
-        return float(number)
-    except OverflowError:  # an integer beyond all floats
-        return math.inf if number > 0 else -math.inf
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} ({_short(value)}) must be below 2^1024") from None
 
 
 def check_array(name: str, array: Any, dtype: Any) -> npt.NDArray[Any]:
-    """Checked, never cast: a silent cast would be a copy in every round.
+    """The array if it has this dtype, one dimension and contiguous memory; never cast, which would copy.
 
-    Other kinds of arrays may hide values from the checks that memory holds: the masked ones do.
+    Subclasses of arrays are refused: a masked array hides values in memory from the checks.
     """
     plain = type(array) in (np.ndarray, np.memmap) and array.dtype == dtype
     if not plain or array.ndim != 1 or not array.flags.c_contiguous or not array.flags.aligned:
@@ -62,13 +60,13 @@ def check_array(name: str, array: Any, dtype: Any) -> npt.NDArray[Any]:
 
 
 def check_length(name: str, array: npt.NDArray[Any], length: int) -> None:
-    """As many entries as something else has."""
+    """Refuses an array that does not have this length."""
     if len(array) != length:
         raise ValueError(f"{name} (length {len(array)}) must have length {length}")
 
 
 def check_writable(name: str, array: Any, dtype: Any, length: int | None = None) -> None:
-    """An array as of check_array that a kernel may write to."""
+    """Refuses what check_array refuses, and read-only arrays."""
     check_array(name, array, dtype)
     if length is not None:
         check_length(name, array, length)
@@ -77,7 +75,7 @@ def check_writable(name: str, array: Any, dtype: Any, length: int | None = None)
 
 
 def check_apart(name: str, written: npt.NDArray[Any], **read: npt.NDArray[Any]) -> None:
-    """What a kernel writes must not overlap what it reads."""
+    """Refuses an array to write that overlaps an array to read."""
     for other, array in read.items():
         if np.may_share_memory(written, array):
             raise ValueError(f"{name} must not share memory with {other}")
@@ -94,13 +92,13 @@ def check_out(out: Any, dtype: Any, length: int, **read: npt.NDArray[Any]) -> np
 
 
 def check_within(name: str, array: npt.NDArray[Any], limit: int) -> None:
-    """Every entry from 0 to limit - 1."""
+    """Refuses entries that are not from 0 to limit - 1."""
     if len(array) and not (array.min() >= 0 and array.max() < limit):
         raise ValueError(f"{name} must be from 0 to {limit - 1}")
 
 
 def check_masses(name: str, masses: Any, length: int) -> None:
-    """One int64 per row, in total within 2^62."""
+    """Refuses all but one int64 per row, whose absolute values total at most 2^62."""
     check_length(name, check_array(name, masses, np.int64), length)
     # In doubles, which cannot overflow: sums of int64 stay exact below 2^63.
     if np.abs(masses.astype(np.float64)).sum() > 2.0**62 * (1 + 1e-9):
@@ -108,7 +106,7 @@ def check_masses(name: str, masses: Any, length: int) -> None:
 
 
 def check_starts(starts: Any, length: int, entries: str = "attributes") -> Int64s:
-    """Where each item begins among `length` entries, and the end."""
+    """The positions among `length` entries where each item begins, and the end."""
     checked: Int64s = check_array("starts", starts, np.int64)
     # Compared, not subtracted: differences may overflow.
     if not len(starts) or starts[0] != 0 or starts[-1] != length or (starts[1:] < starts[:-1]).any():

@@ -1,4 +1,4 @@
-"""The door of non-negative fits: sums of weights by the cells of marginals, and least squares on them."""
+"""The door of least squares: sums of weights by the cells of marginals, and non-negative fits to them."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ MOST_QUERIES = 2**31 - 1
 
 
 class Wanted(NamedTuple):
-    """What rows, or queries, should be: near `centre`, with these variances, within bounds.
+    """Targets of the rows, or of the queries: near `centre`, with these variances, within bounds.
 
-    Variances and bounds are arrays of one number for all, or of one for each. A row's variance is positive
-    and finite; a query of infinite variance asks nothing, one of variance 0 holds its answer.
+    Variances and bounds are arrays of length 1, or of one number for each. A row's variance is positive and
+    finite; a query of infinite variance is ignored, one of variance 0 is met exactly.
     """
 
     centre: Float64s
@@ -59,7 +59,7 @@ class Tallies:
     Marginal j has the attributes (ascending) attributes[starts[j]:starts[j + 1]], none or many; cells come in
     C order. Without columns the rows are those of the full histogram, in C order. Queries are the cells, then
     groups of cells of one marginal (groups: one a cell, -1 for none), then the marked rows (one a row, 0 or
-    1), where there are any. Arrays are copied unless nobody can write to them. It is a `QueryMatrix`.
+    1), if there are any. Arrays are copied unless they are read-only. It is a `QueryMatrix`.
 
     >>> tallies = Tallies([2, 3], np.array([0], np.int32), np.array([0, 0, 1]))
     >>> tallies.sums(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
@@ -118,9 +118,9 @@ class Tallies:
         if groups.min() < -1:
             raise ValueError(f"groups (least: {groups.min()}) must be -1 or more")
         for group in range(int(groups.max()) + 1):
-            held = np.flatnonzero(groups == group)
-            found = np.searchsorted(self.offsets, held, "right")
-            if len(held) == 0 or found[0] != found[-1]:
+            cells = np.flatnonzero(groups == group)
+            marginals = np.searchsorted(self.offsets, cells, "right")
+            if len(cells) == 0 or marginals[0] != marginals[-1]:
                 raise ValueError(f"groups ({group}) must hold cells, all of one marginal")
 
     def sums(self, weights: Float64s, out: Float64s | None = None) -> Float64s:
@@ -160,10 +160,10 @@ class Tallies:
         steps: int = 100,
         limit: float = math.inf,
     ) -> Solution:
-        """The weights x nearest to what is wanted of the rows and, of their sums A x, of the queries.
+        """The weights x nearest to the targets of the rows, with sums A x nearest to those of the queries.
 
-        Distances are squared and count inversely to the variances. Ends when |y - A x| is within the
-        tolerance, after so many steps, or when no feasible weights cost less than the limit.
+        Minimises the squared distances divided by the variances. Ends when |y - A x| is within the tolerance,
+        after `steps` steps, or when no feasible weights cost less than the limit.
 
         >>> tallies = Tallies([2], np.empty(0, np.int32), np.array([0, 0]))
         >>> one = np.ones(1)
@@ -213,7 +213,7 @@ class Tallies:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held beside the caller's arrays."""
+        """Bytes allocated beside the caller's arrays."""
         return int(self._core.nbytes())
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The door of what a projection onto measured queries stands on: groups of rows, their queries, and tilts."""
+"""The door of projections onto measured queries: groups of rows, the queries they match, and tilts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_QUERIES = 2**32 - 1
 class Incidence:
     """Which groups of rows answer yes to which queries: group g to queries[starts[g]:starts[g + 1]].
 
-    Queries ascend within a group, below `count`. The arrays are copied unless nobody can write to them.
+    Queries ascend within a group, below `count`. The arrays are copied unless they are read-only.
 
     >>> incidence = Incidence(np.array([0, 2, 2, 3]), np.array([0, 1, 1], np.uint32), 2)
     >>> incidence.potentials(np.array([1.0, 10.0]))
@@ -79,7 +79,7 @@ class Incidence:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held beside `starts` and `queries`."""
+        """Bytes allocated beside `starts` and `queries`."""
         return int(self._core.nbytes())
 
     def __repr__(self) -> str:
@@ -89,7 +89,8 @@ class Incidence:
 def solve_positive(matrix: Float64s, right: Float64s) -> Float64s:
     """The solution of matrix * solution = right, for a symmetric positive definite matrix.
 
-    The same bits on every backend, machine and number of threads: linear algebra libraries promise neither.
+    The same bits on every backend, machine and number of threads, which linear algebra libraries do not
+    promise.
 
     >>> solve_positive(np.array([[4.0, 2.0], [2.0, 5.0]]), np.array([8.0, 8.0]))
     array([1.5, 1. ])
@@ -113,10 +114,10 @@ def tilt(
 ) -> tuple[Float64s, float]:
     """The weights base * exp(potentials - log_total), which total one, and log_total.
 
-    `base` must be finite, none negative and not all zero, `potentials` finite. Whatever their size, nothing
-    overflows: the largest potential of a row with base above zero is taken off first. Where each rank has
-    some of the rows, the total is that of all of them. It is one of integers: any number of ranks gives the
-    same bits, and so does every backend. What is refused is refused by all.
+    `base` must be finite, none negative and not all zero, `potentials` finite. However large they are,
+    nothing overflows: the largest potential of a row with base above zero is subtracted first. Where each
+    rank has some of the rows, the total is that of all rows, and every rank raises the same error. The total
+    is a sum of integers: any number of ranks and every backend gives the same bits.
 
     >>> weights, log_total = tilt(np.array([1.0, 3.0]), np.array([1000.0, 1000.0]))
     >>> weights, round(log_total, 3)
@@ -131,8 +132,8 @@ def tilt(
         raise ValueError("potentials must be finite")
     if not most > -math.inf:  # or NaN
         raise ValueError("base must be finite, none negative and not all zero")
-    # With the heaviest row in [1/2, 1) all masses total at least 2^59; what rounds to none is below 2^-60 of
-    # it.
+    # With the heaviest row in [1/2, 1) all masses total at least 2^59; a row that rounds to none is below
+    # 2^-60 of it.
     exponent = -math.frexp(max_over_ranks(comm, choice.kernels.tilt(base, potentials, most, out, workers)))[1]
     mass = sum_over_ranks(comm, choice.kernels.total_mass(out, exponent, workers))
     # The total is 2^bits / factor units of 2^-(60 + exponent).

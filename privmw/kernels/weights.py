@@ -1,8 +1,8 @@
 """The door of weights: a distribution on rows, kept on one scale and changed in place.
 
-The rows may be those of one rank among many. Backends know the own rows only; what needs all of them is
-decided here, once for every backend, from integers that are added up over the ranks: any number of them gives
-the same bits.
+The rows may be those of one rank among many. Backends see the rows of their rank only; decisions that need
+all rows are made here, once for every backend, from integers that are summed over the ranks: any number of
+ranks gives the same bits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ import numpy as np
 
 from privmw.kernels import choice
 from privmw.kernels.arrays import Float64s, Int64s, UInt32s
-from privmw.kernels.checks import check_apart, check_array, check_integer, check_within, check_writable
+from privmw.kernels.checks import (
+    check_apart,
+    check_array,
+    check_integer,
+    check_number,
+    check_within,
+    check_writable,
+)
 from privmw.kernels.choice import threads_of
 from privmw.kernels.scale import LEAST_TOTAL, MASS_BITS, MOST_TOTAL
 from privmw.ranks import ALONE, Communicator, max_over_ranks, sum_over_ranks
@@ -34,7 +41,7 @@ def rescale(weights: Float64s, *, threads: int | None = None, comm: Communicator
     """Multiplies weights in place by a power of two so that their masses total near 2^60; returns the total.
 
     Weights must be finite, none negative and not all zero. No row above zero becomes zero. Where each rank
-    has some of the rows, power and total are those of all of them, and what is refused is refused by all.
+    has some of the rows, power and total are those of all rows, and every rank raises the same error.
 
     >>> weights = np.array([1.0, 0.0, 3.0]); rescale(weights) == 2**60, weights
     (True, array([0.25, 0.  , 0.75]))
@@ -45,7 +52,7 @@ def rescale(weights: Float64s, *, threads: int | None = None, comm: Communicator
     if not heaviest > 0:  # or NaN
         raise ValueError("weights must be finite, none negative and not all zero")
     # Start with the heaviest row in [1/2, 1). The total is an exact integer, so each shift depends on the
-    # weights alone; a second one is needed only where rows too light to count before make up most of the
+    # weights alone; a second one is needed only where rows that were too light to count make up most of the
     # total.
     exponent = -math.frexp(heaviest)[1]
     mass = sum_over_ranks(comm, choice.kernels.total_mass(weights, exponent, workers))
@@ -63,24 +70,25 @@ def to_masses(
 ) -> tuple[Int64s, int]:
     """The masses of rescaled weights, rint(weight * 2^60), and their total, from 2^58 to 2^62.
 
-    Where each rank has some of the rows, the masses are those of the own rows, and the total is that of all.
+    Where each rank has some of the rows, the masses are those of this rank and the total is that of all.
 
     >>> to_masses(np.array([0.25, 0.75]))[1] == 2**60
     True
     """
-    masses, own = choice.kernels.to_masses(check_array("weights", weights, np.float64), threads_of(threads))
-    mass = sum_over_ranks(comm, own)
-    if not LEAST_TOTAL <= mass <= MOST_TOTAL:
+    check_array("weights", weights, np.float64)
+    masses, rank_total = choice.kernels.to_masses(weights, threads_of(threads))
+    total = sum_over_ranks(comm, rank_total)
+    if not LEAST_TOTAL <= total <= MOST_TOTAL:
         raise ValueError("weights must be rescaled first: each from 0 to 4, in total from 1/4 to 4")
-    return masses, mass
+    return masses, total
 
 
 def multiply(weights: Float64s, rows: UInt32s, factor: float, *, threads: int | None = None) -> Gains:
     """Multiplies the weights of `rows` (ascending) in place by `factor`, from 2^-32 to 2^32.
 
-    Weights must have been rescaled; if not, a ValueError may come too late to leave them as they were. No
-    row above zero becomes zero. `total_after` makes the new total of what was gained, or says that all
-    weights must be rescaled and the changes are of no use.
+    Weights must have been rescaled; if not, a ValueError may be raised after some have changed. No row above
+    zero becomes zero. `total_after` computes the new total, or returns None: then all weights must be
+    rescaled, and the changes are meaningless.
 
     >>> weights, rows = np.array([0.25, 0.75]), np.array([1], np.uint32)
     >>> gains = multiply(weights, rows, 1.5)
@@ -98,11 +106,11 @@ def multiply(weights: Float64s, rows: UInt32s, factor: float, *, threads: int | 
 
 
 def total_after(total: int, before: int, rows: int, factor: float, gained: int) -> int | None:
-    """The total of all masses after an update of so many rows, or None: then weights must be rescaled.
+    """The total of all masses after an update of some rows, or None: then weights must be rescaled.
 
-    `total` is that of all masses before, `before` that of the updated rows; `before`, `rows` and `gained` are
-    added up over the ranks where each has some of the rows. None if the new total is not from 2^58 to 2^62,
-    or if sums on the way to it may have overflowed.
+    `total` is the total of all masses before, `before` that of the updated rows, `rows` their number. Where
+    each rank has some of the rows, `before`, `rows` and `gained` are sums over the ranks. None if the new
+    total is not from 2^58 to 2^62, or if an intermediate sum may have overflowed.
 
     >>> total_after(2**62, 2**62, 1, 2.0, 2**62) is None
     True
@@ -112,8 +120,8 @@ def total_after(total: int, before: int, rows: int, factor: float, gained: int) 
     rows, factor = check_integer("rows", rows, 0, 2**62), _check_factor(factor)
     if before > total:
         raise ValueError("total must be the total of the weights' masses")
-    # A factor below 1.9 keeps every sum below 2^63. For a larger one the rows' total tells, half a unit a row
-    # for rounding included.
+    # A factor below 1.9 keeps every sum below 2^63. For a larger one the rows' total decides, with half a
+    # unit a row for rounding.
     if factor >= 1.9 and float(total) + (float(before) + 0.5 * rows) * factor > float(MOST_TOTAL):
         return None
     after = total + check_integer("gained", gained, -(2**63), 2**63 - 1)
@@ -121,8 +129,7 @@ def total_after(total: int, before: int, rows: int, factor: float, gained: int) 
 
 
 def _check_factor(factor: float) -> float:
-    if isinstance(factor, bool) or not isinstance(factor, int | float | np.integer | np.floating):
-        raise TypeError(f"factor ({type(factor).__name__}) must be a number")
-    if not 1 / LARGEST_FACTOR <= factor <= LARGEST_FACTOR:
+    number = check_number("factor", factor)
+    if not 1 / LARGEST_FACTOR <= number <= LARGEST_FACTOR:
         raise ValueError(f"factor ({factor}) must be from 2^-32 to 2^32")
-    return float(factor)
+    return number

@@ -1,5 +1,5 @@
 // What the ways of evaluating marginals cost: nanoseconds, roughly, measured on one core of a shared server.
-// They decide only how long an evaluation takes, never what comes out.
+// They decide only how long an evaluation takes, never its result.
 #pragma once
 
 #include "core/columns.hpp"

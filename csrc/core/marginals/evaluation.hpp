@@ -1,4 +1,4 @@
-// One evaluation under way: what its tasks read and where they write.
+// The state of one evaluation: what its tasks read and where they write.
 #pragma once
 
 #include <mutex>
@@ -17,7 +17,7 @@ struct Marginals::Evaluation {
     mutable std::vector<Mass> kept;
     mutable std::mutex merging;
 
-    // Where a marginal is written, and whether what stands there stays.
+    // Where a marginal is written, and whether it is added to the values there.
     template <class Marginal>
     std::pair<Mass*, bool> target(const Marginal& marginal) const {
         if (marginal.kept >= 0) return {kept.data() + marginal.kept, false};

@@ -6,7 +6,7 @@ namespace privmw {
 
 namespace {
 
-// The padding's sum holds a row up to three times and may leave 64 bits; nobody reads it.
+// The padding's sum holds a row up to three times and may overflow; it is never read.
 void add_wrapping(Mass& sum, Mass mass) {
     sum = static_cast<Mass>(static_cast<std::uint64_t>(sum) + static_cast<std::uint64_t>(mass));
 }
@@ -53,13 +53,13 @@ class IdPairSums::RowAdder {
     void operator()(const Id* begin, const Id* end, Mass mass) const {
         add(singles_, begin, end, mass);
         while (begin < end && *begin < first_) ++begin;
-        // A row has one id of an attribute, so whatever follows is of a later attribute.
+        // A row has one id of an attribute, so the ids that follow are of later attributes.
         for (; begin + 1 < end && *begin < last_; ++begin) add(pairs_ + row_[*begin], begin + 1, end, mass);
     }
 
   private:
-    // Four at a time: with the padding, the trip count is a matter of the length alone, which the branch
-    // predictor learns from rows that are sorted.
+    // Four at a time: with the padding, the trip count depends on the length alone, which the branch
+    // predictor learns since rows are sorted.
     static void add(Mass* sums, const Id* id, const Id* end, Mass mass) {
         for (; id < end; id += 4) {
             add_wrapping(sums[id[0]], mass);

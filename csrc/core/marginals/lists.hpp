@@ -1,8 +1,8 @@
 // Sparse evaluation over lists of uncommon values: all pairs of uncommon ids among some rows, in one pass.
 //
 // A scope is a set of rows: all of them, or those with one uncommon value. A row adds its mass to the cell of
-// every pair of its ids. Cells with a common value follow by inclusion and exclusion: what is not uncommon is
-// common.
+// every pair of its ids. Cells with a common value follow by inclusion and exclusion: the total less all
+// uncommon values.
 #pragma once
 
 #include <span>
@@ -52,7 +52,7 @@ struct ListedAxis {
 void expand_single(const IdPairSums& sums, const ListedAxis& axis, bool add, Mass* cells);
 
 // Writes the pair (b, c) within the scope, all values of both, to cells[vb * stride + vc * stride], or adds
-// it if `add`. `b` has the smaller ids. If a parent is given, what the scope leaves of the parent is written
+// it if `add`. `b` has the smaller ids. With a parent, the parent less that pair is written
 // instead.
 void expand_pair(const IdPairSums& sums, const ListedAxis& b, const ListedAxis& c, bool add, Mass* cells,
                  const Mass* parent = nullptr);

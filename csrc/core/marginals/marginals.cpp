@@ -10,9 +10,9 @@ namespace privmw {
 
 namespace {
 
-// Columns gathered once for way `rare` are kept while they fit in here; beyond it they are gathered at every
-// evaluation. Bytes a row, so that the cost of a row does not depend on how many there are; fewer where the
-// ids take their share.
+// Columns gathered for way `rare` are stored up to this limit; those beyond it are gathered at every
+// evaluation. In bytes per row, so that the cost of a row does not depend on the number of rows; less where
+// ids are stored too.
 constexpr std::size_t rare_bytes_a_row = 160, rare_bytes_beside_ids = 32;
 constexpr std::size_t least_rare_bytes = std::size_t{64} << 20;
 
@@ -40,7 +40,7 @@ void Marginals::keep_rare_rows(int threads) {
     for (const auto& stage : plan_.stages)
         for (const auto& task : stage)
             if (task.way == Way::rare) tasks[task.rarest].push_back(&task);
-    // Rarest first: the most marginals saved a byte.
+    // Rarest first: most marginals per byte.
     std::vector<std::pair<std::uint32_t, std::uint32_t>> ranked;
     for (const auto& [attribute, members] : tasks) ranked.emplace_back(columns_.rank(attribute), attribute);
     std::sort(ranked.begin(), ranked.end());

@@ -1,4 +1,4 @@
-// The sums of a workload's cells over weighted rows, and their change when only some rows changed.
+// The sums of a workload's cells over weighted rows, and their change when only some rows change.
 #pragma once
 
 #include <map>
@@ -21,13 +21,13 @@ class Marginals {
     // sums: OUT, one per cell. masses: IN, one per row.
     void sum(const Mass* masses, int threads, Mass* sums) const;
 
-    // Adds to sums what `changes` (IN, one per given row) add to the masses of `rows`. Exact: the same bits
-    // as a new sum.
+    // Adds `changes` (IN, one per given row) of the masses of `rows` to sums. Exact: the same bits as a new
+    // sum.
     void add_changes(std::span<const Row> rows, const Mass* changes, int threads, Mass* sums) const;
 
     // The adjoint of sum. values: IN, one per cell; potentials: OUT, one per row, 2^exponent times the sum of
     // the values of the cells it lies in, which is within 64 bits. Integers are added: the bits depend on
-    // the row alone, not on the plan, the rows beside it or the number of threads.
+    // the row alone, not on the plan, the other rows or the number of threads.
     void potentials(const std::int64_t* values, int exponent, int threads, double* potentials) const;
 
   private:

@@ -89,7 +89,7 @@ class Planner {
     }
 
     double sparse_cost(const PlannedMarginal& marginal) const {
-        // The lists' passes are paid already once a group has chosen them.
+        // Once a group uses the lists, their passes cost nothing more.
         return marginal.way == Way::lists ? static_cast<double>(marginal.cells) * list_cell
                                           : rare_cost(marginal);
     }
@@ -139,8 +139,8 @@ class Planner {
                 if (listed(plan_.marginals[at])) plan_.marginals[at].way = Way::lists;
     }
 
-    // Marginals with one parent stand together: either all but hopeless ones lean on it, or it is not worth
-    // having.
+    // Marginals with the same parent are decided together: all for which it pays use it, or the parent is
+    // left out.
     void choose_sparse_or_tiles(std::size_t order) {
         std::unordered_map<std::u32string, std::vector<std::size_t>> families;
         std::vector<std::u32string> names;

@@ -1,15 +1,15 @@
-// Which way each marginal of a workload is evaluated, and what must be known before it.
+// How each marginal of a workload is evaluated, and which marginals must be known before it.
 //
 // Tiles: all rows, one cell a row. Always possible, and best where no value is common.
 //
-// Rare: only rows whose rarest attribute is uncommon. Its common value is what these leave of the parent, the
-// marginal without that attribute.
+// Rare: only rows whose rarest attribute is uncommon. The cells of its common value are the parent, the
+// marginal without that attribute, less the uncommon ones.
 //
 // Lists: all pairs of uncommon values at once (lists.hpp); within all rows for orders 1 and 2, within the
 // rows of each uncommon value of the rarest attribute for order 3, whose common value again comes from the
 // parent.
 //
-// Parents that nobody asked for join the plan where they save more than they cost (costs.hpp).
+// Parents that are not in the workload join the plan where they save more than they cost (costs.hpp).
 #pragma once
 
 #include <span>
@@ -30,8 +30,8 @@ enum class Way : std::uint8_t { tiles, rare, lists };
 struct PlannedMarginal {
     std::vector<std::uint32_t> attributes;
     std::size_t cells = 1;
-    std::ptrdiff_t sums = -1;  // where the caller wants it, if he does
-    std::ptrdiff_t kept = -1;  // where it is kept for others, if it is a parent
+    std::ptrdiff_t sums = -1;  // its place in the caller's sums, or -1
+    std::ptrdiff_t kept = -1;  // its place among the parents, or -1
     Way way = Way::tiles;
     int axis = -1;               // of the rarest attribute
     std::ptrdiff_t parent = -1;  // the marginal without it
@@ -59,7 +59,7 @@ struct PlannedTask {
 
 struct Plan {
     std::vector<PlannedMarginal> marginals;
-    std::vector<std::vector<PlannedTask>> stages;  // a stage needs what earlier ones kept
+    std::vector<std::vector<PlannedTask>> stages;  // a stage needs the parents of earlier ones
     std::size_t requested = 0;                     // marginals of the caller: the first ones
     std::size_t cells = 0;                         // of the caller
     std::size_t kept_cells = 0;

@@ -1,11 +1,11 @@
-// The potentials of rows: what a value for each cell of the workload makes for each row.
+// The potentials of rows: for each row the sum of the values of its cells.
 //
 // The plan's way of summing, backwards. Where the plan derives a marginal's common slab from a parent, its
 // values there are added to the parent's and taken off all its slabs: then only rows whose rarest attribute
 // is uncommon have something to add. Marginals that the plan joins are spread over the joint's cells, and a
 // row adds one value for all of them. What the plan leaves to the lists is done one by one like the rest, its
-// pairs leaning on single attributes. Values are integers, added modulo 2^64: whatever is taken off and added
-// again on the way, a row comes to its own exact sum.
+// pairs leaning on single attributes. Values are integers, added modulo 2^64: subtracting and adding them
+// again on the way leaves a row's sum exact.
 #include <algorithm>
 #include <bit>
 #include <numeric>
@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t block = 16384;  // rows: their sums stay in L2 while marginal after marginal adds
 
 // The nearest double of an int64. Its halves stand in the low bits of two doubles, whose large parts cancel
-// exactly before the one rounding: compilers take several at a time, where few machines convert one.
+// exactly before the one rounding: compilers vectorise this, where few machines have an instruction.
 double to_double(Wrapping sum) {
     const double high = std::bit_cast<double>((sum >> 32) ^ 0x4530000080000000);        // + 2^84 + 2^63
     const double low = std::bit_cast<double>((sum & 0xffffffff) | 0x4330000000000000);  // + 2^52

@@ -6,8 +6,8 @@ namespace privmw {
 
 namespace {
 
-constexpr std::size_t tile = 2048;    // rows: their cell numbers stay in L1
-constexpr std::size_t block = 32768;  // rows: their masses stay in L2 while joint after joint goes over them
+constexpr std::size_t tile = 2048;                // rows: their cell numbers stay in L1
+constexpr std::size_t block = 32768;              // rows: their masses stay in L2 from joint to joint
 constexpr std::size_t most_doubled_cells = 2048;  // both copies fill 32 KB
 
 // index[i] = index[i] * size + codes[i], cell numbers in C order. In 16 bits the baseline instruction set
@@ -58,7 +58,7 @@ void scatter(const Index* index, const Mass* masses, std::size_t count, Mass* su
     for (std::size_t i = 0; i < count; ++i) sums[index[i]] += masses[i];
 }
 
-// Two copies of each cell: neighbouring rows often share one and would wait for each other.
+// Two copies of each cell: neighbouring rows often add to the same one, each waiting for the other.
 template <class Index>
 void scatter_twice(const Index* index, const Mass* masses, std::size_t count, Mass* sums, std::size_t cells) {
     Mass* const second = sums + cells;

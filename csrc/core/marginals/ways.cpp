@@ -29,7 +29,7 @@ Marginals::RareRows Marginals::gather_rare_rows(const Columns& columns, const Pl
     return gathered;
 }
 
-// The joints of a task over some columns; where(marginal) says where each is to be added, asked in order.
+// The joints of a task over some columns; where(marginal), called in order, is where each is added.
 template <class Find, class Where>
 std::vector<TiledJoint> Marginals::tiled_joints(const PlannedTask& task, Find&& column, Where&& where) const {
     std::vector<TiledJoint> joints(task.joints.size());
@@ -85,7 +85,7 @@ void Marginals::run_tiles(const Evaluation& evaluation, const PlannedTask& task)
 
 namespace {
 
-// The cells of the uncommon values stand in `uncommon`; the common one is what they leave of the parent.
+// `uncommon` holds the cells of the uncommon values; those of the common one are the parent less these.
 template <bool add>
 void close_axis(const Slabs& shape, std::uint32_t common, const Mass* uncommon, const Mass* parent,
                 Mass* cells) {
@@ -118,7 +118,7 @@ void Marginals::run_rare(const Evaluation& evaluation, const PlannedTask& task) 
     }
     std::vector<Mass> masses(rare->rows.size());
     for (std::size_t i = 0; i < masses.size(); ++i) {
-        // In a long table each of these is a cache miss; asked for ahead, they come together.
+        // In a long table each of these is a cache miss; prefetched, they arrive together.
         __builtin_prefetch(evaluation.masses + rare->rows[std::min(i + 32, masses.size() - 1)]);
         masses[i] = evaluation.masses[rare->rows[i]];
     }

@@ -38,7 +38,7 @@ class Histogram : public Tallies {
     void codes_of(std::size_t row, std::uint32_t* codes) const override;
 
   private:
-    // Two marginals have in common what the marginal of both their attributes says.
+    // What two marginals have in common is the marginal of both their attributes.
     struct Pair {
         std::size_t first_cell;           // of the union
         std::vector<std::uint32_t> a, b;  // per cell of the union: the cells of both

@@ -1,5 +1,5 @@
-// Tallies over the rows of a table, on the marginals' own kernels: weights and values become integers on a
-// scale of their own, so sums and potentials are exact, and both use the same lists of uncommon values.
+// Tallies over the rows of a table, by the kernels of marginals: weights and values become integers on one
+// scale each, so sums and potentials are exact, and both use the same lists of uncommon values.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -64,7 +64,7 @@ class RowTallies : public Tallies {
     }
 
     void cell_potentials(const double* values, double* potentials) const override {
-        double bound = 0;  // on what a row can come to
+        double bound = 0;  // on the potential of a row
         for (std::size_t j : listed_) {
             double most = 0;
             for (std::size_t cell = offsets()[j]; cell < offsets()[j + 1]; ++cell) {

@@ -11,5 +11,5 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(function: Function) -> Function:
-    """Kept for later runs, without the GIL, and without fastmath: roundings are those of the source."""
+    """Compiles with a cache on disk, without the GIL, and without fastmath: floats are rounded as in C++."""
     return cast(Function, numba.njit(cache=True, nogil=True)(function))

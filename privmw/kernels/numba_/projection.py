@@ -62,13 +62,13 @@ class Incidence(projection.Incidence):
 
 @compiled
 def _most(base: Float64s, potentials: Float64s) -> tuple[float, bool, bool]:
-    most, sound_base, sound_potentials = -np.inf, True, True
+    most, valid_base, valid_potentials = -np.inf, True, True
     for row in range(len(base)):
-        sound_base &= base[row] >= 0 and base[row] < np.inf
-        sound_potentials &= abs(potentials[row]) < np.inf
+        valid_base &= base[row] >= 0 and base[row] < np.inf
+        valid_potentials &= abs(potentials[row]) < np.inf
         if base[row] > 0:
             most = max(most, potentials[row])
-    return most, sound_base, sound_potentials
+    return most, valid_base, valid_potentials
 
 
 @compiled
@@ -98,10 +98,10 @@ def most_potential(base: Float64s, potentials: Float64s, threads: int) -> float:
 
     NaN unless every base is finite and none negative; else inf unless every potential is finite.
     """
-    most, sound_base, sound_potentials = _most(base, potentials)
-    if not sound_base:
+    most, valid_base, valid_potentials = _most(base, potentials)
+    if not valid_base:
         return np.nan
-    return float(most) if sound_potentials else np.inf
+    return float(most) if valid_potentials else np.inf
 
 
 @compiled

@@ -1,6 +1,6 @@
 """Tallies in numpy alone, for small sizes: the twin of csrc/core/tallies/tallies.hpp.
 
-A table of rows x queries says which queries count each row; `count`, the query that is none, ends it.
+A table has the queries that count each row, one row of it per row; `count` stands for no query.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from privmw.kernels.arrays import Float64s, Int32s, Int64s, UInt32s
 from privmw.kernels.python_.least_squares import newton
 
-_BLOCK_CELLS = 2**20  # of the dense blocks of rows that make a gram matrix: 8 MB
+_BLOCK_CELLS = 2**20  # of a dense block of rows, for a gram matrix: 8 MB
 
 
 class Tallies:
@@ -42,18 +42,18 @@ class Tallies:
         self.cells = first
         self.count = first + int(groups.max(initial=-1)) + 1 + bool(len(marked))
         if (groups >= 0).any():
-            of = np.where(groups >= 0, self.cells + groups, self.count)
+            group_of_cell = np.where(groups >= 0, self.cells + groups, self.count)
             for cell in marginals[:]:
-                if (of[cell] < self.count).any():
-                    marginals.append(of[cell])
+                if (group_of_cell[cell] < self.count).any():
+                    marginals.append(group_of_cell[cell])
         if len(marked):
             marginals.append(np.where(marked != 0, self.count - 1, self.count))
         self.queries = np.array(marginals, np.int64).reshape(len(marginals), rows).T.copy()
 
     def sums(self, weights: Float64s, out: Float64s) -> None:
         """Writes for each query the sum of the weights of its rows."""
-        each = np.repeat(weights, self.queries.shape[1])
-        out[:] = np.bincount(self.queries.ravel(), each, self.count + 1)[:-1]
+        repeated = np.repeat(weights, self.queries.shape[1])
+        out[:] = np.bincount(self.queries.ravel(), repeated, self.count + 1)[:-1]
 
     def potentials(self, values: Float64s, out: Float64s) -> None:
         """Writes for each row the sum of the values of its queries."""
@@ -62,13 +62,13 @@ class Tallies:
     def gram(self, weights: Float64s) -> Float64s:
         """For each pair of queries the weight of the rows that both count."""
         matrix = np.zeros((self.count + 1, self.count + 1))
-        held = np.flatnonzero(weights)
+        weighted = np.flatnonzero(weights)
         block = max(1, _BLOCK_CELLS // (self.count + 1))
-        for first in range(0, len(held), block):
-            some = held[first : first + block]
-            dense = np.zeros((len(some), self.count + 1))
-            dense[np.arange(len(some))[:, None], self.queries[some]] = 1
-            matrix += (dense * weights[some, None]).T @ dense
+        for first in range(0, len(weighted), block):
+            rows = weighted[first : first + block]
+            dense = np.zeros((len(rows), self.count + 1))
+            dense[np.arange(len(rows))[:, None], self.queries[rows]] = 1
+            matrix += (dense * weights[rows, None]).T @ dense
         return matrix[:-1, :-1]
 
     def newton(self, *problem: Any) -> tuple[Float64s, Float64s, float, float, int]:
@@ -97,7 +97,7 @@ class Tallies:
         return float(largest)
 
     def nbytes(self) -> int:
-        """Bytes held beside the caller's arrays."""
+        """Bytes allocated beside the caller's arrays."""
         return int(self.queries.nbytes)
 
 

@@ -15,7 +15,7 @@ INVERSE_LN2 = float.fromhex("0x1.71547652b82fep0")
 LN2_HIGH, LN2_LOW = float.fromhex("0x1.62e42fefa0000p-1"), float.fromhex("0x1.cf79abc9e3b3ap-40")
 TAYLOR = tuple(1 / math.factorial(k) for k in range(13, 1, -1))
 
-_BLOCK_CELLS = 2**20  # of the dense blocks of groups that make a gram matrix: 8 MB
+_BLOCK_CELLS = 2**20  # of a dense block of groups, for a gram matrix: 8 MB
 
 
 class Incidence:
@@ -29,7 +29,7 @@ class Incidence:
 
     def potentials(self, values: Float64s, out: Float64s, threads: int) -> None:
         """Writes for each group the sum of the values of its queries."""
-        # bincount adds in order, and knows groups without queries.
+        # bincount adds in order, and includes groups without queries.
         groups = self._of_entries(np.arange(len(out)))
         out[:] = np.bincount(groups, values[self._queries], len(out))
 
@@ -42,12 +42,12 @@ class Incidence:
         matrix = np.zeros((self._count, self._count))
         block = max(1, _BLOCK_CELLS // max(1, self._count))
         for first in range(0, len(weights), block):
-            some = weights[first : first + block]
+            block_weights = weights[first : first + block]
             starts = self._starts[first : first + block + 1]
-            dense = np.zeros((len(some), self._count))
-            groups = np.repeat(np.arange(len(some)), np.diff(starts))
+            dense = np.zeros((len(block_weights), self._count))
+            groups = np.repeat(np.arange(len(block_weights)), np.diff(starts))
             dense[groups, self._queries[starts[0] : starts[-1]]] = 1
-            matrix += (dense * some[:, None]).T @ dense
+            matrix += (dense * block_weights[:, None]).T @ dense
         symmetric: Float64s = np.triu(matrix) + np.triu(matrix, 1).T
         return symmetric
 
@@ -101,9 +101,9 @@ def tilt(base: Float64s, potentials: Float64s, most: float, out: Float64s, threa
     """Writes base * exp(potentials - most), and returns the largest."""
     with np.errstate(over="ignore", under="ignore"):
         x = np.minimum(potentials - most, 0)
-        kept = np.maximum(x, DEEPEST)
-        deep = kept < LEAST_NORMAL
-        powers = exp_of_negative(np.where(deep, 0.5 * kept, kept))
+        clipped = np.maximum(x, DEEPEST)
+        deep = clipped < LEAST_NORMAL
+        powers = exp_of_negative(np.where(deep, 0.5 * clipped, clipped))
         out[:] = np.where(x > DEEPEST, base * np.where(deep, powers, 1) * powers, 0)
     return float(out.max(initial=0))
 

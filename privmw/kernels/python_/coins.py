@@ -1,7 +1,7 @@
 """Words, digits of exp(-gamma) and exact coins in Python integers: the twin of csrc/draw.
 
-It must not know what the draws protect. It is the text to read for the law of every coin: a uniform U in
-[0, 1) is revealed word by word. After t words of value W, compare W with P = floor(2^(64 t) p): below is
+This room must not know what the draws protect. The law of every coin: a uniform U in [0, 1) is revealed word
+by word. After t words of value W, compare W with P = floor(2^(64 t) p): below is
 heads, above is tails, equal draws the next word. Heads has probability p exactly, and which words are drawn
 depends on p alone.
 """
@@ -26,7 +26,7 @@ def stuck() -> RuntimeError:
 
 @contextmanager
 def words_of(bit_generator: Any) -> Iterator[NextWord]:
-    """The words of a numpy BitGenerator, or of anything with `next_word` and `lock`; the lock held."""
+    """The words of a numpy BitGenerator, or of an object with `next_word` and `lock`; holds the lock."""
     if hasattr(bit_generator, "next_word"):
         next_word = bit_generator.next_word
     elif hasattr(bit_generator, "ctypes") and hasattr(bit_generator, "lock"):
@@ -42,7 +42,7 @@ def words_of(bit_generator: Any) -> Iterator[NextWord]:
         try:
             yield next_word
         finally:
-            exp_digits.cache_clear()  # it remembers distances and noise, which are secret
+            exp_digits.cache_clear()  # it holds distances and noise, which are secret
 
 
 @lru_cache(maxsize=64)

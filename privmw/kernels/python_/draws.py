@@ -1,8 +1,8 @@
-"""Exact draws in Python integers: the functions of csrc/bind/draws.cpp, for where the extension is absent.
+"""Exact draws in Python integers: the twins of csrc/bind/draws.cpp, used where the extension is not built.
 
-Slow (some ten microseconds a coin, where the extension takes twenty nanoseconds). From the same words both
-give the same results, and the tests hold them to it. Checks first, then draws; it must not know what they
-protect.
+Slow: about ten microseconds a coin, twenty nanoseconds in the extension. From the same words both give the
+same results, which the tests check. Arguments are checked before the first word is drawn. This room must not
+know what the draws protect.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def draw_laplace(next_word: NextWord, decay: Decay, width: int) -> int | None:
 
 
 def draw_gaussian(next_word: NextWord, decay: Decay, width: int) -> int | None:
-    """One proposal, as above; the coin takes what the strip's weight left of exp(-x^2 / (2 sigma^2))."""
+    """One proposal, as above; the coin's probability is exp(-x^2 / (2 sigma^2)) over the strip's weight."""
     place = draw_below(next_word, 2 * width)
     strip = decay.geometric(next_word, width * width)
     size = width * strip + (place >> 1)
@@ -49,7 +49,7 @@ def draw_gaussian(next_word: NextWord, decay: Decay, width: int) -> int | None:
 def natural(
     name: str, value: Any, least: int, most: int | None = None, requirement: str | None = None
 ) -> int:
-    """A Python integer in its range, or the error that the extension gives."""
+    """The value as a Python integer, refused as the extension refuses it unless it is in its range."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} ({value}) must be an integer")
     integer = operator.index(value)
@@ -151,17 +151,17 @@ def selectable(
     return scores, decay, natural("k", k, 1, most, "be between 1 and the number of candidates")
 
 
-def select(bit_generator: Any, choose: selection.Choose, scores: Any, *given: Any) -> Int64s:
-    """Checks, then k choices. Errors are written out, and erased."""
+def select(bit_generator: Any, choose: selection.Choose, scores: Any, *options: Any) -> Int64s:
+    """Makes k choices, after all checks. The scores of Errors are stored for it, and erased."""
     if isinstance(scores, Errors):
-        written = scores.scores()
+        stored = scores.scores()
         try:
-            return select(bit_generator, choose, written, *given)
+            return select(bit_generator, choose, stored, *options)
         finally:
-            written.fill(0)
-    of, decay, count = selectable(scores, *given)
+            stored.fill(0)
+    checked, decay, count = selectable(scores, *options)
     with words_of(bit_generator) as next_word:
-        return np.array(selection.peel(choose, next_word, of, decay, count, given[3]), dtype=np.int64)
+        return np.array(selection.peel(choose, next_word, checked, decay, count, options[3]), dtype=np.int64)
 
 
 def select_permute_and_flip(
@@ -173,8 +173,8 @@ def select_permute_and_flip(
     excluded: Int64s | None = None,
 ) -> Int64s:
     """Select k candidates by permute-and-flip, gamma per unit of score."""
-    given = gamma_numerator, gamma_denominator, k, excluded
-    return select(bit_generator, selection.permute_and_flip, scores, *given)
+    options = gamma_numerator, gamma_denominator, k, excluded
+    return select(bit_generator, selection.permute_and_flip, scores, *options)
 
 
 def select_exponential(
@@ -186,14 +186,14 @@ def select_exponential(
     excluded: Int64s | None = None,
 ) -> Int64s:
     """Select k candidates by the exponential mechanism, gamma per unit of score."""
-    given = gamma_numerator, gamma_denominator, k, excluded
-    return select(bit_generator, selection.exponential, scores, *given)
+    options = gamma_numerator, gamma_denominator, k, excluded
+    return select(bit_generator, selection.exponential, scores, *options)
 
 
 def report_noisy_max(
     bit_generator: Any, scores: Int64s, gamma_numerator: int, gamma_denominator: int, k: int
 ) -> Int64s:
     """Select k candidates by report-noisy-max with exponential noise, gamma per unit of score."""
-    of, decay, count = selectable(scores, gamma_numerator, gamma_denominator, k)
+    checked, decay, count = selectable(scores, gamma_numerator, gamma_denominator, k)
     with words_of(bit_generator) as next_word:
-        return np.array(selection.noisy_max(next_word, of, decay, count), dtype=np.int64)
+        return np.array(selection.noisy_max(next_word, checked, decay, count), dtype=np.int64)

@@ -18,7 +18,7 @@ from privmw.kernels.conjugate_gradients import conjugate_gradients
 
 MOST_EXACT = 500  # unknowns: beyond, conjugate gradients
 MOST_INNER = 400  # conjugate gradients for one step
-SINGULAR = 1e-10  # of a query's whole curvature, added: held queries may imply one another
+SINGULAR = 1e-10  # of a query's curvature is added: exact queries may imply one another
 MOST_IDLE = 20  # steps without gain
 ENOUGH = 0.1  # of the first slope may be left where a step ends
 
@@ -40,17 +40,17 @@ class Operator(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Ray:
-    """Clipped numbers along a direction, and what they are worth."""
+    """Clipped numbers along a direction, and their coefficients."""
 
     start: Float64s
     change: Float64s
     lower: Float64s
     upper: Float64s
-    worth: Float64s
+    coefficients: Float64s
 
     def at(self, t: float) -> float:
-        """The worth at a distance."""
-        return float(self.worth @ np.clip(self.start + t * self.change, self.lower, self.upper))
+        """The sum of the clipped numbers times their coefficients, at a distance."""
+        return float(self.coefficients @ np.clip(self.start + t * self.change, self.lower, self.upper))
 
 
 def newton(
@@ -68,19 +68,19 @@ def newton(
     steps: int,
     limit: float,
 ) -> tuple[Float64s, Float64s, float, float, int]:
-    """Weights, multipliers, the largest |y - A x|, the dual value and the steps taken.
+    """Weights, multipliers, the largest |y - A x|, the dual value and the number of steps.
 
-    Bounds and variances are one number or one for each. An infinite spread asks nothing, one of zero holds.
-    Ends at the tolerance, after so many steps or many without gain, or when the value exceeds the limit: no
-    weights within bounds cost less.
+    Bounds and variances are one number or one for each. A query of infinite spread is ignored, one of spread
+    zero is met exactly. Ends at the tolerance, after `steps` steps or MOST_IDLE without gain, or when the
+    value exceeds the limit: no weights within bounds cost less.
     """
     rows, count = len(centre), operator.count
     spread = np.broadcast_to(spread, count)
-    asked = spread < np.inf
-    ridge = np.where(asked, spread, 0.0)
-    multipliers = np.where(asked, start, 0.0)
-    whole = _sums(operator, np.broadcast_to(variance, rows).astype(np.float64))
-    whole = np.where(asked, SINGULAR * np.maximum(whole, whole.max(initial=0.0) * 1e-6), 1.0)
+    used = spread < np.inf
+    ridge = np.where(used, spread, 0.0)
+    multipliers = np.where(used, start, 0.0)
+    extra = _sums(operator, np.broadcast_to(variance, rows).astype(np.float64))
+    extra = np.where(used, SINGULAR * np.maximum(extra, extra.max(initial=0.0) * 1e-6), 1.0)
     potentials = _potentials(operator, multipliers, rows)
     fresh, step, idle, worst, best = True, 0, 0, 0.0, np.inf
     while True:
@@ -89,27 +89,27 @@ def newton(
         inner = np.where((free > lower) & (free < upper), variance, 0.0)
         wanted = answers + ridge * multipliers
         fitted = np.clip(wanted, least, most)
-        missing = np.where(asked, _sums(operator, weights) - fitted, 0.0)
+        missing = np.where(used, _sums(operator, weights) - fitted, 0.0)
         left = float(np.abs(missing).max(initial=0.0))
         value = _value(centre, variance, weights, potentials, answers, ridge, fitted, multipliers)
         worst = max(worst, left)
         best, idle = (left, 0) if left < best else (best, idle + 1)
-        if left <= tolerance and not fresh:  # rounding gathers in what steps were added to
+        if left <= tolerance and not fresh:  # steps accumulate rounding errors
             potentials, fresh = _potentials(operator, multipliers, rows), True
             continue
         if left <= tolerance or step == steps or idle == MOST_IDLE or value > limit:
             return weights, multipliers, left, value, step
-        curved = np.where((wanted > least) & (wanted < most), ridge, 0.0) + whole
+        curved = np.where((wanted > least) & (wanted < most), ridge, 0.0) + extra
         if count <= MOST_EXACT:
-            direction = _exact(operator, inner, curved, missing, asked)
+            direction = _exact(operator, inner, curved, missing, used)
         else:
             accuracy = max(left / worst, tolerance / left)
-            direction = _conjugate(operator, inner, curved, missing, asked, accuracy)
+            direction = _conjugate(operator, inner, curved, missing, used, accuracy)
         along = _potentials(operator, direction, rows)
 
-        asking = Ray(wanted, ridge * direction, least, most, np.where(asked, direction, 0.0))
-        giving = Ray(free, -variance * along, lower, upper, along)
-        length = line_search(asking, giving, -float(direction @ missing))
+        queries_ray = Ray(wanted, ridge * direction, least, most, np.where(used, direction, 0.0))
+        rows_ray = Ray(free, -variance * along, lower, upper, along)
+        length = line_search(queries_ray, rows_ray, -float(direction @ missing))
         if length == 0:
             return weights, multipliers, left, value, step
         multipliers = multipliers + length * direction
@@ -117,14 +117,14 @@ def newton(
         fresh, step = False, step + 1
 
 
-def line_search(asking: Ray, giving: Ray, first: float) -> float:
-    """How far to go along a direction where the slope, `first` at 0, ascends: to where little of it is left.
+def line_search(queries_ray: Ray, rows_ray: Ray, first: float) -> float:
+    """The length of a step: the slope, `first` at 0, increases along it, and little of it is left at the end.
 
-    0 if it does not descend at all.
+    0 if the slope is not negative at 0.
     """
 
     def slope(t: float) -> float:
-        return asking.at(t) - giving.at(t)
+        return queries_ray.at(t) - rows_ray.at(t)
 
     if not first < 0:
         return 0.0
@@ -149,24 +149,24 @@ def line_search(asking: Ray, giving: Ray, first: float) -> float:
     return low
 
 
-def _exact(operator: Operator, inner: Float64s, curved: Float64s, right: Float64s, asked: Bools) -> Float64s:
+def _exact(operator: Operator, inner: Float64s, curved: Float64s, right: Float64s, used: Bools) -> Float64s:
     hessian = operator.gram(inner)
-    hessian[~asked] = 0.0
-    hessian[:, ~asked] = 0.0
+    hessian[~used] = 0.0
+    hessian[:, ~used] = 0.0
     hessian[np.diag_indices(len(curved))] += curved
     return np.asarray(np.linalg.solve(hessian, right), np.float64)
 
 
 def _conjugate(
-    operator: Operator, inner: Float64s, curved: Float64s, right: Float64s, asked: Bools, accuracy: float
+    operator: Operator, inner: Float64s, curved: Float64s, right: Float64s, used: Bools, accuracy: float
 ) -> Float64s:
-    """By conjugate gradients, to a hundredth at first and ever more exactly."""
-    scaling = asked / (_sums(operator, inner) + curved)
+    """The Newton step by conjugate gradients, to one hundredth at first and then ever more exactly."""
+    scaling = used / (_sums(operator, inner) + curved)
     solution = np.zeros(len(right))
 
     def product(direction: Float64s) -> Float64s:
         sums = _sums(operator, inner * _potentials(operator, direction, len(inner)))
-        return np.asarray(asked * sums + curved * direction, np.float64)
+        return np.asarray(used * sums + curved * direction, np.float64)
 
     conjugate_gradients(
         product,
@@ -190,7 +190,7 @@ def _value(
     fitted: Float64s,
     multipliers: Float64s,
 ) -> float:
-    """What every feasible fit costs at least: half its squared distances over the variances."""
+    """The dual value: a lower bound of half the squared distances over the variances of a feasible fit."""
     far = np.divide(
         (fitted - answers) ** 2, 2 * ridge, where=ridge > 0, out=np.zeros(len(answers))
     ) - np.where(multipliers != 0, multipliers * fitted, 0.0)

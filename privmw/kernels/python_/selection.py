@@ -1,6 +1,7 @@
 """Exact selection in Python integers: the twin of csrc/draw/selection.cpp and noisy_max.cpp.
 
-numpy sorts out who is near the top; every draw is a Python integer. It must not know what the scores are.
+numpy finds the candidates near the top; every draw is a Python integer. This room must not know what the
+scores are.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def reach_of(decay: Decay, halvings: int) -> int:
 
 
 class Strata:
-    """Candidates in strata of like weight, as csrc/draw/strata.hpp tells.
+    """Candidates in strata of similar weight, as in csrc/draw/strata.hpp.
 
     The crown, stratum 0, is above the k-th largest score, the floor; the others are by distance from it.
     """
@@ -40,13 +41,13 @@ class Strata:
         reaches = [reach_of(decay, STRATUM_BITS * (s + 1)) for s in range(STRATA - 2)]
         strata = 1 + np.searchsorted(np.array(reaches, dtype=np.uint64), below)
         strata[left > floor] = 0
-        # Those not taken, ascending.
+        # Those not selected yet, ascending.
         self.members: list[list[int]] = [present[strata == s].tolist() for s in range(STRATA)]
         self.scores, self.floor, self.decay = scores, int(floor), decay
         self.find_top()
 
     def find_top(self) -> None:
-        """Find the largest score that is left: of the crown, or the floor."""
+        """Find the largest score not selected yet: of the crown, or the floor."""
         self.top = max([self.floor, *(int(self.scores[i]) for i in self.members[0])])
         # exp(-(top - floor) unit) <= 2^-fallen
         self.fallen, above = 0, self.top - self.floor
@@ -58,7 +59,7 @@ class Strata:
         return min(STRATUM_BITS * (stratum - 1) + self.fallen, MOST_BITS) if stratum else 0
 
     def distance(self, index: int) -> int:
-        """How far a candidate is from the top."""
+        """The distance of a candidate's score from the top."""
         return self.top - int(self.scores[index])
 
 
@@ -73,7 +74,7 @@ def peel(
     k: int,
     excluded: Int64s | None = None,
 ) -> list[int]:
-    """Make k choices, each among those that the earlier ones left."""
+    """Make k choices, each among the candidates not chosen before."""
     present = np.arange(scores.size, dtype=np.int64)
     if excluded is not None:
         present = np.delete(present, excluded)
@@ -129,7 +130,7 @@ def draw_stratum(next_word: NextWord, shares: list[int]) -> tuple[int, int]:
 
 
 def permute_and_flip(next_word: NextWord, strata: Strata, decay: Decay) -> int:
-    """Count who goes on past coins of chance 2^-bits; visit those in random order until a coin is heads."""
+    """Count heads of coins of chance 2^-bits; visit so many candidates, at random, until one is accepted."""
     going = [count_heads(next_word, len(strata.members[s]), strata.bits(s)) for s in range(STRATA)]
     seen: list[tuple[int, int]] = []
     while True:
@@ -145,7 +146,7 @@ def permute_and_flip(next_word: NextWord, strata: Strata, decay: Decay) -> int:
 
 
 def exponential(next_word: NextWord, strata: Strata, decay: Decay) -> int:
-    """Propose in proportion to the strata's bounds, accept with what is left of the weight."""
+    """Propose in proportion to the strata's bounds, accept with the rest of the weight."""
     shares = [len(strata.members[s]) << (MOST_BITS - strata.bits(s)) for s in range(STRATA)]
     while True:
         s, ticket = draw_stratum(next_word, shares)
