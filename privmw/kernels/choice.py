@@ -11,6 +11,7 @@ Doors call `choice.kernels.multiply(...)`: the kernel is looked up at the call, 
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import warnings
 from functools import cache
@@ -37,7 +38,7 @@ class Backend(ModuleType):
     def __getattr__(self, kernel: str) -> Any:
         # Called once a kernel: after that it is a plain attribute.
         if not kernel.startswith("_"):
-            for modules in (self._modules, *map(_built_modules_of, FALLBACKS)):
+            for modules in itertools.chain([self._modules], map(_built_modules_of, FALLBACKS)):
                 for module in modules:
                     if kernel in vars(module):
                         setattr(self, kernel, vars(module)[kernel])

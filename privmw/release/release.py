@@ -10,6 +10,7 @@ import copy
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from reprlib import repr as _short
 from typing import Any, Literal
@@ -35,6 +36,7 @@ __all__ = ["Release", "Round"]
 LARGEST_GAP = 1e-9  # between the weights' sum and 1: far above rounding, far below an error
 
 
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Release:
     """Weights on the rows of a support, with the measurements they were fitted to. Immutable.
 
@@ -57,16 +59,25 @@ class Release:
 
     __slots__ = (
         "__weakref__",
-        "_history",
-        "_ledger",
-        "_measured",
-        "_measurements",
         "_settings",
-        "_support",
-        "_weights",
-        "_workload",
+        "history",
+        "ledger",
+        "measured",
+        "measurements",
+        "support",
+        "weights",
+        "workload",
     )
     __hash__ = None  # type: ignore[assignment]
+
+    support: Support  # the rows
+    workload: Workload  # the marginals to be answered
+    measured: Workload  # the workload whose cells the measurements number
+    weights: Float64s  # the share of each row, read-only, with sum 1 over all ranks
+    measurements: tuple[Measurement, ...]  # every noisy count, in the order measured
+    ledger: Ledger  # every privacy event, and their total cost
+    history: tuple[Round, ...]  # the rounds
+    _settings: str  # JSON
 
     def __init__(
         self,
@@ -82,8 +93,8 @@ class Release:
     ) -> None:
         if not isinstance(support, Support):
             raise TypeError(f"support ({_short(support)}) must be a Support")
-        self._measured = workload if measured is None or measured == workload else measured
-        for name, checked in (("workload", workload), ("measured", self._measured)):
+        measured = workload if measured is None or measured == workload else measured
+        for name, checked in (("workload", workload), ("measured", measured)):
             if not isinstance(checked, Workload):
                 raise TypeError(f"{name} ({_short(checked)}) must be a Workload")
             if checked.domain != support.domain:
@@ -92,51 +103,27 @@ class Release:
             raise TypeError(f"ledger ({_short(ledger)}) must be a Ledger")
         if not isinstance(settings, Mapping):
             raise TypeError(f"settings ({_short(settings)}) must be a mapping")
-        self._support = support
-        self._workload = workload
-        self._weights = _weights(weights, support)
-        self._measurements = tuple(measurements)
-        for measurement in self._measurements:
+        measurements, history = tuple(measurements), tuple(history)
+        for measurement in measurements:
             if not isinstance(measurement, Measurement):
                 raise TypeError(f"measurement ({_short(measurement)}) must be a Measurement")
-            if len(measurement) and int(measurement.cells.max()) >= self._measured.cells:
-                raise ValueError(f"cells of {measurement!r} must be from 0 to {self._measured.cells - 1}")
-        self._ledger = copy.copy(ledger)
-        self._settings = json.dumps(plain("settings", settings), sort_keys=True)
-        self._history = tuple(history)
-        for entry in self._history:
+            if len(measurement) and int(measurement.cells.max()) >= measured.cells:
+                raise ValueError(f"cells of {measurement!r} must be from 0 to {measured.cells - 1}")
+        for entry in history:
             if not isinstance(entry, Round):
                 raise TypeError(f"history ({_short(entry)}) must hold Rounds")
-
-    @property
-    def support(self) -> Support:
-        """The rows."""
-        return self._support
-
-    @property
-    def workload(self) -> Workload:
-        """The marginals to be answered."""
-        return self._workload
-
-    @property
-    def measured(self) -> Workload:
-        """The workload whose cells the measurements number."""
-        return self._measured
-
-    @property
-    def weights(self) -> Float64s:
-        """The share of each row, read-only, with sum 1 over all ranks."""
-        return self._weights
-
-    @property
-    def measurements(self) -> tuple[Measurement, ...]:
-        """Every noisy count, in the order measured."""
-        return self._measurements
-
-    @property
-    def ledger(self) -> Ledger:
-        """Every privacy event of the release, and their total cost."""
-        return self._ledger
+        fields = {
+            "support": support,
+            "workload": workload,
+            "measured": measured,
+            "weights": _weights(weights, support),
+            "measurements": measurements,
+            "ledger": copy.copy(ledger),
+            "history": history,
+            "_settings": json.dumps(plain("settings", settings), sort_keys=True),
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -145,35 +132,30 @@ class Release:
         return settings
 
     @property
-    def history(self) -> tuple[Round, ...]:
-        """The rounds."""
-        return self._history
-
-    @property
     def n(self) -> int:
         """The number of private records, public; under ADD_REMOVE_ONE the public figure given for it."""
-        return self._ledger.n
+        return self.ledger.n
 
     def answers(self, workload: Workload | None = None) -> Float64s:
         """The fraction of records in each cell of a workload, by default of the release's workload."""
-        return self._support.answers(self._workload if workload is None else workload, self._weights)
+        return self.support.answers(self.workload if workload is None else workload, self.weights)
 
     def answer(self, names: Sequence[str], values: Sequence[int]) -> float:
         """The fraction of records that have these values (codes) of these attributes, any number of them."""
-        shares = self._weights[self._support.matching_rows(names, values)]
+        shares = self.weights[self.support.matching_rows(names, values)]
         masses = int(np.rint(shares * 2.0**kernels.MASS_BITS).astype(np.int64).sum())
-        return sum_over_ranks(self._support.comm, masses) / 2.0**kernels.MASS_BITS
+        return sum_over_ranks(self.support.comm, masses) / 2.0**kernels.MASS_BITS
 
     def gathered(self) -> Release | None:
         """The release with the rows of all ranks, on rank 0; None on the others. On one rank, the release."""
-        gathered = self._support.gathered(self._weights)
+        gathered = self.support.gathered(self.weights)
         if gathered is None:
             return None
         support, weights = gathered
-        if support is self._support:
+        if support is self.support:
             return self
         assert weights is not None
-        return Release(support, self._workload, weights, **self._beside())
+        return Release(support, self.workload, weights, **self._beside())
 
     def sample(
         self,
@@ -194,20 +176,20 @@ class Release:
         if method not in ("randomised", "proportional"):
             raise ValueError(f"method ({_short(method)}) must be 'randomised' or 'proportional'")
         rng = sampling_stream(seed)
-        weights = self._weights.copy()
+        weights = self.weights.copy()
         kernels.rescale(weights)
         masses, total = kernels.to_masses(weights)
         if method == "proportional":
             counts = apportion.proportional(masses, total, n)
         else:
             counts = apportion.randomised(masses, total, n, rng)
-        rows = np.repeat(np.arange(self._support.size, dtype=np.uint32), counts)
+        rows = np.repeat(np.arange(self.support.size, dtype=np.uint32), counts)
         rng.shuffle(rows)
-        return self._support.table.take(rows)
+        return self.support.table.take(rows)
 
     def statement(self) -> str:
         """The promise to the people in the private table, in plain words."""
-        return self._ledger.statement()
+        return self.ledger.statement()
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write one file that `load_release` reads back to an equal release, completely or not at all."""
@@ -219,29 +201,27 @@ class Release:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Release):
             return NotImplemented
-        same = ("_workload", "_measured", "_settings", "_history", "_ledger", "_measurements", "_support")
+        same = ("workload", "measured", "_settings", "history", "ledger", "measurements", "support")
         if any(getattr(self, name) != getattr(other, name) for name in same):
             return False
-        return np.array_equal(self._weights, other._weights)
+        return np.array_equal(self.weights, other.weights)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return partial(Release, **self._beside()), (self._support, self._workload, self._weights)
+        return partial(Release, **self._beside()), (self.support, self.workload, self.weights)
 
     def _beside(self) -> dict[str, Any]:
         names = ("measured", "measurements", "ledger", "settings", "history")
         return {name: getattr(self, name) for name in names}
 
     def _check_whole(self) -> None:
-        if self._support.comm.size > 1:
-            raise ValueError(f"release (on {self._support.comm.size} ranks) must be gathered first")
+        if self.support.comm.size > 1:
+            raise ValueError(f"release (on {self.support.comm.size} ranks) must be gathered first")
 
     def __repr__(self) -> str:
         algorithm = self.settings.get("algorithm")
         named = f"{algorithm}, " if isinstance(algorithm, str) else ""
-        seeded = "" if self._ledger.for_release else f", {self._ledger.generator}"
-        return (
-            f"Release({named}{self._support.whole_size} rows, rho {self._ledger.rho:g}, n {self.n}{seeded})"
-        )
+        seeded = "" if self.ledger.for_release else f", {self.ledger.generator}"
+        return f"Release({named}{self.support.whole_size} rows, rho {self.ledger.rho:g}, n {self.n}{seeded})"
 
 
 def _weights(weights: npt.ArrayLike, support: Support) -> Float64s:

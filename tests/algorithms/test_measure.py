@@ -18,7 +18,7 @@ def table(rows=300, seed=0):
 
 def test_the_papers_experiment_is_one_call():
     measured, ledger = measure_marginals(table(), FOUR, epsilon=0.5, **ADD_REMOVE, rng=1)
-    assert [noise.kind for noise in measured.noises] == ["discrete-laplace"] * 4
+    assert [noise.name for noise in measured.noises] == ["discrete-laplace"] * 4
     assert [noise.scale for noise in measured.noises] == [8.0] * 4
     assert ledger.epsilon(0) == 0.5
     assert ledger.neighbors is Neighbors.ADD_REMOVE_ONE

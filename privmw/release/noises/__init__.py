@@ -10,7 +10,8 @@ from __future__ import annotations
 from reprlib import repr as _short
 
 from privmw.accounting import Event
-from privmw.release.noises.distribution import MeasuredNoise, NoiseDistribution
+from privmw.kernels.checks import check_number
+from privmw.release.noises.distribution import LARGEST_SCALE, MeasuredNoise, NoiseDistribution
 from privmw.release.noises.gaussian import DiscreteGaussianNoise, GaussianNoise
 from privmw.release.noises.laplace import DiscreteLaplaceNoise, LaplaceNoise
 
@@ -43,10 +44,9 @@ def make_noise(name: object, scale: float) -> NoiseDistribution:
     """
     if not isinstance(name, str) or name not in NOISES:
         raise ValueError(f"noise ({_short(name)}) must be one of {', '.join(NOISES)}")
-    noise = NOISES[name](scale)
-    if noise.scale < LEAST_SCALE:
-        raise ValueError(f"scale ({noise.scale}) must be from 2^-62 to 2^62")
-    return noise
+    if not LEAST_SCALE <= check_number("scale", scale) <= LARGEST_SCALE:
+        raise ValueError(f"scale ({scale}) must be from 2^-62 to 2^62")
+    return NOISES[name](scale)
 
 
 def noise_of_event(event: Event) -> MeasuredNoise:

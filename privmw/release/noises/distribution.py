@@ -12,7 +12,7 @@ from privmw.accounting import Cost, Event
 from privmw.kernels.checks import check_number
 
 LARGEST_SCALE = 2.0**62
-LEAST_VARIANCE = 2.0**-124  # noise this small never shows in an integer; its inverse stays finite
+LEAST_VARIANCE = 1e-100  # noise this small never shows in an integer; its inverse stays finite
 
 
 @dataclass(frozen=True, slots=True)
