@@ -85,7 +85,7 @@ def test_an_evaluation_says_that_it_is_not_private():
     found = evaluate(table([[0, 0, 0]]), private, WORKLOAD)
     assert repr(found).startswith("NOT PRIVATE: ")
     assert str(found).startswith("NOT PRIVATE: ")
-    assert found.private is False
+    assert found.for_release is False
     bracket = best_mixture_error(private, pmw.Support.from_table(table([[0, 0, 0]])), WORKLOAD)
     assert str(bracket).startswith("NOT PRIVATE: Bracket(0.5 to 0.5")
     for described in (evaluate, best_mixture_error):
