@@ -1,8 +1,8 @@
-"""One attribute: which values it may take, and the code of each.
+"""One attribute: the values that it may take, and their codes.
 
-The inner room of `privmw.data.domain`; it imports nothing of privmw. The codes number the labels (or bins)
-first, in the order given, then "other" if declared, then "missing" if declared. Bins are half open, [edge,
-next edge), except the last, which is closed: edges 0, 10, 100 make [0, 10) and [10, 100].
+Imports nothing of privmw. The codes number the labels (or bins) first, in the order declared, then "other" if
+declared, then "missing" if declared. Bins are half open, [edge, next edge), except the last, which is closed:
+edges 0, 10, 100 make [0, 10) and [10, 100].
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ NUMBER = (
     "|[nN][aA][nN]|[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?"
 )
 DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_UNORDERED = (numbers.Real, datetime.date)  # kinds with a value that differs from itself: NaN, pandas' NaT
+_UNORDERED = (numbers.Real, datetime.date)  # types with a value that is unequal to itself: NaN, pandas' NaT
 
 
 @dataclass(frozen=True, repr=False)
 class Attribute:
     """One attribute, made by its domain: `labels`, or bin `edges`, or neither: then its values are its codes.
 
-    `size` counts every code, those of `other` and `missing` too.
+    `size` is the number of codes, including those of `other` and `missing`.
 
     >>> income = Attribute.declare("income", {"edges": [0, 10, 100], "other": "else", "missing": "N"})
     >>> [income.label(code) for code in range(income.size)]
@@ -56,7 +56,7 @@ class Attribute:
 
     @classmethod
     def declare(cls, name: str, declared: Any) -> Attribute:
-        """The attribute that a domain file declares; everything that can be wrong with it is refused here."""
+        """The attribute that a domain file declares; an invalid declaration is refused."""
         if not isinstance(name, str):
             raise TypeError(f"attribute name ({_short(name)}) must be a string")
         where = f"attribute {_short(name)}"
@@ -80,22 +80,23 @@ class Attribute:
                 for key in ("other", "missing")
             )
             size = len(labels or (edges or ())[1:]) + (other is not None) + (missing is not None)
-            made = cls(name, size, labels, edges, other, missing)
-            if len(made._codes) < size:
-                twice = next(label for code, label in enumerate(made._values) if made._codes[label] != code)
-                raise ValueError(f"{where}: label ({_short(twice)}) must be given only once")
+            attribute = cls(name, size, labels, edges, other, missing)
+            codes = attribute._codes
+            if len(codes) < size:
+                repeated = next(label for code, label in enumerate(attribute._values) if codes[label] != code)
+                raise ValueError(f"{where}: label ({_short(repeated)}) must be given only once")
         elif _kind(declared) == "integer":
-            made = cls(name, int(declared))
+            attribute = cls(name, int(declared))
         else:
             raise TypeError(
                 f"{where}: size ({_short(declared)}) must be an integer, a list of labels or an object"
             )
-        if not 1 <= made.size <= LARGEST_SIZE:
-            raise ValueError(f"{where}: size ({_short(made.size)}) must be from 1 to 2^32 - 1")
-        return made
+        if not 1 <= attribute.size <= LARGEST_SIZE:
+            raise ValueError(f"{where}: size ({_short(attribute.size)}) must be from 1 to 2^32 - 1")
+        return attribute
 
     def declaration(self) -> int | list[Label] | dict[str, object]:
-        """What a domain file says of this attribute: a size, a list of labels, or an object."""
+        """The declaration of this attribute in a domain file: a size, a list of labels, or an object."""
         extras = {key: getattr(self, key) for key in ("other", "missing") if getattr(self, key) is not None}
         if self.edges:
             return {"edges": [str(e) if isinstance(e, datetime.date) else e for e in self.edges], **extras}
@@ -104,7 +105,7 @@ class Attribute:
         return self.size
 
     def label(self, code: int) -> Label:
-        """The value that stands for a code: a label, a bin such as '[0, 10)', or the code itself."""
+        """The value of a code: a label, a bin such as '[0, 10)', or the code itself."""
         if _kind(code) != "integer":
             raise TypeError(f"attribute {_short(self.name)}: code ({_short(code)}) must be an integer")
         if not 0 <= code < self.size:
@@ -114,12 +115,12 @@ class Attribute:
         return self._values[code] if self._values else int(code)
 
     def code(self, value: object) -> int:
-        """The code of a value: of a label as `label` returns it, or of the bin that holds a number or a date.
+        """The code of a value: of a label as `label` returns it, or of the bin of a number or date.
 
         None and NaN are missing, or `other` where no missing value is declared; True and False are the labels
-        "true" and "false"; 3.0 is the integer 3. A value declared as `other` or `missing` is that, even
-        inside a bin. What is left goes to `other` if declared, or is refused; the wrong kind always is, such
-        as 3.5 among integers. Messages quote the value: of a private one, say the `rule`.
+        "true" and "false"; 3.0 is the integer 3. A value declared as `other` or `missing` has that code, even
+        inside a bin. Any other value is `other` if that is declared, or refused; a value of the wrong kind is
+        always refused, such as 3.5 among integers. Messages quote the value: for a private one, use `rule`.
         """
         if getattr(value, "shape", None) == () and hasattr(value, "item"):
             value = value.item()  # a numpy scalar
@@ -179,12 +180,12 @@ class Attribute:
 
     @property
     def takes_missing(self) -> bool:
-        """Whether a value may be missing; its code is then the last."""
+        """Whether a value may be missing; the last code is then that of missing values."""
         return self.missing is not None or self.other is not None
 
     @property
     def rule(self) -> str:
-        """What a value must be, without quoting one: fit for a message about private data."""
+        """What a value must be, for a message about private data: it quotes no value."""
         if self.edges:
             return f"from {self.edges[0]} to {self.edges[-1]}"
         return (
@@ -205,14 +206,14 @@ class Attribute:
 
     @cached_property
     def texts(self) -> Mapping[str, int]:
-        """The texts that `parse` knows by heart: labels and what else stands for a code, with its code."""
+        """The texts that `parse` looks up, with their codes: labels, bins, other and missing."""
         texts: dict[str, int] = {}
         for value, code in self._codes.items():
             texts.setdefault(str(value), code)
         for word in ("true", "false"):
             if self.labels and word in self._codes:
-                for spelt in (word.title(), word.upper()):
-                    texts.setdefault(spelt, self._codes[word])
+                for spelling in (word.title(), word.upper()):
+                    texts.setdefault(spelling, self._codes[word])
         if self.takes_missing:
             texts.setdefault("", self.size - 1)
         return texts
@@ -222,10 +223,10 @@ class Attribute:
 
 
 def _labels(where: str, labels: Any) -> tuple[Label, ...]:
-    made = tuple(_label(where, "label", label) for label in _list(where, "labels", labels, 1))
-    if len({type(label) for label in made}) > 1:
+    checked = tuple(_label(where, "label", label) for label in _list(where, "labels", labels, 1))
+    if len({type(label) for label in checked}) > 1:
         raise TypeError(f"{where}: labels ({_short(labels)}) must be all strings or all integers")
-    return made
+    return checked
 
 
 def _label(where: str, what: str, label: Any) -> Label:
@@ -243,18 +244,19 @@ def _label(where: str, what: str, label: Any) -> Label:
 
 
 def _edges(where: str, edges: Any) -> tuple[Edge, ...]:
-    made: list[Any] = []
+    checked: list[Any] = []
     for edge in _list(where, "edges", edges, 2):
-        made.append(_date(edge) or (_number(edge) if _kind(edge) in ("integer", "number") else None))
-        if made[-1] is None:
+        value = _date(edge) or (_number(edge) if _kind(edge) in ("integer", "number") else None)
+        if value is None:
             raise TypeError(f"{where}: edge ({_short(edge)}) must be a number or a date YYYY-MM-DD")
-        if isinstance(made[-1], float) and not math.isfinite(made[-1]):
+        if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"{where}: edge ({_short(edge)}) must be finite")
-    if len({isinstance(edge, datetime.date) for edge in made}) > 1:
+        checked.append(value)
+    if len({isinstance(edge, datetime.date) for edge in checked}) > 1:
         raise TypeError(f"{where}: edges ({_short(edges)}) must be all numbers or all dates")
-    if any(not low < high for low, high in pairwise(made)):
+    if any(not low < high for low, high in pairwise(checked)):
         raise ValueError(f"{where}: edges ({_short(edges)}) must increase")
-    return tuple(made)
+    return tuple(checked)
 
 
 def _list(where: str, key: str, listed: Any, least: int) -> list[Any] | tuple[Any, ...]:
@@ -268,7 +270,7 @@ def _list(where: str, key: str, listed: Any, least: int) -> list[Any] | tuple[An
 
 
 def _number(number: Any) -> int | float:
-    """One form for equal numbers, so that equal domains have one fingerprint: 10.0 is 10."""
+    """The canonical form of a number, so that equal domains have the same fingerprint: 10.0 becomes 10."""
     try:
         number = float(number)
     except OverflowError:

@@ -1,7 +1,7 @@
-"""Combinations of k of n things, as the rows of an array: all of them, or a seeded sample.
+"""Combinations of k of n items, as the rows of an array: all of them, or a seeded sample.
 
-Plain numbers in and out: this room knows no domain and no data, and trusts its caller's checks. Rows come
-in the order of itertools.combinations, and the rank of a row is its place in that order.
+Plain numbers in and out: this module knows no domain and no data, and does not check its arguments. Rows are
+in the order of itertools.combinations; the rank of a row is its position in that order.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ def all_combinations(n: int, k: int) -> npt.NDArray[np.int32]:
 
 
 def sample_combinations(n: int, k: int, size: int, seed: int) -> npt.NDArray[np.int32]:
-    """`size` distinct combinations, every such set equally likely, even where there are too many to list.
+    """`size` distinct combinations, every such set equally likely, even if there are too many to list.
 
-    Only the bits of Python's Mersenne Twister are used, which are the same in every version, and no method
-    on top.
+    It uses only the bits of Python's Mersenne Twister, which are the same in every version.
 
     >>> sample_combinations(100, 3, 2, seed=0).tolist()
     [[27, 53, 64], [31, 47, 92]]
@@ -66,31 +65,31 @@ def combinations_at(n: int, k: int, ranks: list[int]) -> npt.NDArray[np.int32]:
 
 
 class CombinationIndex:
-    """Finds a combination, its things in any order, among many of mixed sizes (flat, with their starts).
+    """Finds a combination, its items in any order, among many of mixed sizes (flat, with their starts).
 
     >>> CombinationIndex(np.array([2, 0, 1], np.int32), np.array([0, 2, 3])).find([0, 2])
     0
     """
 
-    __slots__ = ("_before", "_columns")
+    __slots__ = ("_columns", "_order")
 
     def __init__(self, flat: npt.NDArray[np.int32], starts: npt.NDArray[np.int64]) -> None:
         sizes = np.diff(starts)
         rows = np.full((len(sizes), int(sizes.max(initial=0))), -1, np.int32)
         for size in np.unique(sizes).tolist():
-            alike = np.flatnonzero(sizes == size)
-            rows[alike, :size] = np.sort(flat[starts[alike, None] + np.arange(size)], axis=1)
-        self._before = np.lexsort(rows.T[::-1]) if rows.size else np.empty(0, np.int64)
-        self._columns = np.ascontiguousarray(rows[self._before].T)
+            of_size = np.flatnonzero(sizes == size)
+            rows[of_size, :size] = np.sort(flat[starts[of_size, None] + np.arange(size)], axis=1)
+        self._order = np.lexsort(rows.T[::-1]) if rows.size else np.empty(0, np.int64)
+        self._columns = np.ascontiguousarray(rows[self._order].T)
 
-    def find(self, things: list[int]) -> int:
-        """The position of the combination of these things, or -1."""
-        if len(things) > len(self._columns):
+    def find(self, items: list[int]) -> int:
+        """The position of the combination of these items, or -1."""
+        if len(items) > len(self._columns):
             return -1
-        low, high = 0, len(self._before)
-        padding = [-1] * (len(self._columns) - len(things))
-        for column, thing in zip(self._columns, sorted(things) + padding, strict=True):
-            target = np.int32(thing)  # of the column's dtype, or searchsorted would convert the column
+        low, high = 0, len(self._order)
+        padding = [-1] * (len(self._columns) - len(items))
+        for column, item in zip(self._columns, sorted(items) + padding, strict=True):
+            target = np.int32(item)  # of the column's dtype, or searchsorted would convert the column
             left, right = (int(np.searchsorted(column[low:high], target, side)) for side in ("left", "right"))
             low, high = low + left, low + right
-        return int(self._before[low]) if low < high else -1
+        return int(self._order[low]) if low < high else -1

@@ -1,7 +1,6 @@
-"""The domain: which attributes a record has and which values each may take. All of it is public.
+"""The domain: the attributes of a record and the values that each may take. All of it is public.
 
-This room knows neither tables nor numpy. Of privmw it imports only `attribute`, its inner room, which says
-how values become codes.
+This module knows neither tables nor numpy; `attribute` maps values to codes.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import Any
 
 from privmw.data.attribute import Attribute
 from privmw.data.strict_json import parse_json
+from privmw.io.files import naming
 
 __all__ = ["Attribute", "Domain"]
 
@@ -24,8 +24,7 @@ class Domain:
     """Ordered attributes, immutable: each declared by a size, a list of labels, or an object.
 
     An object has "labels" or bin "edges" (numbers, or dates written YYYY-MM-DD) and may declare an "other"
-    and a "missing" value, each with a code of its own after those of the labels or bins; see
-    `Attribute.code`.
+    and a "missing" value, each with its own code after those of the labels or bins; see `Attribute.code`.
 
     >>> domain = Domain({"age": 10, "sex": ["F", "M"], "income": {"edges": [0, 10, 100], "missing": "N"}})
     >>> domain
@@ -55,17 +54,13 @@ class Domain:
 
     @classmethod
     def read(cls, source: str | os.PathLike[str] | Mapping[str, object]) -> Domain:
-        """The domain that a JSON file declares; a mapping of the same form is taken as it is."""
+        """The domain that a JSON file declares, or a mapping of the same form."""
         if isinstance(source, Mapping):
             return cls(source)
         if not isinstance(source, str | os.PathLike):
             raise TypeError(f"source ({_short(source)}) must be a path or a mapping")
-        with open(source, encoding="utf-8-sig") as file:
-            try:
-                return cls.from_json(file.read())
-            except (TypeError, ValueError) as error:  # a byte that is not UTF-8 is a ValueError too
-                kind = TypeError if isinstance(error, TypeError) else ValueError
-                raise kind(f"{os.fspath(source)}: {error}") from None
+        with open(source, encoding="utf-8-sig") as file, naming(source):
+            return cls.from_json(file.read())
 
     @classmethod
     def from_public(
@@ -77,7 +72,7 @@ class Domain:
         most_labels: int = 64,
         other: str | None = None,
     ) -> Domain:
-        """A domain proposed from public data, to be read, changed and written; never from private data.
+        """A domain proposed from public data, for a person to check and change; never from private data.
 
         `source` is a pandas, polars or pyarrow frame, or the path of a parquet or csv file, which is read
         batch by batch. Each column becomes an attribute, unless `columns` names some:
@@ -87,17 +82,17 @@ class Domain:
           of more than `most_labels` the commonest, and "other" for the rest;
         - integers, and numbers that are all whole: labels if there are at most `most_labels`, a plain size if
           they are 0 to k - 1; bins if there are more;
-        - other numbers, and dates: bins, about `bins` of them, near the quantiles with round edges (years,
-          quarters, months), equal ones where that does as well; a value that very many records have, such as
-          no income, gets a bin of its own;
+        - other numbers, and dates: about `bins` bins near the quantiles, with round edges (years, quarters,
+          months), of equal width where that does as well; a value that very many records have, such as no
+          income, gets its own bin;
         - null and NaN are declared missing where there are some; in csv an empty field, or the one word among
           numbers. Infinite numbers have no bin.
 
         Text and integers that seem to identify records are left out unless `columns` names them, and so are
-        values of other kinds: `privmw.data.propose.propose` says which. `other` declares that label
-        everywhere, so that private values that no public record has find a place.
+        values of other kinds: the notes of `privmw.data.propose.propose` list them. `other` declares that
+        label for every attribute, as the code of private values that no public record has.
         """
-        from privmw.data.propose import propose  # here: it knows domains
+        from privmw.data.propose import propose  # here: it imports domains
 
         return propose(source, columns=columns, bins=bins, most_labels=most_labels, other=other).domain
 
@@ -106,16 +101,13 @@ class Domain:
         """The domain that a JSON text declares."""
         if not isinstance(text, str):
             raise TypeError(f"text ({_short(text)}) must be a string")
-        try:
-            declared = parse_json(text)
-        except RecursionError:
-            raise ValueError("a domain must not be nested so deeply") from None
+        declared = parse_json(text)
         if not isinstance(declared, dict):
             raise TypeError(f"a domain ({_short(declared)}) must be a JSON object")
         return cls(declared)
 
     def to_json(self) -> str:
-        """JSON text that `from_json` reads back to an equal domain, one attribute a line."""
+        """JSON text of the domain for `from_json`, one attribute a line."""
         write = json.JSONEncoder(ensure_ascii=False).encode
         lines = (f"  {write(a.name)}: {write(a.declaration())}" for a in self._attributes)
         return "{\n" + ",\n".join(lines) + "\n}\n"
@@ -126,7 +118,7 @@ class Domain:
             file.write(self.to_json())
 
     def fingerprint(self) -> str:
-        """The SHA-256 of the canonical JSON, in hexadecimal: equal domains share it, and only they."""
+        """The SHA-256 of the canonical JSON in hexadecimal: the same for equal domains, and for no others."""
         canonical = json.dumps([(a.name, a.declaration()) for a in self._attributes], separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -147,11 +139,11 @@ class Domain:
 
     @property
     def size(self) -> int:
-        """How many different records there can be: the product of the sizes, exact however large."""
+        """The number of different records: the product of the sizes, exact however large."""
         return self._size
 
     def index(self, name: str) -> int:
-        """The position of an attribute; an unknown name is a ValueError that says the nearest known one."""
+        """The position of an attribute; the error for an unknown name suggests the nearest known one."""
         if not isinstance(name, str):
             raise TypeError(f"attribute name ({_short(name)}) must be a string")
         position = self._positions.get(name)

@@ -1,4 +1,4 @@
-"""JSON that every reader understands alike: repeated keys, NaN and infinity are refused."""
+"""JSON that all readers agree on: repeated keys, NaN and infinity are refused."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ def parse_json(text: str) -> Any:
     Traceback (most recent call last):
     ValueError: key ('a') must be given only once
     """
-    return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse_constant)
+    try:
+        return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("JSON must not be nested so deeply") from None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a key that a JSON object has twice, of which Python would keep the last."""
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these pairs; a repeated key is refused, of which Python would take the last."""
     values: dict[str, Any] = {}
     for key, value in pairs:
         if key in values:

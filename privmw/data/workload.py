@@ -231,7 +231,7 @@ class Workload:
         return object.__new__(Workload)._fill(self._domain, *_gather(self._attributes, self._starts, chosen))
 
     def fingerprint(self) -> str:
-        """A SHA-256 in hexadecimal, the same for two workloads only if they are equal."""
+        """A SHA-256 in hexadecimal: the same for equal workloads, and for no others."""
         parts = (self._starts.astype("<i8").tobytes(), self._attributes.astype("<i4").tobytes())
         return hashlib.sha256(b"".join([self._domain.fingerprint().encode(), *parts])).hexdigest()
 

@@ -1,7 +1,7 @@
-"""Evaluation: how far a release is from the truth. NOT PRIVATE: it looks at the private table, unpaid.
+"""Evaluation: the true errors of a release. NOT PRIVATE: it counts the private table without a budget.
 
-For experiments, where the table is public in fact or nothing that is seen here leaves the house. No other
-room imports this one, and what it returns says of itself what it is.
+For experiments, where the table is public in fact or the results are not published. Its results say in their
+repr that they are not private.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from reprlib import repr as _short
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.data.records import Records
 from privmw.data.support import Support
@@ -18,13 +17,11 @@ from privmw.data.table import Table
 from privmw.data.workload import Workload
 from privmw.evaluation.mixture import nearest_mixture
 from privmw.evaluation.true_errors import Cell, Evaluation
-from privmw.kernels.arrays import freeze
+from privmw.kernels.arrays import Float64s, Int64s, freeze
 from privmw.kernels.checks import check_integer, check_number
 from privmw.release import Release
 
 __all__ = ["Bracket", "Evaluation", "best_mixture_error", "evaluate"]
-
-Float64s = npt.NDArray[np.float64]
 
 MOST_LARGEST, MOST_TYPICAL = 20, 200  # cells that an evaluation shows
 
@@ -32,16 +29,16 @@ MOST_LARGEST, MOST_TYPICAL = 20, 200  # cells that an evaluation shows
 def evaluate(released: Release | Table, private: Records, workload: Workload | None = None) -> Evaluation:
     """The true errors of a release, or of a table of synthetic records. NOT PRIVATE: for experiments only.
 
-    The workload is the release's own unless another is given; a table has none of its own.
+    workload: by default that of the release; it must be given for a table.
 
     >>> from privmw import Domain
     >>> domain = Domain({"age": 3, "sex": 2})
     >>> private = Table.from_codes([[2, 0], [0, 1], [2, 0], [1, 0]], domain, private=True)
     >>> synthetic = Table.from_codes([[2, 0], [0, 1]], domain)
-    >>> found = evaluate(synthetic, private, Workload.all(domain, k=1))
-    >>> found.max_error, found.mean_error, found.total_variation.tolist()
+    >>> evaluation = evaluate(synthetic, private, Workload.all(domain, k=1))
+    >>> evaluation.max_error, evaluation.mean_error, evaluation.total_variation.tolist()
     (0.25, 0.2, [0.25, 0.25])
-    >>> found.worst
+    >>> evaluation.worst
     Cell(cell=0, names=('age',), values=(0,), released=0.5, true=0.25)
     """
     if not isinstance(released, Release | Table):
@@ -61,7 +58,7 @@ def evaluate(released: Release | Table, private: Records, workload: Workload | N
     wrong = order[: int(np.count_nonzero(errors))]
     steps = np.unique(np.linspace(0, len(wrong) - 1, MOST_TYPICAL).astype(np.int64)) if len(wrong) else wrong
 
-    def shown(cells: npt.NDArray[np.int64]) -> tuple[Cell, ...]:
+    def shown(cells: Int64s) -> tuple[Cell, ...]:
         return tuple(
             Cell(cell, *workload.query(cell), float(answers[cell]), float(truth[cell]))
             for cell in cells.tolist()
@@ -80,9 +77,9 @@ def evaluate(released: Release | Table, private: Records, workload: Workload | N
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Bracket:
-    """The best that any weights on a support can do lies from `lower` to `upper`. Not private.
+    """The least error of any weights on a support lies from `lower` to `upper`. Not private.
 
-    weights reach upper; rounds says how many projections were made to find them.
+    weights: their error is `upper`. rounds: the number of projections that found them.
     """
 
     lower: float
@@ -97,10 +94,10 @@ class Bracket:
 def best_mixture_error(
     private: Records, support: Support, workload: Workload, *, tolerance: float = 1e-4, rounds: int = 5000
 ) -> Bracket:
-    """The least largest error that weights on the support can have. NOT PRIVATE: for experiments only.
+    """The smallest maximum error of any weights on the support. NOT PRIVATE: for experiments only.
 
-    Both ends are certain, up to 1e-12: upper is reached by the weights returned, lower follows from a cell
-    that no row of the support answers or from a dual vector of the linear program (scipy's HiGHS: install
+    Both bounds are certain, up to 1e-12: upper is the error of the weights returned, lower follows from a
+    cell that no row of the support answers or from a dual vector of the linear program (scipy's HiGHS: needs
     privmw[fit]). Stops when they are within the tolerance, or after so many rounds of projections.
 
     >>> from privmw import Domain
@@ -118,10 +115,9 @@ def best_mixture_error(
     tolerance = check_number("tolerance", tolerance)
     if not tolerance > 0:
         raise ValueError(f"tolerance ({tolerance}) must be positive")
-    found = nearest_mixture(
-        support, workload, truth, tolerance=tolerance, rounds=check_integer("rounds", rounds, 0)
-    )
-    return Bracket(found.lower, found.upper, freeze(found.weights), found.rounds)
+    rounds = check_integer("rounds", rounds, 0)
+    nearest = nearest_mixture(support, workload, truth, tolerance=tolerance, rounds=rounds)
+    return Bracket(nearest.lower, nearest.upper, freeze(nearest.weights), nearest.rounds)
 
 
 def _truth(private: Records, workload: Workload) -> Float64s:

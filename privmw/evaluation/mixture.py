@@ -1,9 +1,9 @@
-"""The nearest mixture: weights on a support whose answers miss given ones by as little as possible.
+"""The nearest mixture: weights on a support that minimise the maximum error of its answers.
 
-Bounded from both sides. Above: projections, the cell that misses most brought within the aim (the smallest
-change in relative entropy that does it), again and again. Below: a cell that no row or every row answers, and
-the dual of the linear program over the cells the projections met. This room knows public rows and numbers; if
-the answers are private, so is all it returns: privmw.evaluation says so.
+Bounded from both sides. Above: repeated projections, each of which moves the cell with the largest error to
+the target distance (by the smallest change in relative entropy). Below: a cell that no row or every row
+answers, and the dual of the linear program over the cells of the projections. This module knows public rows
+and numbers; if the answers are private, so are its results: privmw.evaluation says so.
 """
 
 from __future__ import annotations
@@ -11,23 +11,20 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw import kernels
 from privmw.data.support import Support
 from privmw.data.workload import Workload
+from privmw.kernels.arrays import Float64s, Int64s, UInt32s
 
-Float64s = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
-
-PROGRESS = 0.95  # of the gap: less than that much is progress
-PATIENCE = 200  # projections without progress before the linear program is asked; then twice as many, ...
+PROGRESS = 0.95  # progress: the gap falls below this fraction of the gap before
+PATIENCE = 200  # projections without progress before the first linear program; then twice as many, ...
 MOST_CELLS = 1500  # of a linear program: seconds, not minutes
-MARGIN = 1e-12  # far more than the floats of a bound below can err
+MARGIN = 1e-12  # far above the rounding error of a lower bound
 
 
 class Nearest(NamedTuple):
-    """The least largest error lies from lower to upper; these weights reach upper."""
+    """The smallest maximum error lies from lower to upper, and is upper for these weights."""
 
     lower: float
     upper: float
@@ -38,10 +35,10 @@ class Nearest(NamedTuple):
 def nearest_mixture(
     support: Support, workload: Workload, answers: Float64s, *, tolerance: float, rounds: int
 ) -> Nearest:
-    """Close the bracket to the tolerance, or as far as so many projections bring it."""
+    """Narrow the bracket to the tolerance, or as far as so many projections can."""
     solve = _linear_program()
     model = _Model(support, workload, answers)
-    lower, met = model.unmovable, np.zeros(workload.cells, np.int64)
+    lower, projections = model.unmovable, np.zeros(workload.cells, np.int64)
     best, best_weights = np.inf, model.weights.copy()
     milestone, waited, programs = np.inf, 0, 0
     for done in range(rounds + 1):
@@ -52,31 +49,31 @@ def nearest_mixture(
             break
         if best - lower < PROGRESS * milestone:
             milestone, waited = best - lower, 0
-        met[cell] += 1
+        projections[cell] += 1
         waited += 1
         if waited > PATIENCE * (programs + 1):
             waited, programs = 0, programs + 1
-            bound, weights = solve(support, workload, answers, _most(met))
+            bound, weights = solve(support, workload, answers, _most_projected(projections))
             lower = max(lower, bound)
-            other = float(np.abs(support.answers(workload, weights) - answers).max())
-            if other < best:
-                best, best_weights = other, weights
-        model.bring(cell, lower + tolerance / 2)
+            error = float(np.abs(support.answers(workload, weights) - answers).max())
+            if error < best:
+                best, best_weights = error, weights
+        model.project(cell, lower + tolerance / 2)
     best_weights /= best_weights.sum()
     upper = float(np.abs(support.answers(workload, best_weights) - answers).max())
     return Nearest(min(lower, upper), upper, best_weights, done)
 
 
 class _Model:
-    """Weights, their masses' sums in every cell, and how far these are off."""
+    """Weights, the sums of their masses in every cell, and the errors of these."""
 
     def __init__(self, support: Support, workload: Workload, answers: Float64s) -> None:
         self.support, self.workload, self.answers = support, workload, answers
         self.marginals = support.marginals(workload)
         rows = self.marginals.sums(np.ones(support.size, np.int64))
         self.fixed = (rows == 0) | (rows == support.size)
-        off = np.abs((rows > 0) - answers)[self.fixed]
-        self.unmovable = float(off.max()) if len(off) else 0.0
+        fixed_errors = np.abs((rows > 0) - answers)[self.fixed]
+        self.unmovable = float(fixed_errors.max()) if len(fixed_errors) else 0.0
         self.weights = support.start()
         kernels.rescale(self.weights)
         self._sum()
@@ -87,7 +84,7 @@ class _Model:
         self.sums = self.marginals.sums(masses)
 
     def worst(self) -> tuple[int, float]:
-        """The movable cell that is most wrong, and the largest error of all."""
+        """The cell with the largest error that weights can change, and the largest error of all cells."""
         np.divide(self.sums, self.total, out=self.errors)
         self.errors -= self.answers
         np.abs(self.errors, out=self.errors)
@@ -95,12 +92,12 @@ class _Model:
         cell = int(self.errors.argmax())
         return cell, max(float(self.errors[cell]), self.unmovable)
 
-    def bring(self, cell: int, distance: float) -> None:
+    def project(self, cell: int, distance: float) -> None:
         """Move a cell to this distance from its answer: its rows by one factor, the rest by another."""
-        now, wanted = int(self.sums[cell]) / self.total, float(self.answers[cell])
-        wanted += distance if now > wanted else -distance
-        # odds(wanted) / odds(now)
-        above, below = wanted * (1 - now), now * (1 - wanted)
+        now, target = int(self.sums[cell]) / self.total, float(self.answers[cell])
+        target += distance if now > target else -distance
+        # odds(target) / odds(now)
+        above, below = target * (1 - now), now * (1 - target)
         limit = kernels.LARGEST_FACTOR
         factor = limit if above >= limit * below else max(above / below, 1 / limit)
         rows = self.support.matching_rows(*self.workload.query(cell))
@@ -114,13 +111,14 @@ class _Model:
             self.marginals.add_changes(rows, gains.changes, self.sums)
 
 
-def _most(met: Int64s) -> Int64s:
-    cells = np.flatnonzero(met)
-    return np.sort(cells[np.argsort(-met[cells], kind="stable")[:MOST_CELLS]])
+def _most_projected(projections: Int64s) -> Int64s:
+    """The cells with the most projections, in ascending order."""
+    cells = np.flatnonzero(projections)
+    return np.sort(cells[np.argsort(-projections[cells], kind="stable")[:MOST_CELLS]])
 
 
 def _linear_program() -> Any:
-    """The solver of the program over some cells, bound late: scipy is an extra."""
+    """The solver of the linear program over some cells; imports scipy, which is optional."""
     try:
         from scipy.optimize import linprog
         from scipy.sparse import bmat, csr_array
@@ -130,9 +128,10 @@ def _linear_program() -> Any:
     def solve(
         support: Support, workload: Workload, answers: Float64s, cells: Int64s
     ) -> tuple[float, Float64s]:
-        """A certified bound below, and weights that the program holds best.
+        """A certified lower bound, and the weights of the program's solution.
 
-        Minimise t over weights D with |q(D) - a| <= t on these cells. Rows alike on them share a variable.
+        Minimise t over weights D with |q(D) - a| <= t on these cells. Rows that match the same of them share
+        a variable.
         """
         queries = workload.queries(cells)
         groups, size = kernels.groups_alike(
@@ -144,31 +143,31 @@ def _linear_program() -> Any:
         for cell, (start, end) in enumerate(zip(queries.starts[:-1], queries.starts[1:], strict=True)):
             for place in range(start, end):
                 matches[cell] &= columns[queries.attributes[place]] == queries.values[place]
-        asked, slack = csr_array(matches, dtype=np.float64), np.ones((len(cells), 1))
-        wanted = answers[cells]
-        found = linprog(
+        queries_of_groups, slack = csr_array(matches, dtype=np.float64), np.ones((len(cells), 1))
+        targets = answers[cells]
+        solution = linprog(
             np.append(np.zeros(size), 1.0),
-            A_ub=bmat([[asked, -slack], [-asked, -slack]], format="csr"),
-            b_ub=np.concatenate([wanted, -wanted]),
+            A_ub=bmat([[queries_of_groups, -slack], [-queries_of_groups, -slack]], format="csr"),
+            b_ub=np.concatenate([targets, -targets]),
             A_eq=np.append(np.ones(size), 0.0)[None],
             b_eq=[1.0],
             method="highs",
         )
-        if found.x is None:
+        if solution.x is None:
             return 0.0, support.start()
         # If |z| <= 1 in L1, the largest error is at least z (q(D) - a), and that is least at a single row.
-        dual = np.split(found.ineqlin.marginals, 2)
+        dual = np.split(solution.ineqlin.marginals, 2)
         z = dual[1] - dual[0]
         z /= max(float(np.abs(z).sum()), 1e-300) * (1 + MARGIN)
-        bound = float((asked.T @ z).min() - wanted @ z) - MARGIN
-        shares = np.maximum(found.x[:-1], 0)
+        bound = float((queries_of_groups.T @ z).min() - targets @ z) - MARGIN
+        shares = np.maximum(solution.x[:-1], 0)
         return bound, _spread(support, groups, shares)
 
     return solve
 
 
-def _spread(support: Support, groups: npt.NDArray[np.uint32], shares: Float64s) -> Float64s:
-    """Each group's share, over its rows as the public counts say."""
+def _spread(support: Support, groups: UInt32s, shares: Float64s) -> Float64s:
+    """The weights of rows: each group's share, in proportion to the public counts."""
     weights = support.start()
     weights *= (shares / np.bincount(groups, weights, len(shares)))[groups]
     weights /= weights.sum()

@@ -1,7 +1,7 @@
-"""True errors of a release, as values. NOT PRIVATE: whoever holds one holds answers of the private table.
+"""The true errors of a release, as values. NOT PRIVATE: they contain answers of the private table.
 
-`privmw.evaluation` makes them; this room only says what they are, so that a report can show them without
-knowing how a table is counted.
+`privmw.evaluation` makes them. They are separate, so that a report can show them without importing the code
+that counts a table.
 """
 
 from __future__ import annotations
@@ -9,14 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-Float64s = npt.NDArray[np.float64]
+from privmw.kernels.arrays import Float64s
 
 
 class Cell(NamedTuple):
-    """One cell of a workload: its attributes, their values (codes), what was released, the truth."""
+    """One cell of a workload: its attributes, their values (codes), the released and the true answer."""
 
     cell: int
     names: tuple[str, ...]
@@ -26,7 +23,7 @@ class Cell(NamedTuple):
 
     @property
     def error(self) -> float:
-        """How far the released answer is from the truth, as a fraction of the records."""
+        """The absolute error of the released answer, as a fraction of the records."""
         return abs(self.released - self.true)
 
 
@@ -34,9 +31,9 @@ class Cell(NamedTuple):
 class Evaluation:
     """True errors, in fractions of the records. Not private: for experiments only.
 
-    per_marginal: the largest error of each marginal. total_variation: of each marginal, half the sum of its
-    errors, the share of records that would have to move. largest: the cells with the largest errors, largest
-    first. typical: cells at even steps through all errors above 0, largest first.
+    per_marginal: the largest error of each marginal. total_variation: half the sum of the errors of each
+    marginal, the fraction of records that would have to move. largest: the cells with the largest errors,
+    largest first. typical: cells at even steps through all errors above 0, largest first.
     """
 
     max_error: float
@@ -64,7 +61,7 @@ class Evaluation:
 
     @property
     def max_total_variation(self) -> float:
-        """The largest of any marginal."""
+        """The maximum over marginals."""
         return float(self.total_variation.max())
 
     def __repr__(self) -> str:

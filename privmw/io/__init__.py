@@ -1,5 +1,6 @@
-"""Files and frames: from outside into codes, and back into labels. pyarrow is loaded when it is needed.
+"""Files and frames: their values become codes, and codes become values again. pyarrow is imported late.
 
 In: files and frames, encode (by lookup), scan. Out: output, decode (bins drawn from a pool of public values).
-public_source and tally read public data for proposals and draws; whole_file writes whole files or none.
+public_source and tally read public data for proposals and draws; whole_file writes files completely or not at
+all.
 """

@@ -1,7 +1,7 @@
-"""Codes become Arrow columns again: labels, bins, or numbers inside them. It loads pyarrow: import it late.
+"""Codes become Arrow columns: labels, bins, or numbers in bins. This module imports pyarrow: import it late.
 
-The mirror of `encode`, for public and synthetic records: `Attribute.code` makes the same code of what
-is made of a code here. `Table.to_frame` tells the one exception.
+The inverse of `encode`, for public and synthetic records: `Attribute.code` maps a decoded value back to its
+code. `Table.to_frame` describes the one exception.
 """
 
 from __future__ import annotations
@@ -12,21 +12,20 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from privmw.data.attribute import Attribute
 from privmw.io.pool import Pool
+from privmw.kernels.arrays import Codes
 
-Codes = npt.NDArray[np.integer[Any]]
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 
 
 class Decoder:
     """The values of one attribute's codes, column after column.
 
-    numbers: bins become numbers or dates, their middles, instead of bin labels; with a pool of public values,
-    one of those that lie in the bin.
+    numbers: a bin becomes a number or date, its midpoint, instead of its label; with a pool of public values,
+    one of those in the bin.
 
     >>> rooms = Attribute.declare("rooms", {"labels": [1, 2, 5], "missing": "N"})
     >>> Decoder(rooms).values(np.array([2, 3, 0])).to_pylist()
@@ -45,10 +44,8 @@ class Decoder:
         self.words: tuple[str, ...] | None = None  # by code: a column of text; codes beyond are null
         self._values: list[Any] | None = None  # by code, None for null
         if isinstance(first, str) or (attribute.edges and not numbers):
-            every = [
-                attribute.label(code) for code in range(attribute.size - (attribute.missing is not None))
-            ]
-            self.words = tuple(word for word in every if isinstance(word, str))
+            labels = map(attribute.label, range(attribute.size - (attribute.missing is not None)))
+            self.words = tuple(label for label in labels if isinstance(label, str))
         elif attribute.edges:
             whole = pool is not None and pool.whole
             self._values = self._middles(whole)
@@ -84,39 +81,36 @@ class Decoder:
         null = np.array([value is None for value in self._values])
         known = [0 if value is None else value for value in self._values]
         dtype = np.float64 if pa.types.is_floating(self.type) else np.int64
-        found = np.array(known, dtype)[codes]
+        values = np.array(known, dtype)[codes]
         if self.pool is not None:
-            self.pool.draw(codes, found)
+            self.pool.draw(codes, values)
         if pa.types.is_date(self.type):
-            return pa.array((found - _EPOCH).astype(np.int32), mask=null[codes]).cast(self.type)
-        return pa.array(found, self.type, mask=null[codes])
+            return pa.array((values - _EPOCH).astype(np.int32), mask=null[codes]).cast(self.type)
+        return pa.array(values, self.type, mask=null[codes])
 
     def _extras(self) -> list[Any]:
-        """The values of other and missing in a column of numbers: null for missing, and for a word."""
+        """The values of other and missing in a column of numbers: null for missing, and for other as text."""
         attribute = self.attribute
         other = attribute.other if isinstance(attribute.other, int) else None
         return [other] * (attribute.other is not None) + [None] * (attribute.missing is not None)
 
     def _middles(self, whole: bool) -> list[Any]:
-        """A number in the middle of each bin, a whole one if asked, or the day."""
+        """The number in the middle of each bin, whole if required, or the day; None if there is none."""
         attribute = self.attribute
         edges: Any = attribute.edges
         dates = isinstance(edges[0], datetime.date)
-        made: list[Any] = []
+        middles: list[Any] = []
         for code, (low, high) in enumerate(pairwise(edges)):
             if dates:
-                made.append((low.toordinal() + high.toordinal()) // 2)
+                middles.append((low.toordinal() + high.toordinal()) // 2)
                 continue
             middle = low / 2 + high / 2
             tries: tuple[Any, ...] = (middle, low / 2 + middle / 2, middle / 2 + high / 2, float(low))
             if whole:
                 tries = (math.floor(middle), math.ceil(middle), math.ceil(low), math.floor(low) + 1)
-            made.append(
-                next(
-                    (value for value in tries if low <= value <= high and attribute.code(value) == code), None
-                )
-            )
+            fitting = (value for value in tries if low <= value <= high and attribute.code(value) == code)
+            middles.append(next(fitting, None))
         extras = [None if dates else extra for extra in self._extras()]
-        if made and isinstance(made[0], float):
+        if middles and isinstance(middles[0], float):
             extras = [None if extra is None else float(extra) for extra in extras]
-        return made + extras
+        return middles + extras

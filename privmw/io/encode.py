@@ -1,8 +1,8 @@
-"""Arrow columns become codes: `Attribute.code`, for whole columns. It loads pyarrow, so it is imported late.
+"""Arrow columns become codes: `Attribute.code`, vectorised. This module imports pyarrow: import it late.
 
-Every kind of column agrees with the attribute's rule value by value. Which values were refused is kept until
-`check`, so that a file's message speaks of the whole file; of private ones it is kept only that there were
-some.
+Every kind of column gets the codes that the attribute's rule gives to its values one by one. The encoder
+remembers which values were refused until `check`, so that its message covers the complete file; of private
+values it remembers only that there were some.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from privmw.data.attribute import DATE, NUMBER, Attribute
-from privmw.io.lookup import EXACT, REFUSED, Codes, Lookup
+from privmw.io.lookup import EXACT, REFUSED, Lookup, SignedCodes
+from privmw.kernels.arrays import Float64s
 
 TICKS_OF_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 STRINGS = ("string", "large_string", "string_view")
@@ -28,7 +29,7 @@ STRINGS = ("string", "large_string", "string_view")
 class Encoder:
     """The codes of one attribute's values, column after column.
 
-    text: the columns hold every value as text (csv), which `Attribute.parse` reads.
+    text: all values are text (csv), to be parsed by `Attribute.parse`.
 
     >>> encoder = Encoder(Attribute.declare("sex", ["F", "M"]))
     >>> encoder.codes(pa.array(["M", "F", "X"])).dtype
@@ -48,21 +49,21 @@ class Encoder:
         self._kind = ""
         self._lookup = Lookup(attribute)
 
-    def codes(self, column: Any) -> Codes:
-        """The codes of an Arrow array, in the least dtype that fits; to be used only after `check`."""
-        found = None
-        with suppress(pa.ArrowException):  # such as a time zone that is not known here; its words can quote
-            found = self._codes(column)
-        if found is None:
+    def codes(self, column: Any) -> SignedCodes:
+        """The codes of an Arrow array, in the smallest dtype that fits; not to be used before `check`."""
+        codes = None
+        with suppress(pa.ArrowException):  # such as an unknown time zone; its message can quote values
+            codes = self._codes(column)
+        if codes is None:
             name, kind = _short(self.attribute.name), _kind(column.type)
             raise ValueError(f"column {name} of kind {kind} must be one that Arrow can read")
-        if found.dtype.kind == "i" and len(found) and int(found.min()) < 0:
-            self._refuse(column, np.flatnonzero(found < 0))
+        if codes.dtype.kind == "i" and len(codes) and int(codes.min()) < 0:
+            self._refuse(column, np.flatnonzero(codes < 0))
         self.rows += len(column)
-        return found.astype(np.min_scalar_type(self.attribute.size - 1), copy=False)
+        return codes.astype(np.min_scalar_type(self.attribute.size - 1), copy=False)
 
     def check(self) -> None:
-        """Raise if any value so far was refused; of private ones, say the rule alone."""
+        """Raise if any value so far was refused; about private values the message gives the rule only."""
         if not self.refused:
             return
         name, rule = _short(self.attribute.name), self.attribute.rule
@@ -72,9 +73,9 @@ class Encoder:
             rest = rest if self.attribute.other is None else ""
             raise ValueError(f"column {name} of kind {self._kind}: every value must be {rule}{missing}{rest}")
         row, first, error = self._first
-        what = "1 value" if self.refused == 1 else f"{self.refused} values"
+        values = "1 value" if self.refused == 1 else f"{self.refused} values"
         raise error(
-            f"column {name} has {what} outside the domain (first: {first}, row {row}): must be {rule}"
+            f"column {name} has {values} outside the domain (first: {first}, row {row}): must be {rule}"
         )
 
     def _refuse(self, column: Any, rows: npt.NDArray[np.intp]) -> None:
@@ -84,27 +85,31 @@ class Encoder:
         self.refused += len(rows)
 
     def _refusal(self, scalar: Any) -> tuple[str, type[Exception]]:
-        """How a message quotes a value, and what the rule raises."""
+        """A value as a message quotes it, and the error that the rule raises."""
         try:
             if pa.types.is_timestamp(scalar.type):
                 scalar = scalar.cast(pa.timestamp("us", scalar.type.tz), safe=False)
             value = scalar.as_py()
-        except (ValueError, OverflowError, pa.ArrowException):  # broken text, or a date that Python lacks
+        except (
+            ValueError,
+            OverflowError,
+            pa.ArrowException,
+        ):  # invalid text, or a date out of Python's range
             return "one that cannot be shown", ValueError
-        said = "missing" if value is None or value != value else _short(value)
+        quoted = "missing" if value is None or value != value else _short(value)
         try:
             self._rule(value)
         except TypeError:
-            return said, TypeError
+            return quoted, TypeError
         except ValueError:
             pass
-        return said, ValueError
+        return quoted, ValueError
 
     @property
     def _rule(self) -> Callable[[Any], int]:
         return self.attribute.parse if self.text else self.attribute.code
 
-    def _codes(self, column: Any) -> Codes:
+    def _codes(self, column: Any) -> SignedCodes:
         kind, lookup = column.type, self._lookup
         if pa.types.is_dictionary(kind):
             _check_indices(column)
@@ -115,11 +120,11 @@ class Encoder:
             return np.full(len(column), lookup.missing)
         if str(kind) in STRINGS:
             return self._with_missing(column, self._strings(column.cast(pa.large_string())))
-        if pa.types.is_floating(kind):  # to numpy, what is missing is NaN
+        if pa.types.is_floating(kind):  # missing values become NaN
             return lookup.numbers(column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False))
         if pa.types.is_integer(kind):
-            whole = column.fill_null(0) if column.null_count else column
-            return self._with_missing(column, lookup.integers(whole.to_numpy()))
+            filled = column.fill_null(0) if column.null_count else column
+            return self._with_missing(column, lookup.integers(filled.to_numpy()))
         if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
             return self._with_missing(column, lookup.days(_days(column)))
         if pa.types.is_decimal(kind):
@@ -134,58 +139,58 @@ class Encoder:
             f"booleans or dates"
         )
 
-    def _with_missing(self, column: Any, codes: Codes) -> Codes:
+    def _with_missing(self, column: Any, codes: SignedCodes) -> SignedCodes:
         if column.null_count:
             codes = codes.astype(np.int64)
             codes[column.is_null().to_numpy(zero_copy_only=False)] = self._lookup.missing
         return codes
 
-    def _entries(self, codes: Codes, indices: Any) -> Codes:
-        """The codes of a dictionary's entries, where they stand in the column."""
+    def _entries(self, codes: SignedCodes, indices: Any) -> SignedCodes:
+        """The codes of a column, from the codes of its dictionary's entries."""
         if indices.null_count:
             codes = np.append(codes, self._lookup.missing)
             indices = indices.cast(pa.int64()).fill_null(len(codes) - 1)
-        found: Codes = codes[indices.to_numpy()]
-        return found
+        column_codes: SignedCodes = codes[indices.to_numpy()]
+        return column_codes
 
-    def _one_by_one(self, values: Any) -> Codes:
+    def _one_by_one(self, values: Any) -> SignedCodes:
         codes = np.full(len(values), REFUSED)
         for position, value in enumerate(values.to_pylist()):
             with suppress(TypeError, ValueError):
                 codes[position] = self._rule(value)
         return codes
 
-    def _strings(self, column: Any) -> Codes:
-        known, codes = self._texts
-        unknown = len(codes) - 1
-        found = pc.index_in(column, value_set=known).fill_null(unknown).to_numpy()
-        made: Codes = codes[found]
+    def _strings(self, column: Any) -> SignedCodes:
+        known_texts, known_codes = self._texts
+        unknown = len(known_codes) - 1
+        positions = pc.index_in(column, value_set=known_texts).fill_null(unknown).to_numpy()
+        codes: SignedCodes = known_codes[positions]
         if not self._lookup.of_strings and (self.text or self._lookup.of_dates):
-            rest = np.flatnonzero(found == unknown)
+            rest = np.flatnonzero(positions == unknown)
             entries = column.take(pa.array(rest)).dictionary_encode()
-            made[rest] = self._entries(self._unknown(entries.dictionary), entries.indices)
-        return made
+            codes[rest] = self._entries(self._unknown(entries.dictionary), entries.indices)
+        return codes
 
-    def _unknown(self, texts: Any) -> Codes:
+    def _unknown(self, texts: Any) -> SignedCodes:
         """The codes of texts that are no labels: dates, or numbers."""
-        made = np.full(len(texts), REFUSED)
+        codes = np.full(len(texts), REFUSED)
         pattern = DATE if self._lookup.of_dates else NUMBER
         matches = pc.match_substring_regex(texts, f"^({pattern})$")
         where = np.flatnonzero(matches.to_numpy(zero_copy_only=False))
         matching = texts.filter(matches)
         if self._lookup.of_dates:
-            made[where] = self._one_by_one(matching)
-            return made
+            codes[where] = self._one_by_one(matching)
+            return codes
         numbers = matching.cast(pa.float64()).to_numpy()
-        made[where] = self._lookup.numbers(numbers)
+        codes[where] = self._lookup.numbers(numbers)
         if self.attribute.labels:
             inexact = np.flatnonzero(np.abs(numbers) >= EXACT)
-            made[where[inexact]] = self._one_by_one(matching.take(pa.array(inexact)))
-        return made
+            codes[where[inexact]] = self._one_by_one(matching.take(pa.array(inexact)))
+        return codes
 
     @cached_property
-    def _texts(self) -> tuple[Any, Codes]:
-        """Texts that stand for a code, their codes, and last what any other becomes at first."""
+    def _texts(self) -> tuple[Any, SignedCodes]:
+        """Texts that have a code, and their codes; the last code is that of every other text."""
         attribute, known = self.attribute, {}
         if self.text:
             known = {"": REFUSED, **attribute.texts}
@@ -197,7 +202,7 @@ class Encoder:
 
 
 def _check_indices(column: Any) -> None:
-    """Refuse indices beyond the dictionary, which a damaged file can have: Arrow itself trusts them."""
+    """Refuse indices beyond the dictionary, which a damaged file can have: Arrow does not check them."""
     ends = pc.min_max(column.indices).as_py()
     if ends["min"] is not None and not 0 <= ends["min"] <= ends["max"] < len(column.dictionary):
         raise pa.ArrowInvalid("indices must lie in the dictionary")
@@ -215,23 +220,23 @@ def _days(column: Any) -> npt.NDArray[np.integer[Any]]:
     return ticks // TICKS_OF_A_DAY["ms" if pa.types.is_date64(kind) else kind.unit]
 
 
-def _short_decimals(column: Any) -> npt.NDArray[np.float64]:
+def _short_decimals(column: Any) -> Float64s:
     """The nearest doubles: up to 15 digits and a power of ten up to 10^22 are exact, so one division rounds.
 
-    Decimals of 15 digits are further apart than doubles: one that is not whole does not become so.
+    Decimals of 15 digits are further apart than doubles: one that is not whole stays so.
     """
     kind = column.type
     if len(column) == 0:
         return np.empty(0)
     words = np.frombuffer(column.buffers()[1], np.int32 if kind.bit_width == 32 else np.int64)
     step = max(kind.bit_width // 64, 1)  # the lowest word holds it all
-    numbers: npt.NDArray[np.float64] = words[column.offset * step :: step][: len(column)] / 10.0**kind.scale
+    numbers: Float64s = words[column.offset * step :: step][: len(column)] / 10.0**kind.scale
     numbers[column.is_null().to_numpy(zero_copy_only=False)] = np.nan
     return numbers
 
 
 def _kind(kind: Any) -> str:
-    """What a message calls an Arrow type: no more than its name, since the rest can tell of values."""
+    """An Arrow type in a message: only its name, since its parameters can tell of values."""
     if pa.types.is_dictionary(kind):
         return _kind(kind.value_type)
     if pa.types.is_integer(kind):

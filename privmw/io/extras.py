@@ -1,4 +1,4 @@
-"""Packages that privmw can do without: imported where they are needed, and missed with what to install."""
+"""Optional packages: imported where they are needed; an error says what to install."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def need(module: str, purpose: str, extra: str) -> Any:
-    """The module, or an error that says how to get it.
+    """Import a module; the error for a missing one says how to install it.
 
     >>> need("json", "read files", "io").dumps([1])
     '[1]'

@@ -1,7 +1,7 @@
-"""Parquet and csv files as Arrow record batches. It knows neither domains nor codes.
+"""Parquet and csv files as Arrow record batches. This room knows neither domains nor codes.
 
-Whatever is wrong with a file is one line that names it. pyarrow's own words, which can quote cells, are
-passed on for public files only.
+Every error about a file is one line that names it. It includes pyarrow's message, which can quote cells, for
+public files only.
 """
 
 from __future__ import annotations
@@ -9,30 +9,41 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from reprlib import repr as _short
 from typing import Any
 
 from privmw.io.extras import need
 
 ROWS = 2**18  # of a batch of parquet
-ABOUT = "privmw"  # the schema key of what a file says of itself, in JSON
+ABOUT = "privmw"  # the schema key of privmw's metadata, in JSON
 BLOCK = 2**24  # bytes of csv that are read at once: no row may be longer
 
 
+@contextmanager
+def naming(file: str | os.PathLike[str]) -> Iterator[None]:
+    """Prefix the message of a TypeError or ValueError with the name of the file."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{os.fspath(file)}: {error}") from None
+
+
 def checked_path(path: str | os.PathLike[str]) -> str:
-    """The path as text, if it names a file that can be one of ours, or a folder."""
+    """The path as text; it must name an existing file with a known suffix, or a folder."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path ({_short(path)}) must be a path")
-    named = os.fsdecode(path)
-    if not os.path.exists(named):
-        raise FileNotFoundError(f"{named} must exist")
-    if not os.path.isdir(named) and not named.lower().endswith((".parquet", ".csv", ".csv.gz")):
-        raise ValueError(f"{named} must be a .parquet, .csv or .csv.gz file, or a folder of parquet files")
-    return named
+    text = os.fsdecode(path)
+    if not os.path.exists(text):
+        raise FileNotFoundError(f"{text} must exist")
+    if not os.path.isdir(text) and not text.lower().endswith((".parquet", ".csv", ".csv.gz")):
+        raise ValueError(f"{text} must be a .parquet, .csv or .csv.gz file, or a folder of parquet files")
+    return text
 
 
 def files_of(path: str) -> list[str]:
-    """The file itself, or the parquet files of a folder by name."""
+    """The file itself, or the parquet files of a folder, sorted by name."""
     if not os.path.isdir(path):
         return [path]
     names = [name for name in os.listdir(path) if name.endswith(".parquet") and not name.startswith(".")]
@@ -42,18 +53,18 @@ def files_of(path: str) -> list[str]:
 
 
 def stamp(path: str) -> tuple[tuple[str, int, int], ...]:
-    """What a change of the files would change: names, sizes and times."""
-    found = ((file, os.stat(file)) for file in files_of(path))
-    return tuple((file, known.st_size, known.st_mtime_ns) for file, known in found)
+    """Names, sizes and modification times of the files, to detect a change."""
+    states = ((file, os.stat(file)) for file in files_of(path))
+    return tuple((file, state.st_size, state.st_mtime_ns) for file, state in states)
 
 
 def is_csv(path: str) -> bool:
-    """Whether every value is written as text."""
+    """Whether the file is csv, in which every value is text."""
     return not os.path.isdir(path) and not path.lower().endswith(".parquet")
 
 
 def columns_of(file: str, *, private: bool) -> tuple[list[str], list[Any]]:
-    """The names and types of a file's columns; the types of csv are guesses that nobody should trust."""
+    """The names and types of a file's columns; the types of csv are pyarrow's guesses, not to be used."""
     need("pyarrow", "read files", "io")
     if os.path.getsize(file) == 0:
         raise ValueError(f"{file} (0 bytes) must not be empty")
@@ -66,22 +77,22 @@ def columns_of(file: str, *, private: bool) -> tuple[list[str], list[Any]]:
 
 
 def about(file: str) -> Mapping[str, Any]:
-    """What a parquet file of privmw says of itself under the schema key ABOUT; nothing if it says nothing."""
+    """The metadata of a parquet file under the schema key ABOUT; empty if there is none."""
     if is_csv(file):
         return {}
     columns_of(file, private=False)  # refuses what is no parquet file
-    said = (_parquet(file).schema_arrow.metadata or {}).get(ABOUT.encode(), b"{}")
+    text = (_parquet(file).schema_arrow.metadata or {}).get(ABOUT.encode(), b"{}")
     try:
-        found = json.loads(said)
-    except ValueError:  # somebody else's
+        metadata = json.loads(text)
+    except ValueError:  # not written by privmw
         return {}
-    return found if isinstance(found, dict) else {}
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def rows_of_groups(file: str, *, private: bool) -> list[int]:
-    """How many rows each row group of a parquet file has, as its footer says."""
+    """The number of rows of each row group of a parquet file, from its footer."""
     if is_csv(file):
-        raise ValueError(f"{file} must be a parquet file: only these have row groups to share out")
+        raise ValueError(f"{file} must be a parquet file: only these have row groups to distribute")
     columns_of(file, private=private)  # refuses what is no parquet file
     footer = _parquet(file).metadata
     return [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
@@ -90,9 +101,9 @@ def rows_of_groups(file: str, *, private: bool) -> list[int]:
 def batches(
     file: str, names: Sequence[str], *, private: bool, groups: Sequence[int] | None = None
 ) -> Iterator[Any]:
-    """The columns of these names as record batches; those of csv are all text.
+    """The columns of these names as record batches; the columns of csv are text.
 
-    groups: which row groups of a parquet file to read; without it, all.
+    groups: the row groups of a parquet file to read; None for all.
     """
     check_names(file, columns_of(file, private=private)[0], names, private=private)
     try:
@@ -100,8 +111,8 @@ def batches(
             yield from _csv(file, names)
         else:
             parquet = _parquet(file, names)
-            chosen = range(parquet.num_row_groups) if groups is None else groups
-            for group in chosen:  # one at a time: together they stay in memory
+            for group in range(parquet.num_row_groups) if groups is None else groups:
+                # One group at a time: pyarrow keeps the groups of one iterator in memory.
                 yield from parquet.iter_batches(ROWS, row_groups=[group], columns=list(names))
         return
     except _errors() as error:
@@ -110,9 +121,9 @@ def batches(
 
 
 def check_names(where: str, columns: Sequence[object], names: Iterable[str], *, private: bool) -> None:
-    """Refuse a column that is missing, or there twice; others may be there.
+    """Refuse a column that is missing, or there twice; other columns are allowed.
 
-    What a private table calls columns is not shown: without a header they are the values of a record.
+    The columns of a private table are not shown: without a header they are the values of a record.
     """
     for name in names:
         if name not in columns:
@@ -133,13 +144,13 @@ def _parquet(file: str, names: Sequence[str] = ()) -> Any:
     opened = parquet.ParquetFile(file)
     kinds = {name: str(opened.schema_arrow.field(name).type) for name in names}
     texts = [name for name, kind in kinds.items() if kind in ("string", "large_string")]
-    # Texts as dictionaries: each distinct one is then looked up once a batch.
+    # Texts as dictionaries: each distinct text is then looked up once a batch.
     return parquet.ParquetFile(file, read_dictionary=texts) if texts else opened
 
 
 def _csv(file: str, names: Sequence[str] = ()) -> Any:
     pa, csv = need("pyarrow", "read files", "io"), need("pyarrow.csv", "read files", "io")
-    # All as text: a type that is inferred from the first block would change values ("01" is not 1).
+    # All columns as text: a type inferred from the first block would change values ("01" is not 1).
     return csv.open_csv(
         file,
         csv.ReadOptions(block_size=BLOCK),
@@ -149,18 +160,18 @@ def _csv(file: str, names: Sequence[str] = ()) -> Any:
 
 
 def _refusal(error: Exception, file: str, private: bool) -> Exception:
-    """What is wrong with a file, in one line.
+    """The error for a file that cannot be read, in one line.
 
-    To be raised where the error is not handled any more: it would stay with the new one as its context.
+    Raise it outside of the `except` block: inside, the old error would be its context, and can quote cells.
     """
     if isinstance(error, OSError) and error.errno is not None:
         return OSError(error.errno, os.strerror(error.errno), file)
     csv = "a csv file in UTF-8, each row as long as the header"
-    what = csv if is_csv(file) else "a whole parquet file"
-    said = "" if private else f" ({' '.join(str(error).split())[:200]})"
-    return ValueError(f"{file} must be {what}{said}")
+    rule = csv if is_csv(file) else "a whole parquet file"
+    reason = "" if private else f" ({' '.join(str(error).split())[:200]})"
+    return ValueError(f"{file} must be {rule}{reason}")
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """What reading can raise."""
+    """The errors that reading a file can raise."""
     return need("pyarrow", "read files", "io").ArrowException, OSError, ValueError, KeyError

@@ -1,6 +1,7 @@
-"""Tables and data frames: whatever narwhals takes, by way of Arrow; both are loaded when they are needed.
+"""Data frames become tables: every frame that narwhals takes, by way of Arrow; both are imported late.
 
-Messages about a private frame say the column and the rule; what other libraries say can quote a value.
+Messages about a private frame give the column and the rule, never another library's message, which can quote
+a value.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from privmw.data.domain import Domain
+from privmw.data.records import check_domain_and_privacy
 from privmw.data.table import Table
 from privmw.io.extras import need
 from privmw.io.files import check_names
@@ -19,7 +21,7 @@ from privmw.kernels.arrays import freeze
 
 
 def from_frame(frame: Any, domain: Domain, *, private: bool = False) -> Table:
-    """The table of a frame; `Table.from_frame` says more.
+    """The table of a frame; see `Table.from_frame`.
 
     >>> import pandas
     >>> frame = pandas.DataFrame({"sex": ["M", "F", "M"], "age": [31, 4, 65], "name": ["x", "y", "z"]})
@@ -28,10 +30,7 @@ def from_frame(frame: Any, domain: Domain, *, private: bool = False) -> Table:
            [0, 0],
            [1, 1]], dtype=uint8)
     """
-    if not isinstance(domain, Domain):
-        raise TypeError(f"domain ({type(domain).__name__}) must be a Domain")
-    if not isinstance(private, bool):
-        raise TypeError("private must be True or False")
+    check_domain_and_privacy(domain, private)
     need("pyarrow", "take frames", "io")
     from privmw.io.encode import Encoder
 
@@ -43,14 +42,14 @@ def from_frame(frame: Any, domain: Domain, *, private: bool = False) -> Table:
         encoder.check()
         if encoder.rows == 0:
             raise ValueError("a table must have at least one row")
-        # A view of Arrow's memory does not count as frozen, and is copied by the table: numpy and pandas
-        # share theirs with Arrow and polars, and can write to it later.
+        # A view of Arrow's memory does not count as frozen, so the table copies it: Arrow and polars may
+        # share the memory of numpy and pandas, which can write to it later.
         columns.append((attribute.name, freeze(np.concatenate(parts) if len(parts) > 1 else parts[0])))
     return Table(columns, domain, private=private)
 
 
 def take_frame(frame: Any, names: Sequence[str] | None = None, *, private: bool = False) -> Any:
-    """A frame as narwhals takes it, in memory; of a lazy one only the columns named, if any are."""
+    """The frame as a narwhals frame in memory; of a lazy frame only the columns named, if any are."""
     narwhals = need("narwhals", "take frames", "io")
     try:
         taken = narwhals.from_native(frame)
@@ -70,7 +69,7 @@ def take_frame(frame: Any, names: Sequence[str] | None = None, *, private: bool 
 
 
 def arrow_chunks(taken: Any, name: str) -> list[Any]:
-    """One column of a frame that was taken, as Arrow arrays."""
+    """One column of a narwhals frame, as Arrow arrays."""
     pa = need("pyarrow", "take frames", "io")
     column = _quietly(lambda: taken.get_column(name).to_arrow())
     if column is None:
@@ -79,7 +78,7 @@ def arrow_chunks(taken: Any, name: str) -> list[Any]:
 
 
 def _quietly(make: Callable[[], Any]) -> Any:
-    """What another library makes, or None: its error can quote values, and stays with one raised then."""
+    """The result of another library, or None: its error can quote values, and must not become a context."""
     try:
         return make()
     except Exception:

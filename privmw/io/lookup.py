@@ -1,6 +1,6 @@
-"""Arrays of integers, numbers and days become codes: `Attribute.code` for numpy arrays. It knows no Arrow.
+"""Arrays of integers, numbers and days become codes: `Attribute.code`, vectorised for numpy arrays, no Arrow.
 
-The rule is the attribute's; here it is only made fast. A value that the rule refuses becomes REFUSED.
+A value that the attribute's rule refuses becomes REFUSED.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.data.attribute import Attribute
+from privmw.kernels.arrays import Array, Float64s, Int64s
 
-Codes = npt.NDArray[np.integer[Any]]
+SignedCodes = npt.NDArray[np.integer[Any]]  # codes, or REFUSED
 
 REFUSED = -1  # in place of a code
 WIDEST_TABLE = 2**16  # from the least to the greatest integer label, to be looked up in a table
@@ -22,7 +23,7 @@ EXACT = 2**53  # whole numbers up to here are exact as doubles
 
 
 class Lookup:
-    """What becomes of values of one attribute, whatever their kind.
+    """The codes of one attribute's values, of any numeric kind.
 
     >>> rooms = Lookup(Attribute.declare("rooms", {"labels": [1, 2, 3], "other": -1}))
     >>> rooms.integers(np.array([3, 17, -1])).tolist(), rooms.numbers(np.array([2.0, 2.5, np.nan])).tolist()
@@ -39,11 +40,11 @@ class Lookup:
         self.other = REFUSED
         if attribute.other is not None:
             self.other = attribute.size - 1 - (attribute.missing is not None)
-        # An integer that is no label is of the wrong kind unless labels are integers.
+        # An integer that is no label is refused, as of the wrong kind, unless labels are integers.
         self._unlisted = REFUSED if attribute.edges or self.of_strings else self.other
 
-    def integers(self, values: npt.NDArray[Any]) -> Codes:
-        """The codes of integers of any width; the array itself if they are the codes."""
+    def integers(self, values: Array) -> SignedCodes:
+        """The codes of integers of any width; the array itself if its values are the codes."""
         if self.of_numbers:
             return self.numbers(values.astype(np.float64))
         if not self.attribute.labels and not self.attribute.edges:
@@ -59,8 +60,8 @@ class Lookup:
             codes[values >= 2**63] = self._unlisted
         return codes
 
-    def numbers(self, values: npt.NDArray[np.float64]) -> Codes:
-        """The codes of doubles; NaN is missing, and whole ones count as integers."""
+    def numbers(self, values: Float64s) -> SignedCodes:
+        """The codes of doubles; NaN is missing, and a whole number is an integer."""
         if self.of_numbers:
             codes = self._binned(np.array(self.attribute.edges, np.float64), values)
             for label, code in zip(*self._listed, strict=True):
@@ -74,7 +75,7 @@ class Lookup:
         codes[np.isnan(values)] = self.missing
         return codes
 
-    def days(self, values: npt.NDArray[np.integer[Any]]) -> Codes:
+    def days(self, values: npt.NDArray[np.integer[Any]]) -> SignedCodes:
         """The codes of dates, given as days since 1 January 1970."""
         if not self.of_dates:
             return np.full(len(values), REFUSED)
@@ -82,24 +83,24 @@ class Lookup:
         first = datetime.date(1970, 1, 1).toordinal()
         return self._binned(np.array([edge.toordinal() - first for edge in edges]), values)
 
-    def _binned(self, edges: npt.NDArray[Any], values: npt.NDArray[Any]) -> Codes:
-        """The bins, closed at the last edge; outside is other, or refused."""
+    def _binned(self, edges: Array, values: Array) -> SignedCodes:
+        """The bins, the last one closed; values outside are other, or refused."""
         bins = np.minimum(np.searchsorted(edges, values, "right"), len(edges) - 1) - 1
         return np.where((values >= edges[0]) & (values <= edges[-1]), bins, self.other)
 
-    def _labelled(self, values: npt.NDArray[np.int64]) -> Codes:
+    def _labelled(self, values: Int64s) -> SignedCodes:
         labels, codes = self._listed
         if len(labels) == 0:
             return np.full(len(values), self._unlisted)
         if self._table is not None:
             least = int(labels[0]) - 1
-            found: Codes = self._table[np.clip(values, least, least + len(self._table) - 1) - least]
-            return found
+            looked_up: SignedCodes = self._table[np.clip(values, least, least + len(self._table) - 1) - least]
+            return looked_up
         near = np.minimum(np.searchsorted(labels, values), len(labels) - 1)
         return np.where(labels[near] == values, codes[near], self._unlisted)
 
     @cached_property
-    def _listed(self) -> tuple[npt.NDArray[np.int64], Codes]:
+    def _listed(self) -> tuple[Int64s, SignedCodes]:
         """Integer labels in ascending order, and their codes."""
         attribute = self.attribute
         known = [attribute.label(code) for code in range(attribute.size)]
@@ -108,8 +109,8 @@ class Lookup:
         return listed[:, 0].copy(), listed[:, 1].copy()
 
     @cached_property
-    def _table(self) -> Codes | None:
-        """Codes from one below the least label to one above the greatest, where they lie close together."""
+    def _table(self) -> SignedCodes | None:
+        """The codes of the integers from the least label - 1 to the greatest + 1; None if these are many."""
         labels, codes = self._listed
         least, most = int(labels[0]) - 1, int(labels[-1]) + 1
         if most - least > WIDEST_TABLE or least < -(2**62) or most > 2**62:

@@ -1,6 +1,6 @@
-"""Tables become frames and files: the room behind `Table.to_frame` and `Table.write`, which tell the rules.
+"""Tables become frames and files: the implementation of `Table.to_frame` and `Table.write`.
 
-Only public and synthetic records pass here; a private table is refused at the door.
+Only public and synthetic records pass here; a private table is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROWS = 2**18  # of a batch
 
 
 def to_frame(table: Table, kind: str, *, bins: str, public: Any, seed: int | None) -> Any:
-    """The frame of a table; `Table.to_frame` says more.
+    """The frame of a table; see `Table.to_frame`.
 
     >>> from privmw.data.domain import Domain
     >>> domain = Domain({"sex": ["F", "M"], "age": {"edges": [0, 18, 65], "missing": "N"}})
@@ -46,12 +46,13 @@ def to_frame(table: Table, kind: str, *, bins: str, public: Any, seed: int | Non
     decoders = _decoders(table, bins, public, seed)
     frame = _arrow(table, decoders)
     if kind == "pandas":
-        made = frame.to_pandas(date_as_object=False)
+        pandas_frame = frame.to_pandas(date_as_object=False)
         for decoder in decoders:  # integers stay integers where some are missing
+            name = decoder.attribute.name
             if decoder.nulls and pa.types.is_integer(decoder.type):
-                column = frame.column(decoder.attribute.name)
-                made[decoder.attribute.name] = column.to_pandas(types_mapper=lambda _: library.Int64Dtype())
-        return made
+                integers = frame.column(name).to_pandas(types_mapper=lambda _: library.Int64Dtype())
+                pandas_frame[name] = integers
+        return pandas_frame
     if kind == "polars":
         words = {decoder.attribute.name: decoder.words for decoder in decoders if decoder.words is not None}
         return library.from_arrow(frame).cast({name: library.Enum(labels) for name, labels in words.items()})
@@ -61,16 +62,16 @@ def to_frame(table: Table, kind: str, *, bins: str, public: Any, seed: int | Non
 def write(
     table: Table, path: str | os.PathLike[str], *, bins: str, public: Any, seed: int | None, overwrite: bool
 ) -> None:
-    """Write a table to a .parquet or .csv file; `Table.write` says more."""
-    named = os.fsdecode(path)
-    if not named.lower().endswith((".parquet", ".csv")):
-        raise ValueError(f"path ({named}) must end in .parquet or .csv")
+    """Write a table to a .parquet or .csv file; see `Table.write`."""
+    file_name = os.fsdecode(path)
+    if not file_name.lower().endswith((".parquet", ".csv")):
+        raise ValueError(f"path ({file_name}) must end in .parquet or .csv")
     need("pyarrow", "write files", "io")
     decoders = _decoders(table, bins, public, seed)
     starts = range(0, table.n, ROWS)
     batches = (table.take(np.arange(start, min(start + ROWS, table.n))) for start in starts)
-    with whole_file(named, overwrite=overwrite) as file:
-        if named.lower().endswith(".csv"):
+    with whole_file(file_name, overwrite=overwrite) as file:
+        if file_name.lower().endswith(".csv"):
             _write_csv(file, table, batches, decoders)
         else:
             parquet = need("pyarrow.parquet", "write files", "io")
@@ -84,10 +85,10 @@ def write(
 def _write_csv(file: Any, table: Table, batches: Iterator[Table], decoders: list[Decoder]) -> None:
     pa, csv = need("pyarrow", "write files", "io"), need("pyarrow.csv", "write files", "io")
     compute = need("pyarrow.compute", "write files", "io")
-    told = [_told(decoder, table) for decoder in decoders]
+    labelled = [_labelled_codes(decoder, table) for decoder in decoders]
     fields = [
         (decoder.attribute.name, pa.string() if decoder.words is not None or codes else decoder.type)
-        for decoder, codes in zip(decoders, told, strict=True)
+        for decoder, codes in zip(decoders, labelled, strict=True)
     ]
     schema = pa.schema(fields)
     with csv.CSVWriter(file, schema) as writer:
@@ -95,7 +96,7 @@ def _write_csv(file: Any, table: Table, batches: Iterator[Table], decoders: list
             arrow = _arrow(batch, decoders)
             columns = []
             for name, kind in fields:
-                column, codes = arrow.column(name).cast(kind), told[table.domain.index(name)]
+                column, codes = arrow.column(name).cast(kind), labelled[table.domain.index(name)]
                 for code in codes:
                     label = str(table.domain[name].label(code))
                     column = compute.if_else(pa.array(batch.column(name) == code), label, column)
@@ -103,10 +104,10 @@ def _write_csv(file: Any, table: Table, batches: Iterator[Table], decoders: list
             writer.write_table(pa.table(columns, schema=schema))
 
 
-def _told(decoder: Decoder, table: Table) -> list[int]:
-    """The codes of a column that csv tells by their label: an empty field would not read back as them."""
-    name, alone = decoder.attribute.name, len(table.domain) == 1  # then an empty field is an empty line
-    empty = None if alone else decoder.attribute.texts.get("")
+def _labelled_codes(decoder: Decoder, table: Table) -> list[int]:
+    """The null codes of a column to write as their label: an empty field would be read back as another."""
+    name, single = decoder.attribute.name, len(table.domain) == 1  # an empty field would be an empty line
+    empty = None if single else decoder.attribute.texts.get("")
     return [code for code in decoder.nulls if code != empty and (table.column(name) == code).any()]
 
 
@@ -117,7 +118,7 @@ def _arrow(table: Table, decoders: list[Decoder]) -> Any:
 
 
 def _decoders(table: Table, bins: str, public: Any, seed: int | None) -> list[Decoder]:
-    """One decoder an attribute; those that draw have their pools, and streams that do not touch."""
+    """One decoder for each attribute; those that draw have pools, with independent random streams."""
     from privmw.io.decode import Decoder
     from privmw.io.pool import Pool
 

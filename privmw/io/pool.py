@@ -1,6 +1,6 @@
-"""The pool: the original public values of a binned attribute, from which synthetic records draw theirs.
+"""The pool: the original public values of a binned attribute, from which synthetic values are drawn.
 
-It knows public data and the stream of post-processing; what it draws, it draws for public or synthetic codes.
+It knows public data and the sampling stream; it draws for public or synthetic codes only.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.data.attribute import Attribute
 from privmw.io.tally import Tally
+from privmw.kernels.arrays import Array, Codes
 
 
 class Pool:
-    """The values of each bin, each as often as public records have it.
+    """The values of each bin, weighted by their public counts.
 
     >>> import pyarrow
     >>> tally = Tally()
@@ -34,8 +34,8 @@ class Pool:
         dates = isinstance(edges[0], datetime.date)
         kinds = ("date",) if dates else ("whole", "number")
         if tally.kind is not None and tally.kind not in kinds:
-            what = "dates" if dates else "numbers"
-            raise TypeError(f"public column {_short(attribute.name)} ({tally.kind}) must hold {what}")
+            needed = "dates" if dates else "numbers"
+            raise TypeError(f"public column {_short(attribute.name)} ({tally.kind}) must hold {needed}")
         self.whole = tally.values.dtype.kind == "i"
         self._rng = rng
         last = len(edges) - 1
@@ -43,22 +43,22 @@ class Pool:
         inside = (codes >= 0) & (codes < last)
         order = np.argsort(codes[inside], kind="stable")
         self._values = tally.values[inside][order]
-        self._upto = np.cumsum(tally.counts[inside][order])
+        self._cumulative = np.cumsum(tally.counts[inside][order])
         self._records = np.bincount(codes[inside], tally.counts[inside], last).astype(np.int64)
         self._before = np.cumsum(self._records) - self._records
 
-    def draw(self, codes: npt.NDArray[np.integer[Any]], found: npt.NDArray[Any]) -> None:
-        """Put a value into `found` for each code of a bin that public records have; leave the others."""
-        place = self._rng.random(len(codes))  # one for each record: batches do not change what is drawn
+    def draw(self, codes: Codes, values: Array) -> None:
+        """Write a drawn value for each code whose bin has public records to `values`; keep the others."""
+        place = self._rng.random(len(codes))  # one for each record, so that batches do not change the draws
         bins = np.minimum(codes, len(self._records) - 1).astype(np.int64)
         drawn = (codes < len(self._records)) & (self._records[bins] > 0)
         bins, place = bins[drawn], place[drawn]
         record = self._before[bins] + (place * self._records[bins]).astype(np.int64)
-        found[drawn] = self._values[np.searchsorted(self._upto, record, "right")]
+        values[drawn] = self._values[np.searchsorted(self._cumulative, record, "right")]
 
 
 def _code(attribute: Attribute, value: Any, dates: bool) -> int:
     try:
         return attribute.code(datetime.date.fromordinal(value) if dates else value)
-    except ValueError:  # outside
+    except ValueError:  # outside of the bins
         return -1

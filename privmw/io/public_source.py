@@ -1,7 +1,7 @@
 """The public source: a frame or a file of public data as Arrow columns, batch by batch.
 
-What csv writes as text gets its kind here, from all of its rows; so such a file is read twice. Nothing
-private comes this way.
+The kinds of csv columns, which are text, are inferred here from all rows, so a csv file is read twice. Never
+for private data.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from privmw.io import files
 from privmw.io.extras import need
 from privmw.io.frames import arrow_chunks, take_frame
 
-# What text in csv can be, from the narrowest. A number with a leading zero is a code, and stays text.
+# The forms of text in csv, the narrowest first. A number with a leading zero is a code, and stays text.
 _FORMS = {
     "boolean": "(?i:true|false)",
     "whole": "-?(0|[1-9][0-9]{0,17})",
     "number": "(?i:[+-]?((0|[1-9][0-9]*)([.][0-9]*)?|[.][0-9]+)(e[+-]?[0-9]+)?|nan|[+-]?inf(inity)?)",
     "date": "[0-9]{4}-[0-9]{2}-[0-9]{2}",
 }
-_WORD = "[^0-9]{1,20}"  # that can stand for a missing number: NA, N, ?
+_WORD = "[^0-9]{1,20}"  # that can mark a missing number: NA, N, ?
 
 
 class PublicSource:
@@ -36,7 +36,7 @@ class PublicSource:
 
     def __init__(self, source: Any) -> None:
         self._path: str | None = None
-        self.types: dict[str, Any] = {}  # of parquet: known before anything is read
+        self.types: dict[str, Any] = {}  # of parquet: known before rows are read
         if isinstance(source, str | os.PathLike):
             self._path = files.checked_path(source)
             self.names, types = files.columns_of(files.files_of(self._path)[0], private=False)
@@ -47,7 +47,7 @@ class PublicSource:
             self.names = list(self._taken.columns)
 
     def batches(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Arrow arrays by name; a frame's column comes by itself, and of several kinds as an empty union."""
+        """Arrow arrays by name; a frame's columns one at a time, one of mixed kinds as an empty union."""
         if self._path is None:
             for name in names:
                 try:
@@ -65,13 +65,13 @@ class PublicSource:
                 yield {n: self._texts[n].read(a) for n, a in columns.items()} if csv else columns
 
     def missing_word(self, name: str) -> str | None:
-        """The word that csv writes in place of a number or date, if it has one."""
+        """The word that marks a missing number or date in a csv column, if there is one."""
         csv = self._path is not None and files.is_csv(self._path)
         return self._texts[name].word if csv else None
 
     @cached_property
     def _texts(self) -> dict[str, _Texts]:
-        """What each column of a csv file holds, from all rows."""
+        """The form of each column of a csv file, from all rows."""
         texts = {name: _Texts() for name in self.names}
         for batch in files.batches(str(self._path), self.names, private=False):
             for name in self.names:
@@ -80,11 +80,11 @@ class PublicSource:
 
 
 class _Texts:
-    """What the texts of one column are: which forms all of them have, but for one word perhaps."""
+    """The texts of one column: which forms all of them have, except perhaps one word."""
 
     def __init__(self) -> None:
-        self._strange: dict[str, set[str]] = {form: set() for form in _FORMS}  # up to two of no such form
-        self._known: set[str] = set()  # forms that some text has
+        self._strange: dict[str, set[str]] = {form: set() for form in _FORMS}  # up to two of other forms
+        self._known: set[str] = set()  # the forms of some text
 
     def add(self, array: Any) -> None:
         pc = need("pyarrow.compute", "read files", "io")
@@ -109,7 +109,7 @@ class _Texts:
 
     @cached_property
     def form(self) -> str | None:
-        """The narrowest form of all texts, or of all but one word."""
+        """The narrowest form that all texts have, or all but one word."""
         pc, pa = need("pyarrow.compute", "read files", "io"), need("pyarrow", "read files", "io")
         for form, strange in self._strange.items():
             if form in self._known and not strange:
@@ -126,7 +126,7 @@ class _Texts:
         return next(iter(self._strange[self.form]), None) if self.form else None
 
     def read(self, array: Any) -> Any:
-        """The texts as values of their form; empty ones are missing."""
+        """The texts as values of their form; empty texts are missing."""
         pa, pc = need("pyarrow", "read files", "io"), need("pyarrow.compute", "read files", "io")
         array = array.cast(pa.string())
         empty = pc.is_in(array, value_set=pa.array(["", *([self.word] if self.word else [])]))

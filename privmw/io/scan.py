@@ -1,39 +1,37 @@
 """Tables in files: parquet, csv, or a folder of parquet files, read batch by batch.
 
-A scan reads its whole file once when it is opened, so that every value is known to be good and nothing fails
-later because of one. Messages name the file; about a private one they say the column and the rule, and
-nothing that pyarrow said, which quotes cells.
+A scan reads its file once when it is opened, to check every value, so that nothing fails later because of a
+value. Messages name the file; about a private file they give the column and the rule, and never pyarrow's
+message, which can quote cells.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from reprlib import repr as _short
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.data.domain import Domain
-from privmw.data.records import Records
+from privmw.data.records import Records, check_domain_and_privacy
 from privmw.data.table import Table
-from privmw.data.workload import Workload
+from privmw.data.workload import Workload, check_workload
 from privmw.io import files
 from privmw.io.extras import need
-from privmw.kernels.arrays import freeze
+from privmw.kernels.arrays import Int64s, freeze
 
 if TYPE_CHECKING:
-    from privmw.io.lookup import Codes
+    from privmw.io.lookup import SignedCodes
 
 BATCH = 2**18  # rows of a table, about
 
 
 class Scan(Records):
-    """A table that stays in its file, for one larger than memory: `scan_table` opens it.
+    """A table that stays in its file, if it is larger than memory: `scan_table` opens it.
 
-    What was checked must stay: a file that changes later is refused.
+    A file that changes after it was checked is refused.
     """
 
     __slots__ = ("__weakref__", "_domain", "_n", "_path", "_private", "_reads", "_stamps")
@@ -45,11 +43,11 @@ class Scan(Records):
     def of_groups(
         cls, groups: Sequence[tuple[str, Sequence[int]]], domain: Domain, *, private: bool = False
     ) -> Scan:
-        """Some row groups of some parquet files, file by file: one rank's share of a table."""
+        """The scan of some row groups of some parquet files: one rank's share of a table."""
         return object.__new__(cls)._open(groups, domain, private)
 
     def _open(self, reads: Sequence[tuple[str, Sequence[int] | None]], domain: Domain, private: bool) -> Scan:
-        _check_options(domain, private)
+        check_domain_and_privacy(domain, private)
         self._path = reads[0][0]
         self._reads = tuple(reads)
         self._domain = domain
@@ -59,13 +57,13 @@ class Scan(Records):
         self._check_unchanged()
         return self
 
-    def _codes(self) -> Iterator[list[Codes]]:
+    def _codes(self) -> Iterator[list[SignedCodes]]:
         for path, groups in self._reads:
             yield from _codes(path, self._domain, self._private, groups)
 
     @property
     def path(self) -> str:
-        """The file, or folder, as it was named; of several files, the first."""
+        """The path of the file or folder; of several files, the first."""
         return self._path
 
     @property
@@ -75,7 +73,7 @@ class Scan(Records):
 
     @property
     def n(self) -> int:
-        """How many rows there are. Neighbouring tables replace one record, so this is public."""
+        """The number of rows. Neighbouring tables replace one record, so this is public."""
         return self._n
 
     @property
@@ -86,31 +84,30 @@ class Scan(Records):
     def batches(self) -> Iterator[Table]:
         """All rows in order, as tables of about 2^18 rows."""
         self._check_unchanged()
-        held: list[list[Codes]] = []
+        pending: list[list[SignedCodes]] = []
         rows = 0
         try:
             for codes in self._codes():
-                held.append(codes)
+                pending.append(codes)
                 rows += len(codes[0])
                 if rows >= BATCH:
-                    yield _table(held, self._domain, self._private)
-                    held, rows = [], 0
+                    yield _table(pending, self._domain, self._private)
+                    pending, rows = [], 0
         except (TypeError, ValueError, OSError):
             self._check_unchanged()
             raise
         self._check_unchanged()
-        if held:
-            yield _table(held, self._domain, self._private)
+        if pending:
+            yield _table(pending, self._domain, self._private)
 
-    def counts(self, workload: Workload) -> npt.NDArray[np.int64]:
+    def counts(self, workload: Workload) -> Int64s:
         """The exact counts of a workload's cells, in workload order; those of a private table are private."""
-        if not isinstance(workload, Workload):
-            raise TypeError(f"workload ({_short(workload)}) must be a Workload")
+        check_workload(workload, self._domain, "table")
         total = np.zeros(workload.cells, np.int64)
         for batch in self.batches():
             part = batch.counts(workload)
             total += part
-            part.fill(0)  # private, and freed memory returns in someone's np.empty
+            part.fill(0)  # erase private counts: freed memory can reappear in an np.empty
         return total
 
     def _check_unchanged(self) -> None:
@@ -131,10 +128,10 @@ class Scan(Records):
 
 
 def scan_table(path: str | os.PathLike[str], domain: Domain, *, private: bool = False) -> Scan:
-    r"""Open a table that is too large for memory: counted, or made into a support, batch by batch.
+    r"""Open a table that is too large for memory, to be counted or made into a support batch by batch.
 
-    Takes what `read_table` takes. The file is read once now, to check every value, and again whenever it is
-    counted.
+    The arguments are those of `read_table`. The file is read once now, to check every value, and again for
+    every count.
 
     >>> import pathlib, tempfile
     >>> domain = Domain({"age": {"edges": [0, 18, 120]}, "sex": ["F", "M"]})
@@ -161,23 +158,23 @@ def read_table(path: str | os.PathLike[str], domain: Domain, *, private: bool = 
     [[1, 0], [0, 1]]
     """
     path = files.checked_path(path)
-    _check_options(domain, private)
+    check_domain_and_privacy(domain, private)
     return _table(list(_codes(path, domain, private)), domain, private)
 
 
-def _table(held: list[list[Codes]], domain: Domain, private: bool) -> Table:
-    """One table of several batches, which are let go column by column."""
+def _table(batches: list[list[SignedCodes]], domain: Domain, private: bool) -> Table:
+    """One table of several batches, which are emptied column by column to free memory."""
     columns = {}
     for name in domain.names:
-        parts = [codes.pop(0) for codes in held]
+        parts = [codes.pop(0) for codes in batches]
         columns[name] = freeze(parts[0] if len(parts) == 1 else np.concatenate(parts))
     return Table(columns, domain, private=private)
 
 
 def _codes(
     path: str, domain: Domain, private: bool, groups: Sequence[int] | None = None
-) -> Iterator[list[Codes]]:
-    """The codes of every batch; at the end, what was refused in all that was read is an error."""
+) -> Iterator[list[SignedCodes]]:
+    """The codes of every batch; at the end, an error about all values that were refused."""
     need("pyarrow", "read files", "io")
     from privmw.io.encode import Encoder
 
@@ -186,29 +183,13 @@ def _codes(
     for file in files.files_of(path):
         for batch in files.batches(file, domain.names, private=private, groups=groups):
             if batch.num_rows:
-                with _naming(file):
+                with files.naming(file):
                     codes = [encoder.codes(batch.column(encoder.attribute.name)) for encoder in encoders]
                 yield codes
-    # Of a private table, not even where a bad value is.
+    # For a private table, not even the row groups of a bad value are named.
     some = groups is not None and not private
-    with _naming(f"{path}, row groups {groups[0]} to {groups[-1]}" if some and groups else path):
+    with files.naming(f"{path}, row groups {groups[0]} to {groups[-1]}" if some and groups else path):
         for encoder in encoders:
             encoder.check()
         if encoders[0].rows == 0:
             raise ValueError("a table must have at least one row")
-
-
-@contextmanager
-def _naming(path: str) -> Iterator[None]:
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{path}: {error}") from None
-
-
-def _check_options(domain: Domain, private: bool) -> None:
-    if not isinstance(domain, Domain):
-        raise TypeError(f"domain ({type(domain).__name__}) must be a Domain")
-    if not isinstance(private, bool):
-        raise TypeError("private must be True or False")

@@ -1,7 +1,7 @@
-"""The tally: which values a public column holds and how often each comes, in bounded memory.
+"""The tally: the distinct values of a public column and their counts, in bounded memory.
 
-It takes Arrow arrays batch by batch. Of a column with very many different values it remembers some: of
-numbers and dates enough for quantiles, of texts the commonest. It knows no domain and refuses nothing.
+It takes Arrow arrays batch by batch. Of a column with very many distinct values it remembers some: of numbers
+and dates enough for quantiles, of texts the commonest. It knows no domain and refuses nothing.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-REMEMBERED = 2**16  # different values of one column
+REMEMBERED = 2**16  # distinct values of one column
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 _LAST = datetime.date.max.toordinal()
 _LARGEST = np.finfo(np.float64).max
-_OWN = 0.9  # an identifier: this part of the records has a value of its own
+_UNIQUE = 0.9  # of an identifier: distinct values as a fraction of the records
 
 
 def kind_of(arrow_type: Any) -> str | None:
-    """What values of an Arrow type are: boolean, text, whole, number or date; None if nothing of these."""
+    """The kind of an Arrow type: boolean, text, whole, number or date; None if it is none of these."""
     from pyarrow import types
 
     if types.is_dictionary(arrow_type):
@@ -37,10 +37,10 @@ def kind_of(arrow_type: Any) -> str | None:
 
 
 class Tally:
-    """The values of one column and how often each comes, as `add` meets them.
+    """The distinct values of one column and their counts, of all arrays that were added.
 
-    Dates are numbered as datetime numbers days; numbers are int64 where that holds them, or float64. A
-    categorical that says that its order matters gives its `order`.
+    Dates are ordinals of datetime; numbers are int64 where that holds them, or float64. `order` is that of an
+    ordered categorical.
 
     >>> import pyarrow
     >>> tally = Tally()
@@ -50,17 +50,17 @@ class Tally:
     """
 
     def __init__(self) -> None:
-        self.kind: str | None = None  # that of a null column, too
-        self.strange: str | None = None  # a type that has none of the kinds
+        self.kind: str | None = None  # None for a null column, too
+        self.strange: str | None = None  # the name of a type that has no kind
         self.rows = 0
         self.missing = 0
-        self.infinite = 0  # and dates that Python has not
+        self.infinite = 0  # and dates out of Python's range
         self.order: tuple[str, ...] | None = None
         self.texts: dict[str, int] = {}  # booleans and texts
         self.values: npt.NDArray[Any] = np.empty(0, np.int64)
         self.counts = np.empty(0, np.int64)
         self.complete = True  # every value is remembered
-        self._forgot: str | None = None  # what it seemed to be when some were forgotten
+        self._forgot: str | None = None  # `identifier` when some values were forgotten
 
     def add(self, array: Any) -> None:
         """Count the values of an Arrow array."""
@@ -70,7 +70,7 @@ class Tally:
         self.rows += len(array)
         if self.strange or not self.expect(array.type):
             return
-        if self._forgot and self.texts:  # names of records: the further ones tell nothing more
+        if self._forgot and self.texts:  # an identifier: further values tell nothing more
             self.missing += array.null_count
             return
         counted = pc.value_counts(array)
@@ -92,7 +92,7 @@ class Tally:
             self._forget()
 
     def expect(self, arrow_type: Any) -> bool:
-        """Whether values of an Arrow type can be counted with those before; `strange` says why not."""
+        """Whether values of an Arrow type can be added to those before; if not, `strange` is set."""
         kind = kind_of(arrow_type)
         if {kind, self.kind} == {"whole", "number"}:
             kind = self.kind = "number"
@@ -115,29 +115,30 @@ class Tally:
         np.add.at(self.counts, places, counts)
 
     def _forget(self) -> None:
-        """Keep half: of texts the commonest, of numbers every so many records one, and the ends."""
+        """Keep half: of texts the commonest, of numbers evenly spaced quantiles, and both ends."""
         self._forgot, self.complete = self.identifier, False
         if self.texts:
-            kept = sorted(self.texts, key=self.texts.__getitem__, reverse=True)[: REMEMBERED // 2]
-            self.texts = {text: self.texts[text] for text in kept}
+            commonest = sorted(self.texts, key=self.texts.__getitem__, reverse=True)[: REMEMBERED // 2]
+            self.texts = {text: self.texts[text] for text in commonest}
             return
-        upto = np.cumsum(self.counts)
-        parts = ((upto - self.counts / 2) * (REMEMBERED // 2 - 2) / upto[-1]).astype(np.int64)
-        parts[0], parts[-1] = -1, REMEMBERED  # the ends stay by themselves
+        cumulative = np.cumsum(self.counts)
+        parts = ((cumulative - self.counts / 2) * (REMEMBERED // 2 - 2) / cumulative[-1]).astype(np.int64)
+        parts[0], parts[-1] = -1, REMEMBERED  # each end is a part of its own
         starts = np.flatnonzero(np.diff(parts, prepend=-2))
         self.counts = np.add.reduceat(self.counts, starts)
-        self.values = self.values[np.searchsorted(upto, np.cumsum(self.counts) - self.counts / 2)]  # medians
+        medians = np.searchsorted(cumulative, np.cumsum(self.counts) - self.counts / 2)
+        self.values = self.values[medians]
 
     @property
     def identifier(self) -> str | None:
-        """Why the texts or integers seem to number the records, or households of them, if they do.
+        """Why the texts or integers seem to identify records, or households of them; None if they do not.
 
-        Consecutive numbers seem to if drawn ones would have left gaps, there being so few records.
+        Consecutive integers seem to number the records if so few random ones would have left gaps.
         """
         if not self.complete:
             return self._forgot
         records = self.rows - self.missing - self.infinite
-        if len(self) >= _OWN * records:
+        if len(self) >= _UNIQUE * records:
             return "nearly every record has a value of its own"
         span = 0 if self.texts else int(self.values[-1]) - int(self.values[0]) + 1
         if span == len(self) and records < span * np.log(span):
@@ -153,7 +154,7 @@ def _name(arrow_type: Any) -> str:
 
 
 def _numbers(values: Any) -> npt.NDArray[Any]:
-    """Numbers for Arrow's numbers, and for dates and times."""
+    """The numbers of an Arrow array; dates and times as ordinals."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""A file that appears whole or not at all, and never over another one unless told so."""
+"""Writing a file completely or not at all, and never over another one unless told to."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import BinaryIO
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[BinaryIO]:
-    """A new file to write to: it appears under its name when it is whole, or not at all.
+    """Open a new file for writing; it appears under its name when it is complete, or not at all.
 
-    An existing file is kept unless `overwrite`.
+    An existing file is refused unless `overwrite`.
 
     >>> with whole_file(__file__) as file:  # doctest: +ELLIPSIS
     ...     file.write(b"never")
@@ -31,7 +31,7 @@ def whole_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iter
     try:
         try:
             file = open(unfinished, "xb")  # noqa: SIM115
-        except OSError as error:  # it names a file that nobody asked for
+        except OSError as error:  # it would name the temporary file
             raise type(error)(error.errno, error.strerror, path) from None
         with file:
             yield file
@@ -47,7 +47,7 @@ def whole_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iter
 def _appear(unfinished: str, path: str, overwrite: bool) -> None:
     if not overwrite:
         try:
-            os.link(unfinished, path)  # unlike os.replace, never over a file that came in between
+            os.link(unfinished, path)  # unlike os.replace, it fails if the file exists by now
             return
         except FileExistsError:
             raise _taken(path) from None
@@ -58,7 +58,7 @@ def _appear(unfinished: str, path: str, overwrite: bool) -> None:
 
 
 def _sync(folder: str) -> None:
-    """Make the new name last too, where folders can be synced."""
+    """Sync the folder too, where that is possible, so that the new name survives a crash."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

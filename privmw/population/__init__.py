@@ -1,28 +1,27 @@
-"""Made-up people for demonstrations and tests: a seeded census, and how it looks at another time and place.
+"""Made-up people for demonstrations and tests: a seeded census, also of another time and place.
 
-Draws records from the tables of `census`, one attribute after the other. No one of these people
-exists, so nothing here is private, and nothing here is for the privacy of others: it knows no mechanism.
-Chances are whole numbers of 2^-32 and words come straight from PCG64, so that the same seed gives the same
-people on every machine. The first rows and attributes of a larger draw are those of a smaller one.
+Draws records from the tables of `census`, one attribute after the other. None of these people exist, so
+nothing here is private, and this room knows no mechanism. Probabilities are multiples of 2^-32 and the random
+words are PCG64's own, so that the same seed gives the same people on every machine. The first rows and
+attributes of a larger draw are those of a smaller one.
 """
 
 from __future__ import annotations
 
 import math
-from reprlib import repr as _short
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from privmw.data.domain import Domain
 from privmw.data.table import Table
-from privmw.kernels.arrays import freeze
+from privmw.kernels.arrays import Array, freeze
+from privmw.kernels.checks import check_integer, check_number
 from privmw.population.census import DETAILS, PEOPLE, Node
 
 NODES = {node.name: node for node in (*PEOPLE, *DETAILS)}
 
-Codes = npt.NDArray[np.uint8]
+UInt8s = npt.NDArray[np.uint8]
 
 
 def population_domain(attributes: int = len(PEOPLE)) -> Domain:
@@ -31,14 +30,14 @@ def population_domain(attributes: int = len(PEOPLE)) -> Domain:
     >>> population_domain(3)
     Domain(age: 10, sex: 2, region: 5)
     """
-    nodes = list(NODES.values())[: _integer("attributes", attributes, 1, len(NODES))]
+    nodes = list(NODES.values())[: check_integer("attributes", attributes, 1, len(NODES))]
     return Domain({node.name: node.declared for node in nodes})
 
 
 def draw_population(
     n: int, *, attributes: int = len(PEOPLE), shift: float = 0.0, seed: int = 0, private: bool = False
 ) -> Table:
-    """The codes of n made-up people. `shift` from 0 to 1 moves them: older, better paid, in other regions.
+    """The codes of n made-up people. `shift` from 0 to 1 makes them older, better paid, in other regions.
 
     >>> draw_population(1_000, attributes=2, seed=1).codes()[:3].tolist()
     [[5, 0], [9, 0], [1, 0]]
@@ -50,8 +49,8 @@ def draw_population(
 
 def draw_values(
     n: int, *, attributes: int = len(PEOPLE), shift: float = 0.0, seed: int = 0
-) -> dict[str, npt.NDArray[Any]]:
-    """The same people as a file would have them: labels, and whole numbers for what the domain puts in bins.
+) -> dict[str, Array]:
+    """The same people as values of a file: labels, and integers for attributes with bins.
 
     >>> values = draw_values(1_000, attributes=2, seed=1)
     >>> values["age"][:3].tolist(), values["sex"][:3].tolist()
@@ -62,13 +61,11 @@ def draw_values(
     return {name: _values(domain, name, codes, seed) for name, codes in columns.items()}
 
 
-def _draw(domain: Domain, n: int, shift: float, seed: int) -> dict[str, Codes]:
-    n = _integer("n", n, 1, 2**40)
-    if isinstance(shift, bool) or not isinstance(shift, int | float):
-        raise TypeError(f"shift ({_short(shift)}) must be a number")
-    if not 0 <= shift <= 1:
+def _draw(domain: Domain, n: int, shift: float, seed: int) -> dict[str, UInt8s]:
+    n = check_integer("n", n, 1, 2**40)
+    if not 0 <= check_number("shift", shift) <= 1:
         raise ValueError(f"shift ({shift}) must be from 0 to 1")
-    columns: dict[str, Codes] = {}
+    columns: dict[str, UInt8s] = {}
     for position, name in enumerate(domain.names):
         node = NODES[name]
         row = np.zeros(n, np.intp)
@@ -83,10 +80,10 @@ def _draw(domain: Domain, n: int, shift: float, seed: int) -> dict[str, Codes]:
     return columns
 
 
-def _values(domain: Domain, name: str, codes: Codes, seed: int) -> npt.NDArray[Any]:
+def _values(domain: Domain, name: str, codes: UInt8s, seed: int) -> Array:
     attribute = domain[name]
     if attribute.edges is None:
-        labels: npt.NDArray[Any] = np.array(attribute.labels, object)
+        labels: Array = np.array(attribute.labels, object)
         return labels[codes]
     edges = np.array(attribute.edges, np.uint64)
     widths = np.diff(edges)
@@ -102,9 +99,9 @@ def _parents(node: Node) -> list[str]:
 
 
 def _ends(domain: Domain, node: Node, shift: float) -> npt.NDArray[np.uint64]:
-    """Where each label but the last ends on [0, 2^32): a row for each combination of the parents' values.
+    """The end of each label but the last on [0, 2^32): a row for each combination of the parents' values.
 
-    Multiplied and added in a fixed order, without powers or logarithms, whose last bits differ by machine.
+    Computed in a fixed order, without powers or logarithms, whose last bits differ between machines.
     """
     parents = _parents(node)
     sizes = [domain[parent].size for parent in parents]
@@ -125,15 +122,7 @@ def _ends(domain: Domain, node: Node, shift: float) -> npt.NDArray[np.uint64]:
 
 
 def _words(seed: int, stream: int, n: int) -> npt.NDArray[np.uint64]:
-    """Draws from 0 to 2^32 - 1, n of them: a stream for each attribute and use."""
-    seeds = np.random.SeedSequence([_integer("seed", seed, 0, 2**64 - 1), stream])
+    """N random integers from 0 to 2^32 - 1, of a stream for each attribute and use."""
+    seeds = np.random.SeedSequence([check_integer("seed", seed, 0, 2**64 - 1), stream])
     words: npt.NDArray[np.uint64] = np.random.PCG64(seeds).random_raw(n) >> np.uint64(32)
     return words
-
-
-def _integer(name: str, value: object, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} ({_short(value)}) must be an integer")
-    if not least <= value <= most:
-        raise ValueError(f"{name} ({_short(value)}) must be from {least} to {most}")
-    return int(value)

@@ -1,11 +1,12 @@
 """A made-up census: which attributes its people have, and how each depends on those before it.
 
-Tables only; nothing is drawn here, and nobody was ever counted. `privmw.population` draws from it.
+Tables only, all invented; `privmw.population` draws from them.
 
 An attribute's labels (or bins) have odds, one row for each value of the attribute it is `given`. `tilts` make
-later labels likelier: label j has its odds times t^j, where t is the product, over the attributes named, of
-the entry at their value, or of a ratio for each step of it. A tilt of 0 leaves the first label only. `drift`
-is the tilt of another time and place: t is multiplied by it in a population that is shifted by 1.
+later labels likelier: the odds of label j are multiplied by t^j, where t is a product over the attributes
+named: of the entry at the attribute's value, or of a ratio to the power of the value's code. A tilt of 0
+leaves the first label only. `drift` is the tilt of another time and place: t is multiplied by it in a
+population that is shifted by 1.
 """
 
 from __future__ import annotations

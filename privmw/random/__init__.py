@@ -1,6 +1,6 @@
-"""Where randomness comes from: one stream for privacy, another for post-processing, never mixed.
+"""The sources of randomness: one stream for privacy, another for post-processing, never mixed.
 
-This room chooses generators and says whether their words could be repeated. It draws nothing and knows no
+This room chooses generators and records whether their output is repeatable. It draws nothing and knows no
 mechanism.
 """
 
@@ -30,19 +30,19 @@ Rng: TypeAlias = "int | np.random.Generator | np.random.BitGenerator | Stream | 
 
 @dataclass(frozen=True)
 class Stream:
-    """A source of words for `privmw.kernels`, and whether anyone could repeat them."""
+    """A source of random words for `privmw.kernels`, and whether they are repeatable."""
 
     bit_generator: Any
 
     @property
     def seeded(self) -> bool:
-        """Whether it is all but a ChaCha20 keyed by the operating system: asked of it, not remembered."""
+        """False only for a ChaCha20 keyed by the operating system; read from the generator at every call."""
         ours = type(self.bit_generator) in (ChaCha20, chacha20_python.ChaCha20)
         return not ours or bool(self.bit_generator.seeded)
 
     @property
     def statement(self) -> str:
-        """What a ledger says of its generator."""
+        """The statement about the generator in a ledger."""
         return NOT_FOR_RELEASE if self.seeded else "ChaCha20, keyed by the operating system"
 
     def __repr__(self) -> str:
@@ -50,11 +50,11 @@ class Stream:
 
 
 def privacy_stream(rng: Rng = None) -> Stream:
-    """The stream of the mechanisms: None is the operating system, all else but its ChaCha20 for experiments.
+    """The stream of the mechanisms: None for a ChaCha20 keyed by the operating system; others are seeded.
 
-    Raises RuntimeError where the operating system gives no entropy: there is no weaker one to fall back on.
+    Raises RuntimeError if the operating system gives no entropy: there is no weaker fallback.
     """
-    if type(rng) is Stream:  # no subclass that says something else
+    if type(rng) is Stream:  # no subclass, which could override `seeded`
         return rng
     if rng is None:
         return Stream(ChaCha20())
@@ -69,10 +69,10 @@ def privacy_stream(rng: Rng = None) -> Stream:
 def sampling_stream(seed: int | np.random.SeedSequence | None = None) -> np.random.Generator:
     """The stream of post-processing, which sees released values only and may be seeded freely.
 
-    Of the same seed as a privacy stream it is still another stream: another generator on another spawn key.
+    It differs from a privacy stream of the same seed: another generator, with another spawn key.
     """
     if isinstance(seed, bool) or (isinstance(seed, int | np.integer) and seed < 0):
         raise ValueError(f"seed ({seed}) must be a non-negative integer")
-    given = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-    own = np.random.SeedSequence(given.entropy, spawn_key=(*given.spawn_key, 0x73616D70))
-    return np.random.Generator(np.random.PCG64(own))
+    seeds = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    sampling_seeds = np.random.SeedSequence(seeds.entropy, spawn_key=(*seeds.spawn_key, 0x73616D70))
+    return np.random.Generator(np.random.PCG64(sampling_seeds))

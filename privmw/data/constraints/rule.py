@@ -1,6 +1,6 @@
-"""One rule of constraints: values that exclude each other, or all the combinations that there may be.
+"""One rule of constraints: values that exclude each other, or all the combinations that are allowed.
 
-The inner room of `privmw.data.constraints`: here a rule is read, checked against its domain, and looked up.
+Used by `privmw.data.constraints` only: reads a rule, checks it against its domain, and applies it to rows.
 """
 
 from __future__ import annotations
@@ -22,36 +22,40 @@ from privmw.kernels.arrays import Bools, Codes
 
 @dataclass(frozen=True)
 class Rule:
-    """Invalid: the codes of each attribute that must not come together. Valid: the combinations that may."""
+    """Invalid: the codes of each attribute that exclude each other. Valid: the combinations allowed."""
 
     valid: bool
     positions: tuple[int, ...]
     codes: tuple[tuple[int, ...], ...]
 
-    def kept(self, table: Table) -> Bools:
+    def mask(self, table: Table) -> Bools:
         """Which rows keep the rule."""
         columns = [table.columns[position] for position in self.positions]
-        return self._listed(columns) if self.valid else self._apart(columns)
+        return self._mask_valid(columns) if self.valid else self._mask_invalid(columns)
 
-    def _apart(self, columns: list[Codes]) -> Bools:
-        """An invalid rule is kept unless every attribute has one of its values."""
+    def _mask_invalid(self, columns: list[Codes]) -> Bools:
+        """A row keeps the rule unless every attribute has one of the values listed."""
         rows = np.arange(len(columns[0]))
         for column, codes in zip(columns, self.codes, strict=True):
             rows = rows[np.isin(column[rows], codes)]
-        kept = np.ones(len(columns[0]), bool)
-        kept[rows] = False
-        return kept
+        mask = np.ones(len(columns[0]), bool)
+        mask[rows] = False
+        return mask
 
-    def _listed(self, columns: list[Codes]) -> Bools:
-        """Attribute by attribute, which beginning of a valid combination a row has; -1 if it has none."""
-        found = np.zeros(len(columns[0]), np.int64)
-        place = np.zeros(len(self.codes), np.int64)
+    def _mask_valid(self, columns: list[Codes]) -> Bools:
+        """Whether a row has a valid combination.
+
+        Attribute by attribute: the number of the row's prefix among those of the valid combinations, or -1.
+        """
+        prefix = np.zeros(len(columns[0]), np.int64)
+        valid_prefix = np.zeros(len(self.codes), np.int64)
         for column, codes in zip(columns, np.array(self.codes, np.int64).T, strict=True):
-            known, place = np.unique(place * 2**32 + codes, return_inverse=True)  # a code is below 2^32
-            key = found * 2**32 + column
-            near = np.minimum(np.searchsorted(known, key), len(known) - 1)
-            found = np.where((found >= 0) & (known[near] == key), near, -1)
-        return found >= 0
+            # A code is below 2^32.
+            valid_keys, valid_prefix = np.unique(valid_prefix * 2**32 + codes, return_inverse=True)
+            key = prefix * 2**32 + column
+            near = np.minimum(np.searchsorted(valid_keys, key), len(valid_keys) - 1)
+            prefix = np.where((prefix >= 0) & (valid_keys[near] == key), near, -1)
+        return prefix >= 0
 
     def written(self, domain: Domain) -> object:
         """The rule as `to_json` writes it."""
@@ -66,7 +70,7 @@ class Rule:
 
 
 def invalid_rule(domain: Domain, where: str, rule: object) -> Rule:
-    """The rule that an object under "invalid" writes."""
+    """The rule of an object under "invalid"."""
     if not isinstance(rule, Mapping) or not rule:
         raise TypeError(f"{where} ({_short(rule)}) must be an object of attributes and their values")
     codes: dict[int, tuple[int, ...]] = {}
@@ -84,7 +88,7 @@ def invalid_rule(domain: Domain, where: str, rule: object) -> Rule:
 
 
 def valid_rule(domain: Domain, where: str, rule: object) -> Rule:
-    """The rule that an object under "valid" writes."""
+    """The rule of an object under "valid"."""
     if not isinstance(rule, Mapping) or set(rule) != {"attributes", "combinations"}:
         raise TypeError(f"{where} ({_short(rule)}) must be an object of attributes and combinations")
     positions = [
@@ -98,8 +102,8 @@ def valid_rule(domain: Domain, where: str, rule: object) -> Rule:
         values = checked_list(f"{where}: combination", row)
         if len(values) != len(positions):
             raise ValueError(f"{where}: combination ({_short(row)}) must have {len(positions)} values")
-        each = [_codes(domain.attributes[positions[place]], where, values[place]) for place in order]
-        combinations |= set(itertools.product(*each))
+        codes = [_codes(domain.attributes[positions[place]], where, values[place]) for place in order]
+        combinations |= set(itertools.product(*codes))
     if not combinations:
         raise ValueError(f"{where}: combinations must be at least one")
     return Rule(True, tuple(sorted(positions)), tuple(sorted(combinations)))
@@ -113,7 +117,7 @@ def _position(domain: Domain, where: str, name: object) -> int:
 
 
 def _codes(attribute: Attribute, where: str, value: object) -> Sequence[int]:
-    """The codes that a value, or a range of bins, stands for."""
+    """The codes of a value or of a range of bins."""
     where = f"{where}: attribute {_short(attribute.name)}"
     if isinstance(value, Mapping):
         return _bins(attribute, where, value)
@@ -122,10 +126,10 @@ def _codes(attribute: Attribute, where: str, value: object) -> Sequence[int]:
         code = attribute.code(label)
     except (TypeError, ValueError):
         code = None
-    # A number inside a bin would stand for the whole bin, a label with a slip for all others: refused.
+    # Refused: a number in a bin, which would mean the bin, and a misspelt label, which would mean "other".
     if code is None or (label is not None and attribute.label(code) != label):
-        what = "the label of a bin, or a range" if attribute.edges else attribute.rule
-        raise ValueError(f"{where}: value ({_short(value)}) must be {what}")
+        rule = "the label of a bin, or a range" if attribute.edges else attribute.rule
+        raise ValueError(f"{where}: value ({_short(value)}) must be {rule}")
     return [code]
 
 
@@ -147,7 +151,7 @@ def _bins(attribute: Attribute, where: str, bounds: Mapping[Any, Any]) -> Sequen
 
 
 def checked_list(where: str, listed: object) -> list[Any]:
-    """A list, or an error that says where one should be."""
+    """The value as a list; refused unless it is a list or tuple."""
     if not isinstance(listed, list | tuple):
         raise TypeError(f"{where} ({_short(listed)}) must be a list")
     return list(listed)

@@ -1,7 +1,7 @@
-"""A domain proposed from public data: the room behind `Domain.from_public`, where the rules are told.
+"""A domain proposed from public data: the implementation of `Domain.from_public`, which documents the rules.
 
-It sees public data only, and whatever it writes is meant to be read and changed by a person. How values are
-counted is the tally's business, where bins begin that of the edges.
+It sees public data only, and a person is meant to check and change its proposal. `privmw.io.tally` counts
+values, `edges` chooses bin edges.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from privmw.data.domain import Domain
 from privmw.data.propose.edges import Dates, Numbers, bin_edges
 from privmw.io.public_source import PublicSource
 from privmw.io.tally import REMEMBERED, Tally
+from privmw.kernels.checks import check_integer
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A proposed domain, and in `notes` what a person should know of it, one line each."""
+    """A proposed domain, and `notes` about it for a person, one line each."""
 
     domain: Domain
     notes: tuple[str, ...]
@@ -37,7 +38,7 @@ def propose(
     most_labels: int = 64,
     other: str | None = None,
 ) -> Proposal:
-    """The domain that `Domain.from_public` returns, with notes: which columns were left out, and why.
+    """The domain that `Domain.from_public` returns, with notes: the columns left out, and why.
 
     >>> import pandas
     >>> public = pandas.DataFrame({"sex": ["M", "F", "M"], "age": [31.5, 4.2, None], "rooms": [2, 0, 1]})
@@ -51,20 +52,17 @@ def propose(
     >>> proposal.notes
     ("column 'face' left out: binary values cannot be coded",)
     """
-    for name, value, most in (("bins", bins, 2**15), ("most_labels", most_labels, REMEMBERED // 2)):
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"{name} ({_short(value)}) must be an integer")
-        if not 1 <= value <= most:
-            raise ValueError(f"{name} ({value}) must be from 1 to {most}")
+    bins = check_integer("bins", bins, 1, 2**15)
+    most_labels = check_integer("most_labels", most_labels, 1, REMEMBERED // 2)
     if other is not None and not isinstance(other, str):
         raise TypeError(f"other ({_short(other)}) must be a string")
     public = PublicSource(source)
-    asked = _asked(public.names, columns)
-    tallies = {name: Tally() for name in asked}
+    names = _column_names(public.names, columns)
+    tallies = {name: Tally() for name in names}
     for name, arrow_type in public.types.items():
         if name in tallies:
             tallies[name].expect(arrow_type)
-    for batch in public.batches([name for name in asked if not tallies[name].strange]):
+    for batch in public.batches([name for name in names if not tallies[name].strange]):
         for name, array in batch.items():
             tallies[name].add(array)
     if not any(tally.rows or tally.strange for tally in tallies.values()):
@@ -89,7 +87,8 @@ class _LeftOut(Exception):  # noqa: N818
     """Why a column is not in the proposal."""
 
 
-def _asked(names: list[Any], columns: Iterable[str] | None) -> list[str]:
+def _column_names(names: list[Any], columns: Iterable[str] | None) -> list[str]:
+    """The columns to propose: all, or those that were named."""
     for place, name in enumerate(names):
         if not isinstance(name, str) or not name:
             raise ValueError(f"column {place} (named {_short(name)}) must have a name")
@@ -101,24 +100,24 @@ def _asked(names: list[Any], columns: Iterable[str] | None) -> list[str]:
         return names
     if isinstance(columns, str):
         raise TypeError(f"columns ({_short(columns)}) must be a list of names")
-    asked = list(columns)
-    for name in asked:
+    chosen = list(columns)
+    for name in chosen:
         if name not in names:
             raise ValueError(f"column {_short(name)} is missing")
-    if len(set(asked)) < len(asked) or not asked:
-        raise ValueError(f"columns ({_short(asked)}) must be one or more different names")
-    return asked
+    if len(set(chosen)) < len(chosen) or not chosen:
+        raise ValueError(f"columns ({_short(chosen)}) must be one or more different names")
+    return chosen
 
 
 @dataclass(frozen=True)
 class _Extras:
-    """The labels of other and of missing values, where they are declared."""
+    """The labels of other and of missing values; None if not declared."""
 
     other: str | None
     missing: str | None
 
     def of_labels(self, labels: list[Any]) -> object:
-        """A declaration of labels; a label that is the one of others is theirs, unless it is the only one."""
+        """A declaration of labels; the label of other values is not repeated, unless it is the only one."""
         rest = [label for label in labels if label != self.other] or labels
         extras = self.beside(set(rest))
         if not extras:
@@ -126,7 +125,7 @@ class _Extras:
         return {"labels": rest, **extras}
 
     def beside(self, labels: set[Any]) -> dict[str, str]:
-        """What a declaration says beside its labels: names that no label has."""
+        """The other and missing labels of a declaration, renamed where a label has that name."""
         extras: dict[str, str] = {}
         for key, label in (("other", self.other), ("missing", self.missing)):
             if label is not None:
@@ -137,7 +136,7 @@ class _Extras:
 def _declare(
     tally: Tally, bins: int, most_labels: int, extras: _Extras, wanted: bool
 ) -> tuple[object, str | None]:
-    """What the domain says of a column, and what a person should know of that."""
+    """The declaration of a column, and a note for a person."""
     if tally.strange:
         raise _LeftOut(f"{tally.strange} values cannot be coded")
     if len(tally) == 0:
@@ -165,12 +164,12 @@ def _text(tally: Tally, most_labels: int, extras: _Extras) -> tuple[object, str 
         return extras.of_labels(sorted(tally.texts, key=_by_number)), None
     ranked = sorted(tally.texts, key=lambda label: (-tally.texts[label], label))
     labels = sorted(ranked[:most_labels], key=_by_number)
-    rest = extras.other or _unused("other", set(labels))
-    many = f"{len(tally)}" if tally.complete else f"more than {REMEMBERED}"
-    note = f"the commonest {most_labels} of its {many} texts are labels, the rest is {_short(rest)}"
+    other = extras.other or _unused("other", set(labels))
+    total = f"{len(tally)}" if tally.complete else f"more than {REMEMBERED}"
+    note = f"the commonest {most_labels} of its {total} texts are labels, the rest is {_short(other)}"
     if sum(map(_is_number, ranked)) > 0.9 * len(ranked):
         note += "; its numbers are text: stored as numbers they would get bins"
-    return replace(extras, other=rest).of_labels(labels), note
+    return replace(extras, other=other).of_labels(labels), note
 
 
 def _unused(label: str, taken: set[Any]) -> str:
@@ -183,5 +182,5 @@ def _is_number(text: str) -> bool:
 
 
 def _by_number(text: str) -> tuple[float, str]:
-    """Texts that are numbers come first, in their order."""
+    """A sort key: texts that are numbers first, by size."""
     return (float(text) if _is_number(text) else math.inf), text

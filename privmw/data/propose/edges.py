@@ -1,7 +1,7 @@
 """Bin edges for public values: near the quantiles, and round, so that a person can read and change them.
 
-This room knows neither columns nor domains: distinct values and their counts in, edges out. Numbers are round
-by their digits, dates by their calendar. An edge x parts the values below x from those at x and above.
+Distinct values and their counts in, edges out: this module knows neither columns nor domains. A number is
+round by its digits, a date by its calendar. An edge x separates the values below x from x and above.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ import numpy.typing as npt
 Values = npt.NDArray[Any]  # distinct and ascending
 Counts = npt.NDArray[np.int64]
 
-_WINDOW = 0.3  # how far from its quantile an edge may lie to be round, as a part of a bin
+_WINDOW = 0.3  # the distance from its quantile that an edge may have to be round, as a fraction of a bin
 _LARGEST = Fraction(sys.float_info.max)
-_TINIEST = 1e-300  # a number that is not 0: nearer to it doubles have no digits left
+_TINIEST = 1e-300  # smaller numbers are taken as 0: between them doubles have no digits left
 
 
 class Scale(Protocol):
-    """What an edge of some kind of value looks like."""
+    """The edges of one kind of value: numbers or dates."""
 
     def exact(self, value: Any) -> Any:
-        """A value that can be added and halved without rounding."""
+        """The value as a type that is added and halved without rounding."""
 
     def roundest(self, low: Any, high: Any, near: Any, closed: bool = False) -> Any:
-        """The roundest edge in (low, high], or in [low, high]; of equally round ones the one nearest."""
+        """The roundest edge in (low, high], or [low, high] if closed; of equally round ones the nearest."""
 
     def after(self, value: Any, following: Any) -> Any:
-        """The end of a bin of this value alone, at most the following value."""
+        """The end of a bin that has only this value, at most the following value."""
 
     def room(self, value: Any) -> Any:
-        """How far outside the edges may lie where all values are this one."""
+        """The distance of the outer edges from the value, if all values are equal."""
 
     def grids(self, least: Any, most: Any) -> Iterator[list[Any]]:
-        """Equal bins from the least value to the largest, ever smaller ones."""
+        """Bins of equal width from the least value to the largest, narrower and narrower."""
 
     def edge(self, exact: Any) -> Any:
         """An edge as a domain declares it."""
@@ -90,10 +90,10 @@ class Numbers:
                 least = math.ceil(low / step) if closed else math.floor(low / step) + 1
                 most = math.floor(high / step)
                 if least <= most:
-                    found = min(max(round(near / step), least), most) * step
-                    shown = Fraction(float(found))  # a double is not always what its digits say
-                    if low < shown or (closed and low == shown):
-                        return shown
+                    multiple = min(max(round(near / step), least), most) * step
+                    edge = Fraction(float(multiple))  # the nearest double, which may be another number
+                    if low < edge or (closed and low == edge):
+                        return edge
         return math.floor(high) * Fraction(1) if self.whole else high
 
 
@@ -152,11 +152,11 @@ def _month(day: Any) -> int:
 
 
 def bin_edges(values: Values, counts: Counts, bins: int, scale: Scale) -> list[Any]:
-    """About `bins` bins that hold all the values, each about as many records; strictly ascending edges.
+    """Strictly ascending edges of about `bins` bins for all values, with about equally many records each.
 
-    A value with more records than a bin should have gets a bin of its own: where it is zero, the least or the
-    largest (a code for none, or for all beyond), and anywhere if it has twice as many. The fewer records that
-    leaves, the fewer bins they get. Bins are equal where none then has many more records than it should.
+    A value with more records than a bin should have gets its own bin if it is zero, the least or the largest
+    (a code for none, or for all beyond), and any value with twice as many. The fewer records that leaves, the
+    fewer bins they get. Bins have equal width if none of them then has many more records than it should.
 
     >>> bin_edges(np.arange(95), np.full(95, 7), 10, Numbers(whole=True))
     [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
@@ -164,7 +164,7 @@ def bin_edges(values: Values, counts: Counts, bins: int, scale: Scale) -> list[A
     [0, 1, 5000, 8000]
     """
     tiny = (values != 0) & (np.abs(values) < _TINIEST)
-    if tiny.any():  # too near to 0 for steps between: as 0, with ends that hold them
+    if tiny.any():  # too near to 0 for steps between them: taken as 0, and the outer edges include them
         distinct, place = np.unique(np.where(tiny, 0.0, values), return_inverse=True)
         edges = bin_edges(distinct, np.bincount(place, counts), bins, scale)
         return [min(edges[0], float(values[0])), *edges[1:-1], max(edges[-1], float(values[-1]))]
@@ -174,22 +174,22 @@ def bin_edges(values: Values, counts: Counts, bins: int, scale: Scale) -> list[A
         for grid in scale.grids(least, most):
             if not 0.6 * bins < len(grid) <= 1.6 * bins + 1 or len(set(grid)) < len(grid):
                 continue
-            held = np.histogram(values, [float(edge) for edge in grid], weights=counts)[0]
-            if held.max() * bins <= 1.6 * counts.sum():
+            records = np.histogram(values, [float(edge) for edge in grid], weights=counts)[0]
+            if records.max() * bins <= 1.6 * counts.sum():
                 return [scale.edge(edge) for edge in grid]
     room = (most - least) / 10 or scale.room(most)  # by which the outer edges may lie outside
-    alone = {scale.exact(values[s]) for s in spikes}
-    alone |= {
+    spike_edges = {scale.exact(values[s]) for s in spikes}
+    spike_edges |= {
         scale.after(scale.exact(values[s]), scale.exact(values[s + 1])) for s in spikes if s + 1 < len(values)
     }
     first = least - (min(room, -least) if least < 0 else room)
-    fixed = alone if 0 in spikes else alone | {scale.roundest(first, least, least)}
+    fixed = spike_edges if 0 in spikes else spike_edges | {scale.roundest(first, least, least)}
     edges = sorted(fixed | _cuts(values, counts, bins, spikes, scale))
     last = most + (min(room, most) if most > 0 else room)
     top = scale.roundest(most, last, most, closed=True)
     if len(values) - 1 in spikes or top == edges[-1]:
         top = scale.after(most, most + room)
-    while edges and edges[-1] >= top:  # the largest number or date that there is
+    while edges and edges[-1] >= top:  # at the largest number or date of all
         edges.pop()
     if not edges:
         edges.append(scale.roundest(most - 2 * room, most - room, most))
@@ -197,7 +197,7 @@ def bin_edges(values: Values, counts: Counts, bins: int, scale: Scale) -> list[A
 
 
 def _spikes(values: Values, counts: Counts, bins: int) -> list[int]:
-    """Where the values are that need a bin of their own."""
+    """The positions of the values that need their own bin."""
     if len(values) <= bins:
         return []
     fair = counts.sum() / bins
@@ -208,13 +208,13 @@ def _spikes(values: Values, counts: Counts, bins: int) -> list[int]:
 
 
 def _cuts(values: Values, counts: Counts, bins: int, spikes: list[int], scale: Scale) -> set[Any]:
-    """Edges inside, near the quantiles of the values that are not spikes."""
+    """Inner edges, near the quantiles of the values that are not spikes."""
     exact = scale.exact
     if len(values) <= bins:
         return {scale.roundest(exact(low), exact(high), exact(high)) for low, high in pairwise(values)}
-    light = counts.astype(np.float64)
-    light[spikes] = 0
-    below = np.concatenate([[0], np.cumsum(light)])  # below[i]: what a cut before the value i leaves there
+    without_spikes = counts.astype(np.float64)
+    without_spikes[spikes] = 0
+    below = np.concatenate([[0], np.cumsum(without_spikes)])  # below[i]: records below a cut before value i
     share = math.sqrt(below[-1] / counts.sum())
     parts = max(math.ceil((bins - len(spikes)) * share), 1)
     fair = below[-1] / parts
@@ -223,7 +223,7 @@ def _cuts(values: Values, counts: Counts, bins: int, spikes: list[int], scale: S
     for quantile in np.arange(1, parts) * fair:
         start = int(np.searchsorted(below, quantile - _WINDOW * fair))
         stop = int(np.searchsorted(below, quantile + _WINDOW * fair, "right")) - 1
-        if start > stop:  # one value reaches over the window: the edge comes before or after it
+        if start > stop:  # one value spans the window: the edge is before or after it
             start = stop = min(start, stop, key=lambda place: abs(below[place] - quantile))
         middle = int(np.clip(np.searchsorted(below, quantile), start, stop))
         nearest = np.abs(below[taken] - below[middle]).min()
