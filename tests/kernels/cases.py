@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import privmw
 from privmw import kernels
 from privmw.kernels import columns, projection, weights
+from slow import slow_among
 from truth import reference
 
 BACKENDS = ("native", "numba", "numpy")
@@ -148,6 +149,10 @@ CASES = {
         [np.arange(200, dtype=np.uint8), np.arange(200, dtype=np.uint16)], [1_000, 70_000], [(0,), (1,)]
     ),
 }
+
+NAMES = slow_among(
+    CASES, ["mixed orders, dense", "every triple, skewed", "pairs and triples, skewed", "5,000,000 cells"]
+)
 
 
 @cache

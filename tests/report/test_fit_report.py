@@ -15,6 +15,7 @@ from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls, ols, reweigh
 from privmw.report import fit_facts
 from report.cases import fits
 from report.html_page import Page, assert_readable, assert_whole
+from slow import slow_among
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -39,7 +40,7 @@ def test_the_doctests_of_the_fits_report_hold():
         assert doctest.testmod(module).failed == 0
 
 
-@pytest.mark.parametrize("name", fits())
+@pytest.mark.parametrize("name", slow_among(fits(), ["ols", "max_fit", "reweight", "a total"]))
 def test_every_page_of_a_fit_is_whole_and_can_be_read_out(name):
     assert_whole(rendered(name))
     assert_readable(rendered(name), ["certificate", "agreement", "cost", "pictures", "use"])
