@@ -9,6 +9,7 @@ import privmw as pmw
 from cluster.sharded_cases import ALGORITHMS, PRIVATE, SUPPORT, WORKLOAD
 from cluster.thread_ranks import run_ranks
 from privmw.algorithms.checkpoint import Checkpoint
+from slow import slow, slow_among
 
 
 class EndedError(Exception):
@@ -40,7 +41,7 @@ def ended(folder, size, algorithm, until, **options):
     return found.value.ledger
 
 
-@pytest.mark.parametrize("sizes", [(1, 1), (3, 2), (4, 1)])
+@pytest.mark.parametrize("sizes", [(1, 1), (3, 2), *slow((4, 1))])
 @pytest.mark.parametrize("name", ["mw-pub", "mw-pub by changes", "mw-pub averaged", "pep", "pep on cells"])
 def test_a_resumed_run_spends_what_an_uninterrupted_one_does(tmp_path, name, sizes):
     algorithm = ALGORITHMS[name]
@@ -54,7 +55,9 @@ def test_a_resumed_run_spends_what_an_uninterrupted_one_does(tmp_path, name, siz
     assert resumed.measurements[3].noisy_counts.tolist() != whole.measurements[0].noisy_counts.tolist()
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize(
+    "name", slow_among(ALGORITHMS, {name for name in ALGORITHMS if "pep" in name} - {"pep on cells"})
+)
 def test_a_finished_run_is_made_again_bit_for_bit_from_weights_or_from_its_rounds(tmp_path, name):
     algorithm, size = ALGORITHMS[name], 3
     whole = run(tmp_path / "kept", 2, algorithm, every=3)

@@ -18,12 +18,7 @@ from hypothesis import strategies as st
 
 from cli.cases import names_in, release_line, write_pair
 from privmw.cli import COMMANDS, main
-
-
-def examples(many):
-    """How many examples are drawn: a few, or many in a slow test."""
-    return pytest.mark.parametrize("examples", [20, pytest.param(many, marks=pytest.mark.slow)])
-
+from slow import examples
 
 OPTIONS = [
     *("--private", "--public", "--domain", "--marginals", "--epsilon", "--delta", "--method", "--rounds"),
@@ -152,7 +147,7 @@ def check_ending(line, folder):
         shutil.rmtree(folder / "out")
 
 
-@examples(150)
+@examples(20, 150)
 def test_whatever_is_typed_ends_well(here, examples):
     @settings(max_examples=examples)
     @given(lines)
@@ -202,7 +197,7 @@ FILES = {
 }
 
 
-@examples(300)
+@examples(20, 300)
 def test_whatever_a_file_holds_ends_well(here, examples):
     """Random bytes: the whole file, or in place of some of a good one."""
 
@@ -232,7 +227,7 @@ declared = st.dictionaries(
 )
 
 
-@examples(150)
+@examples(20, 150)
 def test_whatever_a_person_declares_ends_well(here, examples):
     @settings(max_examples=examples)
     @given(st.sampled_from(["domain.json", "rules.json"]), declared)

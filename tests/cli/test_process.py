@@ -21,6 +21,7 @@ pytest.importorskip("jinja2")
 import privmw.cli.release
 from cli.cases import FILES, N, names_in, release_line, write_pair
 from privmw.cli import main
+from slow import slow
 
 ENDLESS = {"method": "mw-pub", "rounds": 10_000_000}  # ends only by a signal
 
@@ -65,7 +66,7 @@ def read_until(terminal, wanted=None):
     return seen
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [signal.SIGINT, *slow(signal.SIGTERM)])
 def test_an_interrupted_release_leaves_nothing_and_says_what_was_spent(number, here):
     before = names_in(here)
     process, terminal = watched(release_line(**ENDLESS, config="run.toml"), here)
@@ -79,14 +80,7 @@ def test_an_interrupted_release_leaves_nothing_and_says_what_was_spent(number, h
     assert names_in(here) == before
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
-        signal.SIGTERM,
-        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
-        pytest.param(signal.SIGHUP, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("number", [signal.SIGTERM, *slow(signal.SIGINT, signal.SIGHUP)])
 def test_an_impatient_second_signal_does_not_stop_the_tidying_up(number, here):
     before = names_in(here)
     process, terminal = watched(release_line(**ENDLESS, config="run.toml"), here)
@@ -115,9 +109,7 @@ def test_an_interruption_that_a_library_made_an_error_of_is_one(here, monkeypatc
     assert "interrupted, nothing was written; rho 0.0" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "closed", [">&- 2>&-", *(pytest.param(one, marks=pytest.mark.slow) for one in (">&-", "2>&-", "<&-"))]
-)
+@pytest.mark.parametrize("closed", [">&- 2>&-", *slow(">&-", "2>&-", "<&-")])
 def test_closed_streams_do_not_matter(closed, here):
     line = shlex.join([sys.executable, "-m", "privmw", *release_line()])
     assert subprocess.run(["sh", "-c", f"{line} {closed}"], cwd=here, capture_output=True).returncode == 0
@@ -137,7 +129,7 @@ def test_output_that_cannot_be_printed_is_no_reason_to_release_again(here):
     assert subprocess.run(["sh", "-c", f"{line} 2>/dev/full"], cwd=here, capture_output=True).returncode == 2
 
 
-@pytest.mark.parametrize("speech", [[], pytest.param(["--json"], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("speech", [[], *slow(["--json"])])
 def test_a_folder_may_have_a_name_that_is_no_text(speech, here):
     try:
         (here / os.fsdecode(b"\xff")).mkdir()

@@ -11,6 +11,7 @@ import pytest
 
 from cluster.mpi_jobs import PROGRAMS, ended, needs_mpi, run_job, start_job
 from privmw import cluster
+from slow import slow
 
 
 def run(program, **environment):
@@ -28,7 +29,7 @@ def last_words(done):
 
 
 @needs_mpi
-@pytest.mark.parametrize("size", [1, 2, *(pytest.param(size, marks=pytest.mark.slow) for size in (3, 4))])
+@pytest.mark.parametrize("size", [1, 2, *slow(3, 4)])
 def test_ranks_meet_in_every_way(size):
     done = run_job(size, "meet")
     assert (done.returncode, done.stderr) == (0, "")
@@ -106,9 +107,7 @@ def test_a_collective_call_that_a_rank_left_is_an_error_at_its_exit():
 
 
 @needs_mpi
-@pytest.mark.parametrize(
-    "name", ["SIGKILL", *(pytest.param(name, marks=pytest.mark.slow) for name in ("SIGTERM", "SIGSEGV"))]
-)
+@pytest.mark.parametrize("name", ["SIGKILL", *slow("SIGTERM", "SIGSEGV")])
 def test_a_rank_that_dies_ends_the_job_and_the_launcher_tells(name):
     done = run_job(3, "fail", name, 1)
     assert done.returncode != 0

@@ -13,6 +13,7 @@ import privmw as pmw
 from cluster.cases import ALGORITHMS, MASK, workload_of
 from cluster.mpi_jobs import ended, needs_mpi, run_job, start_job
 from privmw.release.file import load_release
+from slow import slow
 
 pytestmark = needs_mpi
 pa = pytest.importorskip("pyarrow")
@@ -62,7 +63,7 @@ def said_once(done, words):
     assert done.returncode != 0
 
 
-@pytest.mark.parametrize("size", [2, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 3, 4))])
+@pytest.mark.parametrize("size", [2, *slow(1, 3, 4)])
 def test_any_number_of_ranks_makes_the_releases_of_one_process(folder, tmp_path, size):
     kinds = ["mw-pub", "sharded mw-pub", "mw-pub by changes", "pep"]
     done = run_job(size, "release", folder, ",".join(kinds), tmp_path, seconds=180)
@@ -117,7 +118,7 @@ def command(folder, output, **options):
     return ["-m", "privmw", "release", *words]
 
 
-@pytest.mark.parametrize("size", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [2, *slow(3)])
 def test_the_command_line_writes_the_same_on_ranks(folder, tmp_path, size):
     done = run_job(size, *command(folder, tmp_path / "ranks", json=None), seconds=120)
     assert done.returncode == 0, done.stderr
@@ -150,7 +151,7 @@ def ranks_of(output):
     return sorted(found)
 
 
-@pytest.mark.parametrize("place", [0, pytest.param(-1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("place", [0, *slow(-1)])
 def test_a_killed_rank_leaves_no_output_of_the_command_line(folder, tmp_path, place):
     output, checkpoint = tmp_path / "out", tmp_path / "kept"
     job = start_job(3, *command(folder, output, rounds=3000, checkpoint=checkpoint))

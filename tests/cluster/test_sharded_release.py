@@ -10,6 +10,7 @@ import privmw as pmw
 from cluster.sharded_cases import ALGORITHMS, DOMAIN, PRIVATE, SUPPORT, WORKLOAD
 from cluster.thread_ranks import run_ranks
 from privmw.ranks import RankError
+from slow import slow
 
 
 def released(algorithm, private, support, **options):
@@ -21,7 +22,7 @@ def released_alone(name):
     return released(ALGORITHMS[name], PRIVATE, SUPPORT)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [1, 2, 3, *slow(4)])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_any_number_of_ranks_releases_the_same_bits(name, size):
     algorithm, alone = ALGORITHMS[name], released_alone(name)

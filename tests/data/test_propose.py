@@ -22,6 +22,7 @@ import privmw.io.public_source  # noqa: E402
 import privmw.io.tally  # noqa: E402
 from privmw.data.propose import propose  # noqa: E402
 from privmw.data.propose.edges import Dates, Numbers, bin_edges  # noqa: E402
+from slow import examples  # noqa: E402
 
 DATA = os.environ.get("PRIVMW_DATA")
 real = pytest.mark.skipif(not DATA, reason="PRIVMW_DATA is not set")
@@ -205,13 +206,17 @@ options = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150)
-@given(table=tables(), chosen=options)
-def test_every_public_frame_reads_back_through_its_own_proposal(table, chosen):
-    domain = pmw.Domain.from_public(table, **chosen)
-    assert pmw.Table.from_frame(table, domain).n == 12
-    assert pmw.Domain.from_json(domain.to_json()) == domain
-    assert pmw.Domain.from_public(table.slice(0), **chosen).to_json() == domain.to_json()
+@examples(30, 150)
+def test_every_public_frame_reads_back_through_its_own_proposal(examples):
+    @settings(max_examples=examples)
+    @given(table=tables(), chosen=options)
+    def check(table, chosen):
+        domain = pmw.Domain.from_public(table, **chosen)
+        assert pmw.Table.from_frame(table, domain).n == 12
+        assert pmw.Domain.from_json(domain.to_json()) == domain
+        assert pmw.Domain.from_public(table.slice(0), **chosen).to_json() == domain.to_json()
+
+    check()
 
 
 @settings(max_examples=60)

@@ -20,6 +20,7 @@ import pytest
 
 import privmw
 from cluster.mpi_jobs import MPIEXEC
+from slow import slow_among
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -55,18 +56,12 @@ def run_shell(code, scratch):
 SLOW = {"cli", "cluster", "index", "postprocess", "tutorial"}  # pages with several releases and their reports
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, marks=pytest.mark.slow if page.stem in SLOW else (), id=page.stem)
-        for page in PAGES
-        if any(blocks(page))
-    ],
-)
-def test_the_examples_of_a_page_run_one_after_another(page, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", slow_among([page.stem for page in PAGES if any(blocks(page))], SLOW))
+def test_the_examples_of_a_page_run_one_after_another(name, tmp_path, monkeypatch):
+    page = ROOT / "docs" / f"{name}.md"
     if any(kind == "sh" for kind, _ in blocks(page)):
-        for name in APP:
-            pytest.importorskip(name, reason="the command line needs privmw[app]")
+        for library in APP:
+            pytest.importorskip(library, reason="the command line needs privmw[app]")
         if shutil.which("bash") is None:
             pytest.skip("bash is not installed")
         if "mpiexec" in "".join(code for _, code in blocks(page)):
@@ -75,15 +70,15 @@ def test_the_examples_of_a_page_run_one_after_another(page, tmp_path, monkeypatc
                 pytest.skip("mpiexec is not installed: pip install mpich")
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
-    names = {"__name__": "__main__"}
+    shared = {"__name__": "__main__"}
     for kind, code in blocks(page):
         if kind == "sh":
-            for name, content in files(page).items():
-                Path(name).write_text(content, "utf-8")
+            for title, content in files(page).items():
+                Path(title).write_text(content, "utf-8")
             run_shell(code, tmp_path)
         else:
             with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-                exec(compile(code, str(page), "exec", dont_inherit=True), names)
+                exec(compile(code, str(page), "exec", dont_inherit=True), shared)
 
 
 def test_the_pages_show_something_to_run():

@@ -14,6 +14,7 @@ from privmw import Attribute
 pa = pytest.importorskip("pyarrow")
 
 from privmw.io.encode import Encoder  # noqa: E402
+from slow import examples  # noqa: E402
 
 DATES = {"edges": ["1900-01-01", "1970-01-01", "2000-12-31"], "other": "else", "missing": -1}
 DECLARED = [
@@ -135,35 +136,49 @@ def agrees(encoder, column, rule):
         encoder.check()
 
 
-@settings(max_examples=1500)
-@given(attributes, columns())
-@example(Attribute.declare("a", [1, 2]), pa.array([2**64 - 1], pa.uint64()))
-@example(Attribute.declare("a", [-1, 2]), pa.array([2**64 - 1], pa.uint64()))
-@example(Attribute.declare("a", 3), pa.array([1, None], pa.uint8()))
-def test_a_column_becomes_what_the_rule_says_value_by_value(attribute, column):
-    agrees(Encoder(attribute), column, attribute.code)
+@examples(200, 1500)
+def test_a_column_becomes_what_the_rule_says_value_by_value(examples):
+    @settings(max_examples=examples)
+    @given(attributes, columns())
+    @example(Attribute.declare("a", [1, 2]), pa.array([2**64 - 1], pa.uint64()))
+    @example(Attribute.declare("a", [-1, 2]), pa.array([2**64 - 1], pa.uint64()))
+    @example(Attribute.declare("a", 3), pa.array([1, None], pa.uint8()))
+    def check(attribute, column):
+        agrees(Encoder(attribute), column, attribute.code)
+
+    check()
 
 
-@settings(max_examples=800)
-@given(attributes, st.lists(texts, max_size=8))
-@example(Attribute.declare("a", [-(2**63), 2**63 - 1]), ["9223372036854775807", "9223372036854775806", "1e3"])
-def test_a_column_of_text_becomes_what_parsing_says_value_by_value(attribute, values):
-    agrees(Encoder(attribute, text=True), pa.array(values, pa.string()), attribute.parse)
+@examples(100, 800)
+def test_a_column_of_text_becomes_what_parsing_says_value_by_value(examples):
+    @settings(max_examples=examples)
+    @given(attributes, st.lists(texts, max_size=8))
+    @example(
+        Attribute.declare("a", [-(2**63), 2**63 - 1]), ["9223372036854775807", "9223372036854775806", "1e3"]
+    )
+    def check(attribute, values):
+        agrees(Encoder(attribute, text=True), pa.array(values, pa.string()), attribute.parse)
+
+    check()
 
 
-@settings(max_examples=300)
-@given(attributes, st.lists(columns(), min_size=2, max_size=3))
-def test_rows_and_refusals_add_up_over_columns(attribute, parts):
-    encoder = Encoder(attribute)
-    found = [code for part in parts for code in encoder.codes(part).tolist()]
-    values = [value for part in parts for value in part.to_pylist()]
-    codes, errors = by_the_rule(attribute.code, values)
-    assert (encoder.rows, encoder.refused) == (len(values), len(errors))
-    if errors:
-        with pytest.raises(errors[0][1], match=f"row {errors[0][0]}"):
-            encoder.check()
-    else:
-        assert found == codes
+@examples(60, 300)
+def test_rows_and_refusals_add_up_over_columns(examples):
+    @settings(max_examples=examples)
+    @given(attributes, st.lists(columns(), min_size=2, max_size=3))
+    def check(attribute, parts):
+        encoder = Encoder(attribute)
+        found = [code for part in parts for code in encoder.codes(part).tolist()]
+        values = [value for part in parts for value in part.to_pylist()]
+        codes, errors = by_the_rule(attribute.code, values)
+        assert (encoder.rows, encoder.refused) == (len(values), len(errors))
+        if errors:
+            with pytest.raises(errors[0][1], match=f"row {errors[0][0]}"):
+                encoder.check()
+        else:
+            assert found == codes
+
+    check()
 
 
 @settings(max_examples=300)

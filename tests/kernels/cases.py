@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from privmw import kernels
 from privmw.kernels import BACKENDS, choice
+from slow import slow_among
 from truth import reference
 
 TRIED = (os.environ["PRIVMW_BACKEND"],) if os.environ.get("PRIVMW_BACKEND") else BACKENDS
@@ -145,6 +146,10 @@ CASES = {
         [np.arange(200, dtype=np.uint8), np.arange(200, dtype=np.uint16)], [1_000, 70_000], [(0,), (1,)]
     ),
 }
+
+NAMES = slow_among(
+    CASES, ["mixed orders, dense", "every triple, skewed", "pairs and triples, skewed", "5,000,000 cells"]
+)
 
 
 @cache

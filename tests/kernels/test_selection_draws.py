@@ -15,6 +15,7 @@ from scipy import stats
 from privmw.kernels.python_ import coins, selection
 from privmw.kernels.python_ import draws as python_draws
 from privmw.random import chacha20_python
+from slow import slow, slow_among
 from truth.scripted_words import Branches, RefusedError, ScriptedBitGenerator, ScriptedWords, law_by_words
 
 native = pytest.importorskip("privmw.kernels._native")
@@ -131,8 +132,8 @@ def test_exponential_mechanism_has_its_law_exactly(monkeypatch, scores):
     [
         ([5, 4], 2, []),
         ([7, 7, 3], 2, []),
-        ([6, 0, 5], 2, []),
-        ([9, 3, 0], 3, []),
+        pytest.param([6, 0, 5], 2, [], marks=pytest.mark.slow),
+        pytest.param([9, 3, 0], 3, [], marks=pytest.mark.slow),
         ([4, 9, 2, 3], 2, [1]),
         ([0, 5, 5, 8], 2, [0, 2]),
     ],
@@ -144,7 +145,7 @@ def test_several_choices_have_the_law_of_peeling_exactly(monkeypatch, scores, k,
 
 
 @pytest.mark.parametrize("bits", [1, 2, 3, 4])
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 5])
+@pytest.mark.parametrize("count", [0, 1, 2, 3, *slow(5)])
 def test_heads_of_rare_coins_are_binomial_exactly(monkeypatch, bits, count):
     branches = Branches()
     monkeypatch.setattr(selection, "STRATUM_BITS", 2)
@@ -199,7 +200,7 @@ UNITS = [(1, 10), (1, 1000), (10**20, 10**20), (3, 2**80), (1, 2**62)]
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("size", [1, 2, 63, 64, 65, 300, 1500])
+@pytest.mark.parametrize("size", [1, 2, 63, 64, 65, 300, *slow(1500)])
 def test_native_and_python_select_the_same_from_the_same_words(name, size):
     rng = np.random.default_rng(size)
     fast, slow = ChaCha20(seed=6), chacha20_python.ChaCha20(seed=6)
@@ -306,7 +307,7 @@ def chi_square(counts, law):
     return stats.chisquare(counts, np.array(law) * counts.sum()).pvalue
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", slow_among(NAMES, NAMES[1:]))
 def test_native_selection_fits_its_law_and_not_one_wrong_by_a_tenth(name):
     generator = ChaCha20(seed=21)
     scores, unit = np.array([10, 7, 0, 9, 10, -40]), Fraction(1, 3)
@@ -320,7 +321,7 @@ def test_native_selection_fits_its_law_and_not_one_wrong_by_a_tenth(name):
         assert chi_square(counts, np.array(law(wrong)[:5]) / sum(law(wrong)[:5])) < 1e-9
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", slow_among(NAMES, NAMES[1:]))
 def test_many_candidates_beside_a_few_fit_the_law(name):
     # 640 candidates of weight 2^-10 share as much as the two at the top: the coins that groups share matter.
     scores = np.zeros(642, dtype=np.int64)

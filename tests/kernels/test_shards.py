@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.thread_ranks import run_ranks
-from kernels.cases import CASES, Case, case, door_of, drawn_cases, installed
+from kernels.cases import NAMES, Case, case, door_of, drawn_cases, installed
 from privmw import kernels
 from privmw.ranks import ALONE
 
@@ -175,7 +175,7 @@ def values_for(table, seed):
     return rng.standard_normal(cells) * np.exp(rng.uniform(-9, 9, cells))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", NAMES)
 def test_potentials_are_those_of_all_rows(name, backend):
     with door_of(backend):
         check_potentials(case(name), values_for(case(name), 5))

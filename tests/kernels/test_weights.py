@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from kernels.cases import THREADS, door_of, installed, load
 from privmw.kernels import total_after
+from slow import slow
 from truth import reference
 
 LIGHTEST = 2.0**-1000
@@ -140,7 +141,7 @@ def test_updates_agree_on_every_backend_and_keep_total_and_gains(weights, update
     assert all(trace == seen[0] for trace in seen)
 
 
-@pytest.mark.parametrize("factor", [2.0**-32, 0.5, 0.9, 1.1, 1.9, 2.0, 2.0**32])
+@pytest.mark.parametrize("factor", [2.0**-32, 1.1, 2.0**32, *slow(0.5, 0.9, 1.9, 2.0)])
 def test_thousands_of_updates_neither_overflow_nor_lose_a_row(factor, backend):
     array, total = rescaled(backend, np.linspace(0, 1, 9))
     some, everything = np.array([0, 2, 5], np.uint32), np.arange(9, dtype=np.uint32)

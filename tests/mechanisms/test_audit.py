@@ -17,6 +17,7 @@ from scipy import stats
 from privmw import Budget, Curator, Domain, Neighbors, Table, Workload, kernels, mechanisms
 from privmw.accounting import Composition
 from privmw.mechanisms import scores
+from slow import slow_among
 from truth import planted_bugs
 
 pytestmark = pytest.mark.skipif(
@@ -175,7 +176,7 @@ HONEST = {
 }
 
 
-@pytest.mark.parametrize("name", HONEST)
+@pytest.mark.parametrize("name", slow_among(HONEST, ["permute-and-flip, top 2", "release, two rounds"]))
 def test_what_the_audit_finds_is_within_the_claim(name, record_property):
     sample, delta, tight = HONEST[name]
     (here, events), (there, other_events) = sample(0), sample(1)
@@ -257,7 +258,7 @@ PLANTED = {
 }
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", slow_among(PLANTED, ["selection not charged"]))
 def test_the_audit_finds_every_planted_bug(name):
     sample, delta = PLANTED[name]
     (here, events), (there, _) = sample(0), sample(1)

@@ -272,7 +272,7 @@ def test_every_round_of_pep_ends_with_its_certificate(name, rho):
     [
         (0.001, 1e-4, "cell"),
         (0.1, 1e-4, "cell"),
-        (10.0, None, "marginal"),
+        pytest.param(10.0, None, "marginal", marks=pytest.mark.slow),
         (0.001, 1e-4, "marginal"),
     ],
 )

@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 
 from report.cases import evaluated, fits, hostile, runs, unusual
+from slow import slow, slow_among
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -47,18 +48,21 @@ return least;
 """
 
 
+PAGES = {
+    "rounds": lambda: report.render(runs()["rounds"]),
+    "one shot": lambda: report.render(runs()["auto"]),
+    "evaluated": lambda: report.render(runs()["rounds"], evaluation=evaluated("rounds")),
+    "hostile": lambda: report.render(hostile()),
+    "60,000 values": lambda: report.render(unusual()["60,000 values"]),
+    "fit": lambda: report.render_fit(fits()["sequential"], for_release=False),
+    "hostile fit": lambda: report.render_fit(fits()["hostile"]),
+    "fit of 60,000": lambda: report.render_fit(fits()["60,000 values"]),
+}
+
+
 @cache
-def pages():
-    return {
-        "rounds": report.render(runs()["rounds"]),
-        "one shot": report.render(runs()["auto"]),
-        "evaluated": report.render(runs()["rounds"], evaluation=evaluated("rounds")),
-        "hostile": report.render(hostile()),
-        "60,000 values": report.render(unusual()["60,000 values"]),
-        "fit": report.render_fit(fits()["sequential"], for_release=False),
-        "hostile fit": report.render_fit(fits()["hostile"]),
-        "fit of 60,000": report.render_fit(fits()["60,000 values"]),
-    }
+def page(name):
+    return PAGES[name]()
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +83,7 @@ def browser(tmp_path_factory):
 def open_page(browser, name, size="desk"):
     width, height = SIZES[size]
     path = browser.folder / "report.html"
-    path.write_text(pages()[name], "utf-8")
+    path.write_text(page(name), "utf-8")
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == "phone"}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     browser.get_log("browser")
@@ -89,8 +93,7 @@ def open_page(browser, name, size="desk"):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
-    "name",
-    ["rounds", "one shot", "evaluated", "hostile", "60,000 values", "fit", "hostile fit", "fit of 60,000"],
+    "name", slow_among(PAGES, ["evaluated", "60,000 values", "hostile fit", "fit of 60,000"])
 )
 def test_a_page_fits_its_screen_and_shows_every_picture(browser, name, size):
     open_page(browser, name, size)
@@ -135,7 +138,7 @@ def test_the_statement_is_the_first_section_and_on_the_first_screen(browser, siz
     assert 0 < banner < heading < SIZES[size][1]
 
 
-@pytest.mark.parametrize("name", ["rounds", "evaluated", "hostile", "hostile fit"])
+@pytest.mark.parametrize("name", ["rounds", "hostile", *slow("evaluated", "hostile fit")])
 def test_nothing_is_fetched_and_nothing_fails(browser, name):
     open_page(browser, name)
     assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
@@ -147,14 +150,14 @@ def test_nothing_is_fetched_and_nothing_fails(browser, name):
     assert browser.execute_script("return document.querySelectorAll('main > section').length") == 5
 
 
-@pytest.mark.parametrize("name", ["one shot", "evaluated", "fit"])
+@pytest.mark.parametrize("name", ["one shot", "fit", *slow("evaluated")])
 def test_every_word_stands_out_from_its_background(browser, name):
     open_page(browser, name)
     ratio, words = browser.execute_script(LEAST_CONTRAST)
     assert 4.5 <= ratio < 22, words
 
 
-@pytest.mark.parametrize("name", ["evaluated", "fit", "hostile fit"])
+@pytest.mark.parametrize("name", ["fit", *slow("evaluated", "hostile fit")])
 def test_tables_too_wide_for_a_phone_scroll_by_keyboard(browser, name):
     open_page(browser, name, "phone")
     wide = browser.execute_script("""return [...document.querySelectorAll(".table")]
@@ -165,7 +168,7 @@ def test_tables_too_wide_for_a_phone_scroll_by_keyboard(browser, name):
         assert label
 
 
-@pytest.mark.parametrize("name", ["rounds", "evaluated", "fit"])
+@pytest.mark.parametrize("name", ["rounds", "fit", *slow("evaluated")])
 def test_it_prints(browser, name):
     open_page(browser, name)
     printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True, "printBackground": True})

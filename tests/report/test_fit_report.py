@@ -14,6 +14,7 @@ from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls, ols, reweigh
 from privmw.report.fit import facts
 from report.cases import fits
 from report.html_page import Page, assert_readable, assert_whole
+from slow import slow_among
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -33,7 +34,7 @@ def by_hand(method=nnls, rows=None):
     return method(NoisyMarginals(DOMAIN, [SEX, TOTAL]), support)
 
 
-@pytest.mark.parametrize("name", fits())
+@pytest.mark.parametrize("name", slow_among(fits(), ["ols", "max_fit", "reweight", "a total"]))
 def test_every_page_of_a_fit_is_whole_and_can_be_read_out(name):
     assert_whole(rendered(name))
     assert_readable(rendered(name), ["certificate", "agreement", "cost", "pictures", "use"])

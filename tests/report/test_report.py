@@ -17,6 +17,7 @@ from privmw.report.release import facts
 from privmw.report.release.words import promise
 from report.cases import HOSTILE, by_hand, evaluated, hostile, ledger, runs, unusual
 from report.html_page import Page, assert_readable, assert_whole
+from slow import slow_among
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -31,24 +32,34 @@ def every_release():
     return {**runs(), **unusual(), "by hand": by_hand(), "hostile": hostile()}
 
 
+PAGES = slow_among(
+    every_release(), ["cells", "warm-up", "other marginals", "pure, one shot", "many rounds", "no workload"]
+)
+
+
 @cache
 def rendered(name):
     return report.render(every_release()[name])
 
 
-@pytest.mark.parametrize("name", every_release())
+@cache
+def rendered_evaluated():
+    return report.render(runs()["rounds"], evaluation=evaluated("rounds"))
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_every_page_is_whole_and_needs_nothing_else(name):
     assert_whole(rendered(name))
 
 
-@pytest.mark.parametrize("name", every_release())
+@pytest.mark.parametrize("name", PAGES)
 def test_every_page_can_be_read_out(name):
     assert_readable(rendered(name), ["privacy", "released", "error", "pictures", "use"])
 
 
 def test_the_same_release_gives_the_same_bytes_whatever_the_users_style():
     matplotlib = pytest.importorskip("matplotlib")
-    first = report.render(runs()["rounds"], evaluation=evaluated("rounds"))
+    first = rendered_evaluated()
     with matplotlib.rc_context({"font.size": 30, "axes.grid": False, "svg.fonttype": "path"}):
         assert report.render(runs()["rounds"], evaluation=evaluated("rounds")) == first
 
@@ -62,7 +73,7 @@ privmw.report.write_report(sys.argv[2], privmw.load_release(sys.argv[1]))
     paths = [str(tmp_path / name) for name in ("x.release", "report.html")]
     environment = {**os.environ, "PYTHONHASHSEED": "1"}
     subprocess.run([sys.executable, "-c", program, *paths], check=True, env=environment, cwd=tmp_path)
-    assert (tmp_path / "report.html").read_text("utf-8") == report.render(by_hand())
+    assert (tmp_path / "report.html").read_text("utf-8") == rendered("by hand")
 
 
 def test_the_noise_is_that_of_the_measurements():
@@ -207,12 +218,12 @@ def test_a_seeded_release_is_marked_on_top():
     page = Page(rendered("auto"))
     assert page.text.startswith("NOT FOR RELEASE: Report")
     assert page.text.index("NOT FOR RELEASE", 20) < page.text.index("What is promised")
-    assert "NOT FOR RELEASE" not in page_of(by_hand()).text
+    assert "NOT FOR RELEASE" not in Page(rendered("by hand")).text
 
 
 def test_true_errors_are_marked_everywhere():
     found = evaluated("rounds")
-    text = report.render(runs()["rounds"], evaluation=found)
+    text = rendered_evaluated()
     page = Page(text)
     assert page.text.startswith("NOT PRIVATE: Report")
     assert page.text.index("NOT PRIVATE: contains true errors") < page.text.index("What is promised")
@@ -278,7 +289,7 @@ def test_many_points_and_values_are_thinned_and_the_caption_says_so():
 def test_a_report_is_written_whole_and_overwrites_only_when_told(tmp_path):
     path = tmp_path / "report.html"
     report.write_report(path, by_hand())
-    assert path.read_text("utf-8") == report.render(by_hand())
+    assert path.read_text("utf-8") == rendered("by hand")
     before = path.read_bytes()
     with pytest.raises(FileExistsError, match="overwrite=True"):
         report.write_report(path, runs()["auto"])
