@@ -41,7 +41,7 @@ SETTINGS = {
     "warm_up": "the part of the budget spent on a first look at every marginal",
     "order": "how many attributes the marginals of the first look had, if not those of the workload",
     "start": "the first weights: public frequencies, or all rows alike",
-    "slack": "how a misfit to the noisy counts was penalised",
+    "slack": "how a misfit to the noisy counts was allowed for",
     "gamma": "how far a noisy count might be missed",
     "prior_weight": "how many records the start was worth; none: chosen by the noisy counts",
     "replay": "whether a round repeated earlier measurements",
