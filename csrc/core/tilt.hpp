@@ -1,7 +1,7 @@
 // A distribution tilted by potentials: base * exp(potential), made to total one.
 //
 // The weight of a row depends on the row and on numbers shared by all rows, which may be one shard of many.
-// privmw/kernels/projection.py computes those numbers, with an exact total in between (core/weights.hpp).
+// privmw.kernels.projection computes those numbers, with an exact total in between (core/weights.hpp).
 #pragma once
 
 #include <cstddef>

@@ -4,7 +4,7 @@
 // so that the total of the masses stays in [2^58, 2^62]; an answer is a cell's mass over the total, so
 // renormalising is no pass over rows. Only single multiplications and integer sums happen here: every
 // backend, order and number of threads gives the same bits. The rows may be one shard of many: decisions that
-// need the total of all shards are made in privmw/kernels/weights.py.
+// need the total of all shards are made in privmw.kernels.weights.
 #pragma once
 
 #include <span>
