@@ -190,7 +190,8 @@ class Workload:
 
     def marginal_of(self, cells: npt.ArrayLike) -> Int64s:
         """The marginal of each of many cells."""
-        return _marginal_of(self._offsets, _indices("cells", cells, self.cells))
+        positions = _indices("cells", cells, self.cells)
+        return np.searchsorted(self._offsets, positions, "right").astype(np.int64) - 1
 
     def cells_of(self, marginals: npt.ArrayLike) -> Int64s:
         """Every cell of some marginals, marginal after marginal, in the order given.
@@ -266,7 +267,7 @@ def find_queries(
     domain: Domain, attributes: Int32s, starts: Int64s, offsets: Int64s, cells: Int64s
 ) -> Queries:
     """The queries of cells, of marginals in the flat arrays of a workload; any number of attributes."""
-    marginals = _marginal_of(offsets, cells)
+    marginals = np.searchsorted(offsets, cells, "right").astype(np.int64) - 1
     rest = cells - offsets[marginals]
     query_attributes, begins = _gather(attributes, starts, marginals)
     values = np.empty(len(query_attributes), np.uint32)
@@ -278,10 +279,6 @@ def find_queries(
         values[entry[rows]] = rest[rows] % size
         rest[rows] //= size
     return Queries(marginals, begins, query_attributes, values)
-
-
-def _marginal_of(offsets: Int64s, cells: Int64s) -> Int64s:
-    return np.searchsorted(offsets, cells, "right").astype(np.int64) - 1
 
 
 def _gather(attributes: Int32s, starts: Int64s, marginals: Int64s) -> tuple[Int32s, Int64s]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from reprlib import repr as _short
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from privmw.kernels.arrays import Int64s, freeze
 
 if TYPE_CHECKING:
     from privmw.io.lookup import SignedCodes
+
+Read: TypeAlias = "tuple[str, Sequence[int] | None]"  # a path, and its row groups to read; None for all
 
 BATCH = 2**18  # rows of a table, about
 
@@ -46,20 +48,16 @@ class Scan(Records):
         """The scan of some row groups of some parquet files: one rank's share of a table."""
         return object.__new__(cls)._open(groups, domain, private)
 
-    def _open(self, reads: Sequence[tuple[str, Sequence[int] | None]], domain: Domain, private: bool) -> Scan:
+    def _open(self, reads: Sequence[Read], domain: Domain, private: bool) -> Scan:
         check_domain_and_privacy(domain, private)
         self._path = reads[0][0]
         self._reads = tuple(reads)
         self._domain = domain
         self._private = private
         self._stamps = [files.stamp(path) for path, _ in reads]
-        self._n = sum(len(codes[0]) for codes in self._codes())
+        self._n = sum(len(codes[0]) for codes in _codes(self._reads, domain, private))
         self._check_unchanged()
         return self
-
-    def _codes(self) -> Iterator[list[SignedCodes]]:
-        for path, groups in self._reads:
-            yield from _codes(path, self._domain, self._private, groups)
 
     @property
     def path(self) -> str:
@@ -87,7 +85,7 @@ class Scan(Records):
         pending: list[list[SignedCodes]] = []
         rows = 0
         try:
-            for codes in self._codes():
+            for codes in _codes(self._reads, self._domain, self._private):
                 pending.append(codes)
                 rows += len(codes[0])
                 if rows >= BATCH:
@@ -159,7 +157,7 @@ def read_table(path: str | os.PathLike[str], domain: Domain, *, private: bool = 
     """
     path = files.checked_path(path)
     check_domain_and_privacy(domain, private)
-    return _table(list(_codes(path, domain, private)), domain, private)
+    return _table(list(_codes([(path, None)], domain, private)), domain, private)
 
 
 def _table(batches: list[list[SignedCodes]], domain: Domain, private: bool) -> Table:
@@ -171,25 +169,24 @@ def _table(batches: list[list[SignedCodes]], domain: Domain, private: bool) -> T
     return Table(columns, domain, private=private)
 
 
-def _codes(
-    path: str, domain: Domain, private: bool, groups: Sequence[int] | None = None
-) -> Iterator[list[SignedCodes]]:
-    """The codes of every batch; at the end, an error about all values that were refused."""
+def _codes(reads: Sequence[Read], domain: Domain, private: bool) -> Iterator[list[SignedCodes]]:
+    """The codes of every batch; at the end of a path, an error about all its values that were refused."""
     need("pyarrow", "read files", "io")
     from privmw.io.encode import Encoder
 
-    text = files.is_csv(path)
-    encoders = [Encoder(attribute, private=private, text=text) for attribute in domain.attributes]
-    for file in files.files_of(path):
-        for batch in files.batches(file, domain.names, private=private, groups=groups):
-            if batch.num_rows:
-                with files.naming(file):
-                    codes = [encoder.codes(batch.column(encoder.attribute.name)) for encoder in encoders]
-                yield codes
-    # For a private table, not even the row groups of a bad value are named.
-    some = groups is not None and not private
-    with files.naming(f"{path}, row groups {groups[0]} to {groups[-1]}" if some and groups else path):
-        for encoder in encoders:
-            encoder.check()
-        if encoders[0].rows == 0:
-            raise ValueError("a table must have at least one row")
+    for path, groups in reads:
+        text = files.is_csv(path)
+        encoders = [Encoder(attribute, private=private, text=text) for attribute in domain.attributes]
+        for file in files.files_of(path):
+            for batch in files.batches(file, domain.names, private=private, groups=groups):
+                if batch.num_rows:
+                    with files.naming(file):
+                        codes = [encoder.codes(batch.column(encoder.attribute.name)) for encoder in encoders]
+                    yield codes
+        # For a private table, not even the row groups of a bad value are named.
+        some = f", row groups {groups[0]} to {groups[-1]}" if groups and not private else ""
+        with files.naming(f"{path}{some}"):
+            for encoder in encoders:
+                encoder.check()
+            if encoders[0].rows == 0:
+                raise ValueError("a table must have at least one row")

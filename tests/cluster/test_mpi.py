@@ -111,10 +111,10 @@ def test_a_collective_call_that_a_rank_left_is_an_error_at_its_exit():
 def test_a_rank_that_dies_ends_the_job_and_the_launcher_tells(name):
     done = run_job(3, "fail", name, 1)
     assert done.returncode != 0
-    said = done.stdout + done.stderr  # MPICH's launcher tells it on standard output
-    assert len(re.findall(rf"signal {getattr(signal, name).value}\b", said)) == 1
-    assert "Traceback" not in said
-    assert "met" not in said.split()
+    output = done.stdout + done.stderr  # MPICH's launcher reports it on standard output
+    assert len(re.findall(rf"signal {getattr(signal, name).value}\b", output)) == 1
+    assert "Traceback" not in output
+    assert "met" not in output.split()
 
 
 @needs_mpi

@@ -34,8 +34,8 @@ def test_largest_and_total_are_those_of_all_ranks(size):
 
 def test_a_difference_between_ranks_is_everyones_error():
     found = run_ranks(3, lambda comm: check_same(comm, "domain", "ab"[comm.rank == 2]), errors=True)
-    said = "domain must be the same on every rank: rank 2 has another than rank 0"
-    assert [(type(error), str(error)) for error in found] == [(ValueError, said)] * 3
+    message = "domain must be the same on every rank: rank 2 has another than rank 0"
+    assert [(type(error), str(error)) for error in found] == [(ValueError, message)] * 3
     assert run_ranks(3, lambda comm: check_same(comm, "domain", "a")) == [None] * 3
 
 

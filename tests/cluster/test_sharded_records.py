@@ -120,7 +120,7 @@ class Noted(pmw.Table):
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])
-def test_other_ranks_never_hold_the_totals_and_what_came_by_is_erased(size):
+def test_other_ranks_never_hold_the_totals_and_counts_in_transit_are_erased(size):
     def run(whole):
         given = parts(size, whole)
         for rank, part in enumerate(given):
@@ -145,7 +145,7 @@ def test_other_ranks_never_hold_the_totals_and_what_came_by_is_erased(size):
         assert not counts.any()
         assert len(watched.received) > 3
         for array, same in zip(watched.received, unlike.received, strict=True):
-            assert np.array_equal(array, same), "what a rank hears must not depend on the records"
+            assert np.array_equal(array, same), "what a rank receives must not depend on the records"
 
 
 def test_a_rank_that_cannot_count_ends_the_count_for_all_and_leaves_nothing(tmp_path):

@@ -65,12 +65,12 @@ def whole_of(shards):
     return rows.tolist(), np.concatenate([shard.counts[shard.hash_order()] for shard in shards]).tolist()
 
 
-def said(found):
-    """The one message of those that know it; the others say which rank does."""
+def message_of(found):
+    """The one message of the ranks that failed; the others have a RankError."""
     assert all(isinstance(error, Exception) for error in found)
-    own = {str(error) for error in found if not isinstance(error, RankError)}
-    assert len(own) == 1
-    return own.pop()
+    messages = {str(error) for error in found if not isinstance(error, RankError)}
+    assert len(messages) == 1
+    return messages.pop()
 
 
 @pytest.mark.parametrize("constraints", [None, NO_F_AT_0])
@@ -253,7 +253,7 @@ def test_a_bad_row_group_is_everyones_error(tmp_path, bad, first):
     small(tmp_path / "b.parquet", [(1, 0), (2, 0), (3, 0)])
     pq.write_table(table, tmp_path / ("a.parquet" if first else "c.parquet"))
     found = run_ranks(3, lambda comm: pmw.ShardedSupport.from_parquet(tmp_path, SMALL, comm), errors=True)
-    assert message in said(found)
+    assert message in message_of(found)
     assert sum(isinstance(error, kind) for error in found) == 1
 
 
@@ -266,7 +266,7 @@ def test_a_damaged_missing_or_other_file_is_everyones_error(tmp_path):
             own = domain[comm.rank] if isinstance(domain, dict) else domain
             return pmw.ShardedSupport.from_parquet(mine, own, comm, **options)
 
-        return said(run_ranks(2, program, errors=True))
+        return message_of(run_ranks(2, program, errors=True))
 
     content = path.read_bytes()
     half = len(content) // 2
@@ -327,7 +327,9 @@ def test_what_is_no_complete_support_or_differs_is_an_error_on_every_rank():
     support, other = pmw.Support.full(SMALL), pmw.Support.full(DOMAIN.project(["age"]))
 
     def shards(given, size=2):
-        return said(run_ranks(size, lambda comm: pmw.ShardedSupport.of(given[comm.rank], comm), errors=True))
+        return message_of(
+            run_ranks(size, lambda comm: pmw.ShardedSupport.of(given[comm.rank], comm), errors=True)
+        )
 
     assert (
         shards([support, other]) == "support must be the same on every rank: rank 1 has another than rank 0"
@@ -358,7 +360,7 @@ def test_private_or_sharded_records_make_no_support_of_one_rank():
         "public (a private table) must be public: a support shows its rows"
     }
     found = run_ranks(2, program(pmw.Support.from_table, table), errors=True)
-    assert "must lie on one rank: use ShardedSupport.from_table" in said(found)
+    assert "must lie on one rank: use ShardedSupport.from_table" in message_of(found)
     with pytest.raises(TypeError, match=r"public .* must be a Table"):
         pmw.ShardedSupport.from_table(3)
 
@@ -385,7 +387,7 @@ def test_constraints_that_differ_are_everyones_error(rules):
         records = pmw.ShardedRecords(people(), comm)
         return pmw.ShardedSupport.from_table(records, rules if comm.rank else None)
 
-    assert "constraints must be the same on every rank" in said(run_ranks(2, program, errors=True))
+    assert "constraints must be the same on every rank" in message_of(run_ranks(2, program, errors=True))
 
 
 @pytest.mark.parametrize("weights", [np.ones(3), np.ones(10, np.float32), [1.0] * 10])
@@ -394,7 +396,7 @@ def test_weights_that_do_not_fit_are_everyones_error(weights):
         shard = pmw.ShardedSupport.full(SMALL, comm)
         return shard.gathered(weights if comm.rank else shard.start())
 
-    assert "weights" in said(run_ranks(2, program, errors=True))
+    assert "weights" in message_of(run_ranks(2, program, errors=True))
 
 
 def test_weights_of_some_ranks_only_are_everyones_error():
@@ -402,7 +404,7 @@ def test_weights_of_some_ranks_only_are_everyones_error():
         shard = pmw.ShardedSupport.full(SMALL, comm)
         return shard.gathered(shard.start() if comm.rank else None)
 
-    assert "weights must be the same on every rank" in said(run_ranks(2, program, errors=True))
+    assert "weights must be the same on every rank" in message_of(run_ranks(2, program, errors=True))
 
 
 def test_a_public_scan_of_row_groups_survives_pickle(tmp_path):

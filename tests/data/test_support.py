@@ -141,7 +141,7 @@ def test_a_full_support_has_every_row_once_in_order():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "said"),
+    ("sizes", "shown"),
     [
         ([2] * 29, r"536,870,912 rows"),
         ([2**32 - 1] * 5, r"10\^48 rows"),
@@ -149,9 +149,9 @@ def test_a_full_support_has_every_row_once_in_order():
         ([10] * 400, r"10\^400 rows"),
     ],
 )
-def test_a_full_support_of_too_large_a_domain_is_refused_with_its_size(sizes, said):
+def test_a_full_support_of_too_large_a_domain_is_refused_with_its_size(sizes, shown):
     domain = pmw.Domain({f"a{i}": size for i, size in enumerate(sizes)})
-    with pytest.raises(ValueError, match=rf"domain \({said}, about .* bytes\) must have at most 2\^28 rows"):
+    with pytest.raises(ValueError, match=rf"domain \({shown}, about .* bytes\) must have at most 2\^28 rows"):
         pmw.Support.full(domain)
 
 

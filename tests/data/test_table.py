@@ -114,8 +114,8 @@ def test_a_public_table_tells_which_codes_are_outside_the_domain():
 def test_a_private_table_tells_the_column_and_the_rule_only(bad):
     with pytest.raises((TypeError, ValueError), match="column 'age'") as error:
         Table({"age": bad, "sex": [0] * 10}, DOMAIN.project(["age", "sex"]), private=True)
-    said = re.sub("from 0 to 9|[12]-D|float64", "", str(error.value))
-    assert not re.search("[0-9]", said)
+    text = re.sub("from 0 to 9|[12]-D|float64", "", str(error.value))
+    assert not re.search("[0-9]", text)
     assert error.value.__cause__ is None
     assert error.value.__suppress_context__ or error.value.__context__ is None
 

@@ -188,15 +188,15 @@ def test_of_private_values_only_column_kind_and_rule_are_told(attribute, column)
     encoder.codes(column)
     if encoder.refused:
         missing = ", and none missing" if not attribute.takes_missing else " or missing"
-        with pytest.raises(ValueError, match="column") as told:
+        with pytest.raises(ValueError, match="column") as raised:
             encoder.check()
-        kind = str(told.value).split("of kind ")[1].split(":")[0]
+        kind = str(raised.value).split("of kind ")[1].split(":")[0]
         assert kind in ("integer", "number", "string", "boolean", "date", "missing")
         rest = '; an "other" value in the domain takes the rest of its kind'
         rest = rest if attribute.other is None else ""
-        said = f"column 'a' of kind {kind}: every value must be {attribute.rule}{missing}{rest}"
-        assert str(told.value) == said
-        assert told.value.__cause__ is None
+        expected = f"column 'a' of kind {kind}: every value must be {attribute.rule}{missing}{rest}"
+        assert str(raised.value) == expected
+        assert raised.value.__cause__ is None
 
 
 @pytest.mark.parametrize(

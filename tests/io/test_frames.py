@@ -92,9 +92,9 @@ def test_what_is_no_frame_is_refused(junk):
 
 def test_a_lazy_frame_that_fails_is_refused_without_its_words():
     lazy = pl.LazyFrame({"a": ["secret"]}).with_columns(pl.col("a").cast(pl.Int8))
-    with pytest.raises(ValueError, match=r"^frame \(lazy\) must be one that can be collected$") as told:
+    with pytest.raises(ValueError, match=r"^frame \(lazy\) must be one that can be collected$") as raised:
         pmw.Table.from_frame(lazy, pmw.Domain({"a": 3}), private=True)
-    assert told.value.__context__ is None
+    assert raised.value.__context__ is None
 
 
 def test_a_domain_and_a_flag_are_wanted():
@@ -134,10 +134,10 @@ def test_a_bad_value_of_a_private_frame_is_not_told(values, declared):
     frame = pd.DataFrame(
         {"a": pd.Series(values, dtype=object if not isinstance(values[-1], float) else None)}
     )
-    with pytest.raises((TypeError, ValueError), match="column 'a'") as told:
+    with pytest.raises((TypeError, ValueError), match="column 'a'") as raised:
         pmw.Table.from_frame(frame, pmw.Domain({"a": declared}), private=True)
-    assert not {word for word in ("secret", "777", "row", "first") if word in str(told.value)}
-    assert told.value.__context__ is None
+    assert not {word for word in ("secret", "777", "row", "first") if word in str(raised.value)}
+    assert raised.value.__context__ is None
 
 
 def test_a_bad_value_of_a_public_frame_is_told():

@@ -181,9 +181,9 @@ def test_a_file_that_changed_since_it_was_opened_is_refused(tmp_path, later, cha
         path.unlink()
     else:
         pq.write_table(pa.table({"a": [77], "b": ["secret"]}), path)
-    with pytest.raises((ValueError, OSError), match=r"t\.parquet") as told:
+    with pytest.raises((ValueError, OSError), match=r"t\.parquet") as raised:
         later(scan)
-    assert "77" not in str(told.value).replace(str(path), "")
+    assert "77" not in str(raised.value).replace(str(path), "")
 
 
 def test_a_file_that_changes_while_it_is_scanned_is_refused(tmp_path, monkeypatch):
@@ -259,13 +259,13 @@ with tempfile.TemporaryDirectory() as folder:
 def test_a_bad_file_is_refused_in_one_line_that_shows_nothing_private(tmp_path, name, opened):
     bad_files(tmp_path)
     for private in (True, False):
-        with pytest.raises((ValueError, TypeError, OSError)) as told:
+        with pytest.raises((ValueError, TypeError, OSError)) as raised:
             opened(tmp_path / name, SMALL, private=private)
-        said = str(told.value)
-        assert str(tmp_path / name) in said
-        assert "\n" not in said
+        text = str(raised.value)
+        assert str(tmp_path / name) in text
+        assert "\n" not in text
         if private:
-            assert not any(SECRET in str(error) for error in behind(told.value))
+            assert not any(SECRET in str(error) for error in behind(raised.value))
 
 
 def behind(error):
@@ -329,9 +329,9 @@ def test_a_near_column_name_is_suggested(tmp_path):
 def test_a_private_file_without_a_header_does_not_have_its_first_record_suggested(tmp_path):
     (tmp_path / "t.csv").write_text("aged,poor\nyoung,rich\n")
     domain = pmw.Domain({"age": ["aged", "young"], "means": ["poor", "rich"]})
-    with pytest.raises(ValueError, match=r"'age' is missing: the first line must name the columns") as told:
+    with pytest.raises(ValueError, match=r"'age' is missing: the first line must name the columns") as raised:
         pmw.read_table(tmp_path / "t.csv", domain, private=True)
-    assert "aged" not in str(told.value)
+    assert "aged" not in str(raised.value)
 
 
 def test_a_missing_file_and_an_unreadable_one_are_os_errors(tmp_path):
@@ -365,13 +365,13 @@ def test_junk_for_path_domain_or_private_is_refused(tmp_path, junk):
 def test_no_bytes_do_worse_than_one_line(tmp_path, data, suffix, private):
     path = tmp_path / f"t{suffix}"
     path.write_bytes(b"a,b\n" + data if suffix == ".csv" else data)
-    said = str(path)
+    text = str(path)
     try:
         pmw.read_table(path, SMALL, private=private)
     except (TypeError, ValueError, OSError) as error:
-        said = str(error)
-    assert said.count(str(path)) == 1
-    assert "\n" not in said
+        text = str(error)
+    assert text.count(str(path)) == 1
+    assert "\n" not in text
 
 
 DAMAGED = {
