@@ -9,6 +9,7 @@ implements the Communicator over MPI. This room knows numbers only.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -19,6 +20,7 @@ Int64s = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 
+LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")  # the number of ranks of a launcher
 _LIMB = 40  # bits of a limb of a large integer: sums of limbs over 2^23 ranks do not overflow
 
 
@@ -155,3 +157,13 @@ def on_root(comm: Communicator, action: Callable[[], T]) -> T:
     3
     """
     return comm.broadcast(on_every_rank(comm, lambda: action() if comm.rank == 0 else None))  # type: ignore[return-value]
+
+
+def launched() -> int:
+    """The number of ranks that the launcher started, from its environment variables; 1 without a launcher.
+
+    >>> launched()
+    1
+    """
+    sizes = [os.environ.get(name, "") for name in LAUNCHED]
+    return max([int(size) for size in sizes if size.isdecimal()], default=1)

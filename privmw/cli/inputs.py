@@ -17,14 +17,14 @@ from privmw.algorithms.mwem_pub import MWEMPub
 from privmw.algorithms.pep import PEP
 from privmw.cli.console import Console
 from privmw.cli.refusal import RefusalError
-from privmw.cluster import launched, mpi
+from privmw.cluster import mpi
 from privmw.cluster.sharded_support import ShardedSupport
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.io.scan import scan_table
-from privmw.ranks import ALONE, Communicator, on_every_rank
+from privmw.ranks import ALONE, Communicator, launched, on_every_rank
 
 METHODS: dict[str, type[Algorithm]] = {"mw-pub": MWPub, "pep": PEP, "mwem": MWEM, "mwem-pub": MWEMPub}
 

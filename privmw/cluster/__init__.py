@@ -4,6 +4,6 @@ mpi4py is imported when mpi() is called, and not before.
 """
 
 from privmw.cluster.faults import abort_job, wait_to_report
-from privmw.cluster.mpi import Mpi, launched, mpi
+from privmw.cluster.mpi import Mpi, mpi
 
-__all__ = ["Mpi", "abort_job", "launched", "mpi", "wait_to_report"]
+__all__ = ["Mpi", "abort_job", "mpi", "wait_to_report"]

@@ -22,7 +22,7 @@ import numpy as np
 from privmw import kernels
 from privmw.cluster import faults
 from privmw.io.extras import need
-from privmw.ranks import Array, Int64s, RankError, check_same
+from privmw.ranks import Array, Int64s, RankError, check_same, launched
 from privmw.version import __version__
 
 T = TypeVar("T")
@@ -32,7 +32,6 @@ SPIN = 2e-5  # seconds of a wait in which a rank keeps its core
 YIELD = 1.0  # seconds of a wait in which it yields the core to other processes; after that it sleeps
 NAP = 1e-4
 EXITING, ERROR = 0, 1  # tags of the messages outside of collective calls
-LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")  # the number of ranks of a launcher
 
 
 class Mpi:
@@ -236,16 +235,6 @@ def _arithmetic() -> str:
         [np.exp(numbers), np.log(numbers + 31), [numbers.sum(), np.einsum("i,i->", numbers, numbers)]]
     )
     return hashlib.sha256(values.tobytes()).hexdigest()
-
-
-def launched() -> int:
-    """The number of ranks that the launcher started, from its environment variables; 1 without a launcher.
-
-    >>> launched()
-    1
-    """
-    sizes = [os.environ.get(name, "") for name in LAUNCHED]
-    return max([int(size) for size in sizes if size.isdecimal()], default=1)
 
 
 def _check_launched_alone() -> None:

@@ -10,6 +10,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from reprlib import repr as _short
 from typing import Any
 
@@ -20,6 +21,7 @@ from privmw.io.files import naming
 __all__ = ["Attribute", "Domain"]
 
 
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Domain:
     """Ordered attributes, immutable: each declared by a size, a list of labels, or an object.
 
@@ -33,7 +35,13 @@ class Domain:
     (60, 1, (2, 10))
     """
 
-    __slots__ = ("__weakref__", "_attributes", "_names", "_positions", "_size", "_sizes")
+    __slots__ = ("__weakref__", "_positions", "attributes", "names", "size", "sizes")
+
+    attributes: tuple[Attribute, ...]  # in order
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    size: int  # how many different records there can be: the product of the sizes, exact however large
+    _positions: dict[str, int]  # of each name
 
     def __init__(self, attributes: Mapping[str, object]) -> None:
         if not isinstance(attributes, Mapping):
@@ -45,11 +53,12 @@ class Domain:
     def _fill(self, attributes: tuple[Attribute, ...]) -> Domain:
         if not attributes:
             raise ValueError("a domain must have at least one attribute")
-        self._attributes = attributes
-        self._names = tuple(attribute.name for attribute in attributes)
-        self._sizes = tuple(attribute.size for attribute in attributes)
-        self._positions = {name: position for position, name in enumerate(self._names)}
-        self._size = math.prod(self._sizes)
+        names, sizes = tuple(a.name for a in attributes), tuple(a.size for a in attributes)
+        object.__setattr__(self, "attributes", attributes)
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "sizes", sizes)
+        object.__setattr__(self, "size", math.prod(sizes))
+        object.__setattr__(self, "_positions", {name: position for position, name in enumerate(names)})
         return self
 
     @classmethod
@@ -109,7 +118,7 @@ class Domain:
     def to_json(self) -> str:
         """JSON text of the domain for `from_json`, one attribute a line."""
         write = json.JSONEncoder(ensure_ascii=False).encode
-        lines = (f"  {write(a.name)}: {write(a.declaration())}" for a in self._attributes)
+        lines = (f"  {write(a.name)}: {write(a.declaration())}" for a in self.attributes)
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
     def write(self, path: str | os.PathLike[str]) -> None:
@@ -119,28 +128,8 @@ class Domain:
 
     def fingerprint(self) -> str:
         """The SHA-256 of the canonical JSON in hexadecimal: the same for equal domains, and for no others."""
-        canonical = json.dumps([(a.name, a.declaration()) for a in self._attributes], separators=(",", ":"))
+        canonical = json.dumps([(a.name, a.declaration()) for a in self.attributes], separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
-
-    @property
-    def attributes(self) -> tuple[Attribute, ...]:
-        """The attributes, in order."""
-        return self._attributes
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The attributes' names, in order."""
-        return self._names
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The attributes' sizes, in order."""
-        return self._sizes
-
-    @property
-    def size(self) -> int:
-        """The number of different records: the product of the sizes, exact however large."""
-        return self._size
 
     def index(self, name: str) -> int:
         """The position of an attribute; the error for an unknown name suggests the nearest known one."""
@@ -150,7 +139,7 @@ class Domain:
         if position is None:
             import difflib  # here: only this message needs it
 
-            near = difflib.get_close_matches(name[:100], self._names, n=1)
+            near = difflib.get_close_matches(name[:100], self.names, n=1)
             hint = f"; did you mean {_short(near[0])}?" if near else ""
             raise ValueError(f"attribute {_short(name)} is not in the domain{hint}")
         return position
@@ -164,34 +153,34 @@ class Domain:
         positions = [self.index(name) for name in names]
         if len(set(positions)) < len(positions):
             raise ValueError(
-                f"names ({_short([self._names[p] for p in positions])}) must not repeat an attribute"
+                f"names ({_short([self.names[p] for p in positions])}) must not repeat an attribute"
             )
-        return object.__new__(Domain)._fill(tuple(self._attributes[position] for position in positions))
+        return object.__new__(Domain)._fill(tuple(self.attributes[position] for position in positions))
 
     def __getitem__(self, name: str) -> Attribute:
-        return self._attributes[self.index(name)]
+        return self.attributes[self.index(name)]
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._positions
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self.names)
 
     def __len__(self) -> int:
-        return len(self._attributes)
+        return len(self.attributes)
 
     def __eq__(self, other: object) -> bool:
-        return self._attributes == other._attributes if isinstance(other, Domain) else NotImplemented
+        return self.attributes == other.attributes if isinstance(other, Domain) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((self._names, self._sizes))
+        return hash((self.names, self.sizes))
 
     def __reduce__(self) -> tuple[object, ...]:
         return Domain.from_json, (self.to_json(),)
 
     def __repr__(self) -> str:
         shown = [
-            f"{a.name if len(a.name) <= 20 else a.name[:17] + '...'}: {a.size}" for a in self._attributes[:5]
+            f"{a.name if len(a.name) <= 20 else a.name[:17] + '...'}: {a.size}" for a in self.attributes[:5]
         ]
         return f"Domain({', '.join(shown)}{f', and {len(self) - 5} more' if len(self) > 5 else ''})"
 

@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from reprlib import repr as _short
 from typing import Any, NamedTuple
 
@@ -40,6 +41,7 @@ class Queries(NamedTuple):
     values: UInt32s
 
 
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Workload:
     """Marginals of one to six attributes on a domain, immutable; each set of attributes at most once.
 
@@ -50,7 +52,13 @@ class Workload:
     ((('age', 'sex'), (3, 1)), 7)
     """
 
-    __slots__ = ("__weakref__", "_attributes", "_domain", "_index", "_offsets", "_starts")
+    __slots__ = ("__weakref__", "_index", "attributes", "domain", "offsets", "starts")
+
+    domain: Domain
+    attributes: Int32s  # the attributes' positions in the domain, marginal after marginal
+    starts: Int64s  # where each marginal begins in `attributes`, and at last where they end
+    offsets: Int64s  # the first cell of each marginal, and at last the number of cells
+    _index: CombinationIndex | None
 
     def __init__(self, domain: Domain, marginals: Iterable[Sequence[str]]) -> None:
         check_domain(domain)
@@ -66,11 +74,11 @@ class Workload:
         self._fill(domain, flat, np.cumsum([0, *map(len, rows)], dtype=np.int64))
 
     def _fill(self, domain: Domain, attributes: Int32s, starts: Int64s) -> Workload:
-        self._domain = domain
-        self._attributes = freeze(attributes)
-        self._starts = freeze(starts)
-        self._index: CombinationIndex | None = None
-        self._offsets = np.zeros(len(starts), np.int64)
+        object.__setattr__(self, "domain", domain)
+        object.__setattr__(self, "attributes", freeze(attributes))
+        object.__setattr__(self, "starts", freeze(starts))
+        object.__setattr__(self, "_index", None)
+        offsets = np.zeros(len(starts), np.int64)
         if len(starts) > 1:
             # Products and sums of integers in doubles are exact up to 2^53; larger ones exceed the limits.
             cells = np.multiply.reduceat(np.array(domain.sizes, np.float64)[attributes], starts[:-1])
@@ -79,8 +87,8 @@ class Workload:
                 raise ValueError(f"marginal {_short(self.marginal(largest))} must have at most 2^40 cells")
             if cells.sum() > LARGEST_WORKLOAD:
                 raise ValueError(f"workload ({cells.sum():.3g} cells) must have at most 2^48 cells")
-            np.cumsum(cells.astype(np.int64), out=self._offsets[1:])
-        self._offsets = freeze(self._offsets)
+            np.cumsum(cells.astype(np.int64), out=offsets[1:])
+        object.__setattr__(self, "offsets", freeze(offsets))
         return self
 
     @classmethod
@@ -117,29 +125,9 @@ class Workload:
         return object.__new__(Workload)._fill(domain, rows.ravel(), starts)
 
     @property
-    def domain(self) -> Domain:
-        """The domain of the attributes."""
-        return self._domain
-
-    @property
-    def attributes(self) -> Int32s:
-        """The positions of the attributes in the domain, marginal after marginal."""
-        return self._attributes
-
-    @property
-    def starts(self) -> Int64s:
-        """Where each marginal begins in `attributes`, and the end of the last."""
-        return self._starts
-
-    @property
-    def offsets(self) -> Int64s:
-        """The first cell of each marginal, and the number of cells."""
-        return self._offsets
-
-    @property
     def cells(self) -> int:
         """The number of cells of all marginals together."""
-        return int(self._offsets[-1])
+        return int(self.offsets[-1])
 
     def order(self, j: int) -> int:
         """The number of attributes of marginal j."""
@@ -147,23 +135,25 @@ class Workload:
 
     def shape(self, j: int) -> tuple[int, ...]:
         """The sizes of marginal j's attributes: answers[offsets[j]:offsets[j + 1]] has this shape."""
-        return tuple(self._domain.sizes[a] for a in self._marginal_positions(j))
+        return tuple(self.domain.sizes[a] for a in self._marginal_positions(j))
 
     def marginal(self, j: int) -> tuple[str, ...]:
         """The names of marginal j's attributes."""
-        return tuple(self._domain.names[a] for a in self._marginal_positions(j))
+        return tuple(self.domain.names[a] for a in self._marginal_positions(j))
 
     def _marginal_positions(self, j: int) -> list[int]:
         j = check_integer("j", j, 0, len(self) - 1)
-        positions: list[int] = self._attributes[self._starts[j] : self._starts[j + 1]].tolist()
+        positions: list[int] = self.attributes[self.starts[j] : self.starts[j + 1]].tolist()
         return positions
 
     def index(self, names: Sequence[str]) -> int:
         """The marginal that has exactly these attributes, in any order."""
-        positions = _positions(self._domain, names)
-        if self._index is None:
-            self._index = CombinationIndex(self._attributes, self._starts)
-        j = self._index.find(positions)
+        positions = _positions(self.domain, names)
+        index = self._index
+        if index is None:
+            index = CombinationIndex(self.attributes, self.starts)
+            object.__setattr__(self, "_index", index)
+        j = index.find(positions)
         if j < 0:
             raise ValueError(f"marginal {_short(tuple(names))} is not in the workload")
         return j
@@ -171,8 +161,8 @@ class Workload:
     def query(self, i: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
         """The attributes and the values (codes) that cell i counts."""
         i = check_integer("i", i, 0, self.cells - 1)
-        j = int(np.searchsorted(self._offsets, i, "right")) - 1
-        values = np.unravel_index(i - int(self._offsets[j]), self.shape(j))
+        j = int(np.searchsorted(self.offsets, i, "right")) - 1
+        values = np.unravel_index(i - int(self.offsets[j]), self.shape(j))
         return self.marginal(j), tuple(int(value) for value in values)
 
     def cell(self, names: Sequence[str], values: Sequence[int]) -> int:
@@ -186,12 +176,12 @@ class Workload:
         cell = 0
         for name, size in zip(self.marginal(j), self.shape(j), strict=True):
             cell = cell * size + check_integer(f"value of {_short(name)}", codes[name], 0, size - 1)
-        return int(self._offsets[j]) + cell
+        return int(self.offsets[j]) + cell
 
     def marginal_of(self, cells: npt.ArrayLike) -> Int64s:
         """The marginal of each of many cells."""
         positions = _indices("cells", cells, self.cells)
-        return np.searchsorted(self._offsets, positions, "right").astype(np.int64) - 1
+        return np.searchsorted(self.offsets, positions, "right").astype(np.int64) - 1
 
     def cells_of(self, marginals: npt.ArrayLike) -> Int64s:
         """Every cell of some marginals, marginal after marginal, in the order given.
@@ -199,7 +189,7 @@ class Workload:
         >>> Workload(Domain({"age": 3, "sex": 2}), [("age",), ("sex",)]).cells_of([1, 0])
         array([3, 4, 0, 1, 2])
         """
-        return _ranges(self._offsets, _indices("marginals", marginals, len(self)))[0]
+        return _ranges(self.offsets, _indices("marginals", marginals, len(self)))[0]
 
     def queries(self, cells: npt.ArrayLike) -> Queries:
         """The attributes and values of many cells at once.
@@ -208,7 +198,7 @@ class Workload:
         array([3, 1], dtype=uint32)
         """
         positions = _indices("cells", cells, self.cells)
-        return find_queries(self._domain, self._attributes, self._starts, self._offsets, positions)
+        return find_queries(self.domain, self.attributes, self.starts, self.offsets, positions)
 
     def sensitivity(self, marginals: npt.ArrayLike, moved: int = 2) -> int:
         """How many counts of whole marginals one record moves by one: their L1 and squared L2 sensitivity.
@@ -221,7 +211,7 @@ class Workload:
         (5, 3)
         """
         chosen = _indices("marginals", marginals, len(self))
-        cells = self._offsets[chosen + 1] - self._offsets[chosen]
+        cells = self.offsets[chosen + 1] - self.offsets[chosen]
         return int(np.minimum(cells, moved).sum())
 
     def select(self, marginals: npt.ArrayLike) -> Workload:
@@ -229,36 +219,36 @@ class Workload:
         chosen = _indices("marginals", marginals, len(self))
         if len(np.unique(chosen)) < len(chosen):
             raise ValueError("marginals must not repeat one")
-        return object.__new__(Workload)._fill(self._domain, *_gather(self._attributes, self._starts, chosen))
+        return object.__new__(Workload)._fill(self.domain, *_gather(self.attributes, self.starts, chosen))
 
     def fingerprint(self) -> str:
         """A SHA-256 in hexadecimal: the same for equal workloads, and for no others."""
-        parts = (self._starts.astype("<i8").tobytes(), self._attributes.astype("<i4").tobytes())
-        return hashlib.sha256(b"".join([self._domain.fingerprint().encode(), *parts])).hexdigest()
+        parts = (self.starts.astype("<i8").tobytes(), self.attributes.astype("<i4").tobytes())
+        return hashlib.sha256(b"".join([self.domain.fingerprint().encode(), *parts])).hexdigest()
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
-        names, flat = self._domain.names, self._attributes.tolist()
-        for start, end in itertools.pairwise(self._starts.tolist()):
+        names, flat = self.domain.names, self.attributes.tolist()
+        for start, end in itertools.pairwise(self.starts.tolist()):
             yield tuple(names[position] for position in flat[start:end])
 
     def __len__(self) -> int:
-        return len(self._starts) - 1
+        return len(self.starts) - 1
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Workload):
             return NotImplemented
-        if self._domain != other._domain or not np.array_equal(self._starts, other._starts):
+        if self.domain != other.domain or not np.array_equal(self.starts, other.starts):
             return False
-        return np.array_equal(self._attributes, other._attributes)
+        return np.array_equal(self.attributes, other.attributes)
 
     def __hash__(self) -> int:
-        return hash((self._domain, len(self), self.cells))
+        return hash((self.domain, len(self), self.cells))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Workload, (self._domain, list(self))
+        return Workload, (self.domain, list(self))
 
     def __repr__(self) -> str:
-        orders = np.unique(np.diff(self._starts)).tolist()
+        orders = np.unique(np.diff(self.starts)).tolist()
         of = "" if not orders else f" of order {orders[0]}" + (f" to {orders[-1]}" if len(orders) > 1 else "")
         return f"Workload({len(self)} marginal{'s' * (len(self) != 1)}{of}, {self.cells} cells)"
 

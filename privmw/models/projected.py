@@ -58,7 +58,8 @@ class ProjectedSupport:
         self._slack, self._gamma, self._prior_weight = slack, gamma, prior_weight
         self._threads = threads
         self._chosen, self._chosen_at = prior_weight, 0
-        self._groups, self._updates = Groups(support.size), 0
+        self._groups: Groups | None = None  # made with the first cell
+        self._updates = 0
         self._values = np.zeros(0)
         self._fitted: Int64s = np.zeros(0, np.int64)  # the cells of the last multipliers
 
@@ -161,6 +162,8 @@ class ProjectedSupport:
 
     def _cell_matrix(self) -> CellMatrix:
         cells = np.fromiter(self._targets.cells, np.int64)
+        if self._groups is None:
+            self._groups = Groups(self._model.support.size)
         for cell in cells[self._groups.queries :].tolist():
             self._groups.add(self._model.matching_rows(cell))
         return CellMatrix(cells, self._groups, self._threads, self._model.comm)
