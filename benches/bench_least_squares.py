@@ -37,7 +37,7 @@ def draw(sizes: list[int], orders: list[int], scale: float, rng: np.random.Gener
         others = tuple(a for a, name in enumerate(domain.names) if name not in names)
         truth = np.asarray(counts.sum(axis=others))
         found.append(NoisyMarginal(names, truth + rng.laplace(0, scale, truth.shape), "laplace", scale))
-    return NoisyMarginals(domain, found)
+    return NoisyMarginals(found, domain)
 
 
 def dense(problem: Problem) -> tuple[np.ndarray, np.ndarray]:

@@ -31,7 +31,7 @@ def cells(large: bool) -> tuple[str, Fit, float]:
     noisy = rng.laplace(0, scale, sizes)
     noisy += counts
     found.append(NoisyMarginal(domain.names, noisy, "laplace", scale))
-    measured = NoisyMarginals(domain, found)
+    measured = NoisyMarginals(found, domain)
     del counts, noisy, found
     reset_peak()
     began = time.process_time()

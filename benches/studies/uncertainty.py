@@ -88,7 +88,7 @@ def measure(counts: np.ndarray, unit: str, budget: float, rng: np.random.Generat
         others = tuple(a for a, name in enumerate(domain.names) if name not in names)
         truth = np.asarray(counts.sum(axis=others))
         found.append(NoisyMarginal(names, truth + draw(0, scale, truth.shape), noise, scale))
-    return NoisyMarginals(domain, found)
+    return NoisyMarginals(found, domain)
 
 
 def tables(runs: int) -> None:

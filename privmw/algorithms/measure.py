@@ -84,7 +84,7 @@ def measure_marginals(
                 noisy = curator.measure(marginals=[j], epsilon=pure, rho=zcdp)
             noise = noise_of_event(curator.ledger.events[-1])
             measured.append(NoisyMarginal(names, noisy.astype(np.float64), noise.name, noise.scale))
-        return Measured(NoisyMarginals(private.domain, measured), curator.ledger)
+        return Measured(NoisyMarginals(measured, private.domain), curator.ledger)
 
 
 def _split(limit: Fraction, shares: Iterable[Real] | None, count: int) -> list[Fraction]:

@@ -19,7 +19,7 @@ def ols(measured: NoisyMarginals, support: Support | None = None, *, total: floa
     >>> from privmw import Domain
     >>> from privmw.postprocess import NoisyMarginal
     >>> histogram = NoisyMarginal(("sex",), [4.0, -1.0], noise="laplace", scale=2.0)
-    >>> measured = NoisyMarginals(Domain({"sex": 2}), [histogram, NoisyMarginal((), [0.0], "laplace", 2.0)])
+    >>> measured = NoisyMarginals([histogram, NoisyMarginal((), [0.0], "laplace", 2.0)], Domain({"sex": 2}))
     >>> ols(measured).weights.round(6)
     array([ 3., -2.])
     """
@@ -34,7 +34,7 @@ def nnls(measured: NoisyMarginals, support: Support | None = None, *, total: flo
     >>> from privmw import Domain
     >>> from privmw.postprocess import NoisyMarginal
     >>> histogram = NoisyMarginal(("sex",), [4.0, -1.0], noise="laplace", scale=2.0)
-    >>> measured = NoisyMarginals(Domain({"sex": 2}), [histogram, NoisyMarginal((), [3.0], "laplace", 2.0)])
+    >>> measured = NoisyMarginals([histogram, NoisyMarginal((), [3.0], "laplace", 2.0)], Domain({"sex": 2}))
     >>> nnls(measured).weights
     array([3.5, 0. ])
     """

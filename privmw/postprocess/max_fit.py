@@ -38,7 +38,7 @@ def max_fit(
     >>> from privmw import Domain
     >>> from privmw.postprocess import NoisyMarginal
     >>> histogram = NoisyMarginal(("sex",), [4.0, -1.0], noise="gaussian", scale=1.0)
-    >>> measured = NoisyMarginals(Domain({"sex": 2}), [histogram, NoisyMarginal((), [5.0], "gaussian", 1.0)])
+    >>> measured = NoisyMarginals([histogram, NoisyMarginal((), [5.0], "gaussian", 1.0)], Domain({"sex": 2}))
     >>> max_fit(measured, slack=0.0).certificate.stages[0].bound
     1.0
     """

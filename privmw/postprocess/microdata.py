@@ -41,7 +41,7 @@ def to_microdata(
     >>> from privmw import Domain
     >>> from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls
     >>> histogram = NoisyMarginal(("sex",), [3.4, 1.3], noise="laplace", scale=2.0)
-    >>> fit = nnls(NoisyMarginals(Domain({"sex": 2}), [histogram]), total=5)
+    >>> fit = nnls(NoisyMarginals([histogram], Domain({"sex": 2})), total=5)
     >>> to_microdata(fit, exact=[()]).column("sex").tolist()
     [0, 0, 0, 0, 1]
     """

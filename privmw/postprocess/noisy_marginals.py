@@ -58,7 +58,7 @@ class NoisyMarginals:
     >>> domain = Domain({"age": 2, "sex": 2})
     >>> total = NoisyMarginal((), [9.0], noise="laplace", scale=2.0)
     >>> again = NoisyMarginal((), [12.0], noise="laplace", scale=4.0)
-    >>> measured = NoisyMarginals(domain, [total, again])
+    >>> measured = NoisyMarginals([total, again], domain)
     >>> measured, measured.noisy_counts, measured.variances
     (NoisyMarginals(1 marginal, 1 of 1 cells measured), array([9.6]), array([6.4]))
     """
@@ -75,7 +75,7 @@ class NoisyMarginals:
         NoiseDistribution | None, ...
     ]  # of each marginal's measured cells, where they all have the same
 
-    def __init__(self, domain: Domain, marginals: Iterable[NoisyMarginal]) -> None:
+    def __init__(self, marginals: Iterable[NoisyMarginal], domain: Domain) -> None:
         if not isinstance(domain, Domain):
             raise TypeError(f"domain ({_short(domain)}) must be a Domain")
         if not isinstance(marginals, Iterable):

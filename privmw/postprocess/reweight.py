@@ -38,7 +38,7 @@ def reweight(
     >>> from privmw import Domain
     >>> from privmw.postprocess import NoisyMarginal
     >>> histogram = NoisyMarginal(("age",), [90.0, 4.0, -2.0, 3.0, -1.0], noise="laplace", scale=2.0)
-    >>> reweight(NoisyMarginals(Domain({"age": 5}), [histogram])).weights.round(2)
+    >>> reweight(NoisyMarginals([histogram], Domain({"age": 5}))).weights.round(2)
     array([90.  ,  2.91,  0.  ,  1.91,  0.  ])
     """
     if downweight not in ("counts", "std"):

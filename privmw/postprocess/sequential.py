@@ -36,7 +36,7 @@ def sequential(
     >>> from privmw import Domain
     >>> from privmw.postprocess import NoisyMarginal
     >>> histogram = NoisyMarginal(("sex",), [4.0, -1.0], noise="laplace", scale=2.0)
-    >>> measured = NoisyMarginals(Domain({"sex": 2}), [histogram, NoisyMarginal((), [3.0], "laplace", 2.0)])
+    >>> measured = NoisyMarginals([histogram, NoisyMarginal((), [3.0], "laplace", 2.0)], Domain({"sex": 2}))
     >>> sequential(measured).weights.round(9)
     array([3., 0.])
     """

@@ -36,7 +36,7 @@ def measure(domain, counts, marginals, scale, rng, noise="laplace"):
     for names in marginals:
         true = sum_over(counts, domain, names)
         found.append(NoisyMarginal(names, true + draw(0, scale, true.shape), noise, scale))
-    return NoisyMarginals(domain, found)
+    return NoisyMarginals(found, domain)
 
 
 def drawn(sizes, orders, seed, scale=8.0, noise="laplace", filled=0.2):

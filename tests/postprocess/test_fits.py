@@ -93,7 +93,7 @@ def test_max_fit_agrees_with_a_linear_and_a_quadratic_program(shape, seed):
 def test_max_fit_finds_a_bound_beyond_the_trivial_one_and_says_it():
     domain = domain_of([3])
     histogram = NoisyMarginal(("x0",), [1.0, 2.0, 3.0], "gaussian", 1.0)
-    fit = max_fit(NoisyMarginals(domain, [histogram, NoisyMarginal((), [16.0], "gaussian", 1.0)]))
+    fit = max_fit(NoisyMarginals([histogram, NoisyMarginal((), [16.0], "gaussian", 1.0)], domain))
     assert fit.certificate.stages[-1].bound == pytest.approx(2.5, abs=1e-6)
     assert fit.certificate.misfit <= 2.51 + 1e-9
 
@@ -196,8 +196,8 @@ def test_reweight_is_the_papers_algorithm(shape, noise, downweight, seed):
 def test_reweight_refuses_marginals_of_several_noises():
     twice = [NoisyMarginal(("x0",), [1.0, 2.0], "laplace", scale) for scale in (1.0, 2.0)]
     with pytest.raises(ValueError, match=r"\('x0',\) must have one noise for all its cells"):
-        reweight(NoisyMarginals(domain_of([2]), twice))
-    assert nnls(NoisyMarginals(domain_of([2]), twice)).certificate.kkt < 1e-9
+        reweight(NoisyMarginals(twice, domain_of([2])))
+    assert nnls(NoisyMarginals(twice, domain_of([2]))).certificate.kkt < 1e-9
 
 
 @pytest.mark.parametrize("wrong", [{"downweight": "none"}, {"confidence": 1.0}, {"confidence": "high"}])
@@ -258,7 +258,7 @@ def test_where_weights_are_not_unique_they_stay_near_the_public_ones():
     domain = domain_of([2, 2])
     rows = [[0, 0]] * 6 + [[0, 1]] * 2 + [[1, 0]]
     support = pmw.Support.from_table(pmw.Table.from_codes(rows, domain))
-    fit = nnls(NoisyMarginals(domain, [NoisyMarginal((), [90.0], "laplace", 1.0)]), support)
+    fit = nnls(NoisyMarginals([NoisyMarginal((), [90.0], "laplace", 1.0)], domain), support)
     np.testing.assert_allclose(fit.weights, [60, 20, 10])
     assert not fit.certificate.unique
 
@@ -267,11 +267,11 @@ def test_a_support_that_cannot_match_says_by_how_much():
     domain = domain_of([2, 2])
     support = pmw.Support.from_table(pmw.Table.from_codes([[0, 0], [0, 1]], domain))
     given = NoisyMarginal(("x0",), [50.0, 30.0], "gaussian", 2.0)
-    certificate = nnls(NoisyMarginals(domain, [given]), support).certificate
+    certificate = nnls(NoisyMarginals([given], domain), support).certificate
     assert certificate.unreached == pytest.approx(15.0)
     assert certificate.misfit == pytest.approx(15.0)
     for method in METHODS.values():
-        assert method(NoisyMarginals(domain, [given]), support).certificate.unreached == pytest.approx(15.0)
+        assert method(NoisyMarginals([given], domain), support).certificate.unreached == pytest.approx(15.0)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -295,7 +295,7 @@ def test_no_counts_make_a_method_fail(method, counts):
         NoisyMarginal(("x0", "x1"), counts, "discrete-gaussian", 3.0),
     ]
     for marginals in (given, given[:3], given[1:2]):
-        certificate = METHODS[method](NoisyMarginals(domain, marginals)).certificate
+        certificate = METHODS[method](NoisyMarginals(marginals, domain)).certificate
         assert max(certificate.kkt, certificate.violation) < 1e-8
 
 
@@ -335,7 +335,7 @@ def test_domains_and_supports_that_do_not_belong_are_refused():
     huge = domain_of([2**10] * 4)
     given = NoisyMarginal(("x0",), np.zeros(2**10), "laplace", 1.0)
     with pytest.raises(ValueError, match="give a support"):
-        nnls(NoisyMarginals(huge, [given]))
+        nnls(NoisyMarginals([given], huge))
 
 
 def test_a_fit_answers_any_marginal():

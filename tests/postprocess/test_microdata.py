@@ -47,7 +47,7 @@ def test_invariants_are_exact(method):
     given = NoisyMarginal(("x0",), [30.0, 20.0, 50.0], "laplace", 1.0)
     more = NoisyMarginal(("x1",), [10.0, 25.0, 40.0, 25.0], "laplace", 1.0)
     cells = NoisyMarginal(("x0", "x1"), np.linspace(0, 20, 12), "laplace", 1.0)
-    fit = sequential(NoisyMarginals(domain, [given, more, cells]), total=100)
+    fit = sequential(NoisyMarginals([given, more, cells], domain), total=100)
     counts = histogram_of(to_microdata(fit, method, exact=[(), ("x0",), ("x1",)], seed=2))
     assert counts.sum(axis=1).tolist() == [30, 20, 50]
     assert counts.sum(axis=0).tolist() == [10, 25, 40, 25]
@@ -132,7 +132,7 @@ def test_what_cannot_be_rounded_is_refused(changed, error, match):
 def test_three_exact_margins_are_one_too_many():
     domain = domain_of([2, 2, 2])
     flat = NoisyMarginal(domain.names, np.full(8, 2.0), "laplace", 1.0)
-    fit = nnls(NoisyMarginals(domain, [flat]))
+    fit = nnls(NoisyMarginals([flat], domain))
     assert to_microdata(fit, exact=[("x0",), ("x0", "x1"), ("x2",), ()]).n == 16
     with pytest.raises(ValueError, match="two chains"):
         to_microdata(fit, exact=subsets(domain, 1))
@@ -145,4 +145,4 @@ def test_what_is_no_fit_or_negative_or_empty_makes_no_microdata():
         to_microdata(ols(drawn([9, 24], (0, 1, 2), 0)))
     empty = NoisyMarginal(("x0",), [-5.0, -5.0], "laplace", 1.0)
     with pytest.raises(ValueError, match="at least half a record"):
-        to_microdata(nnls(NoisyMarginals(domain_of([2]), [empty])))
+        to_microdata(nnls(NoisyMarginals([empty], domain_of([2]))))

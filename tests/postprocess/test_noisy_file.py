@@ -160,7 +160,7 @@ def test_any_order_of_attributes_and_rows_is_one_marginal(tmp_path):
     )
     same(
         read_noisy_marginals(path, DOMAIN),
-        NoisyMarginals(DOMAIN, [NoisyMarginal(names, counts, "gaussian", 3)]),
+        NoisyMarginals([NoisyMarginal(names, counts, "gaussian", 3)], DOMAIN),
     )
 
 

@@ -18,7 +18,7 @@ def marginal(names=("age",), values=(1.0, 2.0, 3.0), kind="laplace", scale=2.0):
 
 def test_a_marginal_measured_twice_is_combined_by_inverse_variances():
     once, again = marginal(scale=2.0), marginal(values=(4.0, 4.0, 4.0), scale=4.0)
-    combined = NoisyMarginals(DOMAIN, [once, marginal(("sex",), (5.0, 6.0)), again])
+    combined = NoisyMarginals([once, marginal(("sex",), (5.0, 6.0)), again], DOMAIN)
     assert combined.marginals == (("age",), ("sex",))
     np.testing.assert_allclose(combined.noisy_counts, [1.6, 2.4, 3.2, 5.0, 6.0])
     np.testing.assert_allclose(combined.variances[:3], 1 / (1 / 8 + 1 / 32))
@@ -26,7 +26,7 @@ def test_a_marginal_measured_twice_is_combined_by_inverse_variances():
 
 
 def test_gaussians_measured_twice_stay_one_gaussian():
-    combined = NoisyMarginals(DOMAIN, [marginal(kind="gaussian", scale=s) for s in (3.0, 4.0)])
+    combined = NoisyMarginals([marginal(kind="gaussian", scale=s) for s in (3.0, 4.0)], DOMAIN)
     (noise_of_both,) = combined.noises
     assert noise_of_both.name == "gaussian"
     assert noise_of_both.scale == pytest.approx(12 / 5)
@@ -34,7 +34,7 @@ def test_gaussians_measured_twice_stay_one_gaussian():
 
 def test_arrays_of_the_marginals_shape_are_taken_in_c_order():
     given = NoisyMarginal(("age", "sex"), np.arange(6).reshape(3, 2), "gaussian", 1)
-    assert NoisyMarginals(DOMAIN, [given]).noisy_counts.tolist() == [0, 1, 2, 3, 4, 5]
+    assert NoisyMarginals([given], DOMAIN).noisy_counts.tolist() == [0, 1, 2, 3, 4, 5]
 
 
 def test_measurements_of_cells_are_combined_and_the_rest_is_not_measured():
@@ -91,7 +91,7 @@ def test_what_is_no_noisy_marginal_is_refused(wrong, error, match):
 )
 def test_marginals_that_do_not_fit_the_domain_are_refused(marginals, error, match):
     with pytest.raises(error, match=match):
-        NoisyMarginals(DOMAIN, marginals)
+        NoisyMarginals(marginals, DOMAIN)
 
 
 def test_a_masked_array_is_refused():
@@ -100,7 +100,7 @@ def test_a_masked_array_is_refused():
 
 
 def test_only_what_was_measured_has_an_index():
-    measured = NoisyMarginals(DOMAIN, [NoisyMarginal(("age", "sex"), range(6), "laplace", 1.0)])
+    measured = NoisyMarginals([NoisyMarginal(("age", "sex"), range(6), "laplace", 1.0)], DOMAIN)
     assert measured.index(("sex", "age")) == 0
     with pytest.raises(ValueError, match="must be one that was measured"):
         measured.index(("age",))

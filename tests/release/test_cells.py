@@ -136,7 +136,7 @@ def test_fitted_counts_stand_beside_what_was_measured(tmp_path):
 
 
 def test_fitted_totals_alone_have_empty_columns(tmp_path):
-    fit = nnls(NoisyMarginals(Domain({"age": 3}), [NoisyMarginal((), [5.0], "laplace", 1.0)]))
+    fit = nnls(NoisyMarginals([NoisyMarginal((), [5.0], "laplace", 1.0)], Domain({"age": 3})))
     write_fitted(fit, tmp_path / "fitted.parquet")
     (row,) = parquet.read_table(tmp_path / "fitted.parquet").to_pylist()
     assert row["attribute_1"] is None

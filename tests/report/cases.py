@@ -114,17 +114,17 @@ def fits():
     domain = hostile().support.domain
     attacks = [((), 1), (domain.names[:1], 2), (domain.names, 6)]
     attack = NoisyMarginals(
-        domain, [NoisyMarginal(names, np.arange(cells), "discrete-gaussian", 3.0) for names, cells in attacks]
+        [NoisyMarginal(names, np.arange(cells), "discrete-gaussian", 3.0) for names, cells in attacks], domain
     )
     many = pmw.Domain({"zip": 60_000, "sex": 2})
     wide = NoisyMarginals(
-        many,
         [
             NoisyMarginal(("zip",), np.arange(60_000) % 7 - 3, "laplace", 2.0),
             NoisyMarginal(("sex",), [4e8, 3e8], "gaussian", 50.0),
         ],
+        many,
     )
-    total = NoisyMarginals(pmw.Domain({"only": 1}), [NoisyMarginal((), [-5.0], "laplace", 1.0)])
+    total = NoisyMarginals([NoisyMarginal((), [-5.0], "laplace", 1.0)], pmw.Domain({"only": 1}))
     return {
         "ols": ols(measured),
         "nnls": nnls(measured),

@@ -31,7 +31,7 @@ def rendered(name):
 
 def by_hand(method=nnls, rows=None):
     support = None if rows is None else pmw.Support.from_table(pmw.Table.from_codes(rows, DOMAIN))
-    return method(NoisyMarginals(DOMAIN, [SEX, TOTAL]), support)
+    return method(NoisyMarginals([SEX, TOTAL], DOMAIN), support)
 
 
 @pytest.mark.parametrize("name", slow_among(fits(), ["ols", "max_fit", "reweight", "a total"]))

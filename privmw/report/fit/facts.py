@@ -156,7 +156,7 @@ def certificate_in_words(fit: Fit) -> list[str]:
     >>> from privmw import Domain
     >>> from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls
     >>> histogram = NoisyMarginal(("sex",), [4.0, -1.0], noise="laplace", scale=2.0)
-    >>> print(certificate_in_words(nnls(NoisyMarginals(Domain({"sex": 2}), [histogram])))[0])
+    >>> print(certificate_in_words(nnls(NoisyMarginals([histogram], Domain({"sex": 2}))))[0])
     2 rows, all that the domain has, weigh 4 records. They fit 2 noisy answers to 1 marginal.
     """
     certificate, measured = fit.certificate, int(np.isfinite(fit.measured.variances).sum())

@@ -28,7 +28,7 @@ def write_fit_report(
     >>> from privmw import Domain
     >>> from privmw.postprocess import NoisyMarginal, NoisyMarginals, reweight
     >>> histogram = NoisyMarginal(("age",), [90.0, 4.0, -2.0], noise="laplace", scale=2.0)
-    >>> fit = reweight(NoisyMarginals(Domain({"age": 3}), [histogram]))
+    >>> fit = reweight(NoisyMarginals([histogram], Domain({"age": 3})))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_fit_report(os.path.join(folder, "report.html"), fit)
     ...     os.listdir(folder)
