@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from reprlib import repr as _short
 from typing import Literal
 
@@ -34,6 +35,7 @@ LARGEST_FULL = 2**28  # rows of Support.full, however much memory there is
 PENDING = 2**20  # rows of batches to read before they are merged; more if the support has more rows
 
 
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Support:
     """Distinct rows on a domain with the counts of a public table, immutable.
 
@@ -48,14 +50,23 @@ class Support:
     __slots__ = (
         "__weakref__",
         "_columns",
-        "_comm",
-        "_constraints",
-        "_counts",
         "_marginals",
-        "_records",
-        "_table",
-        "_whole_size",
+        "comm",
+        "constraints",
+        "counts",
+        "records",
+        "table",
+        "whole_size",
     )
+
+    table: Table  # the distinct rows, one contiguous column per attribute
+    counts: Int64s  # how many public records each row stands for
+    constraints: Constraints | None  # which every row satisfies; a saved release does not hold them
+    comm: Communicator  # the ranks that hold the rows; usually one
+    whole_size: int  # the number of distinct rows of all ranks
+    records: int  # the number of public records that the rows of all ranks stand for
+    _columns: kernels.Columns | None
+    _marginals: tuple[Workload, kernels.Marginals] | None
 
     def __init__(
         self,
@@ -73,14 +84,19 @@ class Support:
             raise TypeError(f"counts ({type(counts).__name__}) must be an array of int64")
         if counts.shape != (table.n,) or counts.min() < 1:
             raise ValueError(f"counts must be positive, one for each of the {table.n} rows")
-        self._table = table
-        self._counts = counts if is_frozen(counts) else freeze(counts.copy())
-        self._constraints = constraints
-        self._comm = comm
-        self._whole_size = sum_over_ranks(comm, table.n)
-        self._records = sum_over_ranks(comm, int(self._counts.sum()))
-        self._columns: kernels.Columns | None = None
-        self._marginals: tuple[Workload, kernels.Marginals] | None = None
+        counts = counts if is_frozen(counts) else freeze(counts.copy())
+        fields = {
+            "table": table,
+            "counts": counts,
+            "constraints": constraints,
+            "comm": comm,
+            "whole_size": sum_over_ranks(comm, table.n),
+            "records": sum_over_ranks(comm, int(counts.sum())),
+            "_columns": None,
+            "_marginals": None,
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def from_table(cls, public: Records, constraints: Constraints | None = None) -> Support:
@@ -107,11 +123,11 @@ class Support:
             return self
         if not isinstance(constraints, Constraints):
             raise TypeError(f"constraints ({_short(constraints)}) must be Constraints")
-        mask = constraints.mask(self._table)
+        mask = constraints.mask(self.table)
         if not mask.any():
-            complaint = constraints.complaint(constraints.broken(self._table), self.size)
+            complaint = constraints.complaint(constraints.broken(self.table), self.size)
             raise ValueError(f"constraints must leave a row of the support: {complaint}")
-        return Support(self._table.take(mask), freeze(self._counts[mask]), constraints)
+        return Support(self.table.take(mask), freeze(self.counts[mask]), constraints)
 
     @classmethod
     def _merge(cls, support: Support | None, tables: list[Table]) -> Support:
@@ -174,91 +190,64 @@ class Support:
         rng = sampling_stream(seed)
         rows = np.repeat(np.arange(self.size), times)
         attribute = rng.integers(0, len(self.domain), len(rows))
-        records = np.cumsum(self._counts)
+        records = np.cumsum(self.counts)
         other = np.searchsorted(records, rng.integers(0, records[-1], len(rows)), "right")
         columns = [
             np.concatenate([column, np.where(attribute == a, column[other], column[rows])])
-            for a, column in enumerate(self._table.columns)
+            for a, column in enumerate(self.table.columns)
         ]
         table = Table(zip(self.domain.names, columns, strict=True), self.domain)
-        if self._constraints is not None:
-            table = table.take(self._constraints.mask(table))  # every public row stays
+        if self.constraints is not None:
+            table = table.take(self.constraints.mask(table))  # every public row stays
         first, repeats = kernels.distinct_rows(table.columns, self.domain.sizes)
         # Integer counts, 1 for each new record and `factor` for each public one: the public rows keep their
         # relative frequencies, and the new records have their share.
-        public = np.where(first < self.size, self._counts[np.minimum(first, self.size - 1)], 0)
+        public = np.where(first < self.size, self.counts[np.minimum(first, self.size - 1)], 0)
         factor = max(round((table.n - self.size) * (1 - share) / share / float(records[-1])), 1)
         counts = freeze(factor * public + repeats - (first < self.size))
-        return Support(table.take(first), counts, self._constraints)
+        return Support(table.take(first), counts, self.constraints)
 
     @property
     def domain(self) -> Domain:
         """The domain of the rows."""
-        return self._table.domain
+        return self.table.domain
 
     @property
     def size(self) -> int:
         """The number of distinct rows on this rank."""
-        return self._table.n
-
-    @property
-    def comm(self) -> Communicator:
-        """The ranks that hold the rows; usually one."""
-        return self._comm
-
-    @property
-    def whole_size(self) -> int:
-        """The number of distinct rows on all ranks."""
-        return self._whole_size
-
-    @property
-    def records(self) -> int:
-        """The number of public records of all ranks."""
-        return self._records
-
-    @property
-    def table(self) -> Table:
-        """The distinct rows as a table, one contiguous column per attribute."""
-        return self._table
+        return self.table.n
 
     @property
     def rows(self) -> Codes:
         """A fresh array of the codes, rows x attributes."""
-        return self._table.codes()
-
-    @property
-    def counts(self) -> Int64s:
-        """The number of public records of each row."""
-        return self._counts
-
-    @property
-    def constraints(self) -> Constraints | None:
-        """The rules that every row keeps, new rows of `widened` too; a saved release does not hold them."""
-        return self._constraints
+        return self.table.codes()
 
     def start(self, kind: Start = "public") -> Float64s:
         """Fresh initial weights, with sum 1 over all ranks: the public frequencies, or uniform."""
         if kind not in ("public", "uniform"):
             raise ValueError(f"kind ({_short(kind)}) must be 'public' or 'uniform'")
         if kind == "public":
-            weights: Float64s = self._counts / float(self._records)
+            weights: Float64s = self.counts / float(self.records)
             return weights
-        return np.full(self.size, 1.0 / self._whole_size)
+        return np.full(self.size, 1.0 / self.whole_size)
 
     @property
     def columns(self) -> kernels.Columns:
         """The rows prepared for the kernels; prepared once."""
-        if self._columns is None:
-            self._columns = kernels.Columns(self._table.columns, self.domain.sizes)
-        return self._columns
+        columns = self._columns
+        if columns is None:
+            columns = kernels.Columns(self.table.columns, self.domain.sizes)
+            object.__setattr__(self, "_columns", columns)
+        return columns
 
     def marginals(self, workload: Workload) -> kernels.Marginals:
         """The kernels' plan for a workload; the last one is kept."""
         check_workload(workload, self.domain, "support")
-        if self._marginals is None or self._marginals[0] is not workload:
-            plan = kernels.Marginals(self.columns, workload.attributes, workload.starts)
-            self._marginals = (workload, plan)
-        return self._marginals[1]
+        if self._marginals is not None and self._marginals[0] is workload:
+            return self._marginals[1]
+        plan = kernels.Marginals(self.columns, workload.attributes, workload.starts)
+        object.__setattr__(self, "_marginals", (workload, plan))
+        return plan
 
     def answers(self, workload: Workload, weights: npt.ArrayLike | None = None) -> Float64s:
         """The fraction of the weight in each cell of a workload; without weights, the public frequencies.
@@ -269,11 +258,11 @@ class Support:
         [0.25, 0.25, 0.5]
         """
         marginals = self.marginals(workload)
-        scaled = self._counts.astype(np.float64) if weights is None else _weights(weights, self.size)
-        kernels.rescale(scaled, comm=self._comm)
-        masses, mass = kernels.to_masses(scaled, comm=self._comm)
+        scaled = self.counts.astype(np.float64) if weights is None else _weights(weights, self.size)
+        kernels.rescale(scaled, comm=self.comm)
+        masses, mass = kernels.to_masses(scaled, comm=self.comm)
         sums = marginals.sums(masses)
-        self._comm.allreduce(sums)
+        self.comm.allreduce(sums)
         return sums / mass
 
     def matching_rows(self, names: Sequence[str], values: Sequence[int]) -> UInt32s:
@@ -289,7 +278,7 @@ class Support:
         >>> sorted(support.hash_order().tolist())
         [0, 1, 2, 3]
         """
-        order: Int64s = np.argsort(row_hashes(self._table.columns), kind="stable")
+        order: Int64s = np.argsort(row_hashes(self.table.columns), kind="stable")
         return order
 
     def fingerprint(self) -> str:
@@ -301,10 +290,10 @@ class Support:
         >>> support.fingerprint() == support.fingerprint()
         True
         """
-        hashes = mixed(row_hashes(self._table.columns) ^ mixed(self._counts.astype(np.uint64)))
+        hashes = mixed(row_hashes(self.table.columns) ^ mixed(self.counts.astype(np.uint64)))
         sums = np.array([hashes.sum(), mixed(~hashes).sum()]).view(np.int64)  # modulo 2^64: in any order
-        self._comm.allreduce(sums)
-        summary = [self.domain.fingerprint(), self._whole_size, self._records, *sums.tolist()]
+        self.comm.allreduce(sums)
+        summary = [self.domain.fingerprint(), self.whole_size, self.records, *sums.tolist()]
         return hashlib.sha256(repr(summary).encode()).hexdigest()
 
     def gathered(self, weights: Float64s | None = None) -> tuple[Support, Float64s | None] | None:
@@ -314,7 +303,7 @@ class Support:
     @property
     def nbytes(self) -> int:
         """Bytes of the codes, the counts and the kernels' data."""
-        total = sum(column.nbytes for column in self._table.columns) + self._counts.nbytes
+        total = sum(column.nbytes for column in self.table.columns) + self.counts.nbytes
         total += self._columns.nbytes if self._columns else 0
         return total + (self._marginals[1].nbytes if self._marginals else 0)
 
@@ -324,16 +313,16 @@ class Support:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Support):
             return NotImplemented
-        return self._table == other._table and np.array_equal(self._counts, other._counts)
+        return self.table == other.table and np.array_equal(self.counts, other.counts)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Support, (self._table, self._counts, self._constraints)
+        return Support, (self.table, self.counts, self.constraints)
 
     def __repr__(self) -> str:
         rows = f"{self.size} distinct rows x {len(self.domain)} attributes"
-        return f"Support({rows} of {self._records} public records)"
+        return f"Support({rows} of {self.records} public records)"
 
 
 def _weights(weights: npt.ArrayLike, size: int) -> Float64s:

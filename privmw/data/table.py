@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from reprlib import repr as _short
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Array, CheckedColumns, Codes, Int64s, freeze, is_frozen
 
 
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Table(Records):
     """Codes on a domain, immutable: `columns` maps each attribute's name to a 1-D array of integer codes.
 
@@ -39,8 +41,12 @@ class Table(Records):
     ValueError: column 'age' has 1 value outside the domain (first: 10, row 1)
     """
 
-    __slots__ = ("__weakref__", "_columns", "_domain", "_private")
+    __slots__ = ("__weakref__", "columns", "domain", "private")
     __hash__ = None  # type: ignore[assignment]
+
+    columns: CheckedColumns  # one read-only array of codes per attribute, in domain order
+    domain: Domain  # every code lies in it
+    private: bool  # whether the records are private: then nothing about their values is shown
 
     def __init__(
         self,
@@ -60,9 +66,9 @@ class Table(Records):
 
     def _fill(self, columns: Iterable[Codes], domain: Domain, private: bool) -> Table:
         """Set the attributes, from frozen columns of checked codes."""
-        self._columns = CheckedColumns.of(columns, domain.sizes)
-        self._domain = domain
-        self._private = private
+        object.__setattr__(self, "columns", CheckedColumns.of(columns, domain.sizes))
+        object.__setattr__(self, "domain", domain)
+        object.__setattr__(self, "private", private)
         if self.n == 0:
             raise ValueError("a table must have at least one row")
         return self
@@ -149,34 +155,19 @@ class Table(Records):
         write(self, path, bins=bins, public=public, seed=seed, overwrite=overwrite)
 
     @property
-    def domain(self) -> Domain:
-        """The domain that every code lies in."""
-        return self._domain
-
-    @property
-    def private(self) -> bool:
-        """Whether the records are private: then nothing about their values is shown."""
-        return self._private
-
-    @property
     def n(self) -> int:
         """How many rows there are. Neighbouring tables replace one record, so this is public."""
-        return len(self._columns[0])
-
-    @property
-    def columns(self) -> tuple[Codes, ...]:
-        """One read-only array of codes per attribute, in domain order."""
-        return self._columns
+        return len(self.columns[0])
 
     def column(self, name: str) -> Codes:
         """The read-only codes of one attribute."""
-        return self._columns[self._domain.index(name)]
+        return self.columns[self.domain.index(name)]
 
     def codes(self) -> Codes:
         """A fresh array of all codes, rows x attributes, in the smallest dtype that holds every column."""
-        dtype = max((column.dtype for column in self._columns), key=lambda dtype: dtype.itemsize)
-        codes = np.empty((self.n, len(self._columns)), dtype)
-        for position, column in enumerate(self._columns):
+        dtype = max((column.dtype for column in self.columns), key=lambda dtype: dtype.itemsize)
+        codes = np.empty((self.n, len(self.columns)), dtype)
+        for position, column in enumerate(self.columns):
             codes[:, position] = column
         return codes
 
@@ -184,16 +175,16 @@ class Table(Records):
         """The exact counts of a workload's cells, in workload order; those of a private table are private."""
         from privmw import kernels  # here, so that tables can be made and read before a backend is chosen
 
-        check_workload(workload, self._domain, "table")
-        columns = kernels.Columns(self._columns, self._domain.sizes)
+        check_workload(workload, self.domain, "table")
+        columns = kernels.Columns(self.columns, self.domain.sizes)
         marginals = kernels.Marginals(columns, workload.attributes, workload.starts)
         return marginals.sums(np.ones(self.n, np.int64))
 
     def project(self, names: Iterable[str]) -> Table:
         """The same rows on some of the attributes, in the order named; columns are shared, not copied."""
-        domain = self._domain.project(names)
+        domain = self.domain.project(names)
         columns = [self.column(name) for name in domain.names]
-        return object.__new__(Table)._fill(columns, domain, self._private)
+        return object.__new__(Table)._fill(columns, domain, self.private)
 
     def take(self, rows: npt.ArrayLike) -> Table:
         """The rows at some positions, in that order and as often as given; or where a mask is True."""
@@ -208,8 +199,8 @@ class Table(Records):
             raise ValueError(f"rows must be positions from 0 to {self.n - 1}")
         else:
             positions = positions.astype(np.intp, copy=False)  # once, not for each column
-        columns = (freeze(column[positions]) for column in self._columns)
-        return object.__new__(Table)._fill(columns, self._domain, self._private)
+        columns = (freeze(column[positions]) for column in self.columns)
+        return object.__new__(Table)._fill(columns, self.domain, self.private)
 
     def batches(self) -> Iterator[Table]:
         """The table itself."""
@@ -218,18 +209,18 @@ class Table(Records):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Table):
             return NotImplemented
-        if self._domain != other._domain or self._private != other._private:
+        if self.domain != other.domain or self.private != other.private:
             return False
-        return all(map(np.array_equal, self._columns, other._columns))
+        return all(map(np.array_equal, self.columns, other.columns))
 
     def __reduce__(self) -> tuple[object, ...]:
-        if self._private:
+        if self.private:
             raise TypeError("a private table must not be pickled")
-        return Table, (dict(zip(self._domain.names, self._columns, strict=True)), self._domain)
+        return Table, (dict(zip(self.domain.names, self.columns, strict=True)), self.domain)
 
     def __repr__(self) -> str:
-        kind = "private" if self._private else "public"
-        return f"Table({self.n} rows x {len(self._columns)} attributes, {kind})"
+        kind = "private" if self.private else "public"
+        return f"Table({self.n} rows x {len(self.columns)} attributes, {kind})"
 
 
 def _by_name(columns: object, domain: Domain) -> dict[str, npt.ArrayLike]:
