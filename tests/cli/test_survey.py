@@ -21,6 +21,7 @@ def survey():
     return Path(os.environ["PRIVMW_DATA"]) / "acs_pums"
 
 
+@pytest.mark.slow  # real data; the demonstration goes the same way on made-up people
 def test_the_survey_of_one_year_is_released_from_that_of_another(survey, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     public, private = (str(survey / f"{name}.parquet") for name in ("acs2015_hi", "acs2018_hi"))

@@ -286,28 +286,34 @@ def test_numbers_hardly_above_or_below_zero_have_bins_too(values):
     assert edges[-1] >= values[-1]
 
 
-@settings(max_examples=300)
-@given(data=st.data(), bins=st.integers(1, 30))
-def test_bin_edges_ascend_and_hold_every_value(data, bins):
-    kind = data.draw(st.sampled_from(["whole", "number", "date"]))
-    finite = st.floats(allow_nan=False, allow_infinity=False)
-    near = st.integers(0, 100) | st.integers(-(2**53), 2**53)
-    days = st.integers(1, datetime.date.max.toordinal())
-    values = data.draw(
-        st.lists(
-            {"whole": near, "number": finite | near.map(float), "date": days}[kind], min_size=1, unique=True
+@examples(60, 300)
+def test_bin_edges_ascend_and_hold_every_value(examples):
+    @settings(max_examples=examples)
+    @given(data=st.data(), bins=st.integers(1, 30))
+    def check(data, bins):
+        kind = data.draw(st.sampled_from(["whole", "number", "date"]))
+        finite = st.floats(allow_nan=False, allow_infinity=False)
+        near = st.integers(0, 100) | st.integers(-(2**53), 2**53)
+        days = st.integers(1, datetime.date.max.toordinal())
+        values = data.draw(
+            st.lists(
+                {"whole": near, "number": finite | near.map(float), "date": days}[kind],
+                min_size=1,
+                unique=True,
+            )
         )
-    )
-    ascending = np.unique(values)
-    counts = np.array(
-        data.draw(st.lists(st.integers(1, 1000), min_size=len(ascending), max_size=len(ascending)))
-    )
-    edges = bin_edges(ascending, counts, bins, Dates() if kind == "date" else Numbers(kind == "whole"))
-    numbers = [edge.toordinal() if kind == "date" else edge for edge in edges]
-    assert all(low < high for low, high in itertools.pairwise(numbers))
-    assert numbers[0] <= ascending[0]
-    assert numbers[-1] >= ascending[-1]
-    assert len(edges) <= 2 * bins + 6
+        ascending = np.unique(values)
+        counts = np.array(
+            data.draw(st.lists(st.integers(1, 1000), min_size=len(ascending), max_size=len(ascending)))
+        )
+        edges = bin_edges(ascending, counts, bins, Dates() if kind == "date" else Numbers(kind == "whole"))
+        numbers = [edge.toordinal() if kind == "date" else edge for edge in edges]
+        assert all(low < high for low, high in itertools.pairwise(numbers))
+        assert numbers[0] <= ascending[0]
+        assert numbers[-1] >= ascending[-1]
+        assert len(edges) <= 2 * bins + 6
+
+    check()
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def run_shell(code, scratch):
     os.chdir(where.read_text("utf-8").strip())
 
 
-SLOW = {"cli", "cluster", "index", "postprocess", "tutorial"}  # pages with several releases and their reports
+SLOW = {"cli", "cluster", "files", "index", "postprocess", "tutorial"}  # pages that make releases and reports
 
 
 @pytest.mark.parametrize("name", slow_among([page.stem for page in PAGES if any(blocks(page))], SLOW))
@@ -153,6 +153,7 @@ def test_files_that_the_pages_name_exist():
             assert (ROOT / name).exists(), f"{page.name}: {name}"
 
 
+@pytest.mark.slow  # several seconds, and few changes touch the pages
 def test_the_pages_build_without_a_warning(tmp_path):
     for name in ("mkdocs", "material", "mkdocstrings_handlers"):
         if importlib.util.find_spec(name) is None:
