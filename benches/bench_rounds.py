@@ -25,7 +25,7 @@ from round_shapes import RoundShape
 
 import privmw as pmw
 from privmw.algorithms.mechanism import Mechanism
-from privmw.models import MultiplicativeWeights
+from privmw.models.multiplicative import MultiplicativeWeights
 
 Replay = Literal["none", "paper"]
 OURS, AUTHORS = "privmw", "numpy (the authors' way)"

@@ -18,8 +18,7 @@ from privmw.algorithms.question import Question, Unit, check_inputs
 from privmw.data.records import Records
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
-from privmw.models import MultiplicativeWeights
-from privmw.models.multiplicative import Output, Replay
+from privmw.models.multiplicative import MultiplicativeWeights, Output, Replay
 from privmw.random import Rng
 from privmw.release import Release
 

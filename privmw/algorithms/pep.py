@@ -21,8 +21,7 @@ from privmw.algorithms.question import Question, Unit, check_inputs
 from privmw.data.records import Records
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
-from privmw.models import ProjectedSupport
-from privmw.models.projected import Kind
+from privmw.models.projected import Kind, ProjectedSupport
 from privmw.random import Rng
 from privmw.release import Release
 

@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 
 from privmw.cli.console import Console
-from privmw.cli.inputs import choose, read_public_inputs
+from privmw.cli.inputs import METHODS, choose, read_public_inputs
 from privmw.cli.options import add_budget, add_workload, positive
 from privmw.data.domain import Domain
 from privmw.data.support import Support
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--method",
-        choices=("auto", "mw-pub", "pep", "mwem-pub"),
+        choices=("auto", *(method for method in METHODS if method != "mwem")),  # which has no public file
         default="auto",
         help="default: auto, the recommended one",
     )

@@ -13,8 +13,9 @@ from scipy import optimize
 from algorithms.cases import DOMAIN, FULL, PEP_OPTIONS, WORKLOAD, N, private, support
 from kernels.cases import skewed
 from privmw import Domain, Support, Table, Workload, kernels, release_pep
-from privmw.models import MultiplicativeWeights, ProjectedSupport
 from privmw.models.groups import Groups
+from privmw.models.multiplicative import MultiplicativeWeights
+from privmw.models.projected import ProjectedSupport
 from privmw.models.targets import Targets
 from privmw.models.weighted_rows import WeightedSupport
 from privmw.release.measurements import Measurement, combine

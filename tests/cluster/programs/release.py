@@ -15,7 +15,8 @@ import numpy as np
 import privmw as pmw
 from cluster.cases import ALGORITHMS, MASK, workload_of
 from privmw.cluster import mpi
-from privmw.models import MultiplicativeWeights, ProjectedSupport
+from privmw.models.multiplicative import MultiplicativeWeights
+from privmw.models.projected import ProjectedSupport
 
 folder, kinds, output = sys.argv[1:4]
 checkpoint = sys.argv[4] if len(sys.argv) > 4 else None
