@@ -78,7 +78,7 @@ privmw.report.write_report(sys.argv[2], privmw.load_release(sys.argv[1]))
 
 def test_the_noise_is_that_of_the_measurements():
     gaussian, laplace = facts.noise_levels(by_hand())
-    assert gaussian == facts.NoiseLevel("discrete-gaussian", 2, 4.0, 0.004)
+    assert gaussian == facts.NoiseSummary("discrete-gaussian", 2, 4.0, 0.004)
     p = math.exp(-1 / 2.5)
     assert laplace.deviation == pytest.approx(math.sqrt(2 * p) / (1 - p))
     assert laplace.share == laplace.deviation / 1000

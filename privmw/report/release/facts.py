@@ -29,7 +29,7 @@ PURPOSES = {
 
 
 @dataclass(frozen=True)
-class NoiseLevel:
+class NoiseSummary:
     """The counts that carry noise of one kind and scale. deviation: in records; share: deviation / n."""
 
     kind: str
@@ -38,7 +38,7 @@ class NoiseLevel:
     share: float
 
 
-def noise_levels(release: Release) -> list[NoiseLevel]:
+def noise_levels(release: Release) -> list[NoiseSummary]:
     """The kinds and scales of noise in a release, those on most counts first."""
     groups: dict[tuple[str, float], list[Measurement]] = {}
     for measurement in release.measurements:
@@ -46,7 +46,7 @@ def noise_levels(release: Release) -> list[NoiseLevel]:
     levels = []
     for (kind, _), group in groups.items():
         deviation = math.sqrt(group[0].variance)
-        levels.append(NoiseLevel(kind, sum(map(len, group)), deviation, deviation / release.n))
+        levels.append(NoiseSummary(kind, sum(map(len, group)), deviation, deviation / release.n))
     return sorted(levels, key=lambda level: -level.counts)
 
 
