@@ -25,6 +25,7 @@ from fractions import Fraction
 
 from privmw.accounting import Budget
 from privmw.accounting.rounding import Real
+from privmw.algorithms.configuration import make_budget
 from privmw.algorithms.loop import Progress
 from privmw.algorithms.mechanism import Mechanism
 from privmw.algorithms.options import lists_options
@@ -32,7 +33,7 @@ from privmw.algorithms.pep import PEP
 from privmw.algorithms.question import check_inputs
 from privmw.data.records import Records
 from privmw.data.support import Support
-from privmw.data.workload import Workload
+from privmw.data.workload import MOVED, Workload
 from privmw.random import Rng
 from privmw.release import Release
 from privmw.release.noises import DiscreteGaussianNoise
@@ -68,7 +69,7 @@ def choose_algorithm(n: int, workload: Workload, budget: Budget) -> PEP:
             if noise(shot.sensitivity(range(marginals))) <= MOST_NOISE:
                 return PEP(select="all", order=order)
     # Half of the budget measures, one marginal a round: the square of the noise grows with the rounds.
-    rounds = int((ROUND_NOISE / noise(2, budget.limit / 2)) ** 2)
+    rounds = int((ROUND_NOISE / noise(MOVED, budget.limit / 2)) ** 2)
     return PEP(rounds=min(max(rounds, FEWEST), MOST))
 
 
@@ -116,7 +117,7 @@ def recommend(
     rho: Real | None = None,
 ) -> tuple[Mechanism, Support]:
     """What `release_auto` runs for n records, and the support it runs on: public numbers and rows decide."""
-    budget = PEP().calibrate(epsilon, delta, rho=rho, n=n).budget
+    budget = make_budget(epsilon, delta, rho=rho, n=n)
     if budget.notion != "zCDP":
         raise ValueError("delta (0) must be above 0: the recommended methods use Gaussian noise")
     times = min(LARGEST_WIDENED // support.whole_size - 1, MOST_TIMES)

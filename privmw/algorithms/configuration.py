@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from reprlib import repr as _short
-from typing import ClassVar, Literal, NoReturn, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn, get_args
 
 from privmw.accounting import Budget
 from privmw.accounting.rounding import Real, positive_integer
@@ -87,23 +87,7 @@ class Algorithm(ABC):
         >>> MWPub(rounds=10).calibrate(rho=0.5).rho
         0.5
         """
-        if (epsilon is None) == (rho is None):
-            raise TypeError("exactly one of epsilon and rho must be given")
-        if rho is not None:
-            if delta is not None:
-                raise TypeError(f"delta ({delta}) must come with epsilon: rho needs none")
-            return Mechanism(self, Budget.zcdp(rho))
-        assert epsilon is not None
-        if delta is None:
-            if n is None:
-                raise TypeError("delta must be given, or n: without a delta it is 1 / n^2")
-            if positive_integer("n", n) < 2:
-                raise ValueError("delta must be given for a private table of one record")
-            delta = float(Fraction(1, n**2))
-        if delta == 0 and not isinstance(delta, bool):
-            return Mechanism(self, Budget.pure(epsilon))
-        composition = "advanced" if self.advanced else "zCDP"
-        return Mechanism(self, Budget.approximate(epsilon, delta, composition))
+        return Mechanism(self, make_budget(epsilon, delta, rho=rho, n=n, advanced=self.advanced))
 
     @property
     def schedule(self) -> Schedule:
@@ -113,10 +97,14 @@ class Algorithm(ABC):
         rounds = self.usual_rounds if self.rounds is None else self.rounds
         return Schedule(rounds, self.per_round, self.select, self.split, self.warm_up)
 
-    def __call__(self, *_: object, **__: object) -> NoReturn:
-        """Refuse a call: a configuration has no budget to spend."""
-        name = type(self).__name__
-        raise TypeError(f"{name} has no budget: calibrate it first, as in {name}().calibrate(1.0, 1e-9)(...)")
+    if not TYPE_CHECKING:  # a call is a type error too
+
+        def __call__(self, *_: object, **__: object) -> NoReturn:
+            """Refuse a call: a configuration has no budget to spend."""
+            name = type(self).__name__
+            raise TypeError(
+                f"{name} has no budget: calibrate it first, as in {name}().calibrate(1.0, 1e-9)(...)"
+            )
 
     def __repr__(self) -> str:
         """Show the call that makes it: what differs from the defaults."""
@@ -146,3 +134,39 @@ class Algorithm(ABC):
         value = getattr(self, name)
         if not low < self._number(name) < high:
             raise ValueError(f"{name} ({_short(value)}) must be above {low} and below {high}")
+
+
+def make_budget(
+    epsilon: Real | None = None,
+    delta: Real | None = None,
+    *,
+    rho: Real | None = None,
+    n: int | None = None,
+    advanced: bool = False,
+) -> Budget:
+    """The budget of epsilon and delta, or of rho. Without a delta it is 1 / n^2, as in the papers.
+
+    advanced: compose pure costs by advanced composition instead of zCDP.
+
+    >>> make_budget(epsilon=1, n=1000).delta
+    1e-06
+    """
+    if (epsilon is None) == (rho is None):
+        raise TypeError("exactly one of epsilon and rho must be given")
+    if n is not None:
+        n = positive_integer("n", n)
+    if rho is not None:
+        if delta is not None:
+            raise TypeError(f"delta ({delta}) must come with epsilon: rho needs none")
+        return Budget.zcdp(rho)
+    assert epsilon is not None
+    if delta is None:
+        if n is None:
+            raise TypeError("delta must be given, or n: without a delta it is 1 / n^2")
+        delta = float(Fraction(1, n**2))
+        if not 0 < delta < 1:
+            records = "one record" if n == 1 else f"{_short(n)} records"
+            raise ValueError(f"delta must be given for a private table of {records}")
+    elif delta == 0 and not isinstance(delta, bool):
+        return Budget.pure(epsilon)
+    return Budget.approximate(epsilon, delta, "advanced" if advanced else "zCDP")

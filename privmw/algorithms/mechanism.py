@@ -21,7 +21,7 @@ from privmw.algorithms.schedule import Planned
 from privmw.curator.on_ranks import open_curator
 from privmw.data.records import Records
 from privmw.data.support import Support
-from privmw.data.workload import Workload
+from privmw.data.workload import MOVED, Workload
 from privmw.random import Rng
 from privmw.ranks import check_same, on_every_rank
 from privmw.release import Release
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from privmw.algorithms.configuration import Algorithm
 
 LARGEST_SCALE = 2.0**40  # of noise that the mechanisms draw
-MOVED = 2  # counts of a marginal, by replacing one record
 
 
 @dataclass(frozen=True)

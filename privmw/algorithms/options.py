@@ -22,8 +22,8 @@ def lists_options(function: Callable[P, T]) -> Callable[P, T]:
     TypeError: option ('epslion') must be one of epsilon, rounds; did you mean epsilon?
     """
     parameters = inspect.signature(function).parameters.values()
-    options = [each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
-    known = {each.name for each in parameters}
+    options = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    known = {p.name for p in parameters}
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -89,11 +89,6 @@ def check_memory(support: Support, question: Question, *, shot: bool) -> None:
         )
 
 
-def _cells_of_shot(question: Question) -> int:
-    offsets = question.measured.offsets
-    return int((offsets[1:] - offsets[:-1])[question.shot].sum())
-
-
 def make_plan(
     schedule: Schedule, budget: Budget, support: Support, question: Question, n: int | None, effort: Effort
 ) -> Plan:

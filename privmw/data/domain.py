@@ -10,19 +10,18 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from reprlib import repr as _short
 from typing import Any
 
 from privmw.data.attribute import Attribute
+from privmw.data.immutable import Immutable
 from privmw.data.strict_json import parse_json
 from privmw.io.files import naming
 
 __all__ = ["Attribute", "Domain"]
 
 
-@dataclass(frozen=True, eq=False, repr=False, init=False)
-class Domain:
+class Domain(Immutable):
     """Ordered attributes, immutable: each declared by a size, a list of labels, or an object.
 
     An object has "labels" or bin "edges" (numbers, or dates written YYYY-MM-DD) and may declare an "other"
@@ -54,11 +53,13 @@ class Domain:
         if not attributes:
             raise ValueError("a domain must have at least one attribute")
         names, sizes = tuple(a.name for a in attributes), tuple(a.size for a in attributes)
-        object.__setattr__(self, "attributes", attributes)
-        object.__setattr__(self, "names", names)
-        object.__setattr__(self, "sizes", sizes)
-        object.__setattr__(self, "size", math.prod(sizes))
-        object.__setattr__(self, "_positions", {name: position for position, name in enumerate(names)})
+        self._set(
+            attributes=attributes,
+            names=names,
+            sizes=sizes,
+            size=math.prod(sizes),
+            _positions={name: position for position, name in enumerate(names)},
+        )
         return self
 
     @classmethod

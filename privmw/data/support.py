@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from reprlib import repr as _short
 from typing import Literal
 
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from privmw import kernels
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain, check_domain
+from privmw.data.immutable import Immutable
 from privmw.data.memory import physical_memory
 from privmw.data.records import Records
 from privmw.data.row_hash import mixed, row_hashes
@@ -35,8 +35,7 @@ LARGEST_FULL = 2**28  # rows of Support.full, however much memory there is
 PENDING = 2**20  # rows of batches to read before they are merged; more if the support has more rows
 
 
-@dataclass(frozen=True, eq=False, repr=False, init=False)
-class Support:
+class Support(Immutable):
     """Distinct rows on a domain with the counts of a public table, immutable.
 
     >>> domain = Domain({"age": 3, "sex": 2})
@@ -95,8 +94,7 @@ class Support:
             "_columns": None,
             "_marginals": None,
         }
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        self._set(**fields)
 
     @classmethod
     def from_table(cls, public: Records, constraints: Constraints | None = None) -> Support:
@@ -237,7 +235,7 @@ class Support:
         columns = self._columns
         if columns is None:
             columns = kernels.Columns(self.table.columns, self.domain.sizes)
-            object.__setattr__(self, "_columns", columns)
+            self._set(_columns=columns)
         return columns
 
     def marginals(self, workload: Workload) -> kernels.Marginals:
@@ -246,7 +244,7 @@ class Support:
         if self._marginals is not None and self._marginals[0] is workload:
             return self._marginals[1]
         plan = kernels.Marginals(self.columns, workload.attributes, workload.starts)
-        object.__setattr__(self, "_marginals", (workload, plan))
+        self._set(_marginals=(workload, plan))
         return plan
 
     def answers(self, workload: Workload, weights: npt.ArrayLike | None = None) -> Float64s:

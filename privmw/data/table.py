@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from reprlib import repr as _short
 from typing import Any, Literal
 
@@ -16,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.data.domain import Domain, check_domain
+from privmw.data.immutable import Immutable
 from privmw.data.records import Records, check_domain_and_privacy
 from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Array, CheckedColumns, Codes, Int64s, freeze, is_frozen
 
 
-@dataclass(frozen=True, eq=False, repr=False, init=False)
-class Table(Records):
+class Table(Immutable, Records):
     """Codes on a domain, immutable: `columns` maps each attribute's name to a 1-D array of integer codes.
 
     A column is stored as uint8, uint16 or uint32, the smallest that fits its attribute's size. It is shared
@@ -66,9 +65,7 @@ class Table(Records):
 
     def _fill(self, columns: Iterable[Codes], domain: Domain, private: bool) -> Table:
         """Set the attributes, from frozen columns of checked codes."""
-        object.__setattr__(self, "columns", CheckedColumns.of(columns, domain.sizes))
-        object.__setattr__(self, "domain", domain)
-        object.__setattr__(self, "private", private)
+        self._set(columns=CheckedColumns.of(columns, domain.sizes), domain=domain, private=private)
         if self.n == 0:
             raise ValueError("a table must have at least one row")
         return self

@@ -11,7 +11,6 @@ import hashlib
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from reprlib import repr as _short
 from typing import Any, NamedTuple
 
@@ -20,10 +19,12 @@ import numpy.typing as npt
 
 from privmw.data.combinations import CombinationIndex, all_combinations, sample_combinations
 from privmw.data.domain import Domain, check_domain
+from privmw.data.immutable import Immutable
 from privmw.kernels.arrays import Int32s, Int64s, UInt32s, freeze
 from privmw.kernels.checks import check_integer
 
 LARGEST_ORDER = 6
+MOVED = 2  # counts of a marginal, by replacing one record: it leaves one cell and enters another
 LARGEST_MARGINAL = 2**40  # cells
 LARGEST_WORKLOAD = 2**48  # cells
 MOST_MARGINALS = 2**24  # of `all` and `sample`: 400 MB if they are 6-way
@@ -41,8 +42,7 @@ class Queries(NamedTuple):
     values: UInt32s
 
 
-@dataclass(frozen=True, eq=False, repr=False, init=False)
-class Workload:
+class Workload(Immutable):
     """Marginals of one to six attributes on a domain, immutable; each set of attributes at most once.
 
     >>> workload = Workload(Domain({"age": 10, "sex": 2, "race": 5}), [("age", "sex"), ("race",)])
@@ -74,10 +74,7 @@ class Workload:
         self._fill(domain, flat, np.cumsum([0, *map(len, rows)], dtype=np.int64))
 
     def _fill(self, domain: Domain, attributes: Int32s, starts: Int64s) -> Workload:
-        object.__setattr__(self, "domain", domain)
-        object.__setattr__(self, "attributes", freeze(attributes))
-        object.__setattr__(self, "starts", freeze(starts))
-        object.__setattr__(self, "_index", None)
+        self._set(domain=domain, attributes=freeze(attributes), starts=freeze(starts), _index=None)
         offsets = np.zeros(len(starts), np.int64)
         if len(starts) > 1:
             # Products and sums of integers in doubles are exact up to 2^53; larger ones exceed the limits.
@@ -88,7 +85,7 @@ class Workload:
             if cells.sum() > LARGEST_WORKLOAD:
                 raise ValueError(f"workload ({cells.sum():.3g} cells) must have at most 2^48 cells")
             np.cumsum(cells.astype(np.int64), out=offsets[1:])
-        object.__setattr__(self, "offsets", freeze(offsets))
+        self._set(offsets=freeze(offsets))
         return self
 
     @classmethod
@@ -152,7 +149,7 @@ class Workload:
         index = self._index
         if index is None:
             index = CombinationIndex(self.attributes, self.starts)
-            object.__setattr__(self, "_index", index)
+            self._set(_index=index)
         j = index.find(positions)
         if j < 0:
             raise ValueError(f"marginal {_short(tuple(names))} is not in the workload")
@@ -200,7 +197,7 @@ class Workload:
         positions = _indices("cells", cells, self.cells)
         return find_queries(self.domain, self.attributes, self.starts, self.offsets, positions)
 
-    def sensitivity(self, marginals: npt.ArrayLike, moved: int = 2) -> int:
+    def sensitivity(self, marginals: npt.ArrayLike, moved: int = MOVED) -> int:
         """How many counts of whole marginals one record moves by one: their L1 and squared L2 sensitivity.
 
         A replaced record leaves one cell of a marginal and enters another (moved: 2); a record that is added
@@ -212,7 +209,7 @@ class Workload:
         """
         chosen = _indices("marginals", marginals, len(self))
         cells = self.offsets[chosen + 1] - self.offsets[chosen]
-        return int(np.minimum(cells, moved).sum())
+        return int(np.minimum(cells, check_integer("moved", moved, 1, MOVED)).sum())
 
     def select(self, marginals: npt.ArrayLike) -> Workload:
         """The workload of some of the marginals, in the order given."""

@@ -25,8 +25,6 @@ __all__ = ["NOT_FOR_RELEASE", "ChaCha20", "Rng", "Stream", "compiled", "privacy_
 
 NOT_FOR_RELEASE = "seeded: not for release"
 
-Rng: TypeAlias = "int | np.random.Generator | np.random.BitGenerator | Stream | None"
-
 
 @dataclass(frozen=True)
 class Stream:
@@ -47,6 +45,9 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"Stream({self.statement})"
+
+
+Rng: TypeAlias = int | np.random.Generator | np.random.BitGenerator | Stream | None
 
 
 def privacy_stream(rng: Rng = None) -> Stream:

@@ -54,17 +54,17 @@ def load_release(path: str | os.PathLike[str]) -> Release:
 
 
 def _members(release: Release) -> Iterator[tuple[str, bytes]]:
-    own = release.measured is release.workload
+    same = release.measured is release.workload
     described = {
         "settings": release.settings,
         "history": [write_round(entry) for entry in release.history],
         "measurements": describe_measurements(release.measurements),
-        "measured": "workload" if own else "another workload",
+        "measured": "workload" if same else "another workload",
     }
     yield "release.json", json.dumps(described, indent=1, allow_nan=False).encode()
     yield "domain.json", release.support.domain.to_json().encode()
     yield "ledger.json", release.ledger.to_json().encode()
-    for name, workload in (("workload", release.workload), ("measured", release.measured))[: 2 - own]:
+    for name, workload in (("workload", release.workload), ("measured", release.measured))[: 2 - same]:
         yield f"{name}/attributes.npy", write_array(workload.attributes)
         yield f"{name}/starts.npy", write_array(workload.starts)
     yield from write_measurements(release.measurements)
@@ -84,12 +84,12 @@ def _read(members: dict[str, bytes]) -> Release:
         raise ValueError("measured must be 'workload' or 'another workload'")
     domain = Domain.from_json(members.pop("domain.json").decode())
     workload = _workload(domain, "workload", members)
-    own = described["measured"] == "workload"
+    same = described["measured"] == "workload"
     return Release(
         _support(domain, members),
         workload,
         read_array(members.pop("weights.npy"), np.float64),
-        measured=workload if own else _workload(domain, "measured", members),
+        measured=workload if same else _workload(domain, "measured", members),
         measurements=read_measurements(described["measurements"], members),
         ledger=Ledger.from_json(members.pop("ledger.json").decode()),
         settings=described["settings"],

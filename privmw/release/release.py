@@ -10,7 +10,6 @@ import copy
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from reprlib import repr as _short
 from typing import Any, Literal
@@ -20,6 +19,7 @@ import numpy.typing as npt
 
 from privmw import kernels
 from privmw.accounting import Ledger
+from privmw.data.immutable import Immutable
 from privmw.data.support import Support
 from privmw.data.table import Table
 from privmw.data.workload import Workload
@@ -36,8 +36,7 @@ __all__ = ["Release", "Round"]
 LARGEST_GAP = 1e-9  # between the weights' sum and 1: far above rounding, far below an error
 
 
-@dataclass(frozen=True, eq=False, repr=False, init=False)
-class Release:
+class Release(Immutable):
     """Weights on the rows of a support, with the measurements they were fitted to. Immutable.
 
     workload: the marginals to be answered; measured, if another: the workload whose cells the measurements
@@ -122,8 +121,7 @@ class Release:
             "history": history,
             "_settings": json.dumps(plain("settings", settings), sort_keys=True),
         }
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        self._set(**fields)
 
     @property
     def settings(self) -> dict[str, Any]:

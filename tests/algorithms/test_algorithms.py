@@ -10,6 +10,7 @@ import os
 import pickle
 import subprocess
 import sys
+import typing
 from fractions import Fraction
 from pathlib import Path
 
@@ -365,6 +366,16 @@ def test_a_configuration_without_a_budget_says_what_is_missing():
     with pytest.raises(TypeError, match="exactly one of epsilon and rho"):
         MWPub(rounds=5).calibrate(1.0, 1e-6, rho=1)
     assert MWPub().calibrate(1.0, n=1000) == MWPub().calibrate(1.0, 1e-6)
+    for n in (1, 10**200):  # 1 / n^2 is 1, or 0 as a float
+        with pytest.raises(ValueError, match="delta must be given"):
+            MWPub().calibrate(1.0, n=n)
+    with pytest.raises(TypeError, match=r"n .* must be an integer"):
+        MWPub().calibrate(rho=1, n="many")
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.__name__)
+def test_the_annotations_of_a_release_can_be_resolved(release):
+    assert typing.get_type_hints(release)["return"] is privmw.Release
 
 
 TRIED = [

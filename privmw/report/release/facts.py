@@ -17,14 +17,14 @@ from privmw.accounting.rounding import float_up
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.release import Release
 from privmw.release.measurements import Measurement, combine
+from privmw.release.noises import MEASURED
 from privmw.report.agreement import Agreement, compare
 
 PURPOSES = {
     "permute-and-flip": "choosing",
     "exponential-mechanism": "choosing",
     "report-noisy-max": "choosing",
-    "discrete-gaussian": "measuring",
-    "discrete-laplace": "measuring",
+    **dict.fromkeys(MEASURED, "measuring"),
 }
 
 
