@@ -54,7 +54,7 @@ class Console:
         line = f"{self.command}: {_line(message)}{tail}"
         if self.json:
             line = json.dumps({"error": _line(message)} | ({"hint": _line(hint)} if hint else {}))
-        with contextlib.suppress(OSError):  # the exit code tells it too
+        with contextlib.suppress(OSError):  # the exit code shows the failure
             _print(line, sys.stderr)
 
     @contextlib.contextmanager

@@ -44,7 +44,7 @@ def explain(error: BaseException, *, interrupted: bool = False) -> Ending:
     checkpoint = getattr(error, "checkpoint", None)
     if checkpoint is not None:
         message = "interrupted" if ending.code == INTERRUPTED else ending.message
-        ending = ending._replace(message=message, hint=f"the same command goes on from {checkpoint}")
+        ending = ending._replace(message=message, hint=f"the same command resumes from {checkpoint}")
     ledger = getattr(error, "ledger", None)
     if ledger is None or not ledger.rho:
         return ending

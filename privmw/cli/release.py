@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint",
         metavar="FOLDER",
-        help="store the run here: the same command then goes on where it ended, and spends nothing twice",
+        help="store the run here: the same command then resumes it, and spends nothing twice",
     )
     parser.add_argument(
         "--every",

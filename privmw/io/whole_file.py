@@ -1,4 +1,4 @@
-"""Writing a file completely or not at all, and never over another one unless told to."""
+"""Writing a file completely or not at all, and over an existing one only with `overwrite`."""
 
 from __future__ import annotations
 

@@ -238,7 +238,7 @@ def test_an_interrupted_command_says_how_it_goes_on(folder, tmp_path):
     done = ended(job)
     assert done.returncode != 0
     assert done.stderr.count("privmw release:") == 1
-    assert f"(the same command goes on from {checkpoint})" in done.stderr
+    assert f"(the same command resumes from {checkpoint})" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 

@@ -23,8 +23,8 @@ MOST_IDLE = 20  # steps without gain
 ENOUGH = 0.1  # of the first slope may be left where a step ends
 
 
-class Operator(Protocol):
-    """The 0/1 matrix of queries x rows."""
+class TalliesCore(Protocol):
+    """The `Tallies` of a backend: a `QueryMatrix` as kernels have it, which write to arrays of the caller."""
 
     count: int
 
@@ -54,7 +54,7 @@ class Ray:
 
 
 def newton(
-    operator: Operator,
+    core: TalliesCore,
     centre: Float64s,
     variance: Float64s,
     lower: Float64s,
@@ -74,14 +74,14 @@ def newton(
     zero is met exactly. Ends at the tolerance, after `steps` steps or MOST_IDLE without gain, or when the
     value exceeds the limit: no weights within bounds cost less.
     """
-    rows, count = len(centre), operator.count
+    rows, count = len(centre), core.count
     spread = np.broadcast_to(spread, count)
     used = spread < np.inf
     ridge = np.where(used, spread, 0.0)
     multipliers = np.where(used, start, 0.0)
-    extra = _sums(operator, np.broadcast_to(variance, rows).astype(np.float64))
+    extra = _sums(core, np.broadcast_to(variance, rows).astype(np.float64))
     extra = np.where(used, SINGULAR * np.maximum(extra, extra.max(initial=0.0) * 1e-6), 1.0)
-    potentials = _potentials(operator, multipliers, rows)
+    potentials = _potentials(core, multipliers, rows)
     fresh, step, idle, worst, best = True, 0, 0, 0.0, np.inf
     while True:
         free = centre - variance * potentials
@@ -89,23 +89,23 @@ def newton(
         inner = np.where((free > lower) & (free < upper), variance, 0.0)
         wanted = answers + ridge * multipliers
         fitted = np.clip(wanted, least, most)
-        missing = np.where(used, _sums(operator, weights) - fitted, 0.0)
+        missing = np.where(used, _sums(core, weights) - fitted, 0.0)
         left = float(np.abs(missing).max(initial=0.0))
         value = _value(centre, variance, weights, potentials, answers, ridge, fitted, multipliers)
         worst = max(worst, left)
         best, idle = (left, 0) if left < best else (best, idle + 1)
         if left <= tolerance and not fresh:  # steps accumulate rounding errors
-            potentials, fresh = _potentials(operator, multipliers, rows), True
+            potentials, fresh = _potentials(core, multipliers, rows), True
             continue
         if left <= tolerance or step == steps or idle == MOST_IDLE or value > limit:
             return weights, multipliers, left, value, step
         curved = np.where((wanted > least) & (wanted < most), ridge, 0.0) + extra
         if count <= MOST_EXACT:
-            direction = _exact(operator, inner, curved, missing, used)
+            direction = _exact(core, inner, curved, missing, used)
         else:
             accuracy = max(left / worst, tolerance / left)
-            direction = _conjugate(operator, inner, curved, missing, used, accuracy)
-        along = _potentials(operator, direction, rows)
+            direction = _conjugate(core, inner, curved, missing, used, accuracy)
+        along = _potentials(core, direction, rows)
 
         queries_ray = Ray(wanted, ridge * direction, least, most, np.where(used, direction, 0.0))
         rows_ray = Ray(free, -variance * along, lower, upper, along)
@@ -149,8 +149,8 @@ def line_search(queries_ray: Ray, rows_ray: Ray, first: float) -> float:
     return low
 
 
-def _exact(operator: Operator, inner: Float64s, curved: Float64s, right: Float64s, used: Bools) -> Float64s:
-    hessian = operator.gram(inner)
+def _exact(core: TalliesCore, inner: Float64s, curved: Float64s, right: Float64s, used: Bools) -> Float64s:
+    hessian = core.gram(inner)
     hessian[~used] = 0.0
     hessian[:, ~used] = 0.0
     hessian[np.diag_indices(len(curved))] += curved
@@ -158,14 +158,14 @@ def _exact(operator: Operator, inner: Float64s, curved: Float64s, right: Float64
 
 
 def _conjugate(
-    operator: Operator, inner: Float64s, curved: Float64s, right: Float64s, used: Bools, accuracy: float
+    core: TalliesCore, inner: Float64s, curved: Float64s, right: Float64s, used: Bools, accuracy: float
 ) -> Float64s:
     """The Newton step by conjugate gradients, to one hundredth at first and then ever more exactly."""
-    scaling = used / (_sums(operator, inner) + curved)
+    scaling = used / (_sums(core, inner) + curved)
     solution = np.zeros(len(right))
 
     def product(direction: Float64s) -> Float64s:
-        sums = _sums(operator, inner * _potentials(operator, direction, len(inner)))
+        sums = _sums(core, inner * _potentials(core, direction, len(inner)))
         return np.asarray(used * sums + curved * direction, np.float64)
 
     conjugate_gradients(
@@ -198,13 +198,13 @@ def _value(
     return float(far.sum() + near.sum())
 
 
-def _sums(operator: Operator, weights: Float64s) -> Float64s:
-    out = np.empty(operator.count)
-    operator.sums(weights, out)
+def _sums(core: TalliesCore, weights: Float64s) -> Float64s:
+    out = np.empty(core.count)
+    core.sums(weights, out)
     return out
 
 
-def _potentials(operator: Operator, values: Float64s, rows: int) -> Float64s:
+def _potentials(core: TalliesCore, values: Float64s, rows: int) -> Float64s:
     out = np.empty(rows)
-    operator.potentials(values, out)
+    core.potentials(values, out)
     return out
