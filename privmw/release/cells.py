@@ -18,10 +18,9 @@ import numpy.typing as npt
 from privmw.data.domain import Domain
 from privmw.data.workload import Queries, Workload
 from privmw.io.files import ABOUT
+from privmw.kernels.arrays import Int64s
 from privmw.release.noises import MEASURED
 from privmw.release.release import Release
-
-Int64s = npt.NDArray[np.int64]
 
 CELLS_AT_ONCE = 2**18
 
