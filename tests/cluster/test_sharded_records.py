@@ -115,7 +115,7 @@ class Noted(pmw.Table):
     __slots__ = ("made",)
 
     def counts(self, workload):
-        self.made = super().counts(workload)
+        self._set(made=super().counts(workload))
         return self.made
 
 

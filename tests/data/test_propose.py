@@ -286,6 +286,12 @@ def test_numbers_hardly_above_or_below_zero_have_bins_too(values):
     assert edges[-1] >= values[-1]
 
 
+def test_the_largest_whole_number_has_a_bin_of_its_own():
+    values, counts = np.array([*range(13), 2**53]), np.array([1] * 13 + [2])
+    edges = bin_edges(values, counts, 8, Numbers(whole=True))
+    assert edges[-2:] == [2**53, 2**53 + 2]
+
+
 @examples(60, 300)
 def test_bin_edges_ascend_and_hold_every_value(examples):
     @settings(max_examples=examples)

@@ -75,8 +75,10 @@ class Numbers:
                     yield [Fraction(float(n * step)) for n in range(first, last + 1)]
 
     def after(self, value: Fraction, following: Fraction) -> Fraction:
-        """Of a whole number the next."""
-        return value + 1 if self.whole else self.roundest(value, following, value)
+        """Of a whole number the next one that is a double."""
+        if not self.whole:
+            return self.roundest(value, following, value)
+        return value + 1 if value < 2**53 else value + 2
 
     def roundest(self, low: Fraction, high: Fraction, near: Fraction, closed: bool = False) -> Fraction:
         """A multiple of the largest step of 1, 2 or 5 times a power of ten; 0 is a multiple of all."""
