@@ -13,7 +13,7 @@ import privmw as pmw
 from cluster.cases import ALGORITHMS, MASK, workload_of
 from cluster.mpi_jobs import ended, needs_mpi, run_job, start_job
 from privmw.release.file import load_release
-from slow import slow
+from slow import slow, slow_among
 
 pytestmark = needs_mpi
 pa = pytest.importorskip("pyarrow")
@@ -185,7 +185,9 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize(
+    "name", slow_among(BAD, ["no domain", "no public file", "another cluster", "every without a checkpoint"])
+)
 def test_what_a_command_refuses_is_said_once(folder, tmp_path, name):
     options, words = BAD[name]
     done = run_job(3, *command(folder, **{"output": tmp_path / "out", **options}), folder=tmp_path)
