@@ -53,7 +53,7 @@ def test_without_a_launcher_there_is_one_rank():
 
 
 @needs_mpi
-@pytest.mark.parametrize("who", [0, 2])
+@pytest.mark.parametrize("who", [2, *slow(0)])
 def test_an_error_of_one_rank_ends_the_job_and_is_told_once(who):
     done = run_job(3, "fail", "raise", who)
     assert done.returncode == 1
@@ -64,7 +64,9 @@ def test_an_error_of_one_rank_ends_the_job_and_is_told_once(who):
 
 
 @needs_mpi
-@pytest.mark.parametrize(("how", "teller"), [("everyone", "0"), ("others", "[123]")])
+@pytest.mark.parametrize(
+    ("how", "teller"), [("everyone", "0"), pytest.param("others", "[123]", marks=pytest.mark.slow)]
+)
 def test_an_error_of_many_ranks_is_told_by_one_of_them(how, teller):
     done = run_job(4, "fail", how, 0)
     assert done.returncode == 1
@@ -83,7 +85,7 @@ def test_only_the_rank_that_failed_reports_the_error(who):
 
 
 @needs_mpi
-@pytest.mark.parametrize(("how", "who"), [("exit", 0), ("end", 1)])
+@pytest.mark.parametrize(("how", "who"), [pytest.param("exit", 0, marks=pytest.mark.slow), ("end", 1)])
 def test_a_rank_that_ends_before_the_others_is_missed(how, who):
     done = run_job(3, "fail", how, who)
     assert done.returncode == 1
@@ -93,7 +95,7 @@ def test_a_rank_that_ends_before_the_others_is_missed(how, who):
 
 
 @needs_mpi
-@pytest.mark.parametrize(("how", "code"), [("exits", 3), ("late", 0)])
+@pytest.mark.parametrize(("how", "code"), [("exits", 3), pytest.param("late", 0, marks=pytest.mark.slow)])
 def test_ranks_that_all_end_need_not_end_at_once(how, code):
     done = run_job(3, "fail", how, 1)
     assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
