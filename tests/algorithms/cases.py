@@ -12,6 +12,10 @@ WORKLOAD = Workload.all(DOMAIN, k=2)
 N = 2000
 
 
+class EndedError(Exception):
+    """Raised to end a run early."""
+
+
 @cache
 def drawn(n, skew, seed):
     """Codes in which the first values are the more common the larger the skew."""

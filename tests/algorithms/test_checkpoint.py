@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 
 import privmw as pmw
+from algorithms.cases import EndedError
 from cluster.sharded_cases import ALGORITHMS, PRIVATE, SUPPORT, WORKLOAD
 from cluster.thread_ranks import run_ranks
 from privmw.algorithms.checkpoint import Checkpoint
 from slow import slow, slow_among
-
-
-class EndedError(Exception):
-    pass
 
 
 def run(folder, size, algorithm, *, until=None, every=2, seed=5):

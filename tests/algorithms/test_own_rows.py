@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from cluster.test_sharded_release import PRIVATE, SUPPORT, WORKLOAD
+from algorithms.cases import EndedError
+from cluster.sharded_cases import PRIVATE, SUPPORT, WORKLOAD
 from cluster.thread_ranks import run_ranks
 
 DOMAIN = WORKLOAD.domain
@@ -58,10 +59,6 @@ class GrownRows:
 class Grown(pmw.MWPub):
     def model(self, support, question, n, threads):
         return GrownRows()
-
-
-class EndedError(Exception):
-    pass
 
 
 def run(size, folder=None, until=None):

@@ -1,7 +1,7 @@
 """A rank of releases: release.py FOLDER KIND,KIND OUTPUT [CHECKPOINT [WHO ROUND]]
 
 FOLDER holds public/ (parquet files), private.parquet and domain.json. A KIND is an algorithm of
-cluster_cases, on private records of rank 0 or "sharded"; OUTPUT gets KIND.npz. With WHO and ROUND that rank
+cluster.cases, on private records of rank 0 or "sharded"; OUTPUT gets KIND.npz. With WHO and ROUND that rank
 is killed in that round. KIND.RANK says whether the memory of a rank held the counts of FOLDER/hidden.npy in
 the second round.
 """
