@@ -44,7 +44,7 @@ def test_cost_grows_linearly_in_rows(benchmark: BenchmarkFixture, report: Figure
     masses = np.empty(0, np.int64)
     for n in rows:
         part = {name: longest.column(name)[:n] for name in longest.domain.names}
-        table = pmw.Table(part, longest.domain)
+        table = pmw.Table(part, longest.domain, private=False)
         rounds = 1 if smoke or n > 1_000_000 else 3
         taken["distinct rows"].append(
             seconds(lambda table=table: pmw.kernels.distinct_rows(table.columns, table.domain.sizes), rounds)
@@ -91,7 +91,9 @@ def edge_case(sizes: list[int], rows: int, marginals: list[tuple[str, ...]]) -> 
         n = min(rows, 5_000) if smoke else rows
         rng = np.random.default_rng(9)
         domain = pmw.Domain({"abcdef"[a]: size for a, size in enumerate(sizes)})
-        table = pmw.Table({name: rng.integers(0, domain[name].size, n) for name in domain.names}, domain)
+        table = pmw.Table(
+            {name: rng.integers(0, domain[name].size, n) for name in domain.names}, domain, private=False
+        )
         workload = pmw.Workload(domain, marginals)
         columns = pmw.kernels.Columns(table.columns, domain.sizes)
         plan = pmw.kernels.Marginals(columns, workload.attributes, workload.starts)

@@ -60,7 +60,7 @@ def acs(profile: str, files: Sequence[str]) -> pmw.Table:
         if name == "AGEP10":
             raw = np.minimum(raw // 10, 9)
         columns[name] = _positions(name, raw, described["attributes"][name]["codes"])
-    return pmw.Table(columns, pmw.Domain(sizes))
+    return pmw.Table(columns, pmw.Domain(sizes), private=False)
 
 
 def _positions(name: str, raw: np.ndarray, codes: Sequence[int]) -> np.ndarray:
@@ -92,7 +92,7 @@ def adult() -> pmw.Table:
     percent = np.rint(weight / weight.max() * 100).astype(np.int64)
     _, first, group = np.unique(percent, return_index=True, return_inverse=True)
     order = np.argsort(first[group], kind="stable")
-    return pmw.Table({name: codes[name][order] for name in sizes}, pmw.Domain(sizes))
+    return pmw.Table({name: codes[name][order] for name in sizes}, pmw.Domain(sizes), private=False)
 
 
 def _first_of_equals(columns: Sequence[np.ndarray]) -> np.ndarray:

@@ -119,7 +119,11 @@ def make_table(sizes: list[int], columns: list[np.ndarray]) -> pmw.Table:
     names = [f"a{a:03d}" for a in range(len(sizes))]
     for column in columns:
         column.flags.writeable = False  # so that the table adopts it without a copy
-    return pmw.Table(dict(zip(names, columns, strict=True)), pmw.Domain(dict(zip(names, sizes, strict=True))))
+    return pmw.Table(
+        dict(zip(names, columns, strict=True)),
+        pmw.Domain(dict(zip(names, sizes, strict=True))),
+        private=False,
+    )
 
 
 @lru_cache(maxsize=1)

@@ -97,7 +97,8 @@ def release_auto(
     >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
     >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
-    >>> support = Support.from_table(Table.from_codes([[0, 0], [0, 1], [2, 1], [1, 0]], domain))
+    >>> public = Table.from_codes([[0, 0], [0, 1], [2, 1], [1, 0]], domain, private=False)
+    >>> support = Support.from_table(public)
     >>> release = release_auto(private, support, Workload.all(domain, k=2), epsilon=1.0, delta=1e-6)
     >>> release.settings["algorithm"], release.ledger.epsilon(1e-6) <= 1.0
     ('PEP', True)

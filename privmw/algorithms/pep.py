@@ -113,7 +113,8 @@ def release_pep(
     >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
     >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
-    >>> support = Support.from_table(Table.from_codes([[0, 0], [0, 1], [2, 1], [1, 0]], domain))
+    >>> public = Table.from_codes([[0, 0], [0, 1], [2, 1], [1, 0]], domain, private=False)
+    >>> support = Support.from_table(public)
     >>> release = release_pep(private, support, Workload.all(domain, k=2), epsilon=1.0, rounds=1)
     >>> release.history[-1].details["gap"] < 1e-9
     True

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from privmw.data.records import Records
+from privmw.data.records import Records, check_is_private
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Int64s
@@ -80,6 +80,7 @@ def _check_private(private: Records | None, support: Support) -> None:
         return
     if not isinstance(private, Records):
         raise TypeError(f"private ({type(private).__name__}) must be a Table")
+    check_is_private(private)
     if private.domain != support.domain:
         raise ValueError("private must be on the domain of the support")
     if private.comm.size not in (1, support.comm.size):

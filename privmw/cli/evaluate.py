@@ -40,7 +40,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
             private = scan_table(options.private, release.support.domain, private=True)
             released = evaluate(release, private)
             start = evaluate(at_start(release), private)
-            records = read_table(source / "synthetic.parquet", release.support.domain)
+            records = read_table(source / "synthetic.parquet", release.support.domain, private=False)
             synthetic = evaluate(records, private, release.workload)
         facts = {
             "for_release": False,

@@ -68,7 +68,7 @@ def read_public_inputs(
         if comm is not ALONE:
             shard = ShardedSupport.from_parquet(options.public, domain, comm, constraints=constraints)
             return PublicInputs(shard, workload)
-        public = scan_table(options.public, domain)
+        public = scan_table(options.public, domain, private=False)
         return PublicInputs(Support.from_table(public, constraints=constraints), workload)
 
 

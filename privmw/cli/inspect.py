@@ -69,7 +69,8 @@ def uncommon_values(support: Support) -> float:
 
     >>> from privmw import Table
     >>> domain = Domain({"age": 3, "sex": 2})
-    >>> uncommon_values(Support.from_table(Table.from_codes([[2, 0], [0, 1], [1, 0], [2, 1]], domain)))
+    >>> public = Table.from_codes([[2, 0], [0, 1], [1, 0], [2, 1]], domain, private=False)
+    >>> uncommon_values(Support.from_table(public))
     1.0
     """
     commonest = sum(int(np.bincount(column).max()) for column in support.table.columns)

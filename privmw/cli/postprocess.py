@@ -147,7 +147,9 @@ def read_support(options: argparse.Namespace, domain: Domain, console: Console) 
     constraints = Constraints.read(options.constraints, domain) if options.constraints else None
     if options.public is not None:
         with console.step(f"reading {options.public}"):
-            return Support.from_table(scan_table(options.public, domain), constraints=constraints)
+            return Support.from_table(
+                scan_table(options.public, domain, private=False), constraints=constraints
+            )
     if domain.size > MOST_ROWS:
         raise RefusalError(
             f"the domain ({domain.size:.3g} rows) must have at most 2^28 rows to weigh them all",

@@ -63,7 +63,7 @@ class ShardedRecords(Records):
 
     @classmethod
     def from_parquet(
-        cls, paths: Path | Sequence[Path], domain: Domain, comm: Communicator, *, private: bool = False
+        cls, paths: Path | Sequence[Path], domain: Domain, comm: Communicator, *, private: bool
     ) -> ShardedRecords:
         """The records of a parquet file, of a folder of them, or of several such paths.
 

@@ -31,7 +31,7 @@ class ShardedSupport(Support):
     """One rank's shard of distinct public rows. Its methods marked as collective are called by all ranks.
 
     >>> domain = Domain({"age": 3, "sex": 2})
-    >>> public = ShardedRecords(Table.from_codes([[2, 0], [0, 1], [2, 0]], domain), ALONE)
+    >>> public = ShardedRecords(Table.from_codes([[2, 0], [0, 1], [2, 0]], domain, private=False), ALONE)
     >>> support = ShardedSupport.from_table(public)
     >>> support
     ShardedSupport(rank 0 of 1: 2 of 2 distinct rows x 2 attributes of 3 public records)
@@ -54,7 +54,7 @@ class ShardedSupport(Support):
 
         Each rank reads some of the row groups, and may end with rows that other ranks have read.
         """
-        return cls.from_table(ShardedRecords.from_parquet(paths, domain, comm), constraints)
+        return cls.from_table(ShardedRecords.from_parquet(paths, domain, comm, private=False), constraints)
 
     @classmethod
     def from_table(cls, public: Records, constraints: Constraints | None = None) -> ShardedSupport:
@@ -171,7 +171,7 @@ def _restrict(rows: Rows, domain: Domain, constraints: Constraints, comm: Commun
 
 
 def _table(columns: Sequence[Codes], domain: Domain) -> Table:
-    return Table(zip(domain.names, map(freeze, columns), strict=True), domain)
+    return Table(zip(domain.names, map(freeze, columns), strict=True), domain, private=False)
 
 
 def _sorted_table(columns: list[Codes], domain: Domain) -> tuple[Table, npt.NDArray[np.intp]]:

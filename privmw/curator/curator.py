@@ -24,7 +24,7 @@ import numpy.typing as npt
 from privmw.accounting import Budget, Ledger, Neighbors
 from privmw.accounting.events import Event
 from privmw.accounting.rounding import Real, float_up, positive_integer
-from privmw.data.records import Records
+from privmw.data.records import Records, check_is_private
 from privmw.data.workload import Workload
 from privmw.mechanisms import Noise, Selection, scores
 from privmw.random import Rng, Stream, privacy_stream
@@ -77,6 +77,7 @@ class Curator:
     ) -> None:
         if not isinstance(private, Records):
             raise TypeError(f"private ({type(private).__name__}) must be a Table")
+        check_is_private(private)
         if not isinstance(workload, Workload):
             raise TypeError(f"workload ({_short(workload)}) must be a Workload")
         if workload.domain != private.domain:

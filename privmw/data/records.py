@@ -63,3 +63,9 @@ def check_domain_and_privacy(domain: object, private: object) -> None:
     check_domain(domain)
     if not isinstance(private, bool):
         raise TypeError("private must be True or False")
+
+
+def check_is_private(records: Records) -> None:
+    """Refuse public records where private ones are expected: one of two arguments was mixed up."""
+    if not records.private:
+        raise ValueError(f"private ({records!r}) must be a private table: read it with private=True")

@@ -39,7 +39,7 @@ class Support(Immutable):
     """Distinct rows on a domain with the counts of a public table, immutable.
 
     >>> domain = Domain({"age": 3, "sex": 2})
-    >>> support = Support.from_table(Table.from_codes([[2, 0], [0, 1], [2, 0]], domain))
+    >>> support = Support.from_table(Table.from_codes([[2, 0], [0, 1], [2, 0]], domain, private=False))
     >>> support
     Support(2 distinct rows x 2 attributes of 3 public records)
     >>> support.rows.tolist(), support.counts.tolist(), support.start().tolist()
@@ -168,7 +168,9 @@ class Support(Immutable):
             values = np.repeat(np.arange(attribute.size, dtype=dtype), after)
             columns[attribute.name] = freeze(np.tile(values, before))
             before *= attribute.size
-        return cls(Table(columns, domain), freeze(np.ones(domain.size, np.int64)))._restrict(constraints)
+        return cls(Table(columns, domain, private=False), freeze(np.ones(domain.size, np.int64)))._restrict(
+            constraints
+        )
 
     def widened(self, times: int = 10, share: float = 0.05, seed: int = 0) -> Support:
         """The support with further rows: public rows in which one value comes from another public record.
@@ -178,7 +180,8 @@ class Support(Immutable):
         Those that break the constraints of the support are left out.
 
         >>> domain = Domain({"age": 3, "sex": 2})
-        >>> support = Support.from_table(Table.from_codes([[2, 0], [0, 1], [2, 0], [1, 0]], domain))
+        >>> public = Table.from_codes([[2, 0], [0, 1], [2, 0], [1, 0]], domain, private=False)
+        >>> support = Support.from_table(public)
         >>> support.widened().size
         6
         """
@@ -194,7 +197,7 @@ class Support(Immutable):
             np.concatenate([column, np.where(attribute == a, column[other], column[rows])])
             for a, column in enumerate(self.table.columns)
         ]
-        table = Table(zip(self.domain.names, columns, strict=True), self.domain)
+        table = Table(zip(self.domain.names, columns, strict=True), self.domain, private=False)
         if self.constraints is not None:
             table = table.take(self.constraints.mask(table))  # every public row stays
         first, repeats = kernels.distinct_rows(table.columns, self.domain.sizes)
@@ -251,7 +254,8 @@ class Support(Immutable):
         """The fraction of the weight in each cell of a workload; without weights, the public frequencies.
 
         >>> domain = Domain({"age": 3, "sex": 2})
-        >>> support = Support.from_table(Table.from_codes([[2, 0], [0, 1], [2, 0], [1, 0]], domain))
+        >>> public = Table.from_codes([[2, 0], [0, 1], [2, 0], [1, 0]], domain, private=False)
+        >>> support = Support.from_table(public)
         >>> support.answers(Workload(domain, [("age",)])).tolist()
         [0.25, 0.25, 0.5]
         """

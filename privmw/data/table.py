@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from reprlib import repr as _short
 from typing import Any, Literal
 
@@ -30,12 +31,12 @@ class Table(Immutable, Records):
     index memory by its codes.
 
     >>> domain = Domain({"age": 10, "sex": ["F", "M"]})
-    >>> table = Table({"sex": [0, 1, 1], "age": [3, 9, 3]}, domain)
+    >>> table = Table({"sex": [0, 1, 1], "age": [3, 9, 3]}, domain, private=False)
     >>> table
     Table(3 rows x 2 attributes, public)
     >>> table.column("age")
     array([3, 9, 3], dtype=uint8)
-    >>> Table({"sex": [0, 1, 1], "age": [3, 10, 3]}, domain)
+    >>> Table({"sex": [0, 1, 1], "age": [3, 10, 3]}, domain, private=False)
     Traceback (most recent call last):
     ValueError: column 'age' has 1 value outside the domain (first: 10, row 1)
     """
@@ -52,7 +53,7 @@ class Table(Immutable, Records):
         columns: Mapping[str, npt.ArrayLike] | Iterable[tuple[str, npt.ArrayLike]],
         domain: Domain,
         *,
-        private: bool = False,
+        private: bool,
     ) -> None:
         check_domain_and_privacy(domain, private)
         codes = _by_name(columns, domain)
@@ -71,10 +72,10 @@ class Table(Immutable, Records):
         return self
 
     @classmethod
-    def from_codes(cls, codes: npt.ArrayLike, domain: Domain, *, private: bool = False) -> Table:
+    def from_codes(cls, codes: npt.ArrayLike, domain: Domain, *, private: bool) -> Table:
         """The table of a 2-D array of codes, rows x attributes in domain order.
 
-        >>> Table.from_codes([[3, 0], [9, 1]], Domain({"age": 10, "sex": 2})).columns
+        >>> Table.from_codes([[3, 0], [9, 1]], Domain({"age": 10, "sex": 2}), private=False).columns
         (array([3, 9], dtype=uint8), array([0, 1], dtype=uint8))
         """
         check_domain(domain)
@@ -89,7 +90,7 @@ class Table(Immutable, Records):
     def concatenate(cls, tables: Sequence[Table]) -> Table:
         """The rows of several tables on one domain, one table after the other; private if any of them is.
 
-        >>> table = Table.from_codes([[3, 0], [9, 1]], Domain({"age": 10, "sex": 2}))
+        >>> table = Table.from_codes([[3, 0], [9, 1]], Domain({"age": 10, "sex": 2}), private=False)
         >>> Table.concatenate([table, table]).n
         4
         """
@@ -100,7 +101,7 @@ class Table(Immutable, Records):
         return object.__new__(Table)._fill(columns, domain, any(table.private for table in tables))
 
     @classmethod
-    def from_frame(cls, frame: Any, domain: Domain, *, private: bool = False) -> Table:
+    def from_frame(cls, frame: Any, domain: Domain, *, private: bool) -> Table:
         """The table of a pandas, polars or pyarrow frame, or of any other that narwhals takes.
 
         Each attribute of the domain is read from the column of its name; other columns are ignored. A value
@@ -213,7 +214,8 @@ class Table(Immutable, Records):
     def __reduce__(self) -> tuple[object, ...]:
         if self.private:
             raise TypeError("a private table must not be pickled")
-        return Table, (dict(zip(self.domain.names, self.columns, strict=True)), self.domain)
+        columns = dict(zip(self.domain.names, self.columns, strict=True))
+        return partial(Table, private=False), (columns, self.domain)
 
     def __repr__(self) -> str:
         kind = "private" if self.private else "public"

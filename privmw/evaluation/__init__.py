@@ -34,7 +34,7 @@ def evaluate(released: Release | Table, private: Records, workload: Workload | N
     >>> from privmw import Domain
     >>> domain = Domain({"age": 3, "sex": 2})
     >>> private = Table.from_codes([[2, 0], [0, 1], [2, 0], [1, 0]], domain, private=True)
-    >>> synthetic = Table.from_codes([[2, 0], [0, 1]], domain)
+    >>> synthetic = Table.from_codes([[2, 0], [0, 1]], domain, private=False)
     >>> evaluation = evaluate(synthetic, private, Workload.all(domain, k=1))
     >>> evaluation.max_error, evaluation.mean_error, evaluation.total_variation.tolist()
     (0.25, 0.2, [0.25, 0.25])
@@ -103,7 +103,7 @@ def best_mixture_error(
     >>> from privmw import Domain
     >>> domain = Domain({"age": 3, "sex": 2})
     >>> private = Table.from_codes([[2, 0], [0, 1], [2, 0], [1, 0]], domain, private=True)
-    >>> support = Support.from_table(Table.from_codes([[2, 0], [0, 1]], domain))
+    >>> support = Support.from_table(Table.from_codes([[2, 0], [0, 1]], domain, private=False))
     >>> best_mixture_error(private, support, Workload(domain, [("age",)]))
     NOT PRIVATE: Bracket(0.25 to 0.25, 0 rounds)
     """

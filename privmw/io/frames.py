@@ -20,12 +20,13 @@ from privmw.io.files import check_names
 from privmw.kernels.arrays import freeze
 
 
-def from_frame(frame: Any, domain: Domain, *, private: bool = False) -> Table:
+def from_frame(frame: Any, domain: Domain, *, private: bool) -> Table:
     """The table of a frame; see `Table.from_frame`.
 
     >>> import pandas
     >>> frame = pandas.DataFrame({"sex": ["M", "F", "M"], "age": [31, 4, 65], "name": ["x", "y", "z"]})
-    >>> Table.from_frame(frame, Domain({"age": {"edges": [0, 18, 120]}, "sex": ["F", "M"]})).codes()
+    >>> domain = Domain({"age": {"edges": [0, 18, 120]}, "sex": ["F", "M"]})
+    >>> Table.from_frame(frame, domain, private=False).codes()
     array([[1, 1],
            [0, 0],
            [1, 1]], dtype=uint8)
@@ -48,7 +49,7 @@ def from_frame(frame: Any, domain: Domain, *, private: bool = False) -> Table:
     return Table(columns, domain, private=private)
 
 
-def take_frame(frame: Any, names: Sequence[str] | None = None, *, private: bool = False) -> Any:
+def take_frame(frame: Any, names: Sequence[str] | None = None, *, private: bool) -> Any:
     """The frame as a narwhals frame in memory; of a lazy frame only the columns named, if any are."""
     narwhals = need("narwhals", "take frames", "io")
     try:

@@ -31,7 +31,7 @@ def to_frame(table: Table, kind: str, *, bins: str, public: Any, seed: int | Non
 
     >>> from privmw.data.domain import Domain
     >>> domain = Domain({"sex": ["F", "M"], "age": {"edges": [0, 18, 65], "missing": "N"}})
-    >>> table = Table.from_codes([[1, 0], [0, 2]], domain)
+    >>> table = Table.from_codes([[1, 0], [0, 2]], domain, private=False)
     >>> table.to_frame().to_pylist()
     [{'sex': 'M', 'age': '[0, 18)'}, {'sex': 'F', 'age': None}]
     >>> table.to_frame("pandas", bins="midpoint")

@@ -43,7 +43,7 @@ class PublicSource:
             if not files.is_csv(self._path):
                 self.types = dict(zip(self.names, types, strict=True))
         else:
-            self._taken = take_frame(source)
+            self._taken = take_frame(source, private=False)
             self.names = list(self._taken.columns)
 
     def batches(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 from reprlib import repr as _short
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -38,13 +39,11 @@ class Scan(Records):
 
     __slots__ = ("__weakref__", "_domain", "_n", "_path", "_private", "_reads", "_stamps")
 
-    def __init__(self, path: str | os.PathLike[str], domain: Domain, *, private: bool = False) -> None:
+    def __init__(self, path: str | os.PathLike[str], domain: Domain, *, private: bool) -> None:
         self._open([(files.checked_path(path), None)], domain, private)
 
     @classmethod
-    def of_groups(
-        cls, groups: Sequence[tuple[str, Sequence[int]]], domain: Domain, *, private: bool = False
-    ) -> Scan:
+    def of_groups(cls, groups: Sequence[tuple[str, Sequence[int]]], domain: Domain, *, private: bool) -> Scan:
         """The scan of some row groups of some parquet files: one rank's share of a table."""
         return object.__new__(cls)._open(groups, domain, private)
 
@@ -117,15 +116,15 @@ class Scan(Records):
         if self._private:
             raise TypeError("a private table must not be pickled")
         if self._reads[0][1] is None:
-            return Scan, (self._path, self._domain)
-        return Scan.of_groups, (self._reads, self._domain)
+            return partial(Scan, private=False), (self._path, self._domain)
+        return partial(Scan.of_groups, private=False), (self._reads, self._domain)
 
     def __repr__(self) -> str:
         kind = "private" if self._private else "public"
         return f"Scan({self._n} rows x {len(self._domain)} attributes of {_short(self._path)}, {kind})"
 
 
-def scan_table(path: str | os.PathLike[str], domain: Domain, *, private: bool = False) -> Scan:
+def scan_table(path: str | os.PathLike[str], domain: Domain, *, private: bool) -> Scan:
     r"""Open a table that is too large for memory, to be counted or made into a support batch by batch.
 
     The arguments are those of `read_table`. The file is read once now, to check every value, and again for
@@ -136,23 +135,24 @@ def scan_table(path: str | os.PathLike[str], domain: Domain, *, private: bool = 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "people.csv")
     ...     _ = path.write_text("name,sex,age\nAnna,F,31\nBo,M,4\n")
-    ...     scan_table(path, domain).counts(Workload(domain, [("sex",)]))
+    ...     scan_table(path, domain, private=False).counts(Workload(domain, [("sex",)]))
     array([1, 1])
     """
     return Scan(path, domain, private=private)
 
 
-def read_table(path: str | os.PathLike[str], domain: Domain, *, private: bool = False) -> Table:
+def read_table(path: str | os.PathLike[str], domain: Domain, *, private: bool) -> Table:
     r"""The table in a .parquet, .csv or .csv.gz file, or in the parquet files of a folder.
 
     Each attribute of the domain is read from the column of its name; other columns are ignored. A value
     becomes its code by `Attribute.code`; in csv, where everything is text, by `Attribute.parse`.
 
     >>> import pathlib, tempfile
+    >>> domain = Domain({"age": {"edges": [0, 18, 120]}, "sex": ["F", "M"]})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "people.csv")
     ...     _ = path.write_text("name,sex,age\nAnna,F,31\nBo,M,4\n")
-    ...     read_table(path, Domain({"age": {"edges": [0, 18, 120]}, "sex": ["F", "M"]})).codes().tolist()
+    ...     read_table(path, domain, private=False).codes().tolist()
     [[1, 0], [0, 1]]
     """
     path = files.checked_path(path)

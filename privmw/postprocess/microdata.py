@@ -165,4 +165,4 @@ def _records(fit: Fit, rows: Int64s, counts: Int64s) -> Table:
     if fit.support is not None:
         return fit.support.table.take(np.repeat(rows, counts))
     codes = np.unravel_index(np.repeat(rows, counts), fit.domain.sizes)
-    return Table(zip(fit.domain.names, codes, strict=True), fit.domain)
+    return Table(zip(fit.domain.names, codes, strict=True), fit.domain, private=False)

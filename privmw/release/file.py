@@ -102,7 +102,7 @@ def _support(domain: Domain, members: dict[str, bytes]) -> Support:
     for place, attribute in enumerate(domain.attributes):
         dtype = np.min_scalar_type(attribute.size - 1)  # as a table keeps it
         columns[attribute.name] = read_array(members.pop(f"support/{place}.npy"), dtype)
-    table = Table(columns, domain)
+    table = Table(columns, domain, private=False)
     # Rows ascend if, wherever two neighbours agree on all attributes before, the next one does not fall.
     agree = np.ones(table.n - 1, bool)
     for column in table.columns:

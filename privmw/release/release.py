@@ -45,7 +45,7 @@ class Release(Immutable):
 
     >>> from privmw import Budget, Domain, Neighbors
     >>> domain = Domain({"age": 3, "sex": 2})
-    >>> support = Support.from_table(Table.from_codes([[2, 0], [0, 1], [2, 0]], domain))
+    >>> support = Support.from_table(Table.from_codes([[2, 0], [0, 1], [2, 0]], domain, private=False))
     >>> ledger = Ledger(Budget.zcdp(1), Neighbors.REPLACE_ONE, n=40)
     >>> release = Release(support, Workload.all(domain, k=1), [0.25, 0.75], ledger=ledger, settings={})
     >>> release

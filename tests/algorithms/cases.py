@@ -23,8 +23,8 @@ def drawn(n, skew, seed):
     return [np.minimum((rng.random(n) ** skew * size).astype(np.int64), size - 1) for size in SIZES.values()]
 
 
-def table(n=N, skew=2.0, seed=1, **options):
-    return Table.from_codes(np.stack(drawn(n, skew, seed), axis=1), DOMAIN, **options)
+def table(n=N, skew=2.0, seed=1, private=False):
+    return Table.from_codes(np.stack(drawn(n, skew, seed), axis=1), DOMAIN, private=private)
 
 
 def private(**options):

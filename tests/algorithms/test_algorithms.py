@@ -47,7 +47,8 @@ from privmw.release.measurements import Measurement
 
 ALL = {"MWPub": release_mw_pub, "MWEMPub": release_mwem_pub, "PEP": release_pep}
 OTHER = Domain({"a": 3, "b": 2, "c": 5, "d": 1, "e": 2})
-OTHER_TABLE = Table.from_codes([[0, 0, 4, 0, 0]] * 2, OTHER)
+OTHER_TABLE = Table.from_codes([[0, 0, 4, 0, 0]] * 2, OTHER, private=False)
+OTHER_PRIVATE = Table.from_codes([[0, 0, 4, 0, 0]] * 2, OTHER, private=True)
 
 
 @pytest.fixture
@@ -113,7 +114,8 @@ BAD_OPTIONS = [
     ({"workload": [("a",)]}, TypeError, r"workload \(list\) must be a Workload"),
     ({"workload": Workload.all(OTHER, k=2)}, ValueError, "workload .* must be on the domain of the support"),
     ({"support": Support.from_table(OTHER_TABLE)}, ValueError, "must be on the domain of the support"),
-    ({"private": OTHER_TABLE}, ValueError, "private must be on the domain of the support"),
+    ({"private": table()}, ValueError, r"private \(Table\(.*public\)\) must be a private table"),
+    ({"private": OTHER_PRIVATE}, ValueError, "private must be on the domain of the support"),
     ({"workload": Workload(DOMAIN, [])}, ValueError, "must have at least one cell"),
 ]
 
@@ -214,7 +216,7 @@ def test_public_rows_equal_to_none_of_the_private_ones_are_re_weighted(name):
     release = run(
         ALL[name],
         private=Table.from_codes(hidden, DOMAIN, private=True),
-        support=Support.from_table(Table.from_codes(rows, DOMAIN)),
+        support=Support.from_table(Table.from_codes(rows, DOMAIN, private=False)),
         rounds=10,
         rng=1,
     )
@@ -525,7 +527,7 @@ def test_the_same_check_finds_planted_bugs(name, bug, monkeypatch):
 @pytest.mark.parametrize("slack", ["l1", "l2"])
 def test_a_measured_cell_without_a_row_does_not_end_a_run_that_measures_a_marginal_of_one_cell(slack):
     domain = privmw.Domain({"a": 1, "b": 3})
-    support = privmw.Support.from_table(privmw.Table.from_codes([[0, 0], [0, 1]], domain))
+    support = privmw.Support.from_table(privmw.Table.from_codes([[0, 0], [0, 1]], domain, private=False))
     private = privmw.Table.from_codes([[0, 0], [0, 1], [0, 2]] * 20, domain, private=True)
     workload = privmw.Workload.all(domain, k=1)
     for seed in range(20):

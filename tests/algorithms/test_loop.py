@@ -21,7 +21,6 @@ from privmw import (
     MWEMPub,
     MWPub,
     Support,
-    Table,
     Workload,
     release_mw_pub,
     release_mwem,
@@ -340,7 +339,3 @@ def test_without_a_seed_a_run_is_for_release_and_never_the_same():
     releases = [mw(rng=None, rounds=30) for _ in range(2)]
     assert all(release.ledger.for_release for release in releases)
     assert releases[0] != releases[1]
-
-
-def test_a_table_that_is_not_marked_private_is_treated_as_one():
-    assert mw(table=Table.from_codes(private().codes(), DOMAIN)) == mw()

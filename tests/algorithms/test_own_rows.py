@@ -41,7 +41,7 @@ class GrownRows:
         # Rows that came twice have the sum of their weights.
         rows, which = np.unique(self._codes, axis=0, return_inverse=True)
         weights = np.bincount(which.ravel(), self._weights)
-        table = pmw.Table.from_codes(rows.astype(np.int64), DOMAIN)
+        table = pmw.Table.from_codes(rows.astype(np.int64), DOMAIN, private=False)
         return pmw.Support.from_table(table), weights / weights.sum()
 
     def state(self):

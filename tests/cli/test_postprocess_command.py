@@ -77,7 +77,7 @@ def test_every_method_writes_what_the_library_fits(method, here, capsys):
         assert "No synthetic.parquet: some weights are below 0" in said
     else:
         assert names_in(here / "out") == FILES
-        records = pmw.read_table("out/synthetic.parquet", DOMAIN)
+        records = pmw.read_table("out/synthetic.parquet", DOMAIN, private=False)
         assert abs(records.n - fit.weights.sum()) <= 1
 
 
@@ -102,7 +102,7 @@ def test_a_public_file_says_which_rows_there_are(here, capsys):
 def test_constraints_leave_no_records_that_break_them(here, capsys):
     (here / "rules.json").write_text('{"invalid": [{"age": ["[0, 18)"], "sex": ["F"]}]}')
     assert main(line("--constraints", "rules.json")) == 0
-    records = pmw.read_table("out/synthetic.parquet", DOMAIN)
+    records = pmw.read_table("out/synthetic.parquet", DOMAIN, private=False)
     assert not ((records.column("age") == 0) & (records.column("sex") == 0)).any()
     assert "No row of the support lies in 1 measured cell" in capsys.readouterr().out
 

@@ -53,7 +53,7 @@ def private(folder):
 
 
 def alone(folder, kind, **options):
-    support = pmw.Support.from_table(pmw.read_table(folder / "public", DOMAIN))
+    support = pmw.Support.from_table(pmw.read_table(folder / "public", DOMAIN, private=False))
     mechanism = ALGORITHMS[kind].calibrate(rho=0.5)
     return mechanism(private(folder), support, workload_of(DOMAIN), rng=7, **options)
 

@@ -269,7 +269,7 @@ def test_ranks_read_about_as_many_rows_each(tmp_path):
             lambda comm: sum(
                 batch.n
                 for batch in ShardedRecords.from_parquet(
-                    [tmp_path / "a.parquet", tmp_path / "b.parquet"], DOMAIN, comm
+                    [tmp_path / "a.parquet", tmp_path / "b.parquet"], DOMAIN, comm, private=False
                 ).batches()
             ),
         )

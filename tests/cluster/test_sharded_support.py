@@ -32,7 +32,7 @@ def people(rows=800, seed=0):
     rng = np.random.default_rng(seed)
     sizes = (7, 2, 300, 70_000)
     codes = np.stack([rng.integers(0, size, rows) for size in sizes], axis=1)
-    return pmw.Table.from_codes(codes[rng.integers(0, rows, rows)], DOMAIN)
+    return pmw.Table.from_codes(codes[rng.integers(0, rows, rows)], DOMAIN, private=False)
 
 
 def write(path, table, group):
@@ -88,7 +88,7 @@ def test_shards_of_files_are_the_support_of_their_table(folder, size, constraint
     assert whole_of(shards) == (true.rows[order].tolist(), true.counts[order].tolist())
     for shard in shards:
         assert shard == pmw.Support.from_table(
-            pmw.Table.from_codes(shard.rows.repeat(shard.counts, 0), DOMAIN)
+            pmw.Table.from_codes(shard.rows.repeat(shard.counts, 0), DOMAIN, private=False)
         )
         assert shard.constraints == constraints
     whole, weights = with_weights[0]
@@ -140,7 +140,7 @@ def test_no_batch_no_rank_and_no_shared_hash_changes_the_rows(
         return privmw.data.row_hash.row_hashes(columns) & ~np.uint64(2 ** (64 - bits) - 1)
 
     path = small(tmp_path_factory.getbasetemp() / "t.parquet", rows, group)
-    true = pmw.Support.from_table(pmw.Table.from_codes(rows, SMALL))
+    true = pmw.Support.from_table(pmw.Table.from_codes(rows, SMALL, private=False))
     with monkeypatch.context() as patch:
         patch.setattr(privmw.cluster.rows, "row_hashes", hashes)
         patch.setattr(privmw.data.support, "row_hashes", hashes)
@@ -203,7 +203,7 @@ def test_a_fingerprint_is_that_of_the_rows_counts_and_domain_on_any_ranks():
         pmw.Support(support.table, one_more),
         pmw.Support(support.table, moved),
         pmw.Support(support.table.take(np.arange(1, support.size)), support.counts[1:]),
-        pmw.Support(pmw.Table.from_codes(support.rows, renamed), support.counts),
+        pmw.Support(pmw.Table.from_codes(support.rows, renamed, private=False), support.counts),
     ]
     assert len({true, *(other.fingerprint() for other in others)}) == 5
 
@@ -368,7 +368,7 @@ def test_private_or_sharded_records_make_no_support_of_one_rank():
 @pytest.mark.parametrize("size", SIZES)
 def test_constraints_that_leave_no_row_anywhere_are_said_as_of_one_support(size):
     rules = pmw.Constraints({"invalid": [{"a": [0, 1, 2], "b": ["x"]}, {"a": [1], "b": ["y", "x"]}]}, SMALL)
-    table = pmw.Table.from_codes([[0, 0], [1, 0], [1, 1], [1, 1], [2, 0]], SMALL)
+    table = pmw.Table.from_codes([[0, 0], [1, 0], [1, 1], [1, 1], [2, 0]], SMALL, private=False)
     with pytest.raises(ValueError, match="takes 3 of 4 rows") as alone:
         pmw.Support.from_table(table, rules)
     found = run_ranks(
@@ -409,7 +409,7 @@ def test_weights_of_some_ranks_only_are_everyones_error():
 
 def test_a_public_scan_of_row_groups_survives_pickle(tmp_path):
     path = str(small(tmp_path / "t.parquet", [(i, 0) for i in range(10)]))
-    scan = pmw.Scan.of_groups([(path, [1, 4])], SMALL)
+    scan = pmw.Scan.of_groups([(path, [1, 4])], SMALL, private=False)
     again = pickle.loads(pickle.dumps(scan))
     assert [batch.column("a").tolist() for batch in again.batches()] == [[2, 3, 8, 9]]
     assert (again.n, again.path) == (4, path)

@@ -392,6 +392,12 @@ def test_bad_input_is_refused_before_any_charge_look_or_draw(call, options, erro
     ("arguments", "options", "error", "match"),
     [
         ((ROWS, WORKLOAD, PLENTY), {}, TypeError, r"private \(list\) must be a Table"),
+        (
+            (Table.from_codes(ROWS, DOMAIN, private=False), WORKLOAD, PLENTY),
+            {},
+            ValueError,
+            r"private \(Table\(.*public\)\) must be a private table",
+        ),
         ((table(), "all", PLENTY), {}, TypeError, "must be a Workload"),
         ((table(), Workload.all(Domain({"x": 2}), k=1), PLENTY), {}, ValueError, "must be on the domain"),
         ((table(), Workload(DOMAIN, []), PLENTY), {}, ValueError, "must have at least one cell"),

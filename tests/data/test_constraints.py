@@ -82,14 +82,16 @@ def test_rules_looked_up_together_are_the_rules_one_by_one(data):
 def test_thousands_of_rules_on_the_same_attributes_cost_one_lookup():
     domain = Domain({"a": 300, "b": 300, "c": 2})
     rules = [{"a": [a], "b": [b]} for a, b in itertools.product(range(60), range(60))]
-    table = Table.from_codes(np.random.default_rng(0).integers(0, [300, 300, 2], (200_000, 3)), domain)
+    table = Table.from_codes(
+        np.random.default_rng(0).integers(0, [300, 300, 2], (200_000, 3)), domain, private=False
+    )
     mask = Constraints({"invalid": rules}, domain).mask(table)
     assert np.array_equal(mask, (table.column("a") >= 60) | (table.column("b") >= 60))
 
 
 def test_huge_attributes_have_rules_too():
     domain = Domain({"a": 2**32 - 1, "b": 2**32 - 1, "c": 2**32 - 1})
-    table = Table.from_codes(np.array([[5, 2**32 - 2, 7], [5, 6, 7], [2**32 - 2] * 3]), domain)
+    table = Table.from_codes(np.array([[5, 2**32 - 2, 7], [5, 6, 7], [2**32 - 2] * 3]), domain, private=False)
     listed = {"attributes": ["c", "a", "b"], "combinations": [[7, 5, 2**32 - 2], [2**32 - 2] * 3]}
     rules = {"valid": [listed], "invalid": [{"a": [2**32 - 2], "b": [2**32 - 2]}]}
     assert Constraints(rules, domain).mask(table).tolist() == [True, False, False]
@@ -174,7 +176,7 @@ NO_FATHERS = Constraints({"invalid": [{"sex": ["M"], "pregnant": ["yes"]}]}, SMA
 
 
 def test_rows_that_break_a_rule_leave_the_support():
-    table = Table.from_codes([[0, 1, 1], [2, 0, 1], [2, 0, 1], [1, 1, 0]], SMALL)
+    table = Table.from_codes([[0, 1, 1], [2, 0, 1], [2, 0, 1], [1, 1, 0]], SMALL, private=False)
     support = Support.from_table(table, NO_FATHERS)
     assert support.rows.tolist() == [[1, 1, 0], [2, 0, 1]]
     assert support.counts.tolist() == [1, 2]
@@ -184,7 +186,7 @@ def test_rows_that_break_a_rule_leave_the_support():
 
 
 def test_new_rows_of_a_widened_support_keep_the_rules():
-    table = Table.from_codes([[2, 0, 1], [1, 1, 0], [0, 0, 0]], SMALL)
+    table = Table.from_codes([[2, 0, 1], [1, 1, 0], [0, 0, 0]], SMALL, private=False)
     free = Support.from_table(table).widened()
     bound = Support.from_table(table, NO_FATHERS).widened()
     assert not NO_FATHERS.mask(free.table).all()
@@ -195,13 +197,13 @@ def test_new_rows_of_a_widened_support_keep_the_rules():
 
 
 def test_a_support_without_rows_says_how_many_each_rule_took():
-    table = Table.from_codes([[0, 1, 1], [2, 1, 1]], SMALL)
+    table = Table.from_codes([[0, 1, 1], [2, 1, 1]], SMALL, private=False)
     with pytest.raises(ValueError, match=r"must leave a row of the support: .* takes 2 of 2 rows"):
         Support.from_table(table, NO_FATHERS)
 
 
 def test_constraints_of_another_domain_are_refused():
     with pytest.raises(ValueError, match="must be on the domain of the constraints"):
-        Support.from_table(Table.from_codes([[0] * 6], DOMAIN), NO_FATHERS)
+        Support.from_table(Table.from_codes([[0] * 6], DOMAIN, private=False), NO_FATHERS)
     with pytest.raises(TypeError, match="must be Constraints"):
         Support.full(SMALL, {"invalid": []})

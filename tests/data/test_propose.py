@@ -212,7 +212,7 @@ def test_every_public_frame_reads_back_through_its_own_proposal(examples):
     @given(table=tables(), chosen=options)
     def check(table, chosen):
         domain = pmw.Domain.from_public(table, **chosen)
-        assert pmw.Table.from_frame(table, domain).n == 12
+        assert pmw.Table.from_frame(table, domain, private=False).n == 12
         assert pmw.Domain.from_json(domain.to_json()) == domain
         assert pmw.Domain.from_public(table.slice(0), **chosen).to_json() == domain.to_json()
 
@@ -225,7 +225,7 @@ def test_pandas_and_polars_frames_read_back_too(table, chosen, kind):
     pytest.importorskip(kind)
     frame = table.to_pandas() if kind == "pandas" else pytest.importorskip("polars").from_arrow(table)
     domain = pmw.Domain.from_public(frame, **chosen)
-    assert pmw.Table.from_frame(frame, domain).n == 12
+    assert pmw.Table.from_frame(frame, domain, private=False).n == 12
 
 
 @settings(max_examples=40)
@@ -237,7 +237,7 @@ def test_files_read_back_through_their_own_proposals(tmp_path_factory, table, ch
     assert domain == pmw.Domain.from_public(table, **chosen)
     csv.write_csv(table, folder / "x.csv")
     domain = pmw.Domain.from_public(folder / "x.csv", **chosen)
-    assert pmw.read_table(folder / "x.csv", domain).n == 12
+    assert pmw.read_table(folder / "x.csv", domain, private=False).n == 12
 
 
 def test_csv_columns_get_the_kind_that_all_their_rows_have(tmp_path):
@@ -257,7 +257,7 @@ def test_csv_columns_get_the_kind_that_all_their_rows_have(tmp_path):
         "odd": ["1", "x", "y"],
         "day": ["2020-02-01", "2020-02-30"],
     }
-    assert pmw.read_table(tmp_path / "x.csv", domain).column("income").tolist() == [1, 2, 0]
+    assert pmw.read_table(tmp_path / "x.csv", domain, private=False).column("income").tolist() == [1, 2, 0]
 
 
 def test_a_column_of_very_many_values_is_summed_up_in_bounded_memory(tmp_path, monkeypatch):
@@ -351,7 +351,7 @@ def test_a_value_that_very_many_have_gets_a_bin_of_its_own():
 @pytest.mark.parametrize("path", sorted(Path(DATA or ".").glob("*/*.parquet")), ids=lambda path: path.stem)
 def test_real_files_read_back_through_their_own_proposals(path):
     domain = pmw.Domain.from_public(path)
-    assert pmw.read_table(path, domain).n > 5000
+    assert pmw.read_table(path, domain, private=False).n > 5000
     assert max(domain.sizes) <= 66
 
 

@@ -18,7 +18,7 @@ MARGINALS = [(0,), (1, 2), (0, 1, 3), (0, 1, 2, 3)]
 
 
 def support():
-    return pmw.Support.from_table(pmw.Table.from_codes(CODES, DOMAIN))
+    return pmw.Support.from_table(pmw.Table.from_codes(CODES, DOMAIN, private=False))
 
 
 def test_a_support_is_the_distinct_rows_in_order_with_counts():
@@ -41,7 +41,7 @@ def test_a_support_is_the_distinct_rows_in_order_with_counts():
 @given(st.lists(st.tuples(*(st.integers(0, size - 1) for size in (3, 2, 5))), min_size=1, max_size=60))
 def test_a_support_keeps_what_its_table_answers(codes):
     domain = pmw.Domain({"a": 3, "b": 2, "c": 5})
-    table = pmw.Table.from_codes(codes, domain)
+    table = pmw.Table.from_codes(codes, domain, private=False)
     found = pmw.Support.from_table(table)
     workload = pmw.Workload.all(domain, [1, 2, 3])
     counts = table.counts(workload)
@@ -135,7 +135,7 @@ def test_a_full_support_has_every_row_once_in_order():
     grid = np.stack(np.meshgrid(range(2), [0], range(300), range(3), indexing="ij"), -1).reshape(-1, 4)
     assert np.array_equal(found.rows, grid)
     assert found.counts.tolist() == [1] * 1_800
-    assert found == pmw.Support.from_table(pmw.Table.from_codes(grid[::-1], domain))
+    assert found == pmw.Support.from_table(pmw.Table.from_codes(grid[::-1], domain, private=False))
     assert [column.dtype.itemsize for column in found.table.columns] == [1, 1, 2, 1]
     assert pmw.Support.full(pmw.Domain({"one": 1})).size == 1
 
@@ -172,7 +172,7 @@ def test_supports_are_equal_if_rows_and_counts_are_and_survive_pickle():
     again = pickle.loads(pickle.dumps(found))
     assert again == found
     assert np.array_equal(again.answers(WORKLOAD), found.answers(WORKLOAD))
-    assert found != pmw.Support.from_table(pmw.Table.from_codes(CODES[:4], DOMAIN))
+    assert found != pmw.Support.from_table(pmw.Table.from_codes(CODES[:4], DOMAIN, private=False))
     assert found != pmw.Support(found.table, np.ones(4, np.int64))
     assert found != 3
     with pytest.raises(TypeError, match="unhashable"):
@@ -207,11 +207,11 @@ class Batches(Records):
 )
 def test_a_support_of_batches_is_the_support_of_all_rows(parts, pending):
     domain = pmw.Domain({"a": 3, "b": 2, "c": 5})
-    records = Batches(*(pmw.Table.from_codes(part, domain) for part in parts))
+    records = Batches(*(pmw.Table.from_codes(part, domain, private=False) for part in parts))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(privmw.data.support, "PENDING", pending)
         found = pmw.Support.from_table(records)
-    whole = pmw.Table.from_codes([row for part in parts for row in part], domain)
+    whole = pmw.Table.from_codes([row for part in parts for row in part], domain, private=False)
     assert found == pmw.Support.from_table(whole)
     assert len(records) == found.counts.sum() == whole.n
 
@@ -238,12 +238,12 @@ def test_a_private_table_makes_no_support():
 )
 def test_counts_that_are_none_are_refused(counts):
     with pytest.raises((TypeError, ValueError), match=r"counts .*must"):
-        pmw.Support(pmw.Table.from_codes(CODES, DOMAIN), counts)
+        pmw.Support(pmw.Table.from_codes(CODES, DOMAIN, private=False), counts)
 
 
 def test_the_counts_given_stay_writable_and_apart():
     mine = np.ones(5, np.int64)
-    found = pmw.Support(pmw.Table.from_codes(CODES, DOMAIN), mine)
+    found = pmw.Support(pmw.Table.from_codes(CODES, DOMAIN, private=False), mine)
     mine[:] = 7
     assert found.counts.tolist() == [1] * 5
 

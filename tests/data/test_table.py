@@ -30,7 +30,7 @@ def read_only(array):
 
 
 def test_columns_come_in_domain_order_in_the_smallest_dtype():
-    table = Table(dict(reversed(CODES.items())), DOMAIN)
+    table = Table(dict(reversed(CODES.items())), DOMAIN, private=False)
     assert [column.dtype for column in table.columns] == [np.uint8, np.uint8, np.uint16, np.uint32]
     assert [column.tolist() for column in table.columns] == list(CODES.values())
     assert all(column.flags.c_contiguous for column in table.columns)
@@ -45,7 +45,7 @@ def test_columns_come_in_domain_order_in_the_smallest_dtype():
     [(1, "u1"), (256, "u1"), (257, "u2"), (2**16, "u2"), (2**16 + 1, "u4"), (2**32 - 1, "u4")],
 )
 def test_the_largest_code_fits_its_dtype(size, dtype):
-    column = Table({"a": np.array([0, size - 1])}, Domain({"a": size})).column("a")
+    column = Table({"a": np.array([0, size - 1])}, Domain({"a": size}), private=False).column("a")
     assert column.dtype == np.dtype(dtype)
     assert column.tolist() == [0, size - 1]
 
@@ -53,26 +53,26 @@ def test_the_largest_code_fits_its_dtype(size, dtype):
 def test_codes_returns_what_from_codes_took():
     codes = np.array(list(CODES.values())).T
     for given_codes in (codes, np.asfortranarray(codes), codes.astype(">i8"), codes.tolist()):
-        table = Table.from_codes(given_codes, DOMAIN)
-        assert table == Table(CODES, DOMAIN)
+        table = Table.from_codes(given_codes, DOMAIN, private=False)
+        assert table == Table(CODES, DOMAIN, private=False)
         assert table.codes().dtype == np.uint32
         assert np.array_equal(table.codes(), codes)
-    assert Table.from_codes(codes, DOMAIN).project(["age", "zip"]).codes().dtype == np.uint16
+    assert Table.from_codes(codes, DOMAIN, private=False).project(["age", "zip"]).codes().dtype == np.uint16
 
 
 def test_columns_may_be_given_as_pairs():
-    assert Table(list(CODES.items()), DOMAIN) == Table(CODES, DOMAIN)
+    assert Table(list(CODES.items()), DOMAIN, private=False) == Table(CODES, DOMAIN, private=False)
 
 
 def test_a_later_write_by_the_caller_does_not_reach_the_table():
     mine = np.array([3, 9, 0], np.uint8)
     view = mine[:]
     view.flags.writeable = False
-    table = Table({"age": view}, DOMAIN.project(["age"]))
+    table = Table({"age": view}, DOMAIN.project(["age"]), private=False)
     mine[:] = 255
     assert table.column("age").tolist() == [3, 9, 0]
     buffer = bytearray([3, 9, 0])
-    table = Table({"age": read_only(np.frombuffer(buffer, np.uint8))}, DOMAIN.project(["age"]))
+    table = Table({"age": read_only(np.frombuffer(buffer, np.uint8))}, DOMAIN.project(["age"]), private=False)
     buffer[0] = 255
     assert table.column("age").tolist() == [3, 9, 0]
 
@@ -80,14 +80,20 @@ def test_a_later_write_by_the_caller_does_not_reach_the_table():
 def test_a_column_that_nobody_can_write_to_is_not_copied():
     owner = read_only(np.array([3, 9, 0, 1], np.uint8))
     for mine in (owner, owner[1:], np.frombuffer(bytes([3, 9, 0]), np.uint8)):
-        assert np.shares_memory(Table({"age": mine}, DOMAIN.project(["age"])).column("age"), mine)
-    assert not np.shares_memory(Table({"age": owner[::2]}, DOMAIN.project(["age"])).column("age"), owner)
+        assert np.shares_memory(
+            Table({"age": mine}, DOMAIN.project(["age"]), private=False).column("age"), mine
+        )
+    assert not np.shares_memory(
+        Table({"age": owner[::2]}, DOMAIN.project(["age"]), private=False).column("age"), owner
+    )
     codes = read_only(np.asfortranarray(np.ones((4, 2), np.uint8)))
-    assert np.shares_memory(Table.from_codes(codes, DOMAIN.project(["age", "sex"])).column("sex"), codes)
+    assert np.shares_memory(
+        Table.from_codes(codes, DOMAIN.project(["age", "sex"]), private=False).column("sex"), codes
+    )
 
 
 def test_columns_cannot_be_made_writable():
-    table = Table(CODES, DOMAIN)
+    table = Table(CODES, DOMAIN, private=False)
     for column in (*table.columns, *table.take([0, 2]).columns, *table.project(["sex"]).columns):
         with pytest.raises(ValueError, match="read-only"):
             column[0] = 1
@@ -101,11 +107,11 @@ def test_a_public_table_tells_which_codes_are_outside_the_domain():
     with pytest.raises(
         ValueError, match=r"^column 'age' has 3 values outside the domain \(first: 130, row 17\)$"
     ):
-        Table({"age": ages}, DOMAIN.project(["age"]))
+        Table({"age": ages}, DOMAIN.project(["age"]), private=False)
     with pytest.raises(
         ValueError, match=r"^column 'age' has 1 value outside the domain \(first: -1, row 0\)$"
     ):
-        Table({"age": np.array([-1], np.int8)}, DOMAIN.project(["age"]))
+        Table({"age": np.array([-1], np.int8)}, DOMAIN.project(["age"]), private=False)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +152,7 @@ def test_a_private_table_does_not_tell_lengths():
 )
 def test_a_bad_column_is_refused_by_name(changes, error, message):
     with pytest.raises(error, match=message):
-        Table({**CODES, **changes}, DOMAIN)
+        Table({**CODES, **changes}, DOMAIN, private=False)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +169,7 @@ def test_a_bad_column_is_refused_by_name(changes, error, message):
 )
 def test_bad_columns_are_refused(columns, error, message):
     with pytest.raises(error, match=message):
-        Table(columns, DOMAIN)
+        Table(columns, DOMAIN, private=False)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +185,7 @@ def test_bad_columns_are_refused(columns, error, message):
 )
 def test_bad_arrays_of_codes_are_refused(codes, error):
     with pytest.raises(error, match="must"):
-        Table.from_codes(codes, DOMAIN)
+        Table.from_codes(codes, DOMAIN, private=False)
 
 
 def test_a_table_wants_a_domain_and_a_plain_flag():
@@ -219,29 +225,29 @@ def test_project_and_take_keep_what_they_name_and_the_privacy():
 )
 def test_rows_that_are_not_there_are_not_taken(rows, error):
     with pytest.raises(error, match="row"):
-        Table(CODES, DOMAIN).take(rows)
+        Table(CODES, DOMAIN, private=False).take(rows)
 
 
 def test_tables_are_equal_if_domain_codes_and_privacy_are():
-    table = Table(CODES, DOMAIN)
-    assert table == Table(CODES, DOMAIN)
+    table = Table(CODES, DOMAIN, private=False)
+    assert table == Table(CODES, DOMAIN, private=False)
     assert table != Table(CODES, DOMAIN, private=True)
     assert table != table.take([0, 2, 1])
     assert table != table.take([0, 1])
-    assert table != Table(CODES, Domain({**dict.fromkeys(CODES, 70_000)}))
+    assert table != Table(CODES, Domain({**dict.fromkeys(CODES, 70_000)}), private=False)
     assert table != 3
     with pytest.raises(TypeError, match="unhashable"):
         hash(table)
 
 
 def test_a_repr_shows_no_value():
-    assert repr(Table(CODES, DOMAIN)) == "Table(3 rows x 4 attributes, public)"
+    assert repr(Table(CODES, DOMAIN, private=False)) == "Table(3 rows x 4 attributes, public)"
     assert repr(Table(CODES, DOMAIN, private=True)) == "Table(3 rows x 4 attributes, private)"
 
 
 def test_a_public_table_is_pickled_and_a_private_one_is_not():
-    table = pickle.loads(pickle.dumps(Table(CODES, DOMAIN)))
-    assert table == Table(CODES, DOMAIN)
+    table = pickle.loads(pickle.dumps(Table(CODES, DOMAIN, private=False)))
+    assert table == Table(CODES, DOMAIN, private=False)
     assert not any(column.flags.writeable for column in table.columns)
     for leak in (pickle.dumps, copy.deepcopy):
         with pytest.raises(TypeError, match="a private table must not be pickled"):
@@ -249,7 +255,7 @@ def test_a_public_table_is_pickled_and_a_private_one_is_not():
 
 
 def test_counts_are_those_of_the_rows_and_want_a_workload_on_the_domain():
-    table = Table(CODES, DOMAIN)
+    table = Table(CODES, DOMAIN, private=False)
     workload = Workload(DOMAIN, [("sex",), ("sex", "age")])
     counts = table.counts(workload)
     assert counts.tolist()[:2] == [1, 2]
@@ -266,7 +272,7 @@ def test_counts_are_those_of_the_rows_and_want_a_workload_on_the_domain():
 def test_no_column_does_worse_than_a_type_or_value_error(codes, private):
     for make in (
         lambda: Table({"a": codes}, Domain({"a": 3}), private=private),
-        lambda: Table(codes, Domain({"a": 3})),
+        lambda: Table(codes, Domain({"a": 3}), private=False),
     ):
         try:
             table = make()
@@ -280,7 +286,7 @@ def test_no_column_does_worse_than_a_type_or_value_error(codes, private):
 @given(st.lists(st.integers(-(2**63), 2**64 - 1), min_size=1, max_size=5), st.integers(1, 2**32 - 1))
 def test_a_column_is_taken_exactly_if_every_code_is_in_the_domain(codes, size):
     try:
-        table = Table({"a": codes}, Domain({"a": size}))
+        table = Table({"a": codes}, Domain({"a": size}), private=False)
     except (TypeError, ValueError):
         assert not all(0 <= code < size for code in codes)
     else:
@@ -288,7 +294,7 @@ def test_a_column_is_taken_exactly_if_every_code_is_in_the_domain(codes, size):
 
 
 def test_kernels_take_the_codes_that_a_table_has_checked_but_not_for_other_sizes():
-    table = Table(CODES, DOMAIN)
+    table = Table(CODES, DOMAIN, private=False)
     for columns in (table.columns, table.take([2, 0]).columns, Table.concatenate([table, table]).columns):
         assert isinstance(columns, CheckedColumns)
         assert all(a is b for a, b in zip(check_columns(columns, DOMAIN.sizes)[0], columns, strict=True))
@@ -298,7 +304,7 @@ def test_kernels_take_the_codes_that_a_table_has_checked_but_not_for_other_sizes
 
 
 def test_tables_on_one_domain_are_concatenated_and_private_if_one_is():
-    table, hidden = Table(CODES, DOMAIN), Table(CODES, DOMAIN, private=True)
+    table, hidden = Table(CODES, DOMAIN, private=False), Table(CODES, DOMAIN, private=True)
     both = Table.concatenate([table, hidden])
     assert both.private
     assert not Table.concatenate([table]).private

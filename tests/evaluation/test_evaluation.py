@@ -80,7 +80,7 @@ def test_typical_cells_are_taken_at_even_steps_through_the_errors():
     domain = pmw.Domain({"x": 1000})
     workload = pmw.Workload.all(domain, k=1)
     private = pmw.Table.from_codes(np.repeat(np.arange(500), np.arange(500))[:, None], domain, private=True)
-    found = evaluate(pmw.Table.from_codes([[999]], domain), private, workload)
+    found = evaluate(pmw.Table.from_codes([[999]], domain, private=False), private, workload)
     assert len(found.typical) == 200
     assert found.typical[0] == found.worst == found.largest[0]
     assert (found.worst.cell, found.typical[-1].cell) == (999, 1)
@@ -91,7 +91,7 @@ def test_typical_cells_are_taken_at_even_steps_through_the_errors():
 def test_what_cannot_be_evaluated_is_refused():
     private, other = table([[0, 0, 0]], True), pmw.Domain({"a": 3})
     support = pmw.Support.from_table(table([[0, 0, 0]]))
-    elsewhere = pmw.Table.from_codes([[1]], other)
+    elsewhere = pmw.Table.from_codes([[1]], other, private=False)
     for call, error, message in (
         (lambda: evaluate(table([[0, 0, 0]]), private), TypeError, "workload must be given"),
         (lambda: evaluate(support, private, WORKLOAD), TypeError, "must be a Release or a Table"),
@@ -144,7 +144,7 @@ def test_the_linear_program_proves_what_no_single_cell_does(monkeypatch):
     # a and b agree in every public row and differ in every private one; each cell alone can be met.
     domain = pmw.Domain({"a": 2, "b": 2})
     workload = pmw.Workload(domain, [("a",), ("b",)])
-    support = pmw.Support.from_table(pmw.Table.from_codes([[0, 0], [1, 1]], domain))
+    support = pmw.Support.from_table(pmw.Table.from_codes([[0, 0], [1, 1]], domain, private=False))
     private = pmw.Table.from_codes([[0, 1]] * 3 + [[1, 0]], domain, private=True)
     monkeypatch.setattr(privmw.evaluation.mixture, "PATIENCE", 10)
     found = best_mixture_error(private, support, workload, tolerance=1e-6)
@@ -183,7 +183,7 @@ def test_the_bracket_of_adult_with_few_women_closes():
     share = (codes[:, 0] == 0).mean() - 0.3
     public = np.concatenate([men, women[: round(len(men) * share / (1 - share))]])
     domain = pmw.Domain(sizes)
-    support = pmw.Support.from_table(pmw.Table.from_codes(public, domain))
+    support = pmw.Support.from_table(pmw.Table.from_codes(public, domain, private=False))
     found = best_mixture_error(
         pmw.Table.from_codes(private, domain, private=True), support, pmw.Workload.all(domain, k=3)
     )

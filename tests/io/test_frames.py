@@ -32,7 +32,7 @@ COLUMNS = {
     "own": [True, False, True],
 }
 CODES = [[0, 1, 0, 2, 0, 2], [4, 0, 299, 3, 1, 0], [3, 0, 7, 0, 0, 1]]
-TABLE = pmw.Table.from_codes(CODES, DOMAIN)
+TABLE = pmw.Table.from_codes(CODES, DOMAIN, private=False)
 PANDAS = pd.DataFrame(COLUMNS)
 FRAMES = {
     "pandas": PANDAS,
@@ -56,7 +56,7 @@ FRAMES = {
 
 @pytest.mark.parametrize("kind", FRAMES)
 def test_every_kind_of_frame_is_the_same_table(kind):
-    assert pmw.Table.from_frame(FRAMES[kind], DOMAIN) == TABLE
+    assert pmw.Table.from_frame(FRAMES[kind], DOMAIN, private=False) == TABLE
     private = pmw.Table.from_frame(FRAMES[kind], DOMAIN, private=True)
     assert private.private
     assert private.codes().tolist() == CODES
@@ -66,7 +66,7 @@ def test_a_table_does_not_change_with_the_frame_that_it_came_from():
     memory = np.arange(3, dtype=np.uint8)
     pandas = pd.DataFrame({"a": memory.copy()})
     frames = [pa.table({"a": memory}), pl.DataFrame({"a": memory}), pandas, pa.Table.from_pandas(pandas)]
-    tables = [pmw.Table.from_frame(frame, pmw.Domain({"a": 3})) for frame in frames]
+    tables = [pmw.Table.from_frame(frame, pmw.Domain({"a": 3}), private=False) for frame in frames]
     memory[:] = 200
     pandas.iloc[:, 0] = 200
     pandas.loc[0, "a"] = 200
@@ -79,7 +79,7 @@ def test_a_table_does_not_change_with_the_frame_that_it_came_from():
 )
 def test_no_rows_make_no_table(frame):
     with pytest.raises(ValueError, match="a table must have at least one row"):
-        pmw.Table.from_frame(frame, DOMAIN.project(["sex", "own"]))
+        pmw.Table.from_frame(frame, DOMAIN.project(["sex", "own"]), private=False)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_no_rows_make_no_table(frame):
 )
 def test_what_is_no_frame_is_refused(junk):
     with pytest.raises(TypeError, match=r"frame \([A-Za-z]+\) must be a pandas, polars or pyarrow frame"):
-        pmw.Table.from_frame(junk, DOMAIN)
+        pmw.Table.from_frame(junk, DOMAIN, private=False)
 
 
 def test_a_lazy_frame_that_fails_is_refused_without_its_words():
@@ -99,7 +99,7 @@ def test_a_lazy_frame_that_fails_is_refused_without_its_words():
 
 def test_a_domain_and_a_flag_are_wanted():
     with pytest.raises(TypeError, match="must be a Domain"):
-        pmw.Table.from_frame(PANDAS, {"sex": 2})
+        pmw.Table.from_frame(PANDAS, {"sex": 2}, private=False)
     with pytest.raises(TypeError, match="private must be True or False"):
         pmw.Table.from_frame(PANDAS, DOMAIN, private=1)
 
@@ -107,11 +107,11 @@ def test_a_domain_and_a_flag_are_wanted():
 def test_columns_must_be_there_once():
     domain = pmw.Domain({"sex": ["F", "M"]})
     with pytest.raises(ValueError, match=r"frame: column 'sex' is missing; did you mean 'Sex'\?"):
-        pmw.Table.from_frame(PANDAS.rename(columns={"sex": "Sex", "age": 7}), domain)
+        pmw.Table.from_frame(PANDAS.rename(columns={"sex": "Sex", "age": 7}), domain, private=False)
     with pytest.raises(ValueError, match=r"^frame: column 'sex' is missing$"):
         pmw.Table.from_frame(PANDAS.rename(columns={"sex": "Sex"}), domain, private=True)
     with pytest.raises(ValueError, match="must have a name of its own"):
-        pmw.Table.from_frame(pd.concat([PANDAS, PANDAS], axis=1), domain)
+        pmw.Table.from_frame(pd.concat([PANDAS, PANDAS], axis=1), domain, private=False)
 
 
 @pytest.mark.parametrize(
@@ -142,6 +142,6 @@ def test_a_bad_value_of_a_private_frame_is_not_told(values, declared):
 
 def test_a_bad_value_of_a_public_frame_is_told():
     with pytest.raises(ValueError, match=r"column 'a' has 2 values outside the domain \(first: 7, row 1\)"):
-        pmw.Table.from_frame(pa.table({"a": [1, 7, 9]}), pmw.Domain({"a": 3}))
+        pmw.Table.from_frame(pa.table({"a": [1, 7, 9]}), pmw.Domain({"a": 3}), private=False)
     with pytest.raises(TypeError, match="column 'a' must hold values of one kind"):
-        pmw.Table.from_frame(pd.DataFrame({"a": [1, "x"]}), pmw.Domain({"a": 3}))
+        pmw.Table.from_frame(pd.DataFrame({"a": [1, "x"]}), pmw.Domain({"a": 3}), private=False)

@@ -26,7 +26,9 @@ DOMAIN = pmw.Domain(
         "born": {"edges": ["1950-01-01", "2000-01-01", "2010-01-01"], "missing": "unknown"},
     }
 )
-TABLE = pmw.Table.from_codes([[0, 3, 0, 0, 0], [1, 0, 2, 2, 1], [1, 1, 4, 4, 2], [0, 2, 1, 1, 0]], DOMAIN)
+TABLE = pmw.Table.from_codes(
+    [[0, 3, 0, 0, 0], [1, 0, 2, 2, 1], [1, 1, 4, 4, 2], [0, 2, 1, 1, 0]], DOMAIN, private=False
+)
 PUBLIC = pa.table(
     {
         "income": [0, 0, 7, 20, 20, 10**6, None, 10**7],
@@ -78,10 +80,12 @@ def test_draws_from_whole_numbers_are_whole_where_every_bin_has_one():
     tens = pmw.Domain({"x": {"edges": [0, 10, 20]}})
     public = pa.table({"x": [3, 4]})
     assert (
-        pmw.Table.from_codes([[0], [1]], tens).to_frame(bins="draw", public=public, seed=0)["x"].type
+        pmw.Table.from_codes([[0], [1]], tens, private=False)
+        .to_frame(bins="draw", public=public, seed=0)["x"]
+        .type
         == "int64"
     )
-    halves = pmw.Table.from_codes([[0], [1]], pmw.Domain({"x": {"edges": [0.2, 0.4, 10]}}))
+    halves = pmw.Table.from_codes([[0], [1]], pmw.Domain({"x": {"edges": [0.2, 0.4, 10]}}), private=False)
     assert halves.to_frame(bins="draw", public=public, seed=0)["x"].type == "double"
 
 
@@ -98,7 +102,7 @@ def test_pandas_and_polars_have_their_own_kinds_of_columns():
 
 
 def test_other_among_numbers_is_null_in_a_frame_and_a_word_in_csv(tmp_path):
-    table = pmw.Table.from_codes([[0, 0, 3, 3, 0], [0, 0, 4, 0, 0]], DOMAIN)
+    table = pmw.Table.from_codes([[0, 0, 3, 3, 0], [0, 0, 4, 0, 0]], DOMAIN, private=False)
     frame = table.to_frame(bins="midpoint")
     assert frame["class"].to_pylist() == [None, None]
     assert frame["income"].to_pylist() == [None, 0.5]
@@ -107,7 +111,7 @@ def test_other_among_numbers_is_null_in_a_frame_and_a_word_in_csv(tmp_path):
         '"M",0,"other","beyond",1975-01-01',
         '"M",0,,"0.5",1975-01-01',
     ]
-    assert pmw.read_table(tmp_path / "x.csv", DOMAIN) == table
+    assert pmw.read_table(tmp_path / "x.csv", DOMAIN, private=False) == table
 
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=4)
@@ -141,7 +145,7 @@ def tables(draw):
     domain = pmw.Domain({f"a{place}": attribute for place, attribute in enumerate(declared)})
     rows = draw(st.integers(1, 8))
     codes = [[draw(st.integers(0, size - 1)) for size in domain.sizes] for _ in range(rows)]
-    return pmw.Table.from_codes(codes, domain)
+    return pmw.Table.from_codes(codes, domain, private=False)
 
 
 def without_lost_words(table, bins):
@@ -170,7 +174,9 @@ def test_a_frame_reads_back_as_the_table(table, kind, bins):
     if table is not None:
         public = public_of(table, 0) if bins == "draw" else None
         assert (
-            pmw.Table.from_frame(table.to_frame(kind, bins=bins, public=public, seed=0), table.domain)
+            pmw.Table.from_frame(
+                table.to_frame(kind, bins=bins, public=public, seed=0), table.domain, private=False
+            )
             == table
         )
 
@@ -184,7 +190,7 @@ def test_a_file_reads_back_as_the_table(tmp_path_factory, table, suffix, bins):
     table = table if suffix == "csv" else without_lost_words(table, bins)
     if table is not None:
         table.write(path, bins=bins)
-        assert pmw.read_table(path, table.domain) == table
+        assert pmw.read_table(path, table.domain, private=False) == table
 
 
 def test_a_file_written_in_batches_is_the_frame(tmp_path, monkeypatch):
@@ -193,7 +199,7 @@ def test_a_file_written_in_batches_is_the_frame(tmp_path, monkeypatch):
     for suffix in ("parquet", "csv"):
         path = tmp_path / f"x.{suffix}"
         many.write(path, bins="draw", public=PUBLIC, seed=3)
-        assert pmw.read_table(path, DOMAIN) == many
+        assert pmw.read_table(path, DOMAIN, private=False) == many
     frame = many.to_frame(bins="draw", public=PUBLIC, seed=3)
     assert parquet.read_table(tmp_path / "x.parquet").to_pydict() == frame.to_pydict()
     assert parquet.ParquetFile(tmp_path / "x.parquet").metadata.row_group(0).column(0).compression == "ZSTD"
@@ -221,7 +227,7 @@ def test_an_existing_file_is_kept_unless_overwritten(tmp_path):
         TABLE.write(path)
     assert path.read_text() == "mine"
     TABLE.write(path, overwrite=True)
-    assert pmw.read_table(path, DOMAIN) == TABLE
+    assert pmw.read_table(path, DOMAIN, private=False) == TABLE
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -51,7 +51,7 @@ ROWS = pa.table(
     }
 )
 CODES = [[0, 1, 0, 0, 2, 1, 0], [3, 0, 299, 4, 3, 0, 1], [2, 0, 7, 5, 0, 1, 0]]
-TABLE = pmw.Table.from_codes(CODES, DOMAIN)
+TABLE = pmw.Table.from_codes(CODES, DOMAIN, private=False)
 CSV = "rooms,sex,age,code,zip,born,own\n3,M,17.99,0,01,1950-01-01,true\n"
 CSV += '17,F,,299,"two\nlines",1900-01-01,False\n1,F,120,7,"",2000-12-31,TRUE\n'
 SMALL = pmw.Domain({"a": 10, "b": ["x", "y"]})
@@ -80,28 +80,28 @@ def small(path, rows=1000, group=100, seed=0):
 
 def test_every_form_of_a_file_is_the_same_table(files):
     for path in files:
-        assert pmw.read_table(path, DOMAIN) == TABLE
+        assert pmw.read_table(path, DOMAIN, private=False) == TABLE
         assert pmw.read_table(str(path), DOMAIN, private=True).private
-        scan = pmw.scan_table(path, DOMAIN)
+        scan = pmw.scan_table(path, DOMAIN, private=False)
         assert [table.codes().tolist() for table in scan.batches()] == [CODES]
         assert (scan.n, len(scan), scan.domain, scan.path) == (3, 3, DOMAIN, str(path))
 
 
 def test_columns_of_a_file_may_come_in_any_order_and_number(tmp_path, files):
     two = DOMAIN.project(["own", "sex"])
-    assert pmw.read_table(files[0], two) == TABLE.project(["own", "sex"])
+    assert pmw.read_table(files[0], two, private=False) == TABLE.project(["own", "sex"])
     pq.write_table(pa.table([[1], [2], ["x"], [3]], ["c", "c", "b", "a"]), tmp_path / "twice.parquet")
     (tmp_path / "twice.csv").write_text("c,c,b,a\n1,2,x,3\n")
     for name in ("twice.parquet", "twice.csv"):
-        assert pmw.read_table(tmp_path / name, SMALL).codes().tolist() == [[3, 0]]
+        assert pmw.read_table(tmp_path / name, SMALL, private=False).codes().tolist() == [[3, 0]]
 
 
 def test_lines_may_end_in_either_way_and_columns_have_dots(tmp_path):
     (tmp_path / "t.csv").write_bytes(b"b,a\r\nx,3\r\ny,4")
-    assert pmw.read_table(tmp_path / "t.csv", SMALL).codes().tolist() == [[3, 0], [4, 1]]
+    assert pmw.read_table(tmp_path / "t.csv", SMALL, private=False).codes().tolist() == [[3, 0], [4, 1]]
     pq.write_table(pa.table({"a.b": [1], "a": [2], "c": [{"a": 3}]}), tmp_path / "t.parquet")
     domain = pmw.Domain({"a": 3, "a.b": 3})
-    assert pmw.read_table(tmp_path / "t.parquet", domain).codes().tolist() == [[2, 1]]
+    assert pmw.read_table(tmp_path / "t.parquet", domain, private=False).codes().tolist() == [[2, 1]]
 
 
 def test_a_scan_counts_what_the_table_counts(tmp_path, monkeypatch):
@@ -130,10 +130,10 @@ def test_a_support_of_a_file_is_the_support_of_its_table(rows, batch, pending, t
     monkeypatch.setattr(privmw.io.files, "ROWS", batch)
     monkeypatch.setattr(privmw.io.scan, "BATCH", batch)
     monkeypatch.setattr(privmw.data.support, "PENDING", pending)
-    table = pmw.Table.from_codes(rows, SMALL)
+    table = pmw.Table.from_codes(rows, SMALL, private=False)
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"a": table.column("a"), "b": np.array(["x", "y"])[table.column("b")]}), path)
-    assert pmw.Support.from_table(pmw.scan_table(path, SMALL)) == pmw.Support.from_table(table)
+    assert pmw.Support.from_table(pmw.scan_table(path, SMALL, private=False)) == pmw.Support.from_table(table)
 
 
 def test_a_private_scan_makes_no_support_and_shows_nothing(tmp_path):
@@ -153,7 +153,9 @@ def test_a_release_from_a_scan_is_the_release_from_its_table(tmp_path, monkeypat
     monkeypatch.setattr(privmw.io.files, "ROWS", 300)
     monkeypatch.setattr(privmw.io.scan, "BATCH", 300)
     private = small(tmp_path / "private.parquet")
-    support = pmw.Support.from_table(pmw.scan_table(small(tmp_path / "public.parquet", seed=1), SMALL))
+    support = pmw.Support.from_table(
+        pmw.scan_table(small(tmp_path / "public.parquet", seed=1), SMALL, private=False)
+    )
     workload = pmw.Workload.all(SMALL, 2)
     for run in (pmw.release_mw_pub, pmw.release_pep, pmw.release_auto):
         found = [
@@ -163,7 +165,10 @@ def test_a_release_from_a_scan_is_the_release_from_its_table(tmp_path, monkeypat
         assert np.array_equal(found[0].weights, found[1].weights)
         assert found[0].ledger.statement() == found[1].ledger.statement()
         scanned = pmw.evaluate(found[0], pmw.scan_table(private, SMALL, private=True))
-        assert scanned.max_error == pmw.evaluate(found[1], pmw.read_table(private, SMALL)).max_error
+        assert (
+            scanned.max_error
+            == pmw.evaluate(found[1], pmw.read_table(private, SMALL, private=True)).max_error
+        )
 
 
 @pytest.mark.parametrize(
@@ -189,7 +194,7 @@ def test_a_file_that_changed_since_it_was_opened_is_refused(tmp_path, later, cha
 def test_a_file_that_changes_while_it_is_scanned_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(privmw.io.files, "ROWS", 100)
     monkeypatch.setattr(privmw.io.scan, "BATCH", 100)
-    scan = pmw.scan_table(small(tmp_path / "t.parquet"), SMALL)
+    scan = pmw.scan_table(small(tmp_path / "t.parquet"), SMALL, private=False)
     batches = scan.batches()
     next(batches)
     os.utime(tmp_path / "t.parquet", ns=(1, 1))
@@ -304,7 +309,7 @@ def test_what_is_wrong_with_a_public_file_is_said(tmp_path, name):
     bad_files(tmp_path)
     error = ValueError if name in WRONG else TypeError
     with pytest.raises(error, match=re.escape({**WRONG, **WRONG_KINDS}[name])):
-        pmw.read_table(tmp_path / name, SMALL)
+        pmw.read_table(tmp_path / name, SMALL, private=False)
 
 
 def test_bad_values_are_counted_over_the_whole_file(tmp_path, monkeypatch):
@@ -312,7 +317,7 @@ def test_bad_values_are_counted_over_the_whole_file(tmp_path, monkeypatch):
     values = [1, 2, 3, 77, 4, 88, 99, 5]
     pq.write_table(pa.table({"a": values, "b": ["x"] * 8}), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"column 'a' has 3 values outside the domain \(first: 77, row 3\)"):
-        pmw.scan_table(tmp_path / "t.parquet", SMALL)
+        pmw.scan_table(tmp_path / "t.parquet", SMALL, private=False)
     rule = "every value must be an integer from 0 to 9, and none missing"
     with pytest.raises(
         ValueError, match=rf"t\.parquet: column 'a' of kind integer: {rule}; an \"other\" value"
@@ -323,7 +328,7 @@ def test_bad_values_are_counted_over_the_whole_file(tmp_path, monkeypatch):
 def test_a_near_column_name_is_suggested(tmp_path):
     pq.write_table(pa.table({"Age": [1]}), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"column 'age' is missing; did you mean 'Age'\?"):
-        pmw.read_table(tmp_path / "t.parquet", pmw.Domain({"age": 3}))
+        pmw.read_table(tmp_path / "t.parquet", pmw.Domain({"age": 3}), private=False)
 
 
 def test_a_private_file_without_a_header_does_not_have_its_first_record_suggested(tmp_path):
@@ -336,12 +341,12 @@ def test_a_private_file_without_a_header_does_not_have_its_first_record_suggeste
 
 def test_a_missing_file_and_an_unreadable_one_are_os_errors(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nowhere\.parquet must exist"):
-        pmw.read_table(tmp_path / "nowhere.parquet", SMALL)
+        pmw.read_table(tmp_path / "nowhere.parquet", SMALL, private=False)
     path = small(tmp_path / "t.parquet")
     path.chmod(0)
     if not os.access(path, os.R_OK):
         with pytest.raises(PermissionError, match=r"t\.parquet"):
-            pmw.read_table(path, SMALL)
+            pmw.read_table(path, SMALL, private=False)
 
 
 @pytest.mark.parametrize("junk", [None, 3, 2.5, b"\xff", [], {}, "", "\0", "no/such", TABLE])
@@ -349,11 +354,25 @@ def test_junk_for_path_domain_or_private_is_refused(tmp_path, junk):
     path = small(tmp_path / "t.parquet")
     for opened in (pmw.read_table, pmw.scan_table):
         with pytest.raises((TypeError, ValueError, OSError)):
-            opened(junk, SMALL)
+            opened(junk, SMALL, private=False)
         with pytest.raises(TypeError, match="must be a Domain"):
-            opened(path, junk)
+            opened(path, junk, private=False)
         with pytest.raises(TypeError, match="private must be True or False"):
             opened(path, SMALL, private=junk)
+
+
+def test_private_has_no_default(tmp_path):
+    path, codes = small(tmp_path / "t.parquet"), [[0, 0]]
+    for make in (
+        lambda **flags: pmw.read_table(path, SMALL, **flags),
+        lambda **flags: pmw.scan_table(path, SMALL, **flags),
+        lambda **flags: pmw.Table.from_frame(pa.table({"a": [1], "b": ["x"]}), SMALL, **flags),
+        lambda **flags: pmw.Table.from_codes(codes, SMALL, **flags),
+        lambda **flags: pmw.Table({"a": [0], "b": [0]}, SMALL, **flags),
+    ):
+        with pytest.raises(TypeError, match="private"):
+            make()
+        assert [make(private=flag).private for flag in (False, True)] == [False, True]
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -404,7 +423,7 @@ import sys
 sys.modules["pyarrow"] = None
 import privmw as pmw
 try:
-    pmw.read_table(sys.argv[1], pmw.Domain({"a": 10, "b": ["x", "y"]}))
+    pmw.read_table(sys.argv[1], pmw.Domain({"a": 10, "b": ["x", "y"]}), private=False)
 except ModuleNotFoundError as error:
     print(error)
 """
@@ -420,9 +439,9 @@ def test_the_survey_is_read_from_its_own_codes():
     names = [name for name in described["profiles"]["acs67"] if name != "AGEP10"]
     labels = {name: described["attributes"][name]["codes"] for name in names}
     domain = pmw.Domain({"AGEP": {"edges": [*range(0, 100, 10), 120]}, **labels})
-    table = pmw.read_table(folder / "acs2018_hi.parquet", domain)
+    table = pmw.read_table(folder / "acs2018_hi.parquet", domain, private=False)
     rows = pq.read_table(folder / "acs2018_hi.parquet")
     assert np.array_equal(table.column("AGEP"), np.minimum(rows["AGEP"].to_numpy() // 10, 9))
     for name in names:
         assert np.array_equal(np.array(labels[name])[table.column(name)], rows[name].to_numpy())
-    assert pmw.Support.from_table(pmw.scan_table(folder, domain)).counts.sum() > 90_000
+    assert pmw.Support.from_table(pmw.scan_table(folder, domain, private=False)).counts.sum() > 90_000

@@ -257,7 +257,7 @@ def test_coordinate_descent_and_proximal_steps_answer_alike(shape, method, monke
 def test_where_weights_are_not_unique_they_stay_near_the_public_ones():
     domain = domain_of([2, 2])
     rows = [[0, 0]] * 6 + [[0, 1]] * 2 + [[1, 0]]
-    support = pmw.Support.from_table(pmw.Table.from_codes(rows, domain))
+    support = pmw.Support.from_table(pmw.Table.from_codes(rows, domain, private=False))
     fit = nnls(NoisyMarginals([NoisyMarginal((), [90.0], "laplace", 1.0)], domain), support)
     np.testing.assert_allclose(fit.weights, [60, 20, 10])
     assert not fit.certificate.unique
@@ -265,7 +265,7 @@ def test_where_weights_are_not_unique_they_stay_near_the_public_ones():
 
 def test_a_support_that_cannot_match_says_by_how_much():
     domain = domain_of([2, 2])
-    support = pmw.Support.from_table(pmw.Table.from_codes([[0, 0], [0, 1]], domain))
+    support = pmw.Support.from_table(pmw.Table.from_codes([[0, 0], [0, 1]], domain, private=False))
     given = NoisyMarginal(("x0",), [50.0, 30.0], "gaussian", 2.0)
     certificate = nnls(NoisyMarginals([given], domain), support).certificate
     assert certificate.unreached == pytest.approx(15.0)

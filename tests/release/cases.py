@@ -10,7 +10,7 @@ from privmw.release.measurements import Measurement
 
 DOMAIN = pmw.Domain({"age": 10, "sex": ["F", "M"], "zip": 60_000})
 SUPPORT = pmw.Support.from_table(
-    pmw.Table.from_codes([[3, 0, 9], [9, 1, 59_999], [3, 0, 9], [0, 1, 5], [3, 0, 8]], DOMAIN)
+    pmw.Table.from_codes([[3, 0, 9], [9, 1, 59_999], [3, 0, 9], [0, 1, 5], [3, 0, 8]], DOMAIN, private=False)
 )
 WORKLOAD = pmw.Workload(DOMAIN, [("age",), ("age", "sex")])
 WEIGHTS = np.array([0.125, 0.5, 0.0, 0.375])

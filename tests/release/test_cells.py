@@ -30,7 +30,7 @@ MEASUREMENTS = (
 @pytest.fixture
 def release():
     rows = np.random.default_rng(0).integers(0, [3, 2, 5, 9], (50, 4))
-    support = Support.from_table(Table.from_codes(rows, DOMAIN))
+    support = Support.from_table(Table.from_codes(rows, DOMAIN, private=False))
     return Release(
         support,
         Workload(DOMAIN, [("age", "sex"), ("sex",), ("age", "sex", "zip")]),

@@ -21,7 +21,7 @@ def by_hand(**changed):
     """Four rows, three noisy counts of a thousand records; rho 1/16 and 1/8 spent of a budget of 1/2."""
     rows = [[3, 0, 9], [9, 1, 59_999], [3, 0, 9], [0, 1, 5], [3, 0, 8]]
     given = {
-        "support": pmw.Support.from_table(pmw.Table.from_codes(rows, HAND_DOMAIN)),
+        "support": pmw.Support.from_table(pmw.Table.from_codes(rows, HAND_DOMAIN, private=False)),
         "workload": HAND_WORKLOAD,
         "weights": np.array([0.125, 0.5, 0.0, 0.375]),
         "measurements": [
@@ -48,7 +48,7 @@ def hostile():
     domain = pmw.Domain(
         {HOSTILE: [HOSTILE, "b"], "日本語 \u202e\x07": {"labels": ["é" * 200, "$\\frac$", ""]}}
     )
-    table = pmw.Table.from_codes([[0, 0], [1, 1], [0, 2], [0, 0]], domain)
+    table = pmw.Table.from_codes([[0, 0], [1, 1], [0, 2], [0, 0]], domain, private=False)
     workload = pmw.Workload.all(domain, k=2)
     paid = pmw.Ledger(pmw.Budget.zcdp(0.5), pmw.Neighbors.REPLACE_ONE, n=9, unit=HOSTILE, generator=HOSTILE)
     paid.mark_seeded(HOSTILE)
@@ -91,9 +91,9 @@ def unusual():
     one = pmw.Domain({"only": 1})
     many = pmw.Domain({"zip": 60_000})
     codes = np.random.default_rng(0).integers(0, 60_000, (3_000, 1))
-    rows = pmw.Support.from_table(pmw.Table.from_codes(codes, many))
+    rows = pmw.Support.from_table(pmw.Table.from_codes(codes, many, private=False))
     huge = pmw.Domain({"id": 2**32 - 1, "x": 2})
-    few = pmw.Support.from_table(pmw.Table.from_codes([[0, 1], [2**32 - 2, 0]], huge))
+    few = pmw.Support.from_table(pmw.Table.from_codes([[0, 1], [2**32 - 2, 0]], huge, private=False))
     noise = Measurement(np.arange(60_000), np.arange(60_000) % 7 - 3, "discrete-laplace", 1e-3, 0)
     return {
         "one value": Release(pmw.Support.full(one), pmw.Workload.all(one, k=1), [1.0], **free),
@@ -110,7 +110,7 @@ def fits():
     """Fits of every method, over a histogram and over rows that lack some, and of odd answers."""
     measured, pairs = drawn((9, 24), (0, 1, 2), 3), drawn((4, 3, 5, 6), (0, 1, 2), 5, noise="gaussian")
     rows = np.random.default_rng(1).integers(0, [3, 3, 5, 6], (60, 4))
-    lacking = pmw.Support.from_table(pmw.Table.from_codes(rows, pairs.domain))
+    lacking = pmw.Support.from_table(pmw.Table.from_codes(rows, pairs.domain, private=False))
     domain = hostile().support.domain
     attacks = [((), 1), (domain.names[:1], 2), (domain.names, 6)]
     attack = NoisyMarginals(

@@ -30,7 +30,9 @@ def rendered(name):
 
 
 def by_hand(method=nnls, rows=None):
-    support = None if rows is None else pmw.Support.from_table(pmw.Table.from_codes(rows, DOMAIN))
+    support = (
+        None if rows is None else pmw.Support.from_table(pmw.Table.from_codes(rows, DOMAIN, private=False))
+    )
     return method(NoisyMarginals([SEX, TOTAL], DOMAIN), support)
 
 

@@ -37,7 +37,7 @@ class Constraints:
     >>> constraints = Constraints(rules, domain)
     >>> constraints
     Constraints(1 rule on 2 attributes)
-    >>> constraints.mask(Table.from_codes([[0, 0, 0], [0, 0, 1], [1, 0, 1]], domain)).tolist()
+    >>> constraints.mask(Table.from_codes([[0, 0, 0], [0, 0, 1], [1, 0, 1]], domain, private=False)).tolist()
     [True, False, True]
     """
 
