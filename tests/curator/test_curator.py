@@ -39,6 +39,7 @@ PLENTY = Budget.zcdp(10**9)
 DOMAIN = Domain({"a": 3, "b": 2, "c": 4, "d": 1})
 WORKLOAD = Workload.all(DOMAIN, k=[1, 2])
 ROWS = [[2, 0, 3, 0], [0, 1, 1, 0], [2, 0, 0, 0], [1, 1, 3, 0], [2, 0, 3, 0]]
+PUBLIC = Table.from_codes(ROWS, DOMAIN, private=False)
 
 row = st.tuples(*(st.integers(0, size - 1) for size in DOMAIN.sizes))
 rows = st.lists(row, min_size=1, max_size=8)
