@@ -394,7 +394,7 @@ def test_bad_input_is_refused_before_any_charge_look_or_draw(call, options, erro
     [
         ((ROWS, WORKLOAD, PLENTY), {}, TypeError, r"private \(list\) must be a Table"),
         (
-            (Table.from_codes(ROWS, DOMAIN, private=False), WORKLOAD, PLENTY),
+            (PUBLIC, WORKLOAD, PLENTY),
             {},
             ValueError,
             r"private \(Table\(.*public\)\) must be a private table",
