@@ -36,7 +36,8 @@ MAY_KNOW = {
     "evaluation": "data kernels release",
     "population": "data kernels",
     "report": "accounting data evaluation io kernels postprocess release",
-    "cli": "algorithms cluster data evaluation io population postprocess ranks release report version",
+    "cli": "accounting algorithms cluster curator data evaluation io population postprocess ranks release report "
+    "version",
     "__main__": "cli",
 }
 # Rooms and modules that a room of released values never meets, and what the mechanisms need not know.
@@ -46,7 +47,7 @@ NEVER_KNOWS = {
     "postprocess": {"curator", "mechanisms"},
     "release": {"curator", "mechanisms"},
     "report": {"curator", "evaluation.mixture", "mechanisms"},
-    "cli": {"curator", "mechanisms"},
+    "cli": {"curator.curator", "curator.on_ranks", "mechanisms"},
     "curator": {"algorithms", "models", "release"},
 }
 # May ask a table for its counts; a scan asks its own batches, sharded records their own part: tables as well.

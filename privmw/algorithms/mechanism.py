@@ -15,7 +15,7 @@ from privmw.accounting import Budget, Composition
 from privmw.accounting.rounding import Real, float_up, positive_integer, probability
 from privmw.algorithms.checkpoint import Checkpoint
 from privmw.algorithms.loop import Progress, adapt
-from privmw.algorithms.plan import Plan, check_memory, make_plan
+from privmw.algorithms.plan import Plan, bytes_of_release, check_memory, make_plan
 from privmw.algorithms.question import Question, check_inputs, check_public, make_question
 from privmw.algorithms.schedule import Planned
 from privmw.curator.on_ranks import open_curator
@@ -100,6 +100,18 @@ class Mechanism:
         if n is not None:
             n = positive_integer("n", n)
         return make_plan(self.algorithm.schedule, self.budget, support, question, n, self.algorithm.effort)
+
+    def bytes_of_release(self, support: Support, workload: Workload) -> int:
+        """At most how many bytes the file of a release takes, but for the text of its domain and ledger.
+
+        >>> from privmw import Domain, MWPub
+        >>> domain = Domain({"age": 3, "sex": 2})
+        >>> mechanism = MWPub(rounds=2).calibrate(rho=0.5)
+        >>> mechanism.bytes_of_release(Support.full(domain), Workload.all(domain, k=2))
+        68968
+        """
+        check_public(support, workload)
+        return bytes_of_release(self.algorithm.schedule, support, self._question(support, workload))
 
     def __call__(
         self,

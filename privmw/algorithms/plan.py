@@ -9,10 +9,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+import numpy as np
+
 from privmw.accounting import Budget
 from privmw.algorithms.question import Question
 from privmw.algorithms.schedule import Schedule
-from privmw.data.memory import physical_memory
+from privmw.data.memory import available_memory
 from privmw.data.support import Support
 
 # Arrays with one number per cell: counts, sums, answers, scores, targets and their precisions; and with one
@@ -21,6 +23,8 @@ ARRAYS_OF_CELLS = 6
 ARRAYS_OF_ROWS = 5
 FEWEST_ARRAYS_OF_CELLS = 3  # that any run needs at once
 ARRAYS_OF_SHOT = 6  # for each cell of a first shot: number, noisy count, target, precision, their order
+# The texts in a release's file: its settings and domain; a round and a choice in its history and ledger.
+BYTES_OF_TEXTS, BYTES_OF_ROUND, BYTES_OF_CHOICE = 2**16, 2**10, 2**9
 SECONDS_PER_CELL = 1e-8  # scoring and drawing: memory speed, not worth a measurement
 
 
@@ -82,11 +86,21 @@ def check_memory(support: Support, question: Question, *, shot: bool) -> None:
     cells = question.measured.cells
     arrays = FEWEST_ARRAYS_OF_CELLS * cells + (ARRAYS_OF_SHOT * question.cells_of_shot if shot else 0)
     least = support.nbytes + 8 * (arrays + support.size)
-    if least > physical_memory():
+    if least > available_memory():
         raise ValueError(
             f"workload ({cells:,} cells) must fit in memory, and needs at least {least / 1e9:,.1f} GB: "
             f"sample it, or ask for smaller marginals"
         )
+
+
+def bytes_of_release(schedule: Schedule, support: Support, question: Question) -> int:
+    """At most how many bytes a release takes in its file: rows, weights, counts, noisy counts and history."""
+    widths = sum(column.itemsize for column in support.table.columns)
+    largest = 1 if question.unit == "cell" else int(np.diff(question.measured.offsets).max())
+    measured = question.cells_of_shot + schedule.rounds * schedule.per_round * largest
+    workloads = 8 * (len(question.workload.starts) + len(question.workload.attributes))
+    texts = BYTES_OF_TEXTS + schedule.rounds * (BYTES_OF_ROUND + BYTES_OF_CHOICE * schedule.per_round)
+    return support.whole_size * (widths + 16) + 16 * measured + 2 * workloads + texts
 
 
 def make_plan(

@@ -1,4 +1,4 @@
-"""The command line: privmw domain | inspect | release | postprocess | evaluate | answer | demo.
+"""The command line: privmw domain | inspect | release | finish | postprocess | evaluate | answer | demo.
 
 Each command has a file with its arguments and a function `run`. This file parses the command line, runs the
 command and turns errors into messages and exit codes. Commands read files and call the library; they print
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from privmw.cli import answer, demo, domain, evaluate, inspect, postprocess, release
+from privmw.cli import answer, demo, domain, evaluate, finish, inspect, postprocess, release
 from privmw.cli.config import with_config
 from privmw.cli.console import Console
 from privmw.cli.options import Parser
@@ -29,6 +29,7 @@ COMMANDS = {
     "domain": (domain, "propose a domain from a public file"),
     "inspect": (inspect, "estimate the noise, memory and time of a release, from public information"),
     "release": (release, "make a private release from a private and a public file"),
+    "finish": (finish, "write the files that a release lacks, where its command ended early"),
     "postprocess": (postprocess, "fit consistent, non-negative data to noisy counts, with a certificate"),
     "evaluate": (evaluate, "compute the true errors of a release (NOT PRIVATE: for experiments)"),
     "answer": (answer, "answer queries from a release"),
@@ -56,8 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     mpi()
             options = parse(words)
             console = Console(command, json=options.json, quiet=options.quiet)
-            COMMANDS[options.command][0].run(options, console)
-            return 0
+            return COMMANDS[options.command][0].run(options, console) or 0
         except SystemExit as ended:  # --help and --version
             return ended.code if isinstance(ended.code, int) else 1
         except BrokenPipeError:  # the reader of our output closed it

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from privmw.cli.console import Console
 from privmw.cli.refusal import RefusalError
-from privmw.cli.release import RELEASE_FILE
+from privmw.cli.run_folder import RELEASE_FILE
 from privmw.data.domain import Domain
 from privmw.release.file import load_release
 

@@ -10,7 +10,7 @@ import contextlib
 import difflib
 import os
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from privmw.cli.refusal import RefusalError
@@ -20,10 +20,10 @@ from privmw.io.whole_file import whole_file
 NOT_RECORDED = ("command", "config", "json", "quiet", "checkpoint", "every")
 
 
-def with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
+def with_config(arguments: Sequence[str], known: Mapping[str, argparse.Action]) -> list[str]:
     """Put the options of the file that --config names, if it exists, before the arguments of a command.
 
-    known: every option of the command, such as --epsilon.
+    known: every option of the command, such as --epsilon, with its action.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--config")
@@ -42,9 +42,12 @@ def with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
             raise RefusalError(f"{path}: {name} is no option of a release", hint)
         if isinstance(value, list):
             value = ",".join(map(str, value))
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
+        if isinstance(value, bool) and known[option].nargs == 0:
+            recorded += [option] * value
+        elif isinstance(value, str | int | float) and not isinstance(value, bool):
+            recorded.append(f"{option}={value}")
+        else:
             raise RefusalError(f"{path}: {name} must be text, a number or a list of these")
-        recorded.append(f"{option}={value}")
     return [*recorded, *arguments]
 
 
@@ -63,13 +66,14 @@ def record_config(options: argparse.Namespace) -> Iterator[None]:
         raise _TriedError
     yield
     with whole_file(options.config) as file:
-        recorded = {
-            name: value
-            for name, value in vars(options).items()
-            if name not in NOT_RECORDED and value is not None and not callable(value)
-        }
+        recorded = {name: value for name, value in recorded_options(options).items() if value is not None}
         lines = [f"{name} = {_toml(value)}\n" for name, value in recorded.items()]
         file.write("".join(["# privmw release --config THIS: once more, on a new budget\n", *lines]).encode())
+
+
+def recorded_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The options that a configuration records."""
+    return {name: value for name, value in vars(options).items() if name not in NOT_RECORDED}
 
 
 class _TriedError(Exception):
@@ -98,4 +102,4 @@ def _toml(value: Any) -> str:
             for c in value
         )
         return f'"{escaped}"'
-    return repr(value)
+    return str(value).lower() if isinstance(value, bool) else repr(value)

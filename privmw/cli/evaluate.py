@@ -12,7 +12,7 @@ from typing import Any
 
 from privmw.cli.console import Console
 from privmw.cli.folder import new_folder
-from privmw.cli.release import RELEASE_FILE
+from privmw.cli.run_folder import RELEASE_FILE
 from privmw.evaluation import evaluate
 from privmw.evaluation.true_errors import Evaluation
 from privmw.io.scan import read_table, scan_table
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     source = Path(options.release)
     output = options.output or f"{str(source).rstrip('/')}-not-private"
     release = load_release(source / RELEASE_FILE)
-    with new_folder(output) as folder:
+    with new_folder(output, mode=0o700) as folder:
         with console.step("counting the private file"):
             private = scan_table(options.private, release.support.domain, private=True)
             released = evaluate(release, private)

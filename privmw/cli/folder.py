@@ -12,17 +12,11 @@ from pathlib import Path
 from privmw.cli.refusal import RefusalError
 
 
-def check_place(path: str) -> None:
-    """Refuse a path where no new folder can be made, before a release spends its budget."""
-    with new_folder(path, keep=False):
-        pass
-
-
 @contextlib.contextmanager
-def new_folder(path: str, *, keep: bool = True) -> Iterator[Path]:
-    """Yield a folder to fill, which gets its final name at the end.
+def new_folder(path: str, *, mode: int = 0o777) -> Iterator[Path]:
+    """Yield a folder to fill, which gets its final name at the end; after an error nothing is left behind.
 
-    After an error nothing is left behind; with keep=False nothing is left in any case.
+    mode: who may enter the folder, and, but for the right to enter, read its files.
     """
     final = Path(path)
     if not path:
@@ -34,12 +28,13 @@ def new_folder(path: str, *, keep: bool = True) -> Iterator[Path]:
     unfinished = final.parent / f".{final.name[:100]}.{secrets.token_hex(8)}.unfinished"
     try:
         with _naming(path):
-            unfinished.mkdir()
+            unfinished.mkdir(mode)
         yield unfinished
-        if keep:
-            with _naming(path):
-                # Unlike a file, a folder is never moved over another one unless that is empty.
-                os.rename(unfinished, path)
+        with _naming(path):
+            for file in unfinished.iterdir() if mode != 0o777 else ():
+                file.chmod(mode & 0o666)
+            # Unlike a file, a folder is never moved over another one unless that is empty.
+            os.rename(unfinished, path)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

@@ -88,11 +88,11 @@ def add_budget(parser: argparse.ArgumentParser, *, required: bool) -> None:
     parser.add_argument("--delta", type=number, help="default: 1 / n^2; 0: pure differential privacy")
 
 
-def add_bins(parser: argparse.ArgumentParser) -> None:
+def add_bins(parser: argparse.ArgumentParser, default: str | None = "label") -> None:
     """Add the option of how synthetic records show a bin."""
     parser.add_argument(
         "--bins",
         choices=("label", "midpoint", "draw"),
-        default="label",
+        default=default,
         help="how synthetic records show a bin: its name, its middle, or a public value of the same bin",
     )

@@ -19,7 +19,7 @@ from privmw.cli.options import add_bins, number, positive, whole
 from privmw.cli.refusal import RefusalError
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
-from privmw.data.memory import physical_memory
+from privmw.data.memory import available_memory
 from privmw.data.support import Support
 from privmw.io.files import about, files_of
 from privmw.io.scan import scan_table
@@ -181,7 +181,8 @@ def why_no_records(fit: Fit) -> str:
     total = float(fit.weights.sum())
     if total < 0.5:
         return "the weights are together less than half a record"
-    if total >= MOST_RECORDS or total * (8 + len(fit.domain)) > physical_memory():  # a position and its codes
+    needed = total * (8 + len(fit.domain))  # a position and its codes
+    if total >= MOST_RECORDS or needed > available_memory():
         return f"{total:.3g} records are more than memory holds"
     return ""
 

@@ -11,6 +11,8 @@ import os
 from types import TracebackType
 from typing import NamedTuple
 
+from privmw.accounting.statement import show
+
 FAULT, REFUSED, INTERRUPTED = 1, 2, 130
 
 
@@ -20,6 +22,13 @@ class RefusalError(Exception):
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.hint = hint
+
+
+class Remedy(NamedTuple):
+    """What a failed command has left behind, and the command that goes on with it; an error's `remedy`."""
+
+    state: str
+    command: str
 
 
 class Ending(NamedTuple):
@@ -41,19 +50,22 @@ def explain(error: BaseException, *, interrupted: bool = False) -> Ending:
     'unexpected ValueError; its message is withheld, as it may tell of the data'
     """
     ending = _ending(KeyboardInterrupt() if interrupted else error)
-    checkpoint = getattr(error, "checkpoint", None)
-    if checkpoint is not None:
-        message = "interrupted" if ending.code == INTERRUPTED else ending.message
-        ending = ending._replace(message=message, hint=f"the same command resumes from {checkpoint}")
     ledger = getattr(error, "ledger", None)
-    if ledger is None or not ledger.rho:
-        return ending
-    return ending._replace(message=f"{ending.message}; rho {ledger.rho:.6g} was spent and stays spent")
+    if ledger is not None and ledger.rho:
+        ending = ending._replace(
+            message=f"{ending.message}; rho {show(ledger.rho)} was spent and stays spent"
+        )
+    remedy: Remedy | None = getattr(error, "remedy", None)
+    if remedy is None:
+        nothing = ", nothing was written" if ending.code == INTERRUPTED else ""
+        return ending._replace(message=ending.message.replace("interrupted", f"interrupted{nothing}", 1))
+    hint = remedy.command if ending.hint is None else f"{ending.hint}; then {remedy.command}"
+    return ending._replace(message=f"{ending.message}; {remedy.state}", hint=hint)
 
 
 def _ending(error: BaseException) -> Ending:
     if isinstance(error, KeyboardInterrupt):
-        return Ending(INTERRUPTED, "interrupted, nothing was written")
+        return Ending(INTERRUPTED, "interrupted")
     if isinstance(error, RefusalError):
         return Ending(REFUSED, str(error), error.hint)
     if isinstance(error, MemoryError):

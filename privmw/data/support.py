@@ -19,7 +19,7 @@ from privmw import kernels
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain, check_domain
 from privmw.data.immutable import Immutable
-from privmw.data.memory import physical_memory
+from privmw.data.memory import available_memory
 from privmw.data.records import Records
 from privmw.data.row_hash import mixed, row_hashes
 from privmw.data.table import Table
@@ -156,7 +156,7 @@ class Support(Immutable):
         dtypes = [np.min_scalar_type(attribute.size - 1) for attribute in domain.attributes]
         # Codes and counts stay; a further column and its check are temporary.
         needed = domain.size * (sum(dtype.itemsize for dtype in dtypes) + 8 + 8)
-        if domain.size > LARGEST_FULL or needed > physical_memory() // 2:
+        if domain.size > LARGEST_FULL or needed > available_memory() // 2:
             raise ValueError(
                 f"domain ({_readable(domain.size)} rows, about {_readable(needed)} bytes) must have at most "
                 f"2^28 rows and fit in half the memory for a full support: use Support.from_table"

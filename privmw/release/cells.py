@@ -18,6 +18,7 @@ import numpy.typing as npt
 from privmw.data.domain import Domain
 from privmw.data.workload import Queries, Workload
 from privmw.io.files import ABOUT
+from privmw.io.whole_file import whole_file
 from privmw.kernels.arrays import Int64s
 from privmw.release.noises import MEASURED
 from privmw.release.release import Release
@@ -119,7 +120,7 @@ def write_cells(
 
     # Opened here: pyarrow cannot name a file whose name is not UTF-8.
     with (
-        open(path, "wb") as file,
+        whole_file(path) as file,
         parquet.ParquetWriter(file, table(slice(0, 0)).schema, compression="zstd") as writer,
     ):
         for start in range(0, count, CELLS_AT_ONCE):

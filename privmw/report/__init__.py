@@ -11,6 +11,14 @@ report is made.
 """
 
 from privmw.report.fit import certificate_in_words, render_fit, write_fit_report
+from privmw.report.page import check_installed
 from privmw.report.release import render, write_report
 
-__all__ = ["certificate_in_words", "render", "render_fit", "write_fit_report", "write_report"]
+__all__ = [
+    "certificate_in_words",
+    "check_installed",
+    "render",
+    "render_fit",
+    "write_fit_report",
+    "write_report",
+]

@@ -17,7 +17,7 @@ pytest.importorskip("rich")
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
-import privmw.cli.release
+import privmw.cli.outputs
 from cli.cases import FILES, N, names_in, release_line, write_pair
 from privmw.cli import main
 from slow import slow
@@ -66,7 +66,7 @@ def read_until(terminal, wanted=None):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, *slow(signal.SIGTERM)])
-def test_an_interrupted_release_leaves_nothing_and_says_what_was_spent(number, here):
+def test_an_interrupted_release_keeps_what_it_paid_for_and_says_how_to_go_on(number, here):
     before = names_in(here)
     process, terminal = watched(release_line(**ENDLESS, config="run.toml"), here)
     assert b"rho" in read_until(terminal, b"rho")
@@ -74,9 +74,13 @@ def test_an_interrupted_release_leaves_nothing_and_says_what_was_spent(number, h
     said = read_until(terminal)
     os.close(terminal)
     assert process.wait(timeout=60) == 130
-    assert re.search(rb"interrupted, nothing was written; rho [0-9.e-]+ was spent", said)
+    said = b" ".join(said.split())  # the terminal breaks lines
+    assert re.search(rb"interrupted; rho [0-9.e-]+ was spent and stays spent; out holds what was", said)
+    assert b"the same command goes on" in said
     assert b"Traceback" not in said
-    assert names_in(here) == before
+    assert names_in(here) == sorted([*before, "out"])
+    assert names_in(here / "out") == ["unfinished"]
+    assert names_in(here / "out" / "unfinished" / "checkpoint" / "rounds")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, *slow(signal.SIGINT, signal.SIGHUP)])
@@ -91,7 +95,8 @@ def test_an_impatient_second_signal_does_not_stop_the_tidying_up(number, here):
     os.close(terminal)
     assert process.wait(timeout=60) == 130
     assert b"Traceback" not in said
-    assert names_in(here) == before
+    assert names_in(here) == sorted([*before, "out"])
+    assert names_in(here / "out") == ["unfinished"]
 
 
 def test_an_interruption_that_a_library_made_an_error_of_is_one(here, monkeypatch, capsys):
@@ -103,9 +108,10 @@ def test_an_interruption_that_a_library_made_an_error_of_is_one(here, monkeypatc
             raise ImportError("half imported") from None
 
     monkeypatch.chdir(here)
-    monkeypatch.setattr(privmw.cli.release, "write_release", load)
+    monkeypatch.setattr(privmw.cli.outputs, "write_report", load)
     assert main(release_line()) == 130
-    assert "interrupted, nothing was written; rho 0.0" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "interrupted; out/release.npz is written (privmw finish out writes the rest)" in said
 
 
 @pytest.mark.parametrize("closed", [">&- 2>&-", *slow(">&-", "2>&-", "<&-")])
@@ -201,8 +207,8 @@ def small_disk(tmp_path):
 
 def test_a_full_disk_leaves_nothing(here, small_disk):
     said = refused_on_full_disk(start(release_line(output="disk/out"), here), small_disk, [])
-    assert "No space left on device; rho 0.0" in said
-    assert "free some space" in said
+    assert "disk/out: No space left on device (free some space" in said
+    assert "spent" not in said
 
 
 def test_an_unwritable_folder_is_refused(here):

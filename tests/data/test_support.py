@@ -157,12 +157,12 @@ def test_a_full_support_of_too_large_a_domain_is_refused_with_its_size(sizes, sh
 
 def test_a_full_support_must_fit_in_half_the_memory(monkeypatch):
     domain = pmw.Domain({"a": 100, "b": 100})
-    monkeypatch.setattr(privmw.data.support, "physical_memory", lambda: 2 * 18 * 10_000 - 2)
+    monkeypatch.setattr(privmw.data.support, "available_memory", lambda: 2 * 18 * 10_000 - 2)
     with pytest.raises(
         ValueError, match=r"domain \(10,000 rows, about 180,000 bytes\) must .* half the memory"
     ):
         pmw.Support.full(domain)
-    monkeypatch.setattr(privmw.data.support, "physical_memory", lambda: 2 * 18 * 10_000)
+    monkeypatch.setattr(privmw.data.support, "available_memory", lambda: 2 * 18 * 10_000)
     assert pmw.Support.full(domain).size == 10_000
 
 

@@ -1,0 +1,191 @@
+"""The output folder of a release: reserved before the budget is spent, and never without what was paid for.
+
+OUT/unfinished/ exists until every file is written. It holds the lock of the process that works on the folder,
+the options of the run, disk space kept free for the release, and the checkpoint of the rounds. release.npz is
+written before any other file, whole, and nothing here deletes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from privmw.cli.refusal import RefusalError, Remedy
+from privmw.data.strict_json import parse_json
+from privmw.io.whole_file import whole_file
+from privmw.release import Release
+from privmw.release.file import load_release
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+RELEASE_FILE = "release.npz"
+UNFINISHED = "unfinished"
+TEMPORARY = re.compile(r"\..*\.[0-9a-f]{16}\.unfinished")  # the names that whole_file gives to its files
+
+
+class RunFolder:
+    """The folder of one release, locked by this process: use it in `with`.
+
+    At the end the folder is removed if nothing was paid for; otherwise it stays, and an error gets a remedy:
+    the command that goes on.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+        self.unfinished = self.path / UNFINISHED
+        self._lock: int | None = None
+
+    @classmethod
+    def reserve(cls, path: str, options: Mapping[str, Any]) -> RunFolder:
+        """Make the folder, or take over one in which a run with the same options ended early."""
+        if not path:
+            raise RefusalError(f"output ({path!r}) must name a folder")
+        folder = cls(path)
+        if not folder.path.parent.is_dir():
+            raise RefusalError(f"{folder.path.parent} must be a folder")
+        try:
+            folder.path.mkdir()
+        except FileExistsError:
+            if not folder.unfinished.is_dir():
+                raise RefusalError(
+                    f"{path} exists", "name another folder: nothing is ever overwritten"
+                ) from None
+        folder._take()
+        before = folder.options()
+        if before is not None and before != options and (folder.paid or folder.has_release):
+            folder._unlock()
+            names = sorted(name for name in {*before, *options} if before.get(name) != options.get(name))
+            raise RefusalError(
+                f"{path} holds an unfinished release with other options ({', '.join(names)})",
+                "repeat its command to go on with it, or name another folder",
+            )
+        with whole_file(folder.unfinished / "options.json", overwrite=True, mode=0o600) as file:
+            file.write(json.dumps(options).encode())
+        return folder
+
+    @classmethod
+    def of_release(cls, path: str) -> RunFolder:
+        """Take a folder that holds a release, to write the files that it lacks."""
+        folder = cls(path)
+        if not folder.has_release:
+            hint = "repeat the command that began it" if folder.unfinished.is_dir() else None
+            raise RefusalError(f"{path} must hold {RELEASE_FILE}", hint)
+        folder._take()
+        return folder
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where the rounds of the run are stored."""
+        return self.unfinished / "checkpoint"
+
+    @property
+    def has_release(self) -> bool:
+        """Whether the release is written; all that is left is post-processing."""
+        return (self.path / RELEASE_FILE).exists()
+
+    @property
+    def paid(self) -> bool:
+        """Whether a round was released, or an account may have reserved the cost of the run."""
+        rounds = self.checkpoint / "rounds"
+        return self.has_release or (rounds.is_dir() and any(rounds.iterdir())) or self._has_account()
+
+    def options(self) -> dict[str, Any] | None:
+        """The options of the run; None if they were never written, or are removed already."""
+        file = self.unfinished / "options.json"
+        if not file.exists():
+            return None
+        options: dict[str, Any] = parse_json(file.read_text("utf-8"))
+        return options
+
+    def keep_space(self, size: int) -> None:
+        """Allocate so many bytes on the disk: where there are too few, that is refused before the run."""
+        with _naming(self.path), open(self.unfinished / "space", "wb") as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+            elif shutil.disk_usage(self.path).free < size:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def save(self, release: Release) -> None:
+        """Write the release in the space that was kept for it."""
+        with contextlib.suppress(FileNotFoundError):
+            (self.unfinished / "space").unlink()
+        release.save(self.path / RELEASE_FILE)
+
+    def load(self) -> Release:
+        """The release of the folder."""
+        return load_release(self.path / RELEASE_FILE)
+
+    def finished(self) -> None:
+        """Remove what only an unfinished release needs."""
+        for file in self.path.iterdir():
+            if TEMPORARY.fullmatch(file.name):  # of a process that was killed
+                file.unlink()
+        shutil.rmtree(self.unfinished)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            remedy = None
+            if self.has_release:
+                command = f"{shlex.join(['privmw', 'finish', str(self.path)])} writes the rest"
+                remedy = Remedy(f"{self.path / RELEASE_FILE} is written", command)
+            elif self.paid:
+                remedy = Remedy(f"{self.path} holds what was released", "the same command goes on with it")
+            if remedy is not None:
+                error.remedy = remedy  # type: ignore[attr-defined]
+            else:
+                shutil.rmtree(self.unfinished, ignore_errors=True)
+                with contextlib.suppress(OSError):
+                    self.path.rmdir()
+        self._unlock()
+
+    def _has_account(self) -> bool:
+        options = self.options() or {}
+        return options.get("account") is not None and (self.checkpoint / "run.json").exists()
+
+    def _take(self) -> None:
+        """Lock the folder, so that one process at a time works on it; the system unlocks it at the end."""
+        with _naming(self.path):
+            self.unfinished.mkdir(mode=0o700, exist_ok=True)
+            lock = os.open(self.unfinished / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            import fcntl
+
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # A process that failed may have removed the file between these two lines.
+            if not os.path.samestat(os.fstat(lock), os.stat(self.unfinished / "lock")):
+                raise BlockingIOError
+        except (BlockingIOError, FileNotFoundError):
+            os.close(lock)
+            raise RefusalError(f"another process is writing {self.path}", "name another folder") from None
+        except ImportError:  # a system without such locks
+            pass
+        self._lock = lock
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Any:
+    """Make errors name the folder that was asked for."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None

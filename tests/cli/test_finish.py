@@ -1,0 +1,304 @@
+"""Once the budget is spent, the release exists: whatever ends the command, and at whichever file."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+
+import pyarrow.parquet as parquet
+
+import privmw as pmw
+import privmw.cli.outputs
+import privmw.cli.release
+import privmw.io.whole_file
+from cli.cases import FILES, N, names_in, release_line, write_pair
+from privmw.cli import main
+from privmw.cli.run_folder import RunFolder
+from slow import slow_among
+
+ROUNDS = {"method": "mw-pub", "rounds": 6}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, blank_pictures):
+    monkeypatch.chdir(tmp_path)
+    write_pair(tmp_path)
+    return tmp_path
+
+
+class NoSecondLookError(AssertionError):
+    """The private table was looked at once more."""
+
+
+@pytest.fixture
+def no_door(monkeypatch):
+    """From here on the door stays shut."""
+
+    def refuse(*_, **__):
+        raise NoSecondLookError
+
+    def shut():
+        monkeypatch.setattr("privmw.algorithms.mechanism.open_curator", refuse)
+
+    return shut
+
+
+def failing(monkeypatch, name, error):
+    """Let the writing of one file fail, half-way, once."""
+    real = privmw.io.whole_file.os.fsync
+    failed = []
+
+    def fsync(descriptor):
+        target = os.readlink(f"/proc/self/fd/{descriptor}")
+        if f"/.{name}." in target and not failed:
+            failed.append(name)
+            raise error
+        real(descriptor)
+
+    monkeypatch.setattr(privmw.io.whole_file.os, "fsync", fsync)
+    return failed
+
+
+ORDER = ["privacy.json", "measurements.parquet", "answers.parquet", "synthetic.parquet", "report.html"]
+
+
+@pytest.mark.parametrize("name", ORDER)
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), KeyboardInterrupt(), MemoryError()]
+)
+def test_whatever_fails_after_the_release_is_written_finish_writes_the_rest(
+    name, error, here, monkeypatch, no_door, capsys
+):
+    failed = failing(monkeypatch, name, error)
+    assert main(release_line()) == (130 if isinstance(error, KeyboardInterrupt) else 2)
+    assert failed == [name]
+    said = capsys.readouterr().err
+    assert "out/release.npz is written" in said
+    assert "privmw finish out writes the rest" in said
+    assert set(names_in(here / "out")) == {"release.npz", "unfinished", *ORDER[: ORDER.index(name)]}
+    release = pmw.load_release("out/release.npz")
+    no_door()
+    assert main(["finish", "out"]) == 0
+    assert capsys.readouterr().out.startswith("Protected: one record of 400")
+    assert set(names_in(here / "out")) == FILES
+    assert pmw.load_release("out/release.npz") == release
+
+
+def test_the_same_command_finishes_too(here, monkeypatch, no_door, capsys):
+    failing(monkeypatch, "answers.parquet", OSError(28, "No space left on device"))
+    assert main(release_line(records=7)) == 2
+    no_door()
+    assert main(release_line(records=7)) == 0
+    assert parquet.read_table("out/synthetic.parquet").num_rows == 7
+
+
+def test_finish_takes_the_options_of_the_run_unless_told_otherwise(here, monkeypatch, capsys):
+    for output, words, count in (("a", [], 9), ("b", ["--records", "5"], 5)):
+        with monkeypatch.context() as patch:
+            failing(patch, "synthetic.parquet", MemoryError())
+            assert main(release_line(records=9, bins="draw", seed=3, output=output)) == 2
+        assert main(["finish", output, *words]) == 0
+        assert parquet.read_table(f"{output}/synthetic.parquet").num_rows == count
+    assert main(release_line(records=9, bins="draw", seed=3, output="c")) == 0
+    assert parquet.read_table("a/synthetic.parquet") == parquet.read_table("c/synthetic.parquet")
+
+
+def test_finish_writes_again_what_somebody_removed(released, no_door, capsys):
+    (released / "out" / "report.html").unlink()
+    no_door()
+    assert main(["finish", "out", "--quiet"]) == 0
+    assert set(names_in(released / "out")) == FILES
+
+
+def test_finish_needs_a_release(here, capsys):
+    (here / "empty").mkdir()
+    assert main(["finish", "empty"]) == 2
+    assert "empty must hold release.npz" in capsys.readouterr().err
+    assert main(["finish", "nowhere"]) == 2
+    assert names_in(here) == ["domain.json", "empty", "private.parquet", "public.parquet"]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_the_same_command_goes_on_where_the_release_itself_could_not_be_written(
+    error, here, monkeypatch, no_door, capsys
+):
+    failing(monkeypatch, "release.npz", error)
+    assert main(release_line(**ROUNDS)) in (2, 130)
+    said = capsys.readouterr().err
+    assert "out holds what was released" in said
+    assert "the same command goes on with it" in said
+    rounds = here / "out" / "unfinished" / "checkpoint" / "rounds"
+    stored = {path.name: path.read_bytes() for path in rounds.iterdir()}
+    assert len(stored) == 6
+    assert main(["finish", "out"]) == 2
+    assert "repeat the command that began it" in capsys.readouterr().err
+    kept = []
+    monkeypatch.setattr(
+        "privmw.algorithms.checkpoint.Checkpoint.keep", lambda *_: kept.append("a round was drawn again")
+    )
+    assert main(release_line(**ROUNDS)) == 0
+    assert kept == []
+    assert len(pmw.load_release("out/release.npz").history) == 6
+    assert set(names_in(here / "out")) == FILES
+
+
+def test_a_run_with_other_options_does_not_go_on_with_it(here, monkeypatch, capsys):
+    with monkeypatch.context() as patch:
+        failing(patch, "release.npz", KeyboardInterrupt())
+        assert main(release_line(**ROUNDS)) == 130
+    capsys.readouterr()
+    assert main(release_line(**ROUNDS, delta="1e-7")) == 2
+    said = capsys.readouterr().err
+    assert "out holds an unfinished release with other options (delta)" in said
+    assert main(release_line(**ROUNDS)) == 0
+
+
+def test_what_ended_before_anything_was_paid_leaves_nothing_behind(here, monkeypatch, capsys):
+    before = names_in(here)
+    monkeypatch.setattr(privmw.cli.release, "check_room", lambda *_: (_ for _ in ()).throw(MemoryError()))
+    assert main(release_line()) == 2
+    assert names_in(here) == before
+
+
+def test_two_runs_into_one_folder_one_is_refused_before_it_spends(here, no_door, capsys):
+    with RunFolder.reserve("out", {}):
+        no_door()
+        assert main(release_line()) == 2
+    assert "another process is writing out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("package", ["jinja2", "matplotlib", "pyarrow"])
+def test_a_missing_package_is_said_before_anything_is_spent(package, here, monkeypatch, no_door, capsys):
+    no_door()
+    monkeypatch.setitem(sys.modules, package, None)
+    before = names_in(here)
+    assert main(release_line()) == 2
+    assert f"{package} must be installed" in capsys.readouterr().err
+    assert names_in(here) == before
+
+
+def test_values_that_cannot_be_drawn_are_refused_before_anything_is_spent(here, no_door, capsys):
+    no_door()
+    domain = pmw.Domain.read("domain.json")
+    public = pmw.read_table("public.parquet", domain, private=False)
+    public.write("labels.parquet", bins="label")
+    before = names_in(here)
+    assert main(release_line(public="labels.parquet", bins="draw")) == 2
+    assert "must hold numbers" in capsys.readouterr().err
+    assert main(release_line(method="mwem", public=None, rounds=2, bins="draw")) == 2
+    assert "--bins draw must come with --public" in capsys.readouterr().err
+    assert names_in(here) == before
+
+
+def test_records_beyond_memory_are_refused_before_anything_is_spent(here, no_door, monkeypatch, capsys):
+    no_door()
+    monkeypatch.setattr(privmw.cli.outputs, "available_memory", lambda: 2**20)
+    for records, text in ((200_000_000, "200,000,000"), (None, None)):
+        if records is None:
+            monkeypatch.setattr(privmw.cli.outputs, "available_memory", lambda: 10 * N)
+        assert main(release_line(records=records)) == 2
+        said = capsys.readouterr().err
+        assert f"{text or N} synthetic records must fit in memory" in said
+    assert "out" not in names_in(here)
+
+
+def test_the_space_kept_on_the_disk_is_enough_for_the_release(here, monkeypatch, capsys):
+    kept = []
+    real = RunFolder.keep_space
+    monkeypatch.setattr(RunFolder, "keep_space", lambda folder, size: (kept.append(size), real(folder, size)))
+    for number, options in enumerate(({}, ROUNDS, {"method": "pep", "rounds": 9, "marginals": "1,2,3"})):
+        assert main([*release_line(**options, output=f"out{number}"), "--quiet"]) == 0
+        size = (here / f"out{number}" / "release.npz").stat().st_size
+        assert size <= kept[number] <= 20 * size
+
+
+def test_evaluation_is_readable_by_its_owner_only(released, capsys):
+    assert main(["evaluate", "out", "--private", "private.parquet", "--quiet"]) == 0
+    folder = released / "out-not-private"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o600}
+
+
+def test_what_is_stored_of_a_run_is_readable_by_its_owner_only(here, monkeypatch, capsys):
+    failing(monkeypatch, "release.npz", KeyboardInterrupt())
+    assert main(release_line(**ROUNDS)) == 130
+    unfinished = here / "out" / "unfinished"
+    for path in (unfinished, *unfinished.rglob("*")):
+        if path.name != "space":
+            assert path.stat().st_mode & 0o077 == 0, path
+
+
+MOMENTS = ["release.npz", *ORDER]
+
+
+@pytest.mark.parametrize("moment", slow_among(MOMENTS, MOMENTS[1:5]))
+@pytest.mark.parametrize("number", slow_among([signal.SIGKILL, signal.SIGTERM], [signal.SIGTERM]))
+def test_a_signal_at_any_file_loses_nothing(moment, number, here):
+    program = f"""
+import os, signal, sys, time
+import privmw.io.whole_file as files
+real = os.fsync
+def fsync(descriptor):
+    if "/.{moment}." in os.readlink(f"/proc/self/fd/{{descriptor}}"):
+        os.kill(os.getpid(), {int(number)})
+        time.sleep(5)
+    real(descriptor)
+files.os.fsync = fsync
+from privmw.cli import main
+sys.exit(main())
+"""
+    line = [sys.executable, "-c", program, *release_line(**ROUNDS)]
+    assert subprocess.run(line, cwd=here, capture_output=True).returncode in (-9, 130)
+    out = here / "out"
+    stored = {}
+    if moment == "release.npz":
+        rounds = out / "unfinished" / "checkpoint" / "rounds"
+        stored = {path.name: path.read_bytes() for path in rounds.iterdir()}
+        assert len(stored) == 6
+        command = release_line(**ROUNDS)
+    else:
+        release = pmw.load_release(out / "release.npz")
+        command = ["finish", "out"]
+    assert main(command) == 0
+    assert set(names_in(out)) == FILES
+    if moment != "release.npz":
+        assert pmw.load_release(out / "release.npz") == release
+
+
+def test_options_that_a_kill_left_unwritten_do_not_matter(here, capsys):
+    with RunFolder.reserve("out", {"epsilon": 9}) as folder:
+        (folder.unfinished / "options.json").unlink()
+    assert main(release_line()) == 0
+    with RunFolder.reserve("other", {"epsilon": 9}):
+        pass
+    assert main(release_line(output="other")) == 0  # nothing was paid for there
+
+
+def test_a_lock_ends_with_its_process(here):
+    program = "import time, sys; from privmw.cli.run_folder import RunFolder\n"
+    program += "folder = RunFolder.reserve('out', {}); print('locked', flush=True); time.sleep(60)"
+    holder = subprocess.Popen([sys.executable, "-c", program], cwd=here, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == "locked\n"
+    assert main([*release_line(), "--quiet"]) == 2
+    holder.kill()
+    holder.wait()
+    holder.stdout.close()
+    assert main([*release_line(), "--quiet"]) == 0
+
+
+def test_json_and_config_say_what_was_asked(here, monkeypatch, capsys):
+    with monkeypatch.context() as patch:
+        failing(patch, "report.html", KeyboardInterrupt())
+        assert main(release_line()) == 130
+    capsys.readouterr()
+    assert main(["finish", "out", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert set(told["files"]) == FILES
+    assert told["for_release"] is True
