@@ -108,7 +108,7 @@ class Mechanism:
         >>> domain = Domain({"age": 3, "sex": 2})
         >>> mechanism = MWPub(rounds=2).calibrate(rho=0.5)
         >>> mechanism.bytes_of_release(Support.full(domain), Workload.all(domain, k=2))
-        68968
+        68908
         """
         check_public(support, workload)
         return bytes_of_release(self.algorithm.schedule, support, self._question(support, workload))

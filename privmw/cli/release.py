@@ -15,8 +15,11 @@ from privmw.cli.console import Console
 from privmw.cli.inputs import METHODS, choose, join_ranks, read_public_inputs
 from privmw.cli.options import add_bins, add_budget, add_workload, positive, whole
 from privmw.cli.outputs import Synthetic, check_outputs, check_room, finish_release
+from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RunFolder
+from privmw.curator.overlap import shares_records
 from privmw.data.domain import Domain
+from privmw.io.files import same_contents
 from privmw.io.scan import Scan, scan_table
 from privmw.ranks import ALONE, Communicator, on_every_rank
 from privmw.release import Release
@@ -28,6 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("--private", required=True, metavar="FILE", help="the private file: parquet or csv")
     parser.add_argument("--public", metavar="FILE", help="the public file, with the same columns")
+    parser.add_argument(
+        "--public-is-public",
+        action="store_true",
+        help="use the public file although it shares records with the private one: they will be published",
+    )
     add_workload(parser)
     add_budget(parser, required=True)
     parser.add_argument(
@@ -83,6 +91,14 @@ def run(options: argparse.Namespace, console: Console) -> int:
         return finish_release(release, folder, Synthetic.of(vars(options)), console)
 
 
+def not_public(options: argparse.Namespace) -> RefusalError:
+    """The refusal of a public file that holds private records: its rows are published as they are."""
+    return RefusalError(
+        f"{options.public} holds records of {options.private}, and public rows are published as they are",
+        "name another public file; --public-is-public says that these records are no secret",
+    )
+
+
 def make_release(
     options: argparse.Namespace, console: Console, comm: Communicator, folder: RunFolder | None
 ) -> Release | None:
@@ -95,6 +111,9 @@ def make_release(
         domain = Domain.read(options.domain)
         if comm.rank == 0:
             check_outputs(Synthetic.of(vars(options)), domain)
+            compared = options.public is not None and not options.public_is_public
+            if compared and same_contents(options.private, options.public):
+                raise not_public(options)
         return domain
 
     domain = on_every_rank(comm, read_domain)
@@ -107,6 +126,11 @@ def make_release(
             return scan_table(options.private, domain, private=True)
 
     private = on_every_rank(comm, read_private)
+    if options.public is not None and not options.public_is_public:
+        with console.step(f"comparing {options.private} and {options.public}"):
+            shared = comm.broadcast(shares_records(private, inputs.support))
+        if shared:
+            raise not_public(options)
     n = comm.broadcast(0 if private is None else private.n)
     mechanism, support = choose(options, n, inputs)
 

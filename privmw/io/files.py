@@ -6,6 +6,7 @@ public files only.
 
 from __future__ import annotations
 
+import filecmp
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -56,6 +57,22 @@ def stamp(path: str) -> tuple[tuple[str, int, int], ...]:
     """Names, sizes and modification times of the files, to detect a change."""
     states = ((file, os.stat(file)) for file in files_of(path))
     return tuple((file, state.st_size, state.st_mtime_ns) for file, state in states)
+
+
+def same_contents(path: str, other: str) -> bool:
+    """Whether two paths share a file: by its name, as a link, or as a copy of its bytes.
+
+    >>> same_contents(__file__, __file__), same_contents(__file__, "nowhere")
+    (True, False)
+    """
+    if not (os.path.exists(path) and os.path.exists(other)):
+        return False
+    return any(
+        os.path.samefile(one, two)
+        or (os.path.getsize(one) == os.path.getsize(two) and filecmp.cmp(one, two, shallow=False))
+        for one in files_of(path)
+        for two in files_of(other)
+    )
 
 
 def is_csv(path: str) -> bool:

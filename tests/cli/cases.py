@@ -12,11 +12,11 @@ FILES = {"answers.parquet", "measurements.parquet", "privacy.json", "release.npz
 }
 
 
-def write_pair(folder):
+def write_pair(folder, n=N, attributes=ATTRIBUTES):
     """public.parquet, private.parquet and domain.json."""
-    population_domain(ATTRIBUTES).write(folder / "domain.json")
+    population_domain(attributes).write(folder / "domain.json")
     for name, shift in (("public", 0.0), ("private", 1.0)):
-        values = draw_values(N, attributes=ATTRIBUTES, shift=shift, seed=len(name))
+        values = draw_values(n, attributes=attributes, shift=shift, seed=len(name))
         parquet.write_table(pa.table(values), folder / f"{name}.parquet")
 
 

@@ -266,3 +266,37 @@ def test_a_missing_mpi4py_is_said_with_what_to_install(here, capsys, monkeypatch
     sys.modules["privmw.cluster.mpi"].mpi.cache_clear()
     said = refused(release_line(cluster="mpi"), here, capsys)
     assert said == "privmw release: mpi4py must be installed (pip install 'privmw[cluster]')\n"
+
+
+def as_csv(table, path):
+    import pyarrow.csv as csv
+
+    csv.write_csv(table, path)
+
+
+PUBLISHED = {
+    "the file itself": lambda table, here: "private.parquet",
+    "a link": lambda table, here: (here / "link.parquet").symlink_to("private.parquet") or "link.parquet",
+    "a copy": lambda table, here: (
+        (here / "x.parquet").write_bytes((here / "private.parquet").read_bytes()) and "x.parquet"
+    ),
+    "another order": lambda table, here: table.take(pa.array(range(table.num_rows)[::-1])),
+    "another order of columns": lambda table, here: table.select(table.column_names[::-1]),
+    "csv": lambda table, here: as_csv(table, here / "x.csv") or "x.csv",
+    "a superset": lambda table, here: pa.concat_tables([table, parquet.read_table("public.parquet")]),
+    "six tenths": lambda table, here: table.slice(0, table.num_rows * 6 // 10),
+}
+
+
+@pytest.mark.parametrize("how", PUBLISHED)
+def test_the_private_file_is_refused_as_a_public_one(how, tmp_path, monkeypatch, blank_pictures, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_pair(tmp_path, n=3_000, attributes=8)
+    made = PUBLISHED[how](parquet.read_table("private.parquet"), tmp_path)
+    if isinstance(made, pa.Table):
+        parquet.write_table(made, "x.parquet")
+        made = "x.parquet"
+    said = refused(release_line(public=made), tmp_path, capsys)
+    assert f"{made} holds records of private.parquet" in said
+    assert "--public-is-public" in said
+    assert main([*release_line(public=made, seed=1), "--public-is-public", "--quiet"]) in (0, 3)
