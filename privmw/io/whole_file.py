@@ -6,15 +6,18 @@ import contextlib
 import os
 import secrets
 from collections.abc import Iterator
+from functools import partial
 from reprlib import repr as _short
 from typing import BinaryIO
 
 
 @contextlib.contextmanager
-def whole_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[BinaryIO]:
+def whole_file(
+    path: str | os.PathLike[str], *, overwrite: bool = False, mode: int = 0o666
+) -> Iterator[BinaryIO]:
     """Open a new file for writing; it appears under its name when it is complete, or not at all.
 
-    An existing file is refused unless `overwrite`.
+    An existing file is refused unless `overwrite`. mode: the permissions, less those that the umask denies.
 
     >>> with whole_file(__file__) as file:  # doctest: +ELLIPSIS
     ...     file.write(b"never")
@@ -30,7 +33,7 @@ def whole_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iter
     unfinished = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(8)}.unfinished")
     try:
         try:
-            file = open(unfinished, "xb")  # noqa: SIM115
+            file = open(unfinished, "xb", opener=partial(os.open, mode=mode))  # noqa: SIM115
         except OSError as error:  # it would name the temporary file
             raise type(error)(error.errno, error.strerror, path) from None
         with file:
