@@ -9,6 +9,7 @@ from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from .budget import Budget
 from .conversion import epsilon_from_rho
 from .events import Neighbors
 from .rounding import float_up
@@ -87,9 +88,9 @@ def state_account(account: "Account", delta: float | None) -> str:
     lines = [
         f"Protected: one {account.unit}; neighbouring tables differ by {change}.",
         f"Spent by {len(runs):,} run{'' if len(runs) == 1 else 's'}: {_NOTIONS[limit.notion]} with "
-        f"{limit.unit} = {show(spent)} of a limit of {limit.unit} = {show(whole)}.",
+        f"{limit.unit} = {show(spent)} of a limit of {limit.unit} = {show(whole)}{_goal(limit)}.",
     ]
-    if delta is not None:
+    if delta is not None and runs:
         lines += _meaning(account, delta, change)
     if limit.notion != "pure" and 0 < spent < whole:
         lines.append(
@@ -104,6 +105,13 @@ def state_account(account: "Account", delta: float | None) -> str:
             "NOT FOR RELEASE: the randomness of some runs was seeded; nothing above holds for these."
         )
     return "\n".join(lines)
+
+
+def _goal(budget: Budget) -> str:
+    """The epsilon and delta that a budget of zCDP was made for, if any."""
+    if budget.notion != "zCDP" or budget.epsilon is None or budget.delta is None:
+        return ""
+    return f" (epsilon = {show(float(budget.epsilon))} at delta = {show(budget.delta)})"
 
 
 def _spending(ledger: "Ledger") -> str:
@@ -152,10 +160,10 @@ def _meaning(spent: "Ledger | Account", delta: float, change: str) -> list[str]:
     ]
 
 
-def show(value: float) -> str:
-    """Return value as text of at most six digits, rounded up.
+def show(value: float, rounding: str = ROUND_CEILING) -> str:
+    """Return value as text of at most six digits, rounded up unless told otherwise.
 
     >>> show(0.99999991), show(1e-9)
     ('1', '1e-09')
     """
-    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(value))):.6g}"
+    return f"{float(Context(prec=6, rounding=rounding).create_decimal(repr(value))):.6g}"

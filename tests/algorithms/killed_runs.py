@@ -1,4 +1,4 @@
-"""Kills runs with an account and a checkpoint at random times, and repeats them: is anything spent twice or lost?
+"""Kills runs with an account and a checkpoint at random times, and repeats them: is any budget spent twice?
 
 `python tests/algorithms/killed_runs.py FOLDER KILLS SEED` prints what it found as JSON. One process imports
 privmw and forks each run, so that a kill costs no import.
