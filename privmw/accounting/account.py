@@ -237,8 +237,7 @@ class Account:
         return state_account(self, given)
 
     def __repr__(self) -> str:
-        runs = len(self.runs)
-        return f"Account({self._path!r}: {runs} run{'s' * (runs != 1)}, {self.limit!r})"
+        return f"Account({self._path!r}, {self.limit!r})"
 
     def _read(self) -> _Contents:
         return _contents(read_file(self._path), self._path)
@@ -271,24 +270,19 @@ def _at_most(spent: Composition, reserved: Composition, limit: Budget) -> bool:
 
 
 def _contents(entries: list[Entry], path: str) -> _Contents:
-    contents: _Contents | None = None
-    for number, entry in enumerate(entries, 1):
-        with explained(path, number):
-            if contents is None:
-                contents = _terms(entry)
-            else:
-                _add(entry, contents.runs)
-    if contents is None:
+    if not entries:
         raise ValueError(f"{path!r} must be a whole, unchanged account: it has no line")
+    with explained(path, 1):
+        terms = require(entries[0], "terms", _TERMS)
+        if (terms["format"], terms["version"]) != (_FORMAT, _VERSION):
+            raise ValueError(f"it must say format {_FORMAT!r} and version {_VERSION}")
+        check_text("unit", terms["unit"])
+        limit, neighbors = read_budget(terms["limit"]), read_neighbors(terms["neighbors"])
+    contents = _Contents(limit, neighbors, terms["unit"])
+    for number, entry in enumerate(entries[1:], 2):
+        with explained(path, number):
+            _add(entry, contents.runs)
     return contents
-
-
-def _terms(entry: Entry) -> _Contents:
-    terms = require(entry, "terms", _TERMS)
-    if (terms["format"], terms["version"]) != (_FORMAT, _VERSION):
-        raise ValueError(f"it must say format {_FORMAT!r} and version {_VERSION}")
-    check_text("unit", terms["unit"])
-    return _Contents(read_budget(terms["limit"]), read_neighbors(terms["neighbors"]), terms["unit"])
 
 
 def _add(entry: Entry, runs: dict[str, AccountedRun]) -> None:
