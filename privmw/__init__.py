@@ -14,7 +14,7 @@ The way of the data, room by room (README.md has the map):
 """
 
 from privmw import accounting, kernels, mechanisms, postprocess
-from privmw.accounting import Budget, BudgetError, Ledger, Neighbors
+from privmw.accounting import Account, Budget, BudgetError, Ledger, Neighbors
 from privmw.algorithms.auto import release_auto
 from privmw.algorithms.measure import measure_marginals
 from privmw.algorithms.mw_pub import MWPub, release_mw_pub
@@ -40,6 +40,7 @@ from privmw.version import __version__
 __all__ = [
     "MWEM",
     "PEP",
+    "Account",
     "Attribute",
     "Budget",
     "BudgetError",

@@ -1,10 +1,12 @@
-"""Privacy accounting: budgets, events, the ledger, and the conversions between privacy notions.
+"""Privacy accounting: budgets, events, the ledger of a run, the account of a table, and conversions.
 
-rounding -> conversion, calibration, events -> composition -> budget -> record, statement -> ledger.
+rounding -> conversion, calibration, events -> composition -> budget -> record, statement -> ledger ->
+account.
 Nothing here imports anything else of privmw, or sees a private value. Costs are exact rationals; every float
 that leaves is rounded in the safe direction.
 """
 
+from .account import Account, AccountedRun
 from .budget import Budget, BudgetError
 from .calibration import (
     epsilon_for_rho_exponential,
@@ -39,6 +41,8 @@ from .events import (
 from .ledger import Ledger
 
 __all__ = [
+    "Account",
+    "AccountedRun",
     "Budget",
     "BudgetError",
     "Composition",

@@ -112,10 +112,10 @@ class Composition:
 
     def plus(self, *events: Event) -> "Composition":
         """Return the total with these events more. Equal costs are counted, and only different ones added."""
-        counts: dict[Cost, int] = {}
-        for event in events:
-            one = event.known_cost_of_one
-            counts[one] = counts.get(one, 0) + event.count
+        return self.plus_costs(count_costs(events))
+
+    def plus_costs(self, counts: Mapping[Cost, int]) -> "Composition":
+        """Return the total with each of these costs more, as many times as counted."""
         rho = _tree_sum([self.rho, *(count * cost.rho for cost, count in counts.items())])
         shares, runs = [self.epsilon], dict(self.runs)
         for cost, count in counts.items():
@@ -145,6 +145,20 @@ class Composition:
         return Composition(
             self.rho * size**2, self.epsilon * size, {e * size: count for e, count in self.runs.items()}
         )
+
+
+def count_costs(events: Iterable[Event]) -> dict[Cost, int]:
+    """Return how often the events have each cost: what their total depends on.
+
+    >>> from privmw.accounting import PermuteAndFlip
+    >>> list(count_costs([PermuteAndFlip(1, candidates=9), PermuteAndFlip(1, candidates=5)]).values())
+    [2]
+    """
+    counts: dict[Cost, int] = {}
+    for event in events:
+        one = event.known_cost_of_one
+        counts[one] = counts.get(one, 0) + event.count
+    return counts
 
 
 def _events(events: object) -> tuple[Event, ...]:

@@ -27,7 +27,7 @@ _CHARGING = threading.Lock()
 
 
 class Ledger:
-    """The account of one private table, for one release or for several in turn.
+    """What was spent on one private table, by one run: for one release, or for several in turn.
 
     >>> from privmw.accounting import PermuteAndFlip
     >>> ledger = Ledger(Budget.zcdp(0.5), Neighbors.REPLACE_ONE, n=1000)
@@ -64,7 +64,7 @@ class Ledger:
         if not isinstance(neighbors, Neighbors):
             raise TypeError(f"neighbors ({neighbors!r}) must be a Neighbors")
         for name, text in zip(_TEXTS, (unit, numerics, generator), strict=True):
-            _check_text(name, text)
+            check_text(name, text)
         if generator.strip().lower().startswith("seeded"):
             raise ValueError(f"generator ({generator!r}) must not say that it is seeded: use mark_seeded")
         self._budget, self._neighbors, self._n = budget, neighbors, positive_integer("n", n)
@@ -171,7 +171,7 @@ class Ledger:
         return self._spent_with(*events) is None
 
     def charge(self, event: Event) -> None:
-        """Add event to the account, or raise BudgetError and leave the account as it was.
+        """Add event to the ledger, or raise BudgetError and leave the ledger as it was.
 
         >>> from privmw.accounting import PermuteAndFlip
         >>> Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=9).charge(PermuteAndFlip(2, candidates=3))
@@ -205,7 +205,7 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
         >>> ledger.generator, ledger.for_release
         ('seeded: not for release', False)
         """
-        _check_text("reason", reason)
+        check_text("reason", reason)
         self._seeded = self._seeded or reason
 
     def statement(self, delta: Real | None = None) -> str:
@@ -337,7 +337,11 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
         )
 
 
-def _check_text(name: str, text: object) -> None:
+def check_text(name: str, text: object) -> None:
+    """Refuse what is not one line of printable text.
+
+    >>> check_text("unit", "record")
+    """
     if not isinstance(text, str):
         raise TypeError(f"{name} ({text!r}) must be a string")
     if not text.strip() or not text.isprintable():

@@ -6,6 +6,7 @@ Integers and floats are JSON numbers (Python writes floats so that they read bac
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from .budget import Budget
 from .composition import Parallel, Sequential
 from .events import (
+    Cost,
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
@@ -22,6 +24,7 @@ from .events import (
     RandomizedResponse,
     ReportNoisyMax,
 )
+from .rounding import positive_integer
 
 _KINDS: dict[str, type[Event]] = {
     kind.kind: kind
@@ -81,6 +84,34 @@ def read_budget(record: object) -> Budget:
     """
     fields = require(record, "budget", {"notion", "rho", "epsilon", "delta"})
     return Budget(**{name: _read(name, value) for name, value in fields.items()})
+
+
+def write_costs(counts: Mapping[Cost, int]) -> list[dict[str, Any]]:
+    """Return how often each cost was charged as JSON values.
+
+    >>> write_costs({Cost(Fraction(1, 2), None): 3})
+    [{'rho': '1/2', 'epsilon': None, 'count': 3}]
+    """
+    return [
+        {"rho": _write(rho), "epsilon": _write(epsilon), "count": count}
+        for (rho, epsilon), count in counts.items()
+    ]
+
+
+def read_costs(records: object) -> dict[Cost, int]:
+    """Return the costs that records describe, and how often each was charged.
+
+    >>> read_costs([{"rho": "1/2", "epsilon": None, "count": 3}])
+    {Cost(rho=Fraction(1, 2), epsilon=None): 3}
+    """
+    counts: dict[Cost, int] = {}
+    for entry in records if isinstance(records, list) else [records]:
+        fields = require(entry, "cost", {"rho", "epsilon", "count"})
+        rho, epsilon = (_read(name, fields[name]) for name in ("rho", "epsilon"))
+        if not isinstance(rho, Fraction) or not (epsilon is None or isinstance(epsilon, Fraction)):
+            raise ValueError(f"cost ({entry!r}) must be of exact fractions")
+        counts[Cost(rho, epsilon)] = positive_integer("count", fields["count"])
+    return counts
 
 
 def read_neighbors(value: object) -> Neighbors:

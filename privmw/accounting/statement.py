@@ -1,4 +1,4 @@
-"""What a ledger promises, in plain words for someone who is not an expert.
+"""What a ledger or an account promises, in plain words for someone who is not an expert.
 
 Every number shown is rounded up in its sixth digit, so that the words never claim more than was proved. A
 float is read as the short decimal it is written as: a delta of 1e-9 is shown so.
@@ -9,11 +9,13 @@ from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from .budget import Budget
 from .conversion import epsilon_from_rho
 from .events import Neighbors
 from .rounding import float_up
 
 if TYPE_CHECKING:
+    from .account import Account
     from .ledger import Ledger
 
 _NOTIONS = {
@@ -68,6 +70,50 @@ def state(ledger: "Ledger", delta: float) -> str:
     return "\n".join(lines)
 
 
+def state_account(account: "Account", delta: float | None) -> str:
+    """Return what all runs of an account promise together; delta is the limit's own unless given.
+
+    >>> import tempfile
+    >>> from privmw.accounting import Account, Budget
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print(state_account(Account.create(f"{folder}/account", Budget.pure(2)), None).splitlines()[1])
+    Spent by 0 runs: pure differential privacy with epsilon = 0 of a limit of epsilon = 2.
+    """
+    limit, total, runs = account.limit, account.total, account.runs
+    if delta is None:
+        delta = 0.0 if limit.notion == "pure" else limit.delta
+    verb = "replacing" if account.neighbors is Neighbors.REPLACE_ONE else "adding or removing"
+    change = f"{verb} one {account.unit}"
+    spent, whole = float_up(limit.spent(total) or Fraction(0)), float_up(limit.limit)
+    lines = [
+        f"Protected: one {account.unit}; neighbouring tables differ by {change}.",
+        f"Spent by {len(runs):,} run{'' if len(runs) == 1 else 's'}: {_NOTIONS[limit.notion]} with "
+        f"{limit.unit} = {show(spent)} of a limit of {limit.unit} = {show(whole)}{_goal(limit)}.",
+    ]
+    if delta is not None and runs:
+        lines += _meaning(account, delta, change)
+    if limit.notion != "pure" and 0 < spent < whole:
+        lines.append(
+            "These figures hold where the runs were fixed beforehand. Where results of one decided about "
+            "another, the guarantee is that of the limit."
+        )
+    unfinished = sum(not run.finished for run in runs)
+    if unfinished:
+        lines.append(f"Unfinished: {unfinished:,} of the runs; what they reserved counts in full.")
+    if not all(run.for_release for run in runs):
+        lines.append(
+            "NOT FOR RELEASE: the randomness of some runs was seeded; nothing above holds for these."
+        )
+    return "\n".join(lines)
+
+
+def _goal(budget: Budget) -> str:
+    """The epsilon and delta that a budget of zCDP was made for, if any."""
+    if budget.notion != "zCDP" or budget.epsilon is None or budget.delta is None:
+        return ""
+    return f" (epsilon = {show(float(budget.epsilon))} at delta = {show(budget.delta)})"
+
+
 def _spending(ledger: "Ledger") -> str:
     budget, events = ledger.budget, len(ledger.events)
     spent, limit = float_up(budget.spent(ledger.total) or Fraction(0)), float_up(budget.limit)
@@ -98,8 +144,8 @@ def _if_adaptive(ledger: "Ledger", delta: float) -> list[str]:
     ]
 
 
-def _meaning(ledger: "Ledger", delta: float, change: str) -> list[str]:
-    epsilon = ledger.epsilon(delta)
+def _meaning(spent: "Ledger | Account", delta: float, change: str) -> list[str]:
+    epsilon = spent.epsilon(delta)
     if math.isinf(epsilon):
         return [f"This gives no bound on epsilon at delta = {show(delta)}."]
     shown = show(epsilon)
@@ -114,10 +160,10 @@ def _meaning(ledger: "Ledger", delta: float, change: str) -> list[str]:
     ]
 
 
-def show(value: float) -> str:
-    """Return value as text of at most six digits, rounded up.
+def show(value: float, rounding: str = ROUND_CEILING) -> str:
+    """Return value as text of at most six digits, rounded up unless told otherwise.
 
     >>> show(0.99999991), show(1e-9)
     ('1', '1e-09')
     """
-    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(value))):.6g}"
+    return f"{float(Context(prec=6, rounding=rounding).create_decimal(repr(value))):.6g}"

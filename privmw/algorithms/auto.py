@@ -25,6 +25,7 @@ from fractions import Fraction
 
 from privmw.accounting import Budget
 from privmw.accounting.rounding import Real
+from privmw.algorithms.accounted import AccountPath
 from privmw.algorithms.configuration import make_budget
 from privmw.algorithms.loop import Progress
 from privmw.algorithms.mechanism import Mechanism
@@ -86,12 +87,13 @@ def release_auto(
     threads: int | None = None,
     progress: Progress | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    every: int = 10,
+    every: int | None = 10,
+    account: AccountPath = None,
 ) -> Release:
     """Release by the recommended method.
 
-    epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint
-    and every: as for a calibrated `Mechanism`.
+    epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint,
+    every and account: as for a calibrated `Mechanism`.
     The release's settings say what was chosen. Its support may have more rows than the given one.
 
     >>> from privmw import Domain, Table
@@ -105,7 +107,9 @@ def release_auto(
     """
     n = check_inputs(private, support, workload)
     mechanism, rows = recommend(n, support, workload, epsilon=epsilon, delta=delta, rho=rho)
-    return mechanism.run_checked(n, private, rows, workload, rng, threads, progress, checkpoint, every)
+    return mechanism.run_checked(
+        n, private, rows, workload, rng, threads, progress, checkpoint, every, account
+    )
 
 
 def recommend(

@@ -1,25 +1,33 @@
 """A checkpoint: a folder from which a run that ended early is resumed, on any number of ranks.
 
-run.json identifies the run. rounds/N.zip holds the released values of round N and the ledger after it; it is
-written before anything else sees them: nothing is drawn again, so nothing is spent twice. Each file holds the
-digest of the one before it. weights/N.R.zip is the model after round N on rank R, its rows in the order of
-their hashes, which is the same for any number of ranks; weights.json names the last complete one, and without
-it the rounds suffice. Everything in the folder is public or released: no private value, no generator.
+run.json identifies the run and holds the terms of its ledger. rounds/N.zip holds the released values of round
+N and their events; it is written before anything else sees them: nothing is drawn again, so nothing is spent
+twice. Each file holds the digest of the one before it, and rounds.txt those of all, so that a missing last
+one shows too. What a round says must be what the schedule allows (expected.py); the ledger is charged anew.
+weights/N.R.zip is the model after round N on rank R, its rows in the order of their hashes, which is the same
+for any number of ranks; weights.json names the last complete one, and without it the rounds suffice.
+Everything in the folder is public or released, and readable by its owner only: no private value, no
+generator.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from privmw.accounting import Ledger
+from privmw.accounting import Event, Ledger
+from privmw.accounting.record import read_event, write_budget, write_event
 from privmw.accounting.rounding import positive_integer
+from privmw.algorithms.expected import ExpectedRounds
 from privmw.algorithms.loop import Model, Released
 from privmw.data.strict_json import parse_json
 from privmw.data.support import Support
@@ -32,27 +40,42 @@ from privmw.release.archive import explained, read_archive, read_array, write_ar
 from privmw.release.file import describe_measurements, read_measurements, write_measurements
 from privmw.release.history import Round, read_round, write_round
 
-FORM, VERSION = "privmw checkpoint", 1
+FORM, VERSION = "privmw checkpoint", 2
 
 
 class Checkpoint:
     """The folder of one run, opened by all its ranks, or made where there is none.
 
-    identity: equal for two runs of the same settings; the rows of the support are added to it here.
+    identity: equal for two runs of the same settings; the rows of the support are added to it here. terms: a
+    ledger without events. every: None stores rounds only, and only rank 0 needs to see the folder.
     """
 
     def __init__(
-        self, folder: str | os.PathLike[str], identity: str, support: Support, *, every: int = 10
+        self,
+        folder: str | os.PathLike[str],
+        identity: str,
+        support: Support,
+        *,
+        terms: Ledger,
+        expected: ExpectedRounds,
+        every: int | None = 10,
     ) -> None:
         self._comm, self._support = support.comm, support
-        self._every = positive_integer("every", every)
-        self._folder = Path(folder)
-        run = hashlib.sha256(f"{identity} {support.fingerprint()}".encode()).hexdigest()
-        self._digest = ""  # on rank 0, of the last stored round
-        released, ledger = on_root(self._comm, lambda: self._open(run))
+        self._every = None if every is None else positive_integer("every", every)
+        self._folder, self._expected, self._terms = Path(folder), expected, terms
+        self._identity = hashlib.sha256(f"{identity} {support.fingerprint()}".encode()).hexdigest()
+        self._digest, self._events = "", 0  # on rank 0: of the last stored round; stored in all
+        run, released, ledger = on_root(self._comm, self._open)
+        self.run: str = run  # the same whenever this run is resumed, and of no other
         self.released: Sequence[Released] = released
         self.ledger: Ledger | None = ledger
-        on_every_rank(self._comm, lambda: self._check(run))
+        if every is not None:
+            on_every_rank(self._comm, self._check)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every round was released."""
+        return len(self.released) == len(self._expected.numbers)
 
     def rng(self, rng: Rng) -> Rng:
         """The generator of the remaining rounds: a seed is changed, so that no number is drawn twice."""
@@ -70,7 +93,7 @@ class Checkpoint:
     def learnt(self, history: Sequence[Round], model: Model) -> None:
         """Store the model every `every` rounds."""
         number = history[-1].round
-        if number % self._every:
+        if self._every is None or number % self._every:
             return
         rows, others = model.state()
         order = self._support.hash_order()
@@ -85,7 +108,7 @@ class Checkpoint:
 
     def restore(self, model: Model) -> list[Round]:
         """Restore the model's last stored state; returns the history up to there."""
-        stored = on_root(self._comm, self._stored)
+        stored = None if self._every is None else on_root(self._comm, self._stored)
         if stored is None:
             return []
         sizes = allgather(self._comm, np.int64(self._support.size))[:, 0].tolist()
@@ -101,46 +124,80 @@ class Checkpoint:
         model.restore(measurements, state)
         return history
 
-    def _open(self, run: str) -> tuple[list[Released], Ledger | None]:
-        """On rank 0: the stored rounds, and the ledger after them."""
+    def _open(self) -> tuple[str, list[Released], Ledger | None]:
+        """On rank 0: the identifier of the run, the stored rounds, and the ledger after them."""
         file = self._folder / "run.json"
         if not file.exists():
-            if any(path.is_file() for path in self._folder.rglob("*")):
+            if any(path.is_file() and not _unfinished(path) for path in self._folder.rglob("*")):
                 raise ValueError(f"checkpoint ({self._folder}) must be a checkpoint or an empty folder")
-            (self._folder / "rounds").mkdir(parents=True, exist_ok=True)
-            (self._folder / "weights").mkdir(exist_ok=True)
-            _write_json(file, {"run": run})
-            return [], None
-        self._check(run)
-        rounds: list[Released] = []
-        ledger = None
-        for path in sorted((self._folder / "rounds").glob("[0-9]*.zip")):
-            released, ledger, after = _read_round(path)
-            if after != self._digest:
-                raise ValueError(f"checkpoint ({self._folder}) must hold the rounds of one run, all of them")
-            self._digest = _digest(path)
-            rounds.append(released)
-        return rounds, ledger
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for name in ("rounds", "weights"):
+                (self._folder / name).mkdir(mode=0o700, exist_ok=True)
+            new = {"run": secrets.token_hex(16), "identity": self._identity, "terms": _terms(self._terms)}
+            with contextlib.suppress(FileExistsError):  # another run was faster: this one goes on with it
+                _write_json(file, new)
+        run = self._check()
+        rounds, ledger = self._read_rounds()
+        return run, rounds, ledger
 
-    def _check(self, run: str) -> None:
-        """On every rank: all of them must see the folder of this run."""
-        if _read_json(self._folder / "run.json", {"run"})["run"] != run:
+    def _check(self) -> str:
+        """On every rank: all of them must see the folder of this run; returns the run's identifier."""
+        stored = _read_json(self._folder / "run.json", {"run", "identity", "terms"})
+        if stored["identity"] != self._identity or stored["terms"] != _terms(self._terms):
             raise ValueError(
                 f"checkpoint ({self._folder}) must be of this run: the support, the workload, the algorithm, "
                 f"its budget, the number of private records or the version of privmw differs"
             )
+        return str(stored["run"])
+
+    def _read_rounds(self) -> tuple[list[Released], Ledger | None]:
+        """On rank 0: the stored rounds, each as the schedule allows, and the ledger charged with them."""
+        rounds: list[Released] = []
+        ledger = None
+        digests: dict[str, str] = {}
+        first = self._expected.numbers[0]
+        for path in sorted((self._folder / "rounds").glob("[0-9]*.zip")):
+            stored = _read_round(path)
+            if stored.after != self._digest:
+                raise ValueError(
+                    f"checkpoint ({self._folder}) must hold the rounds of one run, all of them: the one "
+                    f"before {path.name} is missing or another"
+                )
+            with explained(path, FORM):
+                if path != self._round(stored.released.round):
+                    raise ValueError(f"round ({stored.released.round}) must be that of the file's name")
+                self._expected.check(stored.released, stored.events, first + len(rounds))
+                ledger = _charged(self._terms if ledger is None else ledger, stored, new=ledger is None)
+            self._digest = digests[path.name] = _digest(path)
+            rounds.append(stored.released)
+        self._events = 0 if ledger is None else len(ledger.events)
+        for name, digest in self._kept():
+            if digests.get(name) != digest:
+                raise ValueError(f"checkpoint ({self._folder}) must hold {name} as it was stored")
+        return rounds, ledger
 
     def _keep(self, released: Released, ledger: Ledger) -> None:
         """On rank 0: write a file with the digest of the one before it."""
-        path = self._round(released.round)
+        path, events = self._round(released.round), ledger.events
         try:
-            _write(path, _members(released, ledger, self._digest))
+            _write(path, _members(released, events[self._events :], ledger, self._digest))
         except FileExistsError:
             raise ValueError(
                 f"checkpoint ({self._folder}) must be used by one run at a time: another has released round "
                 f"{released.round}"
             ) from None
-        self._digest = _digest(path)
+        self._digest, self._events = _digest(path), len(events)
+        # Not synced: the round is, and this line only tells a lost one from one that never was.
+        with open(self._folder / "rounds.txt", "ab", opener=partial(os.open, mode=0o600)) as file:
+            file.write(f"{path.name} {self._digest}\n".encode())
+
+    def _kept(self) -> Iterator[tuple[str, str]]:
+        """On rank 0: the name and digest of rounds that were stored; an unfinished last line is ignored."""
+        file = self._folder / "rounds.txt"
+        lines = file.read_bytes().split(b"\n")[:-1] if file.exists() else []
+        for line in lines:
+            name, _, digest = line.decode(errors="replace").partition(" ")
+            yield name, digest
 
     def _round(self, number: int) -> Path:
         return self._folder / "rounds" / f"{number:06}.zip"
@@ -151,7 +208,7 @@ class Checkpoint:
     def _commit(self, stored: Mapping[str, Any]) -> None:
         """On rank 0: all shards are written; delete earlier ones."""
         after = _digest(self._round(stored["round"]))
-        _write_json(self._folder / "weights.json", {**stored, "after": after})
+        _write_json(self._folder / "weights.json", {**stored, "after": after}, overwrite=True)
         for path in (self._folder / "weights").iterdir():  # and unfinished files of ranks that were killed
             if not path.name.startswith(f"{stored['round']:06}."):
                 path.unlink()
@@ -195,29 +252,74 @@ class Checkpoint:
         return rows, others
 
 
-def _members(released: Released, ledger: Ledger, after: str) -> Iterator[tuple[str, bytes]]:
+class StoredRound(NamedTuple):
+    """One file of a round: what it released, its events, and where its randomness came from."""
+
+    released: Released
+    events: tuple[Event, ...]
+    generator: str
+    seeded: str | None
+    after: str  # the digest of the file before it
+
+
+def _terms(ledger: Ledger) -> dict[str, Any]:
+    """What the ledger of every round of a run has in common, as JSON values."""
+    return {
+        "budget": write_budget(ledger.budget),
+        "neighbors": ledger.neighbors.value,
+        **{name: getattr(ledger, name) for name in ("n", "unit", "numerics")},
+    }
+
+
+def _charged(ledger: Ledger, stored: StoredRound, *, new: bool) -> Ledger:
+    """The ledger with the events of one round more; a new one on the terms of a ledger without events."""
+    if new:
+        words = {"unit": ledger.unit, "numerics": ledger.numerics}
+        if stored.seeded is None:
+            words["generator"] = stored.generator
+        ledger = Ledger(ledger.budget, ledger.neighbors, n=ledger.n, **words)
+    for event in stored.events:
+        ledger.charge(event)
+    if stored.seeded is not None:
+        ledger.mark_seeded(stored.seeded)
+    if stored.released.rho != ledger.rho:
+        raise ValueError(f"rho ({stored.released.rho}) must be that of all events so far, {ledger.rho}")
+    return ledger
+
+
+def _members(
+    released: Released, events: Sequence[Event], ledger: Ledger, after: str
+) -> Iterator[tuple[str, bytes]]:
     described = {
         "after": after,
         "round": released.round,
         "chosen": list(released.chosen),
         "rho": released.rho,
+        "events": [write_event(event) for event in events],
+        "generator": ledger.generator,
+        "seeded": ledger.seeded,
         "measurements": describe_measurements(released.measurements),
     }
     yield "round.json", json.dumps(described, allow_nan=False).encode()
-    yield "ledger.json", ledger.to_json().encode()
     yield from write_measurements(released.measurements)
 
 
-def _read_round(path: Path) -> tuple[Released, Ledger, str]:
+def _read_round(path: Path) -> StoredRound:
     members = read_archive(path, form=FORM, version=VERSION)
     with explained(path, FORM):
         described = parse_json(members.pop("round.json").decode())
         measurements = tuple(read_measurements(described["measurements"], members))
         chosen = tuple(check_integer("chosen", choice, 0) for choice in described["chosen"])
-        released = Released(
-            check_integer("round", described["round"], 0), chosen, measurements, described["rho"]
-        )
-        return released, Ledger.from_json(members.pop("ledger.json").decode()), described["after"]
+        number = check_integer("round", described["round"], 0)
+        released = Released(number, chosen, measurements, described["rho"])
+        events = tuple(read_event(event) for event in described["events"])
+        words = (described[name] for name in ("generator", "seeded", "after"))
+        return StoredRound(released, events, *words)
+
+
+def _unfinished(path: Path) -> bool:
+    """Whether a run was killed while it wrote run.json, and left this part of it."""
+    return path.name.startswith(".run.json.") and path.name.endswith(".unfinished")
 
 
 def _digest(path: Path) -> str:
@@ -232,12 +334,12 @@ def _read_arrays(path: Path) -> Iterator[tuple[str, Float64s]]:
 
 
 def _write(path: Path, members: Iterable[tuple[str, bytes]], *, overwrite: bool = False) -> None:
-    write_archive(path, members, form=FORM, version=VERSION, overwrite=overwrite)
+    write_archive(path, members, form=FORM, version=VERSION, overwrite=overwrite, mode=0o600)
 
 
-def _write_json(path: Path, values: Mapping[str, Any]) -> None:
+def _write_json(path: Path, values: Mapping[str, Any], *, overwrite: bool = False) -> None:
     contents = {"format": FORM, "version": VERSION, **values}
-    with whole_file(path, overwrite=True) as file:
+    with whole_file(path, overwrite=overwrite, mode=0o600) as file:
         file.write(json.dumps(contents, allow_nan=False).encode())
 
 

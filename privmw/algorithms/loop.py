@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -63,7 +63,7 @@ class Journal(Protocol):
 
     @property
     def released(self) -> Sequence[Released]:
-        """The rounds that were released before, in order."""
+        """The rounds that were released before: the first ones of the schedule, checked."""
 
     def restore(self, model: Model) -> list[Round]:
         """Restore the model's last stored state; returns the history up to there."""
@@ -85,10 +85,8 @@ def adapt(
 ) -> tuple[tuple[Measurement, ...], tuple[Round, ...]]:
     """Spend the whole budget as the schedule says; returns all measurements and the history."""
     shares = schedule.shares(curator.ledger.budget)
-    numbers = range(0 if shares.shot is not None else 1, schedule.rounds + 1)
+    numbers = schedule.numbers(shares)
     rounds = [] if journal is None else list(journal.released)
-    if [released.round for released in rounds] != list(numbers[: len(rounds)]):
-        raise ValueError("checkpoint must hold every round up to its last")
     history = [] if journal is None else journal.restore(model)
     answers, n = model.answers(), curator.ledger.n
     for place, number in list(enumerate(numbers))[len(history) :]:
@@ -142,12 +140,9 @@ def _measure_round(
     price = shares.noise.argument(shares.measure)
     measurements = []
     for choice in chosen:
-        if question.unit == "cell":
-            cells, noisy = np.array([choice]), curator.measure(queries=[choice], **price)
-        else:
-            cells = question.measured.cells_of([choice])
-            noisy = curator.measure(marginals=[choice], **price)
-        measurements.append(_measurement(curator, cells, noisy, number))
+        asked: dict[str, Any] = {"queries" if question.unit == "cell" else "marginals": [choice]}
+        noisy = curator.measure(**asked, **price)
+        measurements.append(_measurement(curator, question.cells_of(choice), noisy, number))
     return Released(number, chosen, tuple(measurements), curator.ledger.rho)
 
 

@@ -6,6 +6,7 @@ each with its own noise. The private table goes from here into the Curator and n
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from reprlib import repr as _short
@@ -15,12 +16,14 @@ import numpy as np
 
 from privmw.accounting import Budget, Ledger, Neighbors
 from privmw.accounting.rounding import Real, positive
+from privmw.algorithms.accounted import AccountPath, open_account, settle
+from privmw.algorithms.schedule import Planned
 from privmw.curator import Curator
 from privmw.data.records import Records
 from privmw.data.workload import Workload
 from privmw.postprocess import NoisyMarginal, NoisyMarginals
 from privmw.random import Rng
-from privmw.release.noises import noise_of_event
+from privmw.release.noises import DiscreteGaussianNoise, DiscreteLaplaceNoise, noise_of_event
 
 
 class Measured(NamedTuple):
@@ -40,13 +43,15 @@ def measure_marginals(
     neighbors: Neighbors = Neighbors.REPLACE_ONE,
     public_n: int | None = None,
     rng: Rng = None,
+    account: AccountPath = None,
 ) -> Measured:
     """Count every cell of some marginals, with discrete Laplace (epsilon) or discrete Gaussian noise (rho).
 
     epsilon or rho is the cost of all of them; each marginal gets an equal share, or its part of `shares`.
     Under ADD_REMOVE_ONE the total, (), can be measured too, and public_n is the number of records that the
     statement shows. A marginal has at most six attributes. rng: None for a release; a seed for experiments
-    marks the ledger.
+    marks the ledger. account: the account of the private table, or its file, where the cost is reserved
+    before the table is looked at.
 
     >>> from privmw import Domain, Table
     >>> table = Table.from_codes([[2, 0], [0, 1], [2, 0]], Domain({"age": 3, "sex": 2}), private=True)
@@ -73,8 +78,20 @@ def measure_marginals(
     )
     budget = Budget.zcdp(rho) if rho is not None else Budget.pure(epsilon or 0)
     costs = _split(budget.limit, shares, len(requested))
-    measured = []
+    opened, run, measured = open_account(account), secrets.token_hex(16), []
     with Curator(private, workload, budget, rng=rng, neighbors=neighbors, public_n=public_n) as curator:
+        if opened is not None:  # here: the curator has checked everything, and has released nothing
+            noise = DiscreteGaussianNoise if rho is not None else DiscreteLaplaceNoise
+            events = [Planned("measure", noise.name, noise.cost(cost)) for cost in costs]
+            what = f"measure_marginals, {len(requested)} of them, {budget!r}"
+            opened.reserve(
+                run,
+                events,
+                what,
+                neighbors=neighbors,
+                unit=curator.ledger.unit,
+                for_release=curator.ledger.for_release,
+            )
         for names, cost in zip(requested, costs, strict=True):
             pure, zcdp = (None, cost) if rho is not None else (cost, None)
             if names == ():
@@ -82,9 +99,12 @@ def measure_marginals(
             else:
                 names = workload.marginal(j := workload.index(names))
                 noisy = curator.measure(marginals=[j], epsilon=pure, rho=zcdp)
-            noise = noise_of_event(curator.ledger.events[-1])
-            measured.append(NoisyMarginal(names, noisy.astype(np.float64), noise.name, noise.scale))
-        return Measured(NoisyMarginals(measured, private.domain), curator.ledger)
+            added = noise_of_event(curator.ledger.events[-1])
+            measured.append(NoisyMarginal(names, noisy.astype(np.float64), added.name, added.scale))
+        released = Measured(NoisyMarginals(measured, private.domain), curator.ledger)
+        if opened is not None:
+            settle(opened, run, curator.ledger)
+        return released
 
 
 def _split(limit: Fraction, shares: Iterable[Real] | None, count: int) -> list[Fraction]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import secrets
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from reprlib import repr as _short
 from typing import TYPE_CHECKING
 
-from privmw.accounting import Budget, Composition
+from privmw.accounting import Account, Budget, Composition, Ledger, Neighbors
 from privmw.accounting.rounding import Real, float_up, positive_integer, probability
+from privmw.algorithms.accounted import AccountPath, open_account, settle
 from privmw.algorithms.checkpoint import Checkpoint
+from privmw.algorithms.expected import ExpectedRounds
 from privmw.algorithms.loop import Progress, adapt
 from privmw.algorithms.plan import Plan, bytes_of_release, check_memory, make_plan
 from privmw.algorithms.question import Question, check_inputs, check_public, make_question
@@ -22,8 +25,8 @@ from privmw.curator.on_ranks import open_curator
 from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.workload import MOVED, Workload
-from privmw.random import Rng
-from privmw.ranks import check_same, on_every_rank
+from privmw.random import Rng, is_seeded
+from privmw.ranks import check_same, on_every_rank, on_root
 from privmw.release import Release
 from privmw.release.noises import MeasuredNoise
 from privmw.version import __version__
@@ -123,7 +126,8 @@ class Mechanism:
         threads: int | None = None,
         progress: Progress | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        every: int = 10,
+        every: int | None = 10,
+        account: AccountPath = None,
     ) -> Release:
         """Make a release. rng: None for a release; a seed for experiments, which marks the ledger.
 
@@ -132,12 +136,20 @@ class Mechanism:
 
         checkpoint: a folder that stores every round's released values, and the weights every `every` rounds.
         The same call resumes from there and spends nothing twice; the caller must give the same private
-        table, since nothing private is stored. Where the support is sharded over several ranks, all of them
-        call this. Only rank 0 needs rng, progress and the private table, for which the others give None; or
-        all give the same `ShardedRecords`.
+        table, since nothing private is stored. With every=None no weights are stored.
+
+        account: the `Account` of the private table, or its file. The cost of the run is reserved there before
+        the table is looked at, and refused with a BudgetError if the account's limit does not cover it; it
+        stays reserved whatever ends the run. A resumed run reserves nothing twice.
+
+        Where the support is sharded over several ranks, all of them call this. Only rank 0 needs rng,
+        progress, account and the private table, for which the others give None; or all give the same
+        `ShardedRecords`. Only rank 0 needs to see the checkpoint if every is None.
         """
         n = check_inputs(private, support, workload)
-        return self.run_checked(n, private, support, workload, rng, threads, progress, checkpoint, every)
+        return self.run_checked(
+            n, private, support, workload, rng, threads, progress, checkpoint, every, account
+        )
 
     def run_checked(
         self,
@@ -149,7 +161,8 @@ class Mechanism:
         threads: int | None,
         progress: Progress | None,
         checkpoint: str | os.PathLike[str] | None,
-        every: int,
+        every: int | None,
+        account: AccountPath,
     ) -> Release:
         """Make a release from inputs that `check_inputs` has checked, of n private records."""
         question, comm = self._question(support, workload), support.comm
@@ -158,11 +171,18 @@ class Mechanism:
         check_same(comm, "checkpoint and every", f"{checkpoint} {every}")
         if progress is not None and not callable(progress):
             raise TypeError(f"progress ({_short(progress)}) must be callable")
+        opened = on_every_rank(comm, lambda: open_account(account) if comm.rank == 0 else None)
+        terms = Ledger(self.budget, Neighbors.REPLACE_ONE, n=n)
         journal = None
         if checkpoint is not None:
-            journal = Checkpoint(checkpoint, f"{n} {identity}", support, every=every)
+            expected = ExpectedRounds(self.algorithm.schedule, self.budget, question)
+            journal = Checkpoint(
+                checkpoint, f"{n} {identity}", support, terms=terms, expected=expected, every=every
+            )
             rng = on_every_rank(comm, partial(journal.rng, rng))
+        run = secrets.token_hex(16) if journal is None else journal.run
         model = self.algorithm.model(support, question, n, threads)
+        on_root(comm, lambda: None if opened is None else self._reserve(opened, run, terms, rng, journal))
         spent = None if journal is None else journal.ledger
         with open_curator(private, question.measured, self.budget, rng, comm, spent) as curator:
             try:
@@ -170,7 +190,7 @@ class Mechanism:
                 schedule = self.algorithm.schedule
                 measurements, history = adapt(curator, model, question, schedule, watcher, journal)
                 rows, weights = model.result()
-                return Release(
+                release = Release(
                     rows,
                     workload,
                     weights,
@@ -180,10 +200,35 @@ class Mechanism:
                     settings=self.settings(),
                     history=history,
                 )
+                on_root(comm, lambda: None if opened is None else settle(opened, run, curator.ledger))
+                return release
             except BaseException as error:
                 if comm.rank == 0:
                     error.ledger = curator.ledger  # type: ignore[attr-defined]
                 raise
+
+    def _reserve(
+        self, account: Account, run: str, terms: Ledger, rng: Rng, journal: Checkpoint | None
+    ) -> None:
+        """On rank 0: reserve the cost of the whole run.
+
+        A checkpoint that was made without this account reserves all of it too, since the rounds that it holds
+        were spent on the table. A run that is settled was released whole, so fewer rounds are an old copy of
+        its checkpoint, which would spend the others once more.
+        """
+        unfinished = journal is not None and not journal.finished
+        if unfinished and any(known.run == run and known.finished for known in account.runs):
+            raise ValueError(
+                "checkpoint must hold every round of its run, which the account says is finished"
+            )
+        account.reserve(
+            run,
+            self.events,
+            f"{self.algorithm!r}, {self.budget!r}",
+            neighbors=terms.neighbors,
+            unit=terms.unit,
+            for_release=not is_seeded(rng),
+        )
 
     def _question(self, support: Support, workload: Workload) -> Question:
         """The question of a run; refuses what this algorithm or this machine cannot do with it."""

@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass
 
 from privmw.accounting.rounding import Real
+from privmw.algorithms.accounted import AccountPath
 from privmw.algorithms.configuration import Select
 from privmw.algorithms.loop import Progress
 from privmw.algorithms.mw_pub import MWPub
@@ -59,12 +60,13 @@ def release_mwem(
     threads: int | None = None,
     progress: Progress | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    every: int = 10,
+    every: int | None = 10,
+    account: AccountPath = None,
 ) -> Release:
     """Release by MWEM; a support of None is the full domain. The algorithm's options are those of `MWPub`.
 
-    epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint
-    and every: as for a calibrated `Mechanism`.
+    epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint,
+    every and account: as for a calibrated `Mechanism`.
 
     >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
@@ -90,4 +92,6 @@ def release_mwem(
         start=start,
     )
     mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=n)
-    return mechanism.run_checked(n, private, support, workload, rng, threads, progress, checkpoint, every)
+    return mechanism.run_checked(
+        n, private, support, workload, rng, threads, progress, checkpoint, every, account
+    )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from privmw.accounting.rounding import Real
+from privmw.algorithms.accounted import AccountPath
 from privmw.algorithms.configuration import Select
 from privmw.algorithms.loop import Progress
 from privmw.algorithms.mw_pub import MWPub
@@ -61,12 +62,13 @@ def release_mwem_pub(
     threads: int | None = None,
     progress: Progress | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    every: int = 10,
+    every: int | None = 10,
+    account: AccountPath = None,
 ) -> Release:
     """Release by MWEM+PUB; the options of the algorithm are those of `MWPub`.
 
-    epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint
-    and every: as for a calibrated `Mechanism`.
+    epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint,
+    every and account: as for a calibrated `Mechanism`.
 
     >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
@@ -90,4 +92,6 @@ def release_mwem_pub(
         start=start,
     )
     mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=n)
-    return mechanism.run_checked(n, private, support, workload, rng, threads, progress, checkpoint, every)
+    return mechanism.run_checked(
+        n, private, support, workload, rng, threads, progress, checkpoint, every, account
+    )

@@ -29,6 +29,15 @@ class Question:
     unit: Unit
 
     @property
+    def candidates(self) -> int:
+        """How many cells or marginals a round chooses from."""
+        return self.workload.cells if self.unit == "cell" else len(self.workload)
+
+    def cells_of(self, choice: int) -> Int64s:
+        """The cells that a chosen cell or marginal means."""
+        return np.array([choice]) if self.unit == "cell" else self.measured.cells_of([choice])
+
+    @property
     def cells_of_shot(self) -> int:
         """How many cells the first shot measures."""
         return int(np.diff(self.measured.offsets)[self.shot].sum())

@@ -102,6 +102,15 @@ class Schedule:
             per_choice = self._advanced_share(budget)
         return Shares(noise, shot, alpha * per_choice, (1 - alpha) * per_choice)
 
+    def numbers(self, shares: Shares) -> range:
+        """The numbers of all rounds: from 0 if there is a shot, else from 1.
+
+        >>> schedule = Schedule(4, 1, "exponential", 0.5, 0.25)
+        >>> schedule.numbers(schedule.shares(Budget.zcdp(1)))
+        range(0, 5)
+        """
+        return range(0 if shares.shot is not None else 1, self.rounds + 1)
+
     def _advanced_share(self, budget: Budget) -> Fraction:
         """The largest epsilon of a choice with its measurement that advanced composition of all allows."""
         alpha, choices = Fraction(self.split), self.rounds * self.per_round

@@ -1,4 +1,4 @@
-"""The command line: privmw domain | inspect | release | finish | postprocess | evaluate | answer | demo.
+"""The command line: privmw domain | inspect | release | finish | postprocess | answer | evaluate | account ...
 
 Each command has a file with its arguments and a function `run`. This file parses the command line, runs the
 command and turns errors into messages and exit codes. Commands read files and call the library; they print
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from privmw.cli import answer, demo, domain, evaluate, finish, inspect, postprocess, release
+from privmw.cli import account, answer, demo, domain, evaluate, finish, inspect, postprocess, release
 from privmw.cli.config import with_config
 from privmw.cli.console import Console
 from privmw.cli.options import Parser
@@ -33,6 +33,7 @@ COMMANDS = {
     "postprocess": (postprocess, "fit consistent, non-negative data to noisy counts, with a certificate"),
     "evaluate": (evaluate, "compute the true errors of a release (NOT PRIVATE: for experiments)"),
     "answer": (answer, "answer queries from a release"),
+    "account": (account, "make or show the account of everything spent on a private table"),
     "demo": (demo, "make up two populations, and release, evaluate and report on them"),
 }
 

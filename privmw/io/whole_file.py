@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 from collections.abc import Iterator
+from functools import partial
 from reprlib import repr as _short
 from typing import BinaryIO
 
@@ -16,7 +17,7 @@ def whole_file(
 ) -> Iterator[BinaryIO]:
     """Open a new file for writing; it appears under its name when it is complete, or not at all.
 
-    An existing file is refused unless `overwrite`. mode: who may read it, less what the umask takes.
+    An existing file is refused unless `overwrite`. mode: the permissions, less those that the umask denies.
 
     >>> with whole_file(__file__) as file:  # doctest: +ELLIPSIS
     ...     file.write(b"never")
@@ -32,7 +33,7 @@ def whole_file(
     unfinished = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(8)}.unfinished")
     try:
         try:
-            file = os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb")
+            file = open(unfinished, "xb", opener=partial(os.open, mode=mode))  # noqa: SIM115
         except OSError as error:  # it would name the temporary file
             raise type(error)(error.errno, error.strerror, path) from None
         with file:

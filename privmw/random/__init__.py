@@ -21,7 +21,16 @@ except ImportError:  # no compiler where privmw was installed: the same words, s
     ChaCha20 = chacha20_python.ChaCha20  # type: ignore[assignment, misc]
     compiled = False
 
-__all__ = ["NOT_FOR_RELEASE", "ChaCha20", "Rng", "Stream", "compiled", "privacy_stream", "sampling_stream"]
+__all__ = [
+    "NOT_FOR_RELEASE",
+    "ChaCha20",
+    "Rng",
+    "Stream",
+    "compiled",
+    "is_seeded",
+    "privacy_stream",
+    "sampling_stream",
+]
 
 NOT_FOR_RELEASE = "seeded: not for release"
 
@@ -65,6 +74,15 @@ def privacy_stream(rng: Rng = None) -> Stream:
     if isinstance(bit_generator, np.random.BitGenerator | chacha20_python.ChaCha20):
         return Stream(bit_generator)
     raise TypeError(f"rng ({type(rng)}) must be None, an integer seed, or a numpy Generator or BitGenerator")
+
+
+def is_seeded(rng: Rng) -> bool:
+    """Whether the privacy stream of rng would be repeatable; refuses what `privacy_stream` does.
+
+    >>> is_seeded(None), is_seeded(7)
+    (False, True)
+    """
+    return privacy_stream(rng).seeded
 
 
 def sampling_stream(seed: int | np.random.SeedSequence | None = None) -> np.random.Generator:

@@ -38,15 +38,16 @@ def write_archive(
     form: str,
     version: int,
     overwrite: bool,
+    mode: int = 0o666,
 ) -> None:
     """Write a file that `read_archive` reads; it appears under its name when it is complete, or not at all.
 
-    The same members give the same bytes. An existing file is kept unless `overwrite`.
+    The same members give the same bytes. An existing file is kept unless `overwrite`. mode: as of whole_file.
     """
     import zipfile  # here: it would take a tenth of the time to import privmw
 
     with (
-        whole_file(path, overwrite=overwrite) as file,
+        whole_file(path, overwrite=overwrite, mode=mode) as file,
         zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
     ):
         manifest: dict[str, Any] = {"format": form, "version": version, "sha256": {}}

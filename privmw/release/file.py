@@ -25,6 +25,7 @@ from privmw.data.workload import Workload
 from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
 from privmw.release.history import read_round, write_round
 from privmw.release.measurements import Measurement
+from privmw.release.noises import MEASURED, noise_of_event
 from privmw.release.release import Release
 
 FORM = "privmw release"
@@ -35,6 +36,8 @@ def save_release(release: Release, path: str | os.PathLike[str], *, overwrite: b
     """Write a release to one file, completely or not at all; see `Release.save`."""
     if not isinstance(release, Release):
         raise TypeError(f"release ({type(release).__name__}) must be a Release")
+    check_release(release)
+    _check_rows(release.support.table)
     write_archive(path, _members(release), form=FORM, version=VERSION, overwrite=overwrite)
 
 
@@ -50,7 +53,56 @@ def load_release(path: str | os.PathLike[str]) -> Release:
         release = _read(members)
         if members:
             raise ValueError(f"member ({next(iter(members))}) must be one that this version knows")
+        check_release(release)
         return release
+
+
+def check_release(release: Release) -> None:
+    """Refuse a release that contradicts itself, before it is written and after it is read.
+
+    Every measurement must be that of a measuring event of the ledger, in order; the history must ascend to
+    what the ledger says was spent, with the rounds of the measurements.
+    """
+    measuring = [event for event in release.ledger.events if event.kind in MEASURED]
+    count = sum(event.count for event in measuring)
+    if len(release.measurements) != count:
+        raise ValueError(
+            f"measurements ({len(release.measurements)}) must be as many as the ledger says, {count}"
+        )
+    events = (event for event in measuring for _ in range(event.count))
+    for place, (measurement, event) in enumerate(zip(release.measurements, events, strict=True)):
+        size = event.parameters()["size"]
+        if measurement.distribution != noise_of_event(event) or len(measurement) != size:
+            raise ValueError(f"measurement {place}, {measurement!r}, must have noise and size of {event!r}")
+    _check_history(release)
+
+
+def _check_history(release: Release) -> None:
+    history, rounds = release.history, [measurement.round for measurement in release.measurements]
+    if not history:
+        return
+    if any(entry.round >= after.round for entry, after in itertools.pairwise(history)):
+        raise ValueError("rounds of the history must ascend")
+    if any(not entry.rho <= after.rho for entry, after in itertools.pairwise(history)):
+        raise ValueError("rho of the history must ascend")
+    if history[-1].rho != release.ledger.rho:
+        raise ValueError(
+            f"rho of the last round ({history[-1].rho}) must be that of the ledger, {release.ledger.rho}"
+        )
+    if rounds != sorted(rounds) or set(rounds) != {entry.round for entry in history}:
+        raise ValueError("rounds of the measurements must be those of the history, in order")
+
+
+def _check_rows(table: Table) -> None:
+    """Refuse rows that do not ascend, attribute by attribute, or that repeat one."""
+    # They ascend if, wherever two neighbours agree on all attributes before, the next one does not fall.
+    agree = np.ones(table.n - 1, bool)
+    for column in table.columns:
+        if (agree & (column[1:] < column[:-1])).any():
+            raise ValueError("rows of the support must ascend")
+        agree &= column[1:] == column[:-1]
+    if agree.any():
+        raise ValueError("rows of the support must be distinct")
 
 
 def _members(release: Release) -> Iterator[tuple[str, bytes]]:
@@ -103,14 +155,7 @@ def _support(domain: Domain, members: dict[str, bytes]) -> Support:
         dtype = np.min_scalar_type(attribute.size - 1)  # as a table keeps it
         columns[attribute.name] = read_array(members.pop(f"support/{place}.npy"), dtype)
     table = Table(columns, domain, private=False)
-    # Rows ascend if, wherever two neighbours agree on all attributes before, the next one does not fall.
-    agree = np.ones(table.n - 1, bool)
-    for column in table.columns:
-        if (agree & (column[1:] < column[:-1])).any():
-            raise ValueError("rows of the support must ascend")
-        agree &= column[1:] == column[:-1]
-    if agree.any():
-        raise ValueError("rows of the support must be distinct")
+    _check_rows(table)
     return Support(table, read_array(members.pop("support/counts.npy"), np.int64))
 
 

@@ -326,7 +326,7 @@ RELEASES = {
     privmw.release_pep: PEP,
     privmw.release_auto: None,
 }
-OF_EVERY_RUN = {"epsilon", "delta", "rho", "rng", "threads", "progress", "checkpoint", "every"}
+OF_EVERY_RUN = {"epsilon", "delta", "rho", "rng", "threads", "progress", "checkpoint", "every", "account"}
 
 
 @pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.__name__)

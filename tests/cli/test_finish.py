@@ -96,7 +96,7 @@ def test_the_same_command_finishes_too(here, monkeypatch, no_door, capsys):
     assert main(release_line(records=7)) == 2
     no_door()
     assert main(release_line(records=7)) == 0
-    assert parquet.read_table("out/synthetic.parquet").num_rows == 7
+    assert parquet.read_table("out/synthetic.parquet", private=False).num_rows == 7
 
 
 def test_finish_takes_the_options_of_the_run_unless_told_otherwise(here, monkeypatch, capsys):
@@ -105,9 +105,11 @@ def test_finish_takes_the_options_of_the_run_unless_told_otherwise(here, monkeyp
             failing(patch, "synthetic.parquet", MemoryError())
             assert main(release_line(records=9, bins="draw", seed=3, output=output)) == 2
         assert main(["finish", output, *words]) == 0
-        assert parquet.read_table(f"{output}/synthetic.parquet").num_rows == count
+        assert parquet.read_table(f"{output}/synthetic.parquet", private=False).num_rows == count
     assert main(release_line(records=9, bins="draw", seed=3, output="c")) == 0
-    assert parquet.read_table("a/synthetic.parquet") == parquet.read_table("c/synthetic.parquet")
+    assert parquet.read_table("a/synthetic.parquet", private=False) == parquet.read_table(
+        "c/synthetic.parquet", private=False
+    )
 
 
 def test_finish_writes_again_what_somebody_removed(released, no_door, capsys):

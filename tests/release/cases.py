@@ -18,7 +18,8 @@ WEIGHTS = np.array([0.125, 0.5, 0.0, 0.375])
 
 def ledger(n=1000, seeded=False):
     made = pmw.Ledger(pmw.Budget.zcdp(0.5), pmw.Neighbors.REPLACE_ONE, n=n)
-    made.charge(pmw.accounting.DiscreteGaussian(sigma=4, l2_sensitivity_squared=2, size=10))
+    made.charge(pmw.accounting.DiscreteGaussian(sigma=4, l2_sensitivity_squared=1, size=2))
+    made.charge(pmw.accounting.DiscreteLaplace(scale=4, l1_sensitivity=1))
     if seeded:
         made.mark_seeded("seed 0")
     return made
@@ -31,11 +32,14 @@ def release(**changed):
         "weights": WEIGHTS,
         "measurements": [
             Measurement([3, 9], [360, -4], "discrete-gaussian", 4.0, 0),
-            Measurement([17], [500], "discrete-laplace", 2.5, 1),
+            Measurement([17], [500], "discrete-laplace", 4.0, 1),
         ],
         "ledger": ledger(),
         "settings": {"algorithm": "MWPub", "rounds": 1, "split": (0.5, 0.5), "replay": None},
-        "history": [Round(1, (17,), 0.25, 0.125, 0.0625, {"gap": math.inf, "kkt": math.nan})],
+        "history": [
+            Round(0, (), 0.5, 0.25, 0.03125),
+            Round(1, (17,), 0.25, 0.125, 0.0625, {"gap": math.inf, "kkt": math.nan}),
+        ],
         **changed,
     }
     return Release(given.pop("support"), given.pop("workload"), given.pop("weights"), **given)

@@ -10,9 +10,10 @@ import pytest
 import privmw as pmw
 import privmw.release.archive
 import privmw.release.file
-from privmw.release import Release
+from privmw.release import Release, Round
 from privmw.release.archive import write_archive, write_array
 from privmw.release.file import FORM, VERSION, load_release
+from privmw.release.measurements import Measurement
 from release.cases import DOMAIN, SUPPORT, WORKLOAD, release
 
 
@@ -45,13 +46,18 @@ def described(path, **changed):
     mended(path, **{"release.json": json.dumps(values).encode()})
 
 
+def unspent():
+    return pmw.Ledger(pmw.Budget.zcdp(0.5), pmw.Neighbors.REPLACE_ONE, n=1000)
+
+
 @pytest.mark.parametrize(
     "changed",
     [
         {},
         {"measured": pmw.Workload(DOMAIN, [("age", "sex"), ("sex",)])},
-        {"measurements": (), "history": ()},
-        {"workload": pmw.Workload(DOMAIN, []), "measurements": ()},
+        {"history": ()},
+        {"measurements": (), "history": (), "ledger": unspent()},
+        {"workload": pmw.Workload(DOMAIN, []), "measurements": (), "history": (), "ledger": unspent()},
         {"settings": {"algorithm": "\ud800", "deep": [{"a": [1, 2.5, None, True]}]}},
     ],
 )
@@ -283,3 +289,74 @@ def test_only_releases_are_saved(tmp_path):
         privmw.release.file.save_release(SUPPORT, tmp_path / "x")
     with pytest.raises(TypeError, match="must be a string or a path"):
         release(workload=WORKLOAD).save(b"bytes")
+
+
+def measured(cells=(3, 9), noise="discrete-gaussian", scale=4.0, number=0):
+    return Measurement(cells, [360] * len(cells), noise, scale, number)
+
+
+GAUSSIAN, LAPLACE = measured(), measured([17], "discrete-laplace", number=1)
+
+
+def rounds(*pairs):
+    return [Round(number, (), 0.5, 0.25, rho) for number, rho in pairs]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"measurements": (), "history": ()}, r"measurements \(0\) must be as many as the ledger says, 2"),
+        ({"ledger": unspent()}, r"measurements \(2\) must be as many as the ledger says, 0"),
+        ({"measurements": [GAUSSIAN]}, r"measurements \(1\) must be as many"),
+        ({"measurements": [GAUSSIAN, LAPLACE, LAPLACE]}, r"measurements \(3\) must be as many"),
+        ({"measurements": [LAPLACE, GAUSSIAN]}, "measurement 0.* must have noise and size of"),
+        ({"measurements": [measured([3]), LAPLACE]}, "measurement 0.* must have noise and size of"),
+        ({"measurements": [measured(scale=2.0), LAPLACE]}, "measurement 0.* must have noise and size of"),
+        (
+            {"measurements": [GAUSSIAN, measured([17], number=1)]},
+            "measurement 1.* must have noise and size of",
+        ),
+        (
+            {"history": rounds((0, 0.03125), (1, 0.0624))},
+            "rho of the last round .* must be that of the ledger",
+        ),
+        ({"history": rounds((0, 0.07), (1, 0.0625))}, "rho of the history must ascend"),
+        ({"history": rounds((0, float("nan")), (1, 0.0625))}, "rho of the history must ascend"),
+        ({"history": rounds((1, 0.03125), (0, 0.0625))}, "rounds of the history must ascend"),
+        ({"history": rounds((1, 0.03125), (1, 0.0625))}, "rounds of the history must ascend"),
+        ({"history": rounds((0, 0.0625))}, "rounds of the measurements must be those of the history"),
+        ({"history": rounds((0, 0.01), (1, 0.03), (2, 0.0625))}, "must be those of the history"),
+    ],
+)
+def test_a_release_that_contradicts_itself_is_neither_saved_nor_loaded(
+    tmp_path, monkeypatch, changed, message
+):
+    wrong = release(**changed)  # a release may be made so, for an experiment
+    with pytest.raises(ValueError, match=message):
+        wrong.save(tmp_path / "x")
+    assert os.listdir(tmp_path) == []
+    with monkeypatch.context() as lenient:
+        lenient.setattr(privmw.release.file, "check_release", lambda release: None)
+        wrong.save(tmp_path / "x")
+    refused(tmp_path / "x", message)
+
+
+def test_an_emptied_ledger_is_refused(path):
+    blank = unspent().to_json().encode()
+    mended(path, **{"ledger.json": blank})
+    refused(path, "must be as many as the ledger says, 0")
+
+
+def test_a_support_whose_rows_do_not_ascend_is_not_saved(tmp_path):
+    backwards = pmw.Table.from_codes(SUPPORT.rows[::-1], DOMAIN, private=False)
+    rows = pmw.Support(backwards, np.ones(4, np.int64))
+    with pytest.raises(ValueError, match="rows of the support must ascend"):
+        release(support=rows).save(tmp_path / "x")
+
+
+def test_an_event_of_several_runs_stands_for_as_many_measurements(tmp_path):
+    paid = pmw.Ledger(pmw.Budget.zcdp(0.5), pmw.Neighbors.REPLACE_ONE, n=1000)
+    paid.charge(pmw.accounting.DiscreteGaussian(sigma=4, l2_sensitivity_squared=1, size=2, count=2))
+    again = release(ledger=paid, measurements=[GAUSSIAN, measured(number=1)])
+    again.save(tmp_path / "x")
+    assert load_release(tmp_path / "x") == again

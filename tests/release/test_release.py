@@ -22,7 +22,7 @@ def test_a_release_shows_what_it_holds():
     assert found.weights.tolist() == WEIGHTS.tolist()
     assert [len(measurement) for measurement in found.measurements] == [2, 1]
     assert found.settings == {"algorithm": "MWPub", "rounds": 1, "split": [0.5, 0.5], "replay": None}
-    assert found.history[0].chosen == (17,)
+    assert found.history[-1].chosen == (17,)
     assert found.n == 1000
     assert repr(found) == "Release(MWPub, 4 rows, rho 0.0625, n 1000)"
     assert found.statement() == found.ledger.statement()

@@ -1,0 +1,151 @@
+"""A file of JSON lines that only grows and survives a kill at any point. It knows no budget and no run.
+
+Each line ends in a SHA-256 of the one before it and of its own content: edits and lines missing in between
+are refused. It is no signature, and lines missing at the end do not show. A line is written and synced under
+an exclusive lock before `append` returns. A last line without its newline was never acknowledged: readers
+ignore it, and the next lock cuts it off. Reading needs no lock.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from io import FileIO
+from typing import Any, TypeAlias
+
+from .record import parse
+
+Entry: TypeAlias = dict[str, Any]
+Append: TypeAlias = Callable[[Mapping[str, Any]], None]
+
+
+def create_file(path: str, first: Mapping[str, Any]) -> None:
+    """Make a file of one line for its owner only: complete or not at all, and never over another.
+
+    >>> create_file(__file__, {})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    FileExistsError: path (...) must not exist: nothing is written over
+    """
+    _locks()  # what could not be used is not made
+    folder, name = os.path.split(os.path.abspath(path))
+    unfinished = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(8)}.unfinished")
+    try:
+        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(_line(first, ""))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(unfinished, path)  # unlike os.rename, it fails if the file exists
+        except OSError:
+            if os.path.lexists(path):
+                raise FileExistsError(f"path ({path}) must not exist: nothing is written over") from None
+            os.rename(unfinished, path)  # a file system without links
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(unfinished)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)  # so that the name survives a crash
+    finally:
+        os.close(descriptor)
+
+
+def read_file(path: str) -> list[Entry]:
+    """Return the entries of all complete lines, in order.
+
+    >>> read_file(__file__)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: '...' must be a whole, unchanged account: line 1: ...
+    """
+    with open(path, "rb") as file:
+        return _entries(file.read(), path)[0]
+
+
+@contextlib.contextmanager
+def locked_file(path: str) -> Iterator[tuple[list[Entry], Append]]:
+    """Hold the lock of the file; yields what it says now, and the function that adds a line.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     create_file(f"{folder}/lines", {"first": 1})
+    ...     with locked_file(f"{folder}/lines") as (entries, append):
+    ...         append({"second": 2})
+    ...     print(entries, read_file(f"{folder}/lines"))
+    [{'first': 1}] [{'first': 1}, {'second': 2}]
+    """
+    locks = _locks()
+    with open(path, "r+b", buffering=0) as file:
+        locks.flock(file, locks.LOCK_EX)  # until the file is closed
+        if not os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+            raise ValueError(f"{path!r} must not be replaced while it is used")
+        entries, digest, length = _entries(file.read(), path)
+        file.truncate(length)
+
+        def append(entry: Mapping[str, Any]) -> None:
+            nonlocal digest, length
+            line = _line(entry, digest)
+            _write(file, line, length)
+            digest, length = json.loads(line)["digest"], length + len(line)
+
+        yield entries, append
+
+
+@contextlib.contextmanager
+def explained(path: str, number: int) -> Iterator[None]:
+    """Turn the exceptions of a line that says something else into one ValueError that names it.
+
+    >>> with explained("account.jsonl", 3):
+    ...     raise KeyError("run")
+    Traceback (most recent call last):
+    ValueError: 'account.jsonl' must be a whole, unchanged account: line 3: 'run'
+    """
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ValueError(f"{path!r} must be a whole, unchanged account: line {number}: {error}") from error
+
+
+def _entries(content: bytes, path: str) -> tuple[list[Entry], str, int]:
+    """The entries of complete lines, the digest of the last, and how many bytes they take."""
+    length = content.rfind(b"\n") + 1
+    entries, digest = [], ""
+    for number, line in enumerate(content[:length].split(b"\n")[:-1], 1):
+        with explained(path, number):
+            entry = parse(line.decode("ascii"))
+            if not isinstance(entry, dict) or "digest" not in entry:
+                raise ValueError("it must be an object with a digest")
+            claimed = entry.pop("digest")
+            if _line(entry, digest) != line + b"\n":
+                raise ValueError("its digest differs: it was edited, or a line before it is missing")
+            digest = claimed
+            entries.append(entry)
+    return entries, digest, length
+
+
+def _line(entry: Mapping[str, Any], before: str) -> bytes:
+    text = json.dumps(entry, allow_nan=False)
+    digest = hashlib.sha256(f"{before}{text}".encode()).hexdigest()
+    return json.dumps({**entry, "digest": digest}).encode() + b"\n"
+
+
+def _write(file: FileIO, line: bytes, place: int) -> None:
+    """Write a line at a place and sync it; what fails is taken back."""
+    file.seek(place)
+    try:
+        while line:
+            line = line[file.write(line) or 0 :]
+        os.fsync(file.fileno())
+    except BaseException:
+        with contextlib.suppress(OSError):
+            file.truncate(place)
+        raise
+
+
+def _locks() -> Any:
+    try:
+        import fcntl  # here: not every system has it
+    except ImportError:
+        raise RuntimeError("an account must be used on a system with file locks (fcntl)") from None
+    return fcntl

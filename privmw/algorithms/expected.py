@@ -1,0 +1,116 @@
+"""What every round of a run must have charged and measured, whatever it released: no data, no results.
+
+The schedule, the budget and the sizes of the question fix the events of a round beforehand, up to which
+queries were chosen. So what a checkpoint says of a round can be checked without trusting it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from privmw.accounting import (
+    Budget,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    ExponentialMechanism,
+    PermuteAndFlip,
+)
+from privmw.algorithms.loop import Released
+from privmw.algorithms.question import Question
+from privmw.algorithms.schedule import Schedule, Shares
+from privmw.kernels.arrays import Int64s
+from privmw.release.noises import DiscreteGaussianNoise, noise_of_event
+
+
+@dataclass(frozen=True)
+class ExpectedRounds:
+    """The rounds of a run. at_most: how many records of a unit enter, which multiplies sensitivities."""
+
+    schedule: Schedule
+    budget: Budget
+    question: Question
+    at_most: int = 1
+
+    @cached_property
+    def shares(self) -> Shares:
+        """What each look spends."""
+        return self.schedule.shares(self.budget)
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of all rounds."""
+        return self.schedule.numbers(self.shares)
+
+    def cells(self, number: int, chosen: Sequence[int]) -> list[Int64s]:
+        """The cells of each measurement of a round."""
+        if number == 0:
+            return [self.question.measured.cells_of(self.question.shot)]
+        return [self.question.cells_of(choice) for choice in chosen]
+
+    def events(self, number: int, chosen: Sequence[int]) -> list[Event]:
+        """The events of a round: the selection, then one for each chosen query; or the shot."""
+        question, shares = self.question, self.shares
+        if number == 0:
+            assert shares.shot is not None
+            sensitivity = question.measured.sensitivity(question.shot)
+            return [self._noise(shares.shot, sensitivity, question.cells_of_shot)]
+        assert shares.select is not None
+        assert shares.measure is not None
+        selection = ExponentialMechanism if self.schedule.select == "exponential" else PermuteAndFlip
+        events: list[Event] = [selection(shares.select, question.candidates, count=self.schedule.per_round)]
+        for choice in chosen:
+            marginal = question.unit == "marginal"
+            sensitivity = question.measured.sensitivity([choice]) if marginal else 1
+            events.append(self._noise(shares.measure, sensitivity, len(question.cells_of(choice))))
+        return events
+
+    def _noise(self, share: Fraction, sensitivity: int, size: int) -> Event:
+        """A unit of k records moves a count by k times as much: L1 grows by k, the squared L2 by k^2."""
+        noise = self.shares.noise
+        if noise is DiscreteGaussianNoise:
+            square = sensitivity * self.at_most**2
+            return DiscreteGaussian(noise.scale_for(share, square), square, size)
+        sensitivity *= self.at_most
+        return DiscreteLaplace(noise.scale_for(share, sensitivity), sensitivity, size)
+
+    def check(self, released: Released, events: Sequence[Event], number: int) -> None:
+        """Refuse, with the reason, what round `number` of this run cannot have released or charged."""
+        if released.round != number or number not in self.numbers:
+            last = self.numbers[-1]
+            raise ValueError(f"round ({released.round}) must be {number}, and at most {last}, the last")
+        chosen, question = released.chosen, self.question
+        count = self.schedule.per_round if number else 0
+        if (
+            len(set(chosen)) != len(chosen)
+            or len(chosen) != count
+            or max(chosen, default=0) >= question.candidates
+        ):
+            raise ValueError(
+                f"chosen {chosen} of round {number} must be {count} different {question.unit}s below "
+                f"{question.candidates}"
+            )
+        expected = self.events(number, chosen)
+        if list(events) != expected:
+            raise ValueError(
+                f"events of round {number} must be those of its schedule, {expected}, not {list(events)}"
+            )
+        measuring = [
+            event for event in expected if not isinstance(event, PermuteAndFlip | ExponentialMechanism)
+        ]
+        if len(released.measurements) != len(measuring):
+            raise ValueError(f"measurements of round {number} must be {len(measuring)}")
+        for measurement, event, cells in zip(
+            released.measurements, measuring, self.cells(number, chosen), strict=True
+        ):
+            if measurement.round != number or measurement.distribution != noise_of_event(event):
+                raise ValueError(
+                    f"{measurement!r} must be of round {number}, with the noise of its {event!r}"
+                )
+            if not np.array_equal(measurement.cells, cells):
+                raise ValueError(f"cells of {measurement!r} must be those that were chosen")
