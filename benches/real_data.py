@@ -39,7 +39,7 @@ def folder(family: str) -> Path:
 def _read(path: Path, columns: Sequence[str]) -> dict[str, np.ndarray]:
     import pyarrow.parquet as parquet
 
-    table = parquet.read_table(path, columns=list(columns), private=False)
+    table = parquet.read_table(path, columns=list(columns))
     return {name: table[name].to_numpy() for name in columns}
 
 

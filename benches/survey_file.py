@@ -65,7 +65,7 @@ def make(file: Path, rows: int) -> None:
 
 def plain(file: Path, domain: pmw.Domain) -> tuple[np.ndarray, np.ndarray]:
     """What one would write without privmw."""
-    frame = pq.read_table(file, private=False).to_pandas()
+    frame = pq.read_table(file).to_pandas()
     codes = np.empty((len(frame), len(domain)), np.uint8)
     for a, attribute in enumerate(domain.attributes):
         column = frame.pop(attribute.name)

@@ -1,8 +1,7 @@
-"""The command line: privmw domain | inspect | release | finish | postprocess | answer | evaluate | account ...
+"""The command line: one file for each command of `privmw`, with its arguments and a function `run`.
 
-Each command has a file with its arguments and a function `run`. This file parses the command line, runs the
-command and turns errors into messages and exit codes. Commands read files and call the library; they print
-public and released values only.
+This file parses the command line, runs the command and turns errors into messages and exit codes. Commands
+read files and call the library; they print public and released values only.
 """
 
 from __future__ import annotations

@@ -51,6 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seed", type=whole, help="for experiments: repeatable, and marked 'not for release'"
     )
     parser.add_argument(
+        "--account",
+        metavar="FILE",
+        help="the account of the private table (`privmw account`): what its limit does not cover is refused",
+    )
+    parser.add_argument(
         "--config", metavar="FILE", help="a TOML file of these options: read if it exists, else written"
     )
     parser.add_argument(
@@ -89,6 +94,12 @@ def run(options: argparse.Namespace, console: Console) -> int:
         else:
             release = folder.load()
         return finish_release(release, folder, Synthetic.of(vars(options)), console)
+
+
+def every(options: argparse.Namespace, comm: Communicator) -> int | None:
+    """Rounds between two checkpoints of the weights. Not every rank may see the output folder: none there."""
+    in_output = options.checkpoint is None and comm is not ALONE
+    return options.every or (None if in_output else 10)
 
 
 def not_public(options: argparse.Namespace) -> RefusalError:
@@ -139,6 +150,8 @@ def make_release(
             check_room(mechanism, support, inputs.workload, options.records or n, folder)
 
     on_every_rank(comm, check)
+    if options.account is None:
+        console.note("no --account: privmw does not remember what other releases of this table have spent")
     rounds = mechanism.algorithm.schedule.rounds
     doing = f"releasing with {mechanism.algorithm!r}"
     with console.rounds(doing, rounds, log=comm is not ALONE) as show:
@@ -150,6 +163,7 @@ def make_release(
             threads=options.threads,
             progress=show,
             checkpoint=options.checkpoint or RunFolder(options.output).checkpoint,
-            every=options.every or 10,
+            every=every(options, comm),
+            account=options.account if comm.rank == 0 else None,
         )
     return release.gathered()

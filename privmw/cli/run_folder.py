@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from privmw.accounting import Account
 from privmw.cli.refusal import RefusalError, Remedy
 from privmw.data.strict_json import parse_json
 from privmw.io.whole_file import whole_file
@@ -95,9 +96,8 @@ class RunFolder:
 
     @property
     def paid(self) -> bool:
-        """Whether a round was released, or an account may have reserved the cost of the run."""
-        rounds = self.checkpoint / "rounds"
-        return self.has_release or (rounds.is_dir() and any(rounds.iterdir())) or self._has_account()
+        """Whether a round was released, or an account has reserved the cost of the run."""
+        return self.has_release or any(self.checkpoint.glob("rounds/[0-9]*.zip")) or self._reserved()
 
     def options(self) -> dict[str, Any] | None:
         """The options of the run; None if they were never written, or are removed already."""
@@ -153,9 +153,13 @@ class RunFolder:
                     self.path.rmdir()
         self._unlock()
 
-    def _has_account(self) -> bool:
-        options = self.options() or {}
-        return options.get("account") is not None and (self.checkpoint / "run.json").exists()
+    def _reserved(self) -> bool:
+        """Whether the account of the run, if it has one, holds its cost."""
+        account, file = (self.options() or {}).get("account"), self.checkpoint / "run.json"
+        if account is None or not file.exists():
+            return False
+        number = parse_json(file.read_text("utf-8"))["run"]
+        return any(entry.run == number for entry in Account(account).runs)
 
     def _take(self) -> None:
         """Lock the folder, so that one process at a time works on it; the system unlocks it at the end."""

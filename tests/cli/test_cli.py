@@ -43,9 +43,9 @@ def test_a_release_writes_its_files_and_states_its_promise_first(here, capsys):
 def test_every_file_of_a_release_says_the_same(released):
     out = released / "out"
     release = pmw.load_release(out / "release.npz")
-    answers = parquet.read_table(out / "answers.parquet", private=False)
+    answers = parquet.read_table(out / "answers.parquet")
     assert np.array_equal(answers["answer"].to_numpy(), release.answers())
-    measured = parquet.read_table(out / "measurements.parquet", private=False)
+    measured = parquet.read_table(out / "measurements.parquet")
     assert measured.num_rows == sum(map(len, release.measurements))
     told = json.loads((out / "privacy.json").read_text())
     assert told["statement"] == release.statement()
@@ -211,9 +211,9 @@ def test_quiet_says_nothing_and_json_says_one_object(here, capsys):
 @pytest.mark.parametrize("bins", ["label", "midpoint", "draw"])
 def test_synthetic_records_show_bins_as_asked(bins, here, capsys):
     assert main(release_line(bins=bins, records=50, seed=0)) == 0
-    ages = parquet.read_table(here / "out" / "synthetic.parquet", private=False)["age"].to_pylist()
+    ages = parquet.read_table(here / "out" / "synthetic.parquet")["age"].to_pylist()
     assert len(ages) == 50
-    public = set(parquet.read_table(here / "public.parquet", private=False)["age"].to_pylist())
+    public = set(parquet.read_table(here / "public.parquet")["age"].to_pylist())
     if bins == "label":
         assert all(re.fullmatch(r"\[\d+, \d+[)\]]", age) for age in ages)
     elif bins == "draw":

@@ -96,7 +96,7 @@ def test_the_same_command_finishes_too(here, monkeypatch, no_door, capsys):
     assert main(release_line(records=7)) == 2
     no_door()
     assert main(release_line(records=7)) == 0
-    assert parquet.read_table("out/synthetic.parquet", private=False).num_rows == 7
+    assert parquet.read_table("out/synthetic.parquet").num_rows == 7
 
 
 def test_finish_takes_the_options_of_the_run_unless_told_otherwise(here, monkeypatch, capsys):
@@ -105,11 +105,9 @@ def test_finish_takes_the_options_of_the_run_unless_told_otherwise(here, monkeyp
             failing(patch, "synthetic.parquet", MemoryError())
             assert main(release_line(records=9, bins="draw", seed=3, output=output)) == 2
         assert main(["finish", output, *words]) == 0
-        assert parquet.read_table(f"{output}/synthetic.parquet", private=False).num_rows == count
+        assert parquet.read_table(f"{output}/synthetic.parquet").num_rows == count
     assert main(release_line(records=9, bins="draw", seed=3, output="c")) == 0
-    assert parquet.read_table("a/synthetic.parquet", private=False) == parquet.read_table(
-        "c/synthetic.parquet", private=False
-    )
+    assert parquet.read_table("a/synthetic.parquet") == parquet.read_table("c/synthetic.parquet")
 
 
 def test_finish_writes_again_what_somebody_removed(released, no_door, capsys):
@@ -304,3 +302,33 @@ def test_json_and_config_say_what_was_asked(here, monkeypatch, capsys):
     told = json.loads(capsys.readouterr().out)
     assert set(told["files"]) == FILES
     assert told["for_release"] is True
+
+
+def test_an_account_is_charged_once_for_a_run_that_went_on(here, monkeypatch, capsys):
+    assert main(["account", "new", "spent.json", "--epsilon", "1.5", "--delta", "1e-6", "--quiet"]) == 0
+    options = {**ROUNDS, "account": "spent.json", "delta": "1e-6"}
+    for name in ("000004.zip", "release.npz", "answers.parquet"):
+        with monkeypatch.context() as patch:
+            failing(patch, name, KeyboardInterrupt())
+            assert main(release_line(**options)) == 130
+        assert [run.finished for run in pmw.Account("spent.json").runs] == [name != "000004.zip"]
+    assert main(release_line(**options)) == 0
+    release = pmw.load_release("out/release.npz")
+    assert pmw.Account("spent.json").rho == release.ledger.rho
+    capsys.readouterr()
+    before = names_in(here)
+    assert main(release_line(**{**options, "output": "again"})) == 2
+    assert "limit" in capsys.readouterr().err
+    assert names_in(here) == before
+
+
+def test_a_run_that_an_account_has_reserved_is_not_forgotten(here, monkeypatch, capsys):
+    assert main(["account", "new", "spent.json", "--epsilon", "1", "--delta", "1e-6", "--quiet"]) == 0
+    options = {**ROUNDS, "account": "spent.json", "delta": "1e-6"}
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "privmw.algorithms.mechanism.open_curator", lambda *_: (_ for _ in ()).throw(MemoryError())
+        )
+        assert main(release_line(**options)) == 2
+    assert "the same command goes on" in capsys.readouterr().err
+    assert main(release_line(**options)) == 0  # though the account has room for one run only

@@ -120,7 +120,7 @@ def here(tmp_path, monkeypatch, request):
         request.getfixturevalue("blank_pictures")
     monkeypatch.chdir(tmp_path)
     write_pair(tmp_path)
-    csv.write_csv(parquet.read_table("private.parquet", private=False), "private.csv")
+    csv.write_csv(parquet.read_table("private.parquet"), "private.csv")
     (tmp_path / "rules.json").write_text(json.dumps(RULES))
     (tmp_path / "noisy.csv").write_text(NOISY)
     assert run([*QUICK, "--config", "run.toml"])[0] == 0

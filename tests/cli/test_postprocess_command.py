@@ -63,7 +63,7 @@ def test_every_method_writes_what_the_library_fits(method, here, capsys):
     assert "6 rows, all that the domain has" in said
     measured = postprocess.read_noisy_marginals("noisy.csv", DOMAIN)
     fit = METHODS[method](measured)
-    found = parquet.read_table("out/fitted.parquet", private=False).to_pydict()
+    found = parquet.read_table("out/fitted.parquet").to_pydict()
     assert found["fitted"] == fit.fitted_counts().tolist()
     assert found["noisy_count"] == measured.noisy_counts.tolist()
     assert found["standard_deviation"] == np.sqrt(measured.variances).tolist()
@@ -83,7 +83,7 @@ def test_every_method_writes_what_the_library_fits(method, here, capsys):
 
 def test_a_public_number_of_records_is_held(here, capsys):
     assert main(line("--records", 245)) == 0
-    assert parquet.read_table("out/synthetic.parquet", private=False).num_rows == 245
+    assert parquet.read_table("out/synthetic.parquet").num_rows == 245
     assert "weigh 245 records" in capsys.readouterr().out
 
 
@@ -94,8 +94,8 @@ def test_a_public_file_says_which_rows_there_are(here, capsys):
     assert told["rows"] == 3
     assert told["files"] == FILES
     assert told["unreached"] > 3
-    assert told["records"] == parquet.read_table("out/synthetic.parquet", private=False).num_rows
-    found = parquet.read_table("out/synthetic.parquet", private=False).to_pydict()
+    assert told["records"] == parquet.read_table("out/synthetic.parquet").num_rows
+    found = parquet.read_table("out/synthetic.parquet").to_pydict()
     assert set(zip(found["age"], found["sex"], strict=True)) <= {(5, "F"), (30, "F"), (70, "M")}
 
 
@@ -117,21 +117,17 @@ def test_reweight_and_max_fit_take_their_settings(here, capsys):
     measured = postprocess.read_noisy_marginals("noisy.csv", DOMAIN)
     assert main(line("--downweight", "std", "--confidence", "0.9", "--quiet")) == 0
     expected = postprocess.reweight(measured, downweight="std", confidence=0.9).fitted_counts()
-    assert parquet.read_table("out/fitted.parquet", private=False)["fitted"].to_pylist() == expected.tolist()
+    assert parquet.read_table("out/fitted.parquet")["fitted"].to_pylist() == expected.tolist()
     assert main(line("--slack", "1", "--quiet", method="max-fit", output="other")) == 0
     expected = postprocess.max_fit(measured, slack=1.0).fitted_counts()
-    assert (
-        parquet.read_table("other/fitted.parquet", private=False)["fitted"].to_pylist() == expected.tolist()
-    )
+    assert parquet.read_table("other/fitted.parquet")["fitted"].to_pylist() == expected.tolist()
     assert capsys.readouterr().out == ""
 
 
 def test_randomised_rounding_follows_its_seed(here, capsys):
     for name in ("a", "b"):
         assert main(line("--rounding", "randomised", "--seed", 3, "--quiet", output=name)) == 0
-    assert parquet.read_table("a/synthetic.parquet", private=False) == parquet.read_table(
-        "b/synthetic.parquet", private=False
-    )
+    assert parquet.read_table("a/synthetic.parquet") == parquet.read_table("b/synthetic.parquet")
 
 
 def test_what_a_release_measured_is_fitted_and_a_seed_stays_marked(tmp_path, monkeypatch, capsys):

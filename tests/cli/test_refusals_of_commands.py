@@ -40,7 +40,7 @@ def refused(arguments, folder, capsys):
 
 
 def change(path, edit):
-    table = parquet.read_table(path, private=False)
+    table = parquet.read_table(path)
     parquet.write_table(edit(table), path)
 
 
@@ -283,9 +283,7 @@ PUBLISHED = {
     "another order": lambda table, here: table.take(pa.array(range(table.num_rows)[::-1])),
     "another order of columns": lambda table, here: table.select(table.column_names[::-1]),
     "csv": lambda table, here: as_csv(table, here / "x.csv") or "x.csv",
-    "a superset": lambda table, here: pa.concat_tables(
-        [table, parquet.read_table("public.parquet", private=False)]
-    ),
+    "a superset": lambda table, here: pa.concat_tables([table, parquet.read_table("public.parquet")]),
     "six tenths": lambda table, here: table.slice(0, table.num_rows * 6 // 10),
 }
 
@@ -294,7 +292,7 @@ PUBLISHED = {
 def test_the_private_file_is_refused_as_a_public_one(how, tmp_path, monkeypatch, blank_pictures, capsys):
     monkeypatch.chdir(tmp_path)
     write_pair(tmp_path, n=3_000, attributes=8)
-    made = PUBLISHED[how](parquet.read_table("private.parquet", private=False), tmp_path)
+    made = PUBLISHED[how](parquet.read_table("private.parquet"), tmp_path)
     if isinstance(made, pa.Table):
         parquet.write_table(made, "x.parquet")
         made = "x.parquet"

@@ -133,7 +133,7 @@ def test_the_command_line_writes_the_same_on_ranks(folder, tmp_path, size):
     for name in ("release.npz", "privacy.json"):
         assert (tmp_path / "ranks" / name).read_bytes() == (tmp_path / "one" / name).read_bytes(), name
     for name in ("answers.parquet", "measurements.parquet", "synthetic.parquet"):
-        tables = [parquet.read_table(tmp_path / folder / name, private=False) for folder in ("ranks", "one")]
+        tables = [parquet.read_table(tmp_path / folder / name) for folder in ("ranks", "one")]
         assert tables[0].equals(tables[1]), name
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "ranks"]
 

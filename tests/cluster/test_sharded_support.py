@@ -49,7 +49,7 @@ def folder(tmp_path):
     for part, (rows, group) in enumerate([((0, 300), 70), ((300, 310), 3), ((310, 800), 200)]):
         write(tmp_path / f"part-{part}.parquet", table.take(np.arange(*rows)), group)
     with pq.ParquetWriter(tmp_path / "empty.parquet", pq.read_schema(tmp_path / "part-0.parquet")) as writer:
-        writer.write_table(pq.read_table(tmp_path / "part-0.parquet", private=False).slice(0, 0))
+        writer.write_table(pq.read_table(tmp_path / "part-0.parquet").slice(0, 0))
     return tmp_path
 
 
@@ -275,7 +275,7 @@ def test_a_damaged_missing_or_other_file_is_everyones_error(tmp_path):
     (tmp_path / "nothing.parquet").write_bytes(b"")
     (tmp_path / "t.csv").write_text("a,b\n1,x\n")
     (tmp_path / "folder").mkdir()
-    pq.write_table(pq.read_table(path, private=False).slice(0, 0), tmp_path / "rows.parquet")
+    pq.write_table(pq.read_table(path).slice(0, 0), tmp_path / "rows.parquet")
     assert "cut.parquet must be a whole parquet file" in load(tmp_path / "cut.parquet")
     assert "void.parquet must be a whole parquet file" in load([tmp_path / "void.parquet"])
     assert "nothing.parquet (0 bytes) must not be empty" in load(tmp_path / "nothing.parquet")

@@ -39,7 +39,7 @@ def adult():
 
     folder = Path(os.environ["PRIVMW_DATA"]) / "adult"
     sizes = json.loads((folder / "domain.json").read_text())["adult_pmwpub"]["paper13"]
-    read = parquet.read_table(folder / "adult_pmwpub.parquet", columns=list(sizes), private=False)
+    read = parquet.read_table(folder / "adult_pmwpub.parquet", columns=list(sizes))
     return Table({name: read[name].to_numpy() for name in sizes}, Domain(sizes), private=False)
 
 

@@ -175,9 +175,7 @@ def test_the_bracket_of_adult_with_few_women_closes():
         "occupation": 15, "education-num": 16, "native-country": 42, "capital-gain": 16, "capital-loss": 6,
         "hours-per-week": 10, "age_10": 10,
     }  # fmt: skip
-    read = parquet.read_table(
-        Path(os.environ["PRIVMW_DATA"]) / "adult" / "adult_pmwpub.parquet", private=False
-    )
+    read = parquet.read_table(Path(os.environ["PRIVMW_DATA"]) / "adult" / "adult_pmwpub.parquet")
     codes = np.stack([read[name].to_numpy().astype(np.int64) for name in sizes], axis=1)
     codes = codes[np.random.default_rng(0).permutation(len(codes))]
     public, private = codes[: len(codes) // 10], codes[len(codes) // 10 :]

@@ -201,7 +201,7 @@ def test_a_file_written_in_batches_is_the_frame(tmp_path, monkeypatch):
         many.write(path, bins="draw", public=PUBLIC, seed=3)
         assert pmw.read_table(path, DOMAIN, private=False) == many
     frame = many.to_frame(bins="draw", public=PUBLIC, seed=3)
-    assert parquet.read_table(tmp_path / "x.parquet", private=False).to_pydict() == frame.to_pydict()
+    assert parquet.read_table(tmp_path / "x.parquet").to_pydict() == frame.to_pydict()
     assert parquet.ParquetFile(tmp_path / "x.parquet").metadata.row_group(0).column(0).compression == "ZSTD"
 
 

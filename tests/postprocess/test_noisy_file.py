@@ -175,7 +175,7 @@ def test_many_batches_and_files_are_one(tmp_path, monkeypatch):
         noise=["laplace"] * 5,
         scale=[1.0] * 5,
     )
-    table = parquet.read_table(whole, private=False)
+    table = parquet.read_table(whole)
     parquet.write_table(table.slice(0, 2), tmp_path / "parts" / "a.parquet")
     parquet.write_table(table.slice(2), tmp_path / "parts" / "b.parquet")
     for path in (whole, tmp_path / "parts"):
@@ -300,9 +300,7 @@ def test_measurements_on_another_domain_are_refused(tmp_path):
 @pytest.mark.parametrize("said", [b"not json", b"[]", b"{}", b"\xff"])
 def test_what_others_write_under_our_key_is_no_matter(said, tmp_path):
     path = write_parquet(tmp_path)
-    parquet.write_table(
-        parquet.read_table(path, private=False).replace_schema_metadata({b"privmw": said}), path
-    )
+    parquet.write_table(parquet.read_table(path).replace_schema_metadata({b"privmw": said}), path)
     assert read_noisy_marginals(path, DOMAIN).noisy_counts.tolist() == [1.5, 2.0]
 
 

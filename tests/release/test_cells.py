@@ -57,7 +57,7 @@ def cell_of(workload, row):
 
 def test_every_answer_stands_beside_the_words_of_its_cell(release, tmp_path):
     write_answers(release, tmp_path / "answers.parquet")
-    rows = parquet.read_table(tmp_path / "answers.parquet", private=False).to_pylist()
+    rows = parquet.read_table(tmp_path / "answers.parquet").to_pylist()
     assert [cell_of(release.workload, row) for row in rows] == list(range(release.workload.cells))
     assert [row["answer"] for row in rows] == release.answers().tolist()
     assert rows[0]["value_1"] == "[0, 10)"
@@ -66,7 +66,7 @@ def test_every_answer_stands_beside_the_words_of_its_cell(release, tmp_path):
 
 def test_every_noisy_count_stands_beside_its_cell_and_noise(release, tmp_path):
     write_measurements(release, tmp_path / "measurements.parquet")
-    rows = parquet.read_table(tmp_path / "measurements.parquet", private=False).to_pylist()
+    rows = parquet.read_table(tmp_path / "measurements.parquet").to_pylist()
     told = [
         (cell_of(release.measured, row), row["noisy_count"], row["noise"], row["scale"], row["round"])
         for row in rows
@@ -103,7 +103,7 @@ def test_cells_of_many_row_groups_are_the_same_cells(release, tmp_path, monkeypa
 def test_a_release_without_measurements_writes_an_empty_file(release, tmp_path):
     bare = Release(release.support, release.workload, release.weights, ledger=release.ledger, settings={})
     write_measurements(bare, tmp_path / "measurements.parquet")
-    assert parquet.read_table(tmp_path / "measurements.parquet", private=False).num_rows == 0
+    assert parquet.read_table(tmp_path / "measurements.parquet").num_rows == 0
 
 
 def test_fitted_counts_stand_beside_what_was_measured(tmp_path):
@@ -119,7 +119,7 @@ def test_fitted_counts_stand_beside_what_was_measured(tmp_path):
     )
     fit = nnls(measured)
     write_fitted(fit, tmp_path / "fitted.parquet")
-    rows = parquet.read_table(tmp_path / "fitted.parquet", private=False).to_pylist()
+    rows = parquet.read_table(tmp_path / "fitted.parquet").to_pylist()
     assert [row["fitted"] for row in rows] == fit.fitted_counts().tolist()
     assert rows[0] == {
         **{f"{kind}_{place}": None for place in (1, 2, 3) for kind in ("attribute", "value")},
@@ -138,6 +138,6 @@ def test_fitted_counts_stand_beside_what_was_measured(tmp_path):
 def test_fitted_totals_alone_have_empty_columns(tmp_path):
     fit = nnls(NoisyMarginals([NoisyMarginal((), [5.0], "laplace", 1.0)], Domain({"age": 3})))
     write_fitted(fit, tmp_path / "fitted.parquet")
-    (row,) = parquet.read_table(tmp_path / "fitted.parquet", private=False).to_pylist()
+    (row,) = parquet.read_table(tmp_path / "fitted.parquet").to_pylist()
     assert row["attribute_1"] is None
     assert row["fitted"] == pytest.approx(5)
