@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from privmw.data.names import plain
 from privmw.kernels.arrays import Float64s
 from privmw.postprocess import Fit, ols
 from privmw.report.agreement import Agreement, compare
-from privmw.report.formats import cell_name, mechanism, number, plain, plural
+from privmw.report.formats import cell_name, mechanism, number, plural
 
 MOST_ROWS = 2**20  # more rows are not compared with ordinary least squares
 MOST_QUERIES = 2500  # the same for queries, where single rows were not measured
