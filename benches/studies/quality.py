@@ -94,7 +94,9 @@ def run(job: Job) -> bool:
     return release.agreement().agrees
 
 
-def tabulate(workers: ProcessPoolExecutor, groups: dict[tuple[str, ...], list[Job]], what: str) -> Iterator[str]:
+def tabulate(
+    workers: ProcessPoolExecutor, groups: dict[tuple[str, ...], list[Job]], what: str
+) -> Iterator[str]:
     """One line a group: how many of its releases disagree."""
     total = releases = 0
     for names, jobs in groups.items():
@@ -128,9 +130,10 @@ def lines(workers: ProcessPoolExecutor, seeds: int) -> Iterator[str]:
             },
             "alarms",
         )
-    shape = list(SHAPES)[0]
+    shape = next(iter(SHAPES))
     for title, kind in (("a value", "value"), ("a pair of values", "pair")):
-        yield f"\nPlanted: {title} that no public row has, {shape}, epsilon 1\n\n| share | method | told |\n|---|---|---|"
+        yield f"\nPlanted: {title} that no public row has, {shape}, epsilon 1\n"
+        yield "| share | method | told |\n|---|---|---|"
         yield from tabulate(
             workers,
             {

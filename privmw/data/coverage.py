@@ -40,8 +40,8 @@ class Coverage:
     """The values, and the pairs of values that do occur, that no row of a support has.
 
     values, pairs: by attribute and by two attributes, in the order of the domain, where some are missing.
-    possible_values, possible_pairs: how many there are in all. skipped: the attributes, and the pairs of them,
-    that have too many combinations to look at.
+    possible_values, possible_pairs: how many there are in all. skipped: the attributes, and the pairs of
+    them, that have too many combinations to look at.
     """
 
     values: tuple[Missing, ...]
@@ -104,7 +104,8 @@ def _split(
     marginals: Iterable[tuple[int, ...]], sizes: Sequence[int]
 ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
     """The marginals to count, and those that have too many cells."""
-    small, large = [], []
+    small: list[tuple[int, ...]] = []
+    large: list[tuple[int, ...]] = []
     for marginal in marginals:
         (small if math.prod(sizes[a] for a in marginal) <= LARGEST else large).append(marginal)
     return small, large

@@ -1,8 +1,8 @@
 """How answers agree with noisy counts, attribute by attribute: which attribute carries a misfit, which value.
 
 A marginal that was measured whole gives a noisy share of each value of its attributes: the sum of the cells
-that have it. The marginals that contain the attribute are combined by inverse variances. So a misfit that is spread
-over many cells, each within the noise, still shows. Released values only.
+that have it. The marginals that contain the attribute are combined by inverse variances. So a misfit that is
+spread over many cells, each within the noise, still shows. Released values only.
 """
 
 from __future__ import annotations
@@ -87,8 +87,10 @@ def compare_by_attribute(
         if total == 0:
             continue
         alone = by_noise[a] / total
-        expected = [1 - alone * outside(k, laplace=True) - (1 - alone) * outside(k, laplace=False) for k in WITHIN]
-        gaps = _gaps(attribute.name, *(column[shares.attribute == a] for column in shares[1:]), n)
+        expected = [
+            1 - alone * outside(k, laplace=True) - (1 - alone) * outside(k, laplace=False) for k in WITHIN
+        ]
+        values = _Shares(*(column[shares.attribute == a] for column in shares))
         near = (within[a, 1:] / total).tolist()
         attributes.append(
             AttributeAgreement(
@@ -96,8 +98,8 @@ def compare_by_attribute(
                 total,
                 (near[0], near[1], near[2]),
                 (expected[0], expected[1], expected[2]),
-                int((shares.attribute == a).sum()),
-                gaps,
+                len(values.value),
+                _gaps(attribute.name, values, n),
             )
         )
     return tuple(attributes)
@@ -160,20 +162,12 @@ def _shares_of_values(
     return _Shares(of, keys - starts[of], mean[0], mean[1], 1 / together, some[0], some[1])
 
 
-def _gaps(
-    name: str,
-    value: Int64s,
-    noisy: Float64s,
-    released: Float64s,
-    variances: Float64s,
-    laplace: Bools,
-    reached: Bools,
-    n: float,
-) -> tuple[ValueGap, ...]:
-    deviations = np.sqrt(variances)
-    z = (released - noisy) / deviations
-    chances = chance_beyond((released - noisy) * n, variances * n**2, laplace)
+def _gaps(name: str, shares: _Shares, n: float) -> tuple[ValueGap, ...]:
+    """The values farthest out."""
+    gaps, deviations = shares.released - shares.noisy, np.sqrt(shares.variances)
+    chances = chance_beyond(gaps * n, shares.variances * n**2, shares.laplace)
+    z = gaps / deviations
     farthest = np.argsort(-np.abs(z), kind="stable")[:MOST_VALUES]
-    columns = (value, noisy, released, deviations, z, chances, reached)
+    columns = (shares.value, shares.noisy, shares.released, deviations, z, chances, shares.reached)
     rows = zip(*(column[farthest].tolist() for column in columns), strict=True)
     return tuple(ValueGap(name, *row) for row in rows)

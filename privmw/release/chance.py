@@ -27,7 +27,7 @@ def chance_beyond(gaps: Float64s, variances: Float64s, laplace: Bools) -> Float6
     three deviations on, where tests of single cells decide.
 
     >>> chance_beyond(np.array([4.5, 20.0]), np.array([4.0, 4.0]), np.array([False, True])).round(9).tolist()
-    [0.045638529, 1.247e-06]
+    [0.045638535, 1.272e-06]
     """
     rate = 2 * np.arcsinh(1 / np.sqrt(2 * variances))  # exp(-rate) = p has 2 p / (1 - p)^2 = variance
     far = np.abs(gaps)
@@ -35,17 +35,18 @@ def chance_beyond(gaps: Float64s, variances: Float64s, laplace: Bools) -> Float6
     x = np.maximum(far - ROUNDING, 0.0) / np.sqrt(variances)
     # Sampford's (1953) bound of the normal tail: 2 % too much at 1, 0.3 % at 2, 0.01 % at 5 deviations.
     of_gaussian = 8 * np.exp(-np.square(x) / 2) / (3 * x + np.sqrt(np.square(x) + 8)) / math.sqrt(2 * math.pi)
-    return np.minimum(np.where(laplace, of_laplace, of_gaussian), 1.0)
+    chances: Float64s = np.minimum(np.where(laplace, of_laplace, of_gaussian), 1.0)
+    return chances
 
 
 def chance_of_count(count: int, cells: int, chance: float) -> float:
-    """The probability, at most, that `count` or more of so many independent cells are outside, each by chance.
+    """The probability, at most, that `count` or more of so many independent cells are outside by chance.
 
     Hoeffding's (1963) bound exp(-m KL(count / m, chance)). It also holds where chances differ and this is
     their mean.
 
     >>> round(chance_of_count(70, 100, 0.5), 6), chance_of_count(40, 100, 0.5)
-    (0.000268, 1.0)
+    (0.000267, 1.0)
     """
     share = count / cells
     if share <= chance:

@@ -24,44 +24,43 @@ STEPPING = ("MWEM", "MWPub", "MWEMPub")  # algorithms that take a step a round, 
 
 def explain(agreement: Agreement, release: Release) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The reasons and the remedies of an agreement that disagrees, each in one sentence."""
-    beyond = agreement.beyond
-    unreached = beyond[~agreement.reached[beyond]]
+    beyond, cells = agreement.beyond, _cells(len(agreement.cells))
+    unreached, reached = beyond[~agreement.reached[beyond]], beyond[agreement.reached[beyond]]
     lost, apart = _lost_values(agreement, release, unreached)
     reasons = [*lost.values()][:MOST]
     if len(lost) > MOST:
-        reasons.append(f"{len(lost) - MOST} more values that no row has hold more records than noise explains")
+        reasons.append(f"{len(lost) - MOST} more values that no row has hold more than noise explains")
     if len(apart):
+        have = "has" if len(apart) == 1 else "have"
         reasons.append(
-            f"{_cells(len(apart))} in which no row lies {_have(len(apart))} more records than noise explains; "
-            f"the farthest: {_farthest(agreement, release, int(apart[0]))}"
+            f"{_cells(len(apart))} in which no row lies {have} more records than noise explains; "
+            f"the farthest: {_gap(agreement, release, int(apart[0]))}"
         )
-    remedy = _remedies(release, list(lost), bool(len(apart)))
-    reached = beyond[agreement.reached[beyond]]
-    if not reasons:
+    if reasons:
         if len(reached):
+            are = "is" if len(reached) == 1 else "are"
             reasons.append(
-                f"{len(reached):,} of {_cells(len(agreement.cells))} {_are(len(reached))} farther off than noise "
-                f"explains; the farthest: {_farthest(agreement, release, int(reached[0]))}"
+                f"{_cells(len(reached))} that rows do have {are} beyond chance too, which may follow from it"
             )
-        for gap in agreement.values_beyond[: 0 if len(reached) else MOST]:
-            name = cell_name(release.support.domain, [gap.attribute], [gap.value])
-            reasons.append(
-                f"{name} is farther off than noise explains: {_share(gap.noisy)} of the records by the noisy "
-                f"counts, {_share(gap.released)} released ({abs(gap.z):,.1f} standard deviations)"
-            )
-        for k in agreement.shares_beyond[-1:]:
-            reasons.append(
-                f"only {agreement.within[k - 1]:.1%} of {_cells(len(agreement.cells))} lie within "
-                f"{k} standard deviation{'s' * (k > 1)} of the noisy count; noise alone would give "
-                f"{agreement.expected[k - 1]:.1%}"
-            )
-        remedy = [_remedy_of_fit(release)]
-    elif len(reached):
+        return tuple(reasons), tuple(_add_rows(release, list(lost), bool(len(apart))))
+    if len(reached):
         reasons.append(
-            f"{_cells(len(reached))} that rows do have {_are(len(reached))} beyond chance too, which may "
-            f"follow from it"
+            f"{len(reached):,} of {cells} are farther off than noise explains; "
+            f"the farthest: {_gap(agreement, release, int(reached[0]))}"
         )
-    return tuple(reasons), tuple(remedy)
+    for gap in agreement.values_beyond[: 0 if len(reached) else MOST]:
+        reasons.append(
+            f"{cell_name(release.support.domain, [gap.attribute], [gap.value])} is farther off than noise "
+            f"explains: {gap.noisy:.2%} of the records by the noisy counts, {gap.released:.2%} released "
+            f"({abs(gap.z):,.1f} standard deviations apart)"
+        )
+    for k in agreement.shares_beyond[-1:]:
+        reasons.append(
+            f"only {agreement.within[k - 1]:.1%} of {cells} lie within {k} standard "
+            f"deviation{'s' * (k > 1)} of the noisy count; noise alone would give "
+            f"{agreement.expected[k - 1]:.1%}"
+        )
+    return tuple(reasons), (_fit_better(release),)
 
 
 def _lost_values(
@@ -78,10 +77,10 @@ def _lost_values(
     cell = np.repeat(np.arange(len(unreached)), np.diff(queries.starts))
     sentences: dict[tuple[str, int], str] = {}
     for gap in agreement.values_beyond:
-        if not gap.reached:
+        if not gap.reached and gap.noisy > 0:
             name = cell_name(domain, [gap.attribute], [gap.value])
             sentences[gap.attribute, gap.value] = (
-                f"no row has {name}, which {_share(gap.noisy)} of the records have by the noisy counts "
+                f"no row has {name}, which {gap.noisy:.2%} of the records have by the noisy counts "
                 f"({abs(gap.z):,.1f} standard deviations above 0)"
             )
     for entry in np.flatnonzero(missing).tolist():  # the farthest cells first
@@ -89,15 +88,14 @@ def _lost_values(
         if (attribute, value) not in sentences and len(sentences) < 100 * MOST:
             where = int(unreached[cell[entry]])
             sentences[attribute, value] = (
-                f"no row has {cell_name(domain, [attribute], [value])}; "
-                f"{_farthest(agreement, release, where)}"
+                f"no row has {cell_name(domain, [attribute], [value])}; {_gap(agreement, release, where)}"
             )
     with_lost = np.zeros(len(unreached), bool)
     with_lost[cell[missing]] = True
     return sentences, unreached[~with_lost]
 
 
-def _remedies(release: Release, lost: list[tuple[str, int]], apart: bool) -> list[str]:
+def _add_rows(release: Release, lost: list[tuple[str, int]], apart: bool) -> list[str]:
     domain = release.support.domain
     full = release.settings.get("algorithm") == "MWEM"
     remedies = []
@@ -106,26 +104,26 @@ def _remedies(release: Release, lost: list[tuple[str, int]], apart: bool) -> lis
     for attribute in list(dict.fromkeys(name for name, _ in lost))[:MOST]:
         value = next(value for name, value in lost if name == attribute)
         remedies.append(
-            f"compare how {plain(attribute, 40)} is spelt in both files and in the domain, or add public rows "
-            f"with {cell_name(domain, [attribute], [value])}"
+            f"compare how {plain(attribute, 40)} is spelt in both files and in the domain, or add public "
+            f"rows with {cell_name(domain, [attribute], [value])}"
         )
     if apart:
         remedies.append(
-            "add public rows in which these values occur together: without them the answer is 0 at any epsilon "
-            "(--method auto adds some to a small public file, by single values of other records)"
+            "add public rows in which these values occur together: without them the answer is 0 at any "
+            "epsilon (--method auto adds some to a small public file, by single values of other records)"
         )
     return remedies
 
 
-def _remedy_of_fit(release: Release) -> str:
+def _fit_better(release: Release) -> str:
     """What to do where rows reach every cell, but the answers are off all the same."""
     settings = release.settings
     algorithm = settings.get("algorithm")
     if algorithm in STEPPING:
         rounds = len(release.history)
         return (
-            f"{algorithm} ended after {rounds} round{'s' * (rounds != 1)} before it fitted what it measured: take "
-            f"more rounds, or --method auto, which fits all measurements at once"
+            f"{algorithm} ended after {rounds} round{'s' * (rounds != 1)} before it fitted what it measured: "
+            f"take more rounds, or --method auto, which fits all measurements at once"
         )
     lighter = " or a smaller prior_weight" if settings.get("prior_weight") is not None else ""
     return (
@@ -134,26 +132,14 @@ def _remedy_of_fit(release: Release) -> str:
     )
 
 
-def _farthest(agreement: Agreement, release: Release, place: int) -> str:
+def _gap(agreement: Agreement, release: Release, place: int) -> str:
     names, values = release.measured.query(int(agreement.cells[place]))
     return (
-        f"{cell_name(release.support.domain, names, values)} has {_share(agreement.noisy[place])} of the records "
-        f"by the noisy count, {_share(agreement.fitted[place])} released "
+        f"{cell_name(release.support.domain, names, values)} has {agreement.noisy[place]:.2%} of the records "
+        f"by the noisy count, {agreement.fitted[place]:.2%} released "
         f"({abs(agreement.z[place]):,.1f} standard deviations apart)"
     )
 
 
-def _share(fraction: float) -> str:
-    return f"{fraction:.2%}"
-
-
 def _cells(count: int) -> str:
     return f"{count:,} measured cell{'s' * (count != 1)}"
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
-def _have(count: int) -> str:
-    return "has" if count == 1 else "have"

@@ -100,7 +100,7 @@ class Constraints:
         return mask
 
     def excluded(self, positions: Sequence[int]) -> Bools:
-        """Which combinations of values of some attributes single rules exclude, whatever the other values are.
+        """Which combinations of values of some attributes single rules exclude, whatever the others are.
 
         positions: of the attributes, ascending. Rules that exclude a combination only together are not found.
 

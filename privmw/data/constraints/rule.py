@@ -58,7 +58,7 @@ class Rule:
         return prefix >= 0
 
     def excluded(self, positions: Sequence[int], shape: tuple[int, ...]) -> Bools:
-        """Which combinations of the attributes at these positions the rule excludes, whatever the others are."""
+        """Which combinations of some attributes the rule excludes, whatever the others are."""
         shared = [place for place, position in enumerate(positions) if position in self.positions]
         cells = np.zeros([shape[place] for place in shared], bool)
         if shared and self.valid:
