@@ -159,17 +159,21 @@ def agreement_of(release: Release) -> Agreement:
         return compare(combined.cells, nothing, nothing, nothing, np.empty(0, bool))
     times, laplace = (np.zeros(len(combined.cells), np.int64) for _ in range(2))
     for measurement in release.measurements:
-        places = np.searchsorted(combined.cells, measurement.cells)
-        times[places] += 1
-        laplace[places] += measurement.distribution.family == "laplace"
+        entries = np.searchsorted(combined.cells, measurement.cells)
+        times[entries] += 1
+        laplace[entries] += measurement.distribution.family == "laplace"
+    # Only the marginals with a measured cell are answered: they may be a few of very many.
+    marginals, which = np.unique(measured.marginal_of(combined.cells), return_inverse=True)
+    answered = measured if len(marginals) == len(measured) else measured.select(marginals)
+    places = combined.cells - measured.offsets[marginals][which] + answered.offsets[which]
     agreement = compare(
         combined.cells,
         combined.answers,
-        release.answers(measured)[combined.cells],
+        release.answers(answered)[places],
         np.sqrt(combined.variances),
         laplace > 0,
         several=times > 1,
-        reached=release.support.answers(measured)[combined.cells] > 0,
+        reached=release.support.answers(answered)[places] > 0,
         n=float(n),
     )
     attributes = compare_by_attribute(

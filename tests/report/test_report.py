@@ -104,7 +104,7 @@ def test_a_release_that_missed_its_measurements_says_so():
     text = Page(rendered("by hand")).text
     assert "DISAGREES with what was measured" in text
     assert "The release did not reach what was measured" in text
-    assert "take more rounds" in text
+    assert "Add public rows in which these values occur together" in text
     near = by_hand(measurements=[Measurement([3, 9], [499, 372], "discrete-gaussian", 4.0, 1)])
     assert near.agreement().agrees
     text = page_of(near).text
