@@ -18,7 +18,7 @@ from privmw.algorithms.accounted import AccountPath, open_account, settle
 from privmw.algorithms.checkpoint import Checkpoint
 from privmw.algorithms.expected import ExpectedRounds
 from privmw.algorithms.loop import Progress, adapt
-from privmw.algorithms.plan import Plan, bytes_of_release, check_memory, make_plan
+from privmw.algorithms.plan import NoiseLevel, Plan, bytes_of_release, check_memory, make_plan, noise_of_steps
 from privmw.algorithms.question import Question, check_inputs, check_public, make_question
 from privmw.algorithms.schedule import Planned
 from privmw.curator.on_ranks import open_curator
@@ -92,6 +92,19 @@ class Mechanism:
     def settings(self) -> dict[str, object]:
         """The algorithm's name and options, as plain values."""
         return {"algorithm": type(self.algorithm).__name__, **dataclasses.asdict(self.algorithm)}
+
+    def noise(self, workload: Workload, n: int | None = None) -> tuple[NoiseLevel, ...]:
+        """What each step measures, and the noise of each count; n gives noise as a fraction of the records.
+
+        >>> from privmw import Domain, PEP
+        >>> workload = Workload.all(Domain({name: 4 for name in "abcdefgh"}), k=3)
+        >>> level, = PEP(select="all", order=1).calibrate(rho=0.02).noise(workload, n=1000)
+        >>> level.unit, level.count, level.orders, level.fraction
+        ('marginal', 8, (1,), 0.02)
+        """
+        question = make_question(workload, self.algorithm.order, self.algorithm.measure)
+        n = None if n is None else positive_integer("n", n)
+        return noise_of_steps(self.algorithm.schedule, self.budget, question, n)
 
     def plan(self, support: Support, workload: Workload, n: int | None = None) -> Plan:
         """What a run will need: bytes, noise and seconds, from public sizes; n gives noise as a fraction.
@@ -243,7 +256,7 @@ class Mechanism:
         question = make_question(workload, algorithm.order, algorithm.measure)
         check_memory(support, question, shot=shares.shot is not None)
         if shares.shot is not None:
-            _check_scale(shares.noise, shares.shot, question.measured.sensitivity(question.shot))
+            _check_scale(shares.noise, shares.shot, question.sensitivity_of_shot)
         return question
 
 

@@ -6,16 +6,20 @@ an algorithm usually takes: right to within a factor of a few. Bytes come from a
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from privmw.accounting import Budget
-from privmw.algorithms.question import Question
+from privmw.algorithms.question import Question, Unit
 from privmw.algorithms.schedule import Schedule
 from privmw.data.memory import available_memory
 from privmw.data.support import Support
+from privmw.data.workload import MOVED
+from privmw.kernels.arrays import Int64s
 
 # Arrays with one number per cell: counts, sums, answers, scores, targets and their precisions; and with one
 # per row: weights, masses, a prior and two temporary ones.
@@ -30,11 +34,19 @@ SECONDS_PER_CELL = 1e-8  # scoring and drawing: memory speed, not worth a measur
 
 @dataclass(frozen=True)
 class NoiseLevel:
-    """The noise on each count that a step measures: its scale, and that as a fraction of n."""
+    """What a step measures, and the noise on each count: its scale, and that as a fraction of n.
+
+    unit: single cells or whole marginals, of the orders listed, `count` of them over the whole run.
+    deviation: the standard deviation of the noise, in records; a Laplace distribution's is not its scale.
+    """
 
     step: str
     scale: float
     fraction: float | None
+    deviation: float
+    unit: Unit
+    count: int
+    orders: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -103,19 +115,34 @@ def bytes_of_release(schedule: Schedule, support: Support, question: Question) -
     return support.whole_size * (widths + 16) + 16 * measured + 2 * workloads + texts
 
 
+def noise_of_steps(
+    schedule: Schedule, budget: Budget, question: Question, n: int | None
+) -> tuple[NoiseLevel, ...]:
+    """What each step of a run measures, and its noise: public sizes alone, and nothing is timed."""
+    shares, orders = schedule.shares(budget), np.diff(question.measured.starts)
+
+    def level(step: str, share: Fraction, sensitivity: int, unit: Unit, count: int, of: Int64s) -> NoiseLevel:
+        noise = shares.noise(shares.noise.scale_for(share, sensitivity))
+        fraction = None if n is None else noise.scale / n
+        kinds = tuple(np.unique(of).tolist())
+        return NoiseLevel(step, noise.scale, fraction, math.sqrt(noise.variance), unit, count, kinds)
+
+    levels = []
+    if shares.shot is not None:
+        shot, sensitivity = question.shot, question.sensitivity_of_shot
+        levels.append(level("shot", shares.shot, sensitivity, "marginal", len(shot), orders[shot]))
+    if shares.measure is not None:
+        choices, candidates = schedule.rounds * schedule.per_round, orders[: len(question.workload)]
+        sensitivity = 1 if question.unit == "cell" else MOVED
+        levels.append(level("measure", shares.measure, sensitivity, question.unit, choices, candidates))
+    return tuple(levels)
+
+
 def make_plan(
     schedule: Schedule, budget: Budget, support: Support, question: Question, n: int | None, effort: Effort
 ) -> Plan:
     """Combine sizes with one timed evaluation."""
-    shares = schedule.shares(budget)
-    levels = []
-    for step, share, sensitivity in (
-        ("shot", shares.shot, question.measured.sensitivity(question.shot)),
-        ("measure", shares.measure, 1 if question.unit == "cell" else 2),
-    ):
-        if share is not None:
-            scale = shares.noise.scale_for(share, sensitivity)
-            levels.append(NoiseLevel(step, scale, None if n is None else scale / n))
+    shares, levels = schedule.shares(budget), noise_of_steps(schedule, budget, question, n)
     support.answers(question.workload)  # a run plans the kernels once: not part of an evaluation's time
     began = time.perf_counter()
     support.answers(question.workload)
@@ -135,7 +162,7 @@ def make_plan(
         len(question.measured),
         cells,
         needed,
-        tuple(levels),
+        levels,
         evaluation,
         evaluation + shot + (evaluation * effort.round + scoring) * schedule.rounds,
         traffic,

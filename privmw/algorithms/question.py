@@ -42,6 +42,11 @@ class Question:
         """How many cells the first shot measures."""
         return int(np.diff(self.measured.offsets)[self.shot].sum())
 
+    @property
+    def sensitivity_of_shot(self) -> int:
+        """How many counts of the first shot one replaced record moves by one."""
+        return self.measured.sensitivity(self.shot)
+
 
 def make_question(workload: Workload, order: int | None, unit: Unit) -> Question:
     """The question of a workload; the first shot measures its marginals, or all marginals of an order."""

@@ -78,7 +78,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = Parser(
         prog="privmw",
         description="Private answers and synthetic records about a sensitive table, helped by a public one.",
-        epilog="Exit codes: 0 success, 1 a bug in privmw, 2 something to correct, 130 interrupted.",
+        epilog="Exit codes: 0 success, 1 a bug in privmw, 2 something to correct, 3 a release that disagrees "
+        "with what was measured, 130 interrupted.",
     )
     parser.add_argument("--version", action="version", version=f"privmw {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -1,14 +1,19 @@
-"""`privmw answer`: how many records have these values, by a release. It sees no private data."""
+"""`privmw answer`: how many records have these values, by a release. It sees no private data.
+
+A release knows bins, not the numbers in them: a query for a number is answered for its bin, and says so.
+"""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from privmw.cli.console import Console
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RELEASE_FILE
-from privmw.data.domain import Domain
+from privmw.data.domain import Attribute, Domain
+from privmw.data.names import plain
 from privmw.release.file import load_release
 
 
@@ -24,28 +29,63 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+class Condition(NamedTuple):
+    """An attribute, a value of it as written, and the code that this has."""
+
+    attribute: Attribute
+    value: str
+    code: int
+
+    @property
+    def stands_for(self) -> Literal["bin", "other"] | None:
+        """Whether the answer is for a whole bin, or for all other values, and the query did not say so.
+
+        >>> domain = Domain({"age": {"edges": [0, 10, 20]}, "sex": {"labels": ["F", "M"], "other": "X"}})
+        >>> [condition.stands_for for condition in read_query("age=15,sex=Male", domain)]
+        ['bin', 'other']
+        >>> [condition.stands_for for condition in read_query("age=[0, 10),sex=M", domain)]
+        [None, None]
+        """
+        if self.value in self.attribute.texts:
+            return None
+        if self.attribute.edges and self.code < len(self.attribute.edges) - 1:
+            return "bin"
+        return "other" if self.attribute.label(self.code) == self.attribute.other else None
+
+
 def run(options: argparse.Namespace, console: Console) -> None:
     """Answer each query in turn."""
     release = load_release(Path(options.release) / RELEASE_FILE)
-    answers = []
+    answers, lines = [], []
     for query in options.query:
-        names, codes = read_query(query, release.support.domain)
-        fraction = release.answer(names, codes)
-        answers.append({"query": query, "fraction": fraction, "count": fraction * release.n})
-    lines = (
-        f"{entry['query']}: {entry['fraction']:.6f}, about {entry['count']:,.0f} of {release.n:,}"
-        for entry in answers
-    )
+        conditions = read_query(query, release.support.domain)
+        codes = [condition.code for condition in conditions]
+        fraction = release.answer([condition.attribute.name for condition in conditions], codes)
+        bins, others = (
+            {
+                condition.attribute.name: condition.attribute.label(condition.code)
+                for condition in conditions
+                if condition.stands_for == kind
+            }
+            for kind in ("bin", "other")
+        )
+        count = fraction * release.n
+        answers.append({"query": query, "fraction": fraction, "count": count, "bin": bins, "other": others})
+        told = [f"{plain(name)} in {label}" for name, label in bins.items()]
+        told += [f"any other {plain(name)}, {plain(label)!r}" for name, label in others.items()]
+        whole = f"; this is the answer for {' and '.join(told)}" if told else ""
+        lines.append(f"{query}: {fraction:.6f}, about {count:,.0f} of {release.n:,}{whole}")
     console.result({"n": release.n, "answers": answers}, "\n".join(lines))
 
 
-def read_query(query: str, domain: Domain) -> tuple[list[str], list[int]]:
-    """The attributes and codes of a query such as "age=3,sex=F".
+def read_query(query: str, domain: Domain) -> list[Condition]:
+    """The conditions of a query such as "age=3,sex=F".
 
     A comma that no equals sign follows belongs to the value before it, as in "[0, 10)".
 
-    >>> read_query("age=[10, 20], sex=F", Domain({"age": {"edges": [0, 10, 20]}, "sex": ["F", "M"]}))
-    (['age', 'sex'], [1, 0])
+    >>> domain = Domain({"age": {"edges": [0, 10, 20]}, "sex": ["F", "M"]})
+    >>> [(condition.value, condition.code) for condition in read_query("age=[10, 20], sex=F", domain)]
+    [('[10, 20]', 1), ('F', 0)]
     """
     conditions: list[str] = []
     for part in query.split(","):
@@ -53,14 +93,13 @@ def read_query(query: str, domain: Domain) -> tuple[list[str], list[int]]:
             conditions.append(part)
         else:
             conditions[-1] += f",{part}"
-    names, codes = [], []
+    found: list[Condition] = []
     for condition in conditions:
         name, equals, value = condition.partition("=")
         if not equals:
             raise RefusalError(f"query ({query!r}) must be conditions such as age=3,sex=F")
         attribute = domain[name.strip()]
-        if attribute.name in names:
+        if attribute.name in (earlier.attribute.name for earlier in found):
             raise RefusalError(f"query ({query!r}) must name each attribute once")
-        names.append(attribute.name)
-        codes.append(attribute.parse(value.strip()))
-    return names, codes
+        found.append(Condition(attribute, value.strip(), attribute.parse(value.strip())))
+    return found

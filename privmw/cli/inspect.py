@@ -7,6 +7,7 @@ import dataclasses
 
 import numpy as np
 
+from privmw.cli import quality
 from privmw.cli.console import Console
 from privmw.cli.inputs import METHODS, choose, read_public_inputs
 from privmw.cli.options import add_budget, add_workload, positive
@@ -39,6 +40,9 @@ def run(options: argparse.Namespace, console: Console) -> None:
     records = int(inputs.support.counts.sum())
     n = options.n or records
     mechanism, support = choose(options, n, inputs)
+    with console.step("comparing the public rows with the domain"):
+        # Forced: a release would refuse what this reports.
+        known = quality.before(mechanism, support, inputs.workload, n, public=inputs.support, force=True)
     with console.step("timing one evaluation"):
         plan = mechanism.plan(support, inputs.workload, n=n)
     facts = {
@@ -51,6 +55,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
         "method": repr(mechanism.algorithm),
         "n": n,
         "rho": mechanism.rho,
+        "quality": known.facts,
         "plan": {**dataclasses.asdict(plan), "noise": [dataclasses.asdict(noise) for noise in plan.noise]},
     }
     lines = [
@@ -60,6 +65,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
         f"method     {mechanism.algorithm!r} for {n:,} private records",
         *(f"           {line}" for line in mechanism.statement().splitlines()),
         f"plan       {plan}",
+        *(f"{'quality' if place == 0 else '':11}{line}" for place, line in enumerate(known.lines)),
     ]
     console.result(facts, "\n".join(lines))
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from privmw.algorithms.mechanism import Mechanism
+from privmw.cli import quality
 from privmw.cli.console import Console
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RunFolder
@@ -77,20 +78,23 @@ def check_room(
 
 
 def finish_release(release: Release, folder: RunFolder, synthetic: Synthetic, console: Console) -> int:
-    """Write the files that the folder lacks, and print the promise; returns the exit code."""
+    """Write the files that the folder lacks, print the promise and the quality; returns the exit code."""
     with console.step("writing"):
-        for name, write in _writers(release, synthetic).items():
+        told = quality.after(release)
+        for name, write in _writers(release, synthetic, told).items():
             if not (folder.path / name).exists():
                 write(folder.path / name)
     folder.finished()
     names = sorted(file.name for file in folder.path.iterdir())
-    facts = {"output": str(folder.path), "files": names, **privacy(release)}
-    files = "\n".join(f"  {folder.path / name}" for name in names)
-    console.result(facts, f"{release.statement()}\n\nWritten:\n{files}")
-    return 0
+    facts = {"output": str(folder.path), "files": names, **privacy(release), "quality": told.facts}
+    files = (f"  {folder.path / name}" for name in names)
+    console.result(facts, "\n".join([release.statement(), "", "Written:", *files, "", *told.lines]))
+    return told.code
 
 
-def _writers(release: Release, synthetic: Synthetic) -> dict[str, Callable[[Path], None]]:
+def _writers(
+    release: Release, synthetic: Synthetic, told: quality.After
+) -> dict[str, Callable[[Path], None]]:
     """The files of a release besides release.npz, in the order in which they are written."""
 
     def write_synthetic(path: Path) -> None:
@@ -100,6 +104,7 @@ def _writers(release: Release, synthetic: Synthetic) -> dict[str, Callable[[Path
 
     return {
         "privacy.json": lambda path: _write_json(path, privacy(release)),
+        "quality.json": lambda path: _write_json(path, told.facts),
         "measurements.parquet": lambda path: write_measurements(release, path),
         "answers.parquet": lambda path: write_answers(release, path),
         "synthetic.parquet": write_synthetic,

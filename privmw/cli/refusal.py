@@ -1,7 +1,7 @@
 """How a command fails: with one line and an exit code, which never show a private value.
 
 Exit codes: 0 success; 1 a bug in privmw; 2 something to correct (an option, a file, the disk, a missing
-extra); 130 interrupted.
+extra); 3 a release was written, but disagrees with what was measured; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from privmw.accounting.statement import show
 
-FAULT, REFUSED, INTERRUPTED = 1, 2, 130
+FAULT, REFUSED, DISAGREES, INTERRUPTED = 1, 2, 3, 130
 
 
 class RefusalError(Exception):

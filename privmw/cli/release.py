@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 
+from privmw.cli import quality
 from privmw.cli.config import record_config, recorded_options
 from privmw.cli.console import Console
 from privmw.cli.inputs import METHODS, choose, join_ranks, read_public_inputs
@@ -49,6 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=positive, help="default: every core")
     parser.add_argument(
         "--seed", type=whole, help="for experiments: repeatable, and marked 'not for release'"
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="release even where the noise is more than all records"
     )
     parser.add_argument(
         "--account",
@@ -144,14 +148,15 @@ def make_release(
             raise not_public(options)
     n = comm.broadcast(0 if private is None else private.n)
     mechanism, support = choose(options, n, inputs)
+    known = quality.before(mechanism, support, inputs.workload, n, public=inputs.support, force=options.force)
+    for line in known.lines:
+        console.note(line)
 
     def check() -> None:
         if folder is not None:
             check_room(mechanism, support, inputs.workload, options.records or n, folder)
 
     on_every_rank(comm, check)
-    if options.account is None:
-        console.note("no --account: privmw does not remember what other releases of this table have spent")
     rounds = mechanism.algorithm.schedule.rounds
     doing = f"releasing with {mechanism.algorithm!r}"
     with console.rounds(doing, rounds, log=comm is not ALONE) as show:

@@ -28,6 +28,7 @@ from privmw.kernels.checks import check_integer
 from privmw.random import sampling_stream
 from privmw.ranks import allgather, sum_over_ranks
 from privmw.release import apportion
+from privmw.release.agreement import Agreement, agreement_of
 from privmw.release.history import Round, plain
 from privmw.release.measurements import Measurement
 
@@ -184,6 +185,26 @@ class Release(Immutable):
         rows = np.repeat(np.arange(self.support.size, dtype=np.uint32), counts)
         rng.shuffle(rows)
         return self.support.table.take(rows)
+
+    def agreement(self) -> Agreement:
+        """How the released answers agree with the noisy counts: figures, and whether noise may explain them.
+
+        Computed from released values, so it costs no privacy. Answers that no row can give, and rounds that
+        were too few, show here; answers that were not measured do not.
+
+        >>> from privmw import Budget, Domain, Neighbors
+        >>> domain = Domain({"sex": ["F", "M"]})
+        >>> support = Support.from_table(Table.from_codes([[0], [0]], domain, private=False))
+        >>> ledger = Ledger(Budget.zcdp(1), Neighbors.REPLACE_ONE, n=40)
+        >>> noisy = Measurement([0, 1], [9, 33], "discrete-gaussian", scale=2.0, round=0)
+        >>> workload = Workload.all(domain, k=1)
+        >>> release = Release(support, workload, [1.0], measurements=[noisy], ledger=ledger, settings={})
+        >>> release.agreement()
+        Agreement(DISAGREES: 2 cells, within 1, 2, 3 deviations 0.0%, 0.0%, 0.0%)
+        >>> release.agreement().remedy
+        ('compare how sex is spelt in both files and in the domain, or add public rows with sex = M',)
+        """
+        return agreement_of(self)
 
     def statement(self) -> str:
         """The promise to the people in the private table, in plain words."""

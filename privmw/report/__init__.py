@@ -1,7 +1,7 @@
 """The reports: a release, or a fit to noisy answers, as one HTML file that needs no other file.
 
     release/, fit/    what each report shows: report (the page), facts (figures), words, pictures
-    agreement.py      how answers agree with noisy ones, in figures and pictures: both reports show it
+    agreement.py      pictures of how answers agree with noisy ones: both reports show them
     page.py, svg.py   a template becomes a page, a figure becomes a picture in it
     formats.py        numbers and names as a reader sees them
 

@@ -1,6 +1,6 @@
-"""How answers agree with the noisy ones that were measured, in figures and in pictures.
+"""Pictures of how answers agree with the noisy ones that were measured; privmw.release.agreement computes it.
 
-The reports of releases and of fits both show it. A release's answers are fractions of the records, a fit's
+The reports of releases and of fits both show them. A release's answers are fractions of the records, a fit's
 are counts. The pictures have a square-root scale, so that small cells show beside large ones. Where there are
 too many points, some are shown: always the same ones, and the caption says how many.
 """
@@ -14,65 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from privmw.kernels.arrays import Float64s, Int64s
+from privmw.release import Agreement
 from privmw.report.formats import number, percent, plural
 from privmw.report.svg import BAND, BLUE, INK, ORANGE, Picture, draw, legend, square_root_axes, thin_out
 
 WIDEST = 4  # deviations: larger gaps are counted at this one
-
-
-@dataclass(frozen=True, eq=False)
-class Agreement:
-    """Released or fitted answers beside noisy ones, for the cells measured; z: their gaps in deviations.
-
-    within, expected: the share of cells with |z| at most 1, 2, 3, and what noise alone would give. laplace:
-    the share of the noisy counts whose noise is Laplace; that of the others is Gaussian.
-    """
-
-    cells: Int64s
-    noisy: Float64s
-    fitted: Float64s
-    deviations: Float64s
-    z: Float64s
-    within: tuple[float, float, float]
-    expected: tuple[float, float, float]
-    laplace: float
-
-    @property
-    def farthest(self) -> int:
-        """Where the gap is largest, in deviations."""
-        return int(np.abs(self.z).argmax())
-
-    @property
-    def reached(self) -> bool:
-        """Whether about as many cells as noise explains lie within two deviations."""
-        return self.within[1] >= 0.9 * self.expected[1]
-
-    @property
-    def largest_gap(self) -> float:
-        """The largest gap, in the unit of the answers."""
-        return float(np.abs(self.fitted - self.noisy).max())
-
-
-def compare(
-    cells: Int64s, noisy: Float64s, fitted: Float64s, deviations: Float64s, laplace: float
-) -> Agreement:
-    """Compare fitted answers with noisy ones in the same unit, whichever that is."""
-    z = (fitted - noisy) / deviations
-    within, expected = [], []
-    for k in (1, 2, 3):
-        within.append(float((np.abs(z) <= k).mean()))
-        expected.append(laplace * -math.expm1(-k * math.sqrt(2)) + (1 - laplace) * math.erf(k / math.sqrt(2)))
-    return Agreement(
-        cells,
-        noisy,
-        fitted,
-        deviations,
-        z,
-        (within[0], within[1], within[2]),
-        (expected[0], expected[1], expected[2]),
-        laplace,
-    )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Numbers and names as a reader sees them. This file knows domains, and nothing that was measured.
 
-Errors and noise are rounded up, so that no figure claims more accuracy than there is. Names and labels come
-from data files: characters that do not print are replaced, and long texts are cut.
+Errors and noise are rounded up, so that no figure claims more accuracy than there is.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import math
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context
 
+from privmw.data import names as names_of
 from privmw.data.domain import Domain
 
 LEAST_PERCENT = 1e-6  # smaller percentages are shown as below it
@@ -75,27 +75,13 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def plain(text: object, most: int = 60) -> str:
-    """A name or label from a data file: on one line, printable, cut if it is too long.
-
-    >>> plain("tab" + chr(9) + "here"), plain("abcdef", most=4), plain("")
-    ('tab�here', 'abc…', '(empty)')
-    """
-    shown = "".join(letter if letter.isprintable() else "�" for letter in str(text)[: 4 * most])
-    if not shown.strip():
-        return "(empty)"
-    return shown if len(shown) <= most else shown[: most - 1] + "…"
-
-
 def cell_name(domain: Domain, names: Sequence[str], values: Sequence[int], most: int = 40) -> str:
     """The attributes and values of a cell; a line breaks between attributes, not within one.
 
     >>> cell_name(Domain({"age": 3, "sex": ["F", "M"]}), ("age", "sex"), (2, 1)).replace(NO_BREAK, " ")
     'age = 2, sex = M'
     """
-    pairs = zip(names, values, strict=True)
-    equals = f"{NO_BREAK}={NO_BREAK}"
-    return ", ".join(f"{plain(name, most)}{equals}{plain(domain[name].label(v), most)}" for name, v in pairs)
+    return names_of.cell_name(domain, names, values, most=most, equals=f"{NO_BREAK}={NO_BREAK}")
 
 
 def mechanism(kind: str) -> str:

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
+from privmw.data.names import plain
 from privmw.report import formats
 
 GLOBALS = {"plural": formats.plural, "cell_name": formats.cell_name, "mechanism": formats.mechanism}
@@ -18,7 +19,7 @@ FILTERS = {
     "percent": formats.percent,
     "quantity": formats.quantity,
     "number": formats.number,
-    "plain": formats.plain,
+    "plain": plain,
 }
 
 

@@ -7,8 +7,14 @@ from privmw.population import draw_values, population_domain
 
 N = 400
 ATTRIBUTES = 4
-FILES = {"answers.parquet", "measurements.parquet", "privacy.json", "release.npz", "report.html"} | {
-    "synthetic.parquet"
+FILES = {
+    "answers.parquet",
+    "measurements.parquet",
+    "privacy.json",
+    "quality.json",
+    "release.npz",
+    "report.html",
+    "synthetic.parquet",
 }
 
 

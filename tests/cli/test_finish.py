@@ -50,6 +50,10 @@ def no_door(monkeypatch):
     return shut
 
 
+def fail(error, *_, **__):
+    raise error
+
+
 def failing(monkeypatch, name, error):
     """Let the writing of one file fail, half-way, once."""
     real = privmw.io.whole_file.os.fsync
@@ -66,7 +70,14 @@ def failing(monkeypatch, name, error):
     return failed
 
 
-ORDER = ["privacy.json", "measurements.parquet", "answers.parquet", "synthetic.parquet", "report.html"]
+ORDER = [
+    "privacy.json",
+    "quality.json",
+    "measurements.parquet",
+    "answers.parquet",
+    "synthetic.parquet",
+    "report.html",
+]
 
 
 @pytest.mark.parametrize("name", ORDER)
@@ -162,7 +173,7 @@ def test_a_run_with_other_options_does_not_go_on_with_it(here, monkeypatch, caps
 
 def test_what_ended_before_anything_was_paid_leaves_nothing_behind(here, monkeypatch, capsys):
     before = names_in(here)
-    monkeypatch.setattr(privmw.cli.release, "check_room", lambda *_: (_ for _ in ()).throw(MemoryError()))
+    monkeypatch.setattr(privmw.cli.release, "check_room", partial(fail, MemoryError()))
     assert main(release_line()) == 2
     assert names_in(here) == before
 
@@ -326,9 +337,7 @@ def test_a_run_that_an_account_has_reserved_is_not_forgotten(here, monkeypatch, 
     assert main(["account", "new", "spent.json", "--epsilon", "1", "--delta", "1e-6", "--quiet"]) == 0
     options = {**ROUNDS, "account": "spent.json", "delta": "1e-6"}
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "privmw.algorithms.mechanism.open_curator", lambda *_: (_ for _ in ()).throw(MemoryError())
-        )
+        patch.setattr("privmw.algorithms.mechanism.open_curator", partial(fail, MemoryError()))
         assert main(release_line(**options)) == 2
     assert "the same command goes on" in capsys.readouterr().err
     assert main(release_line(**options)) == 0  # though the account has room for one run only

@@ -85,7 +85,7 @@ def test_the_noise_is_that_of_the_measurements():
 
 
 def test_the_fit_is_the_gap_between_released_and_noisy():
-    found = facts.agreement(by_hand())
+    found = by_hand().agreement()
     deviation = facts.noise_levels(by_hand())[1].deviation
     assert found.cells.tolist() == [3, 9, 17]
     assert found.noisy.tolist() == [0.493, 0.372, 0.03]
@@ -100,11 +100,16 @@ def test_the_fit_is_the_gap_between_released_and_noisy():
 
 
 def test_a_release_that_missed_its_measurements_says_so():
-    assert not facts.agreement(by_hand()).reached
-    assert "did not reach what was measured, because" in Page(rendered("by hand")).text
+    assert not by_hand().agreement().agrees
+    text = Page(rendered("by hand")).text
+    assert "DISAGREES with what was measured" in text
+    assert "The release did not reach what was measured" in text
+    assert "Add public rows in which these values occur together" in text
     near = by_hand(measurements=[Measurement([3, 9], [499, 372], "discrete-gaussian", 4.0, 1)])
-    assert facts.agreement(near).reached
-    assert "did not reach what was measured, because" not in page_of(near).text
+    assert near.agreement().agrees
+    text = page_of(near).text
+    assert "no gap is larger than noise explains" in text
+    assert "DISAGREES" not in text
 
 
 def test_the_weights_and_attributes_are_compared_with_the_public_frequencies():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from reprlib import repr as _short
 
 import numpy as np
@@ -98,6 +98,21 @@ class Constraints:
                     cells[np.ix_(*rule.codes)] = False
                 mask &= cells[tuple(table.columns[position] for position in positions)]
         return mask
+
+    def excluded(self, positions: Sequence[int]) -> Bools:
+        """Which combinations of values of some attributes single rules exclude, whatever the others are.
+
+        positions: of the attributes, ascending. Rules that exclude a combination only together are not found.
+
+        >>> domain = Domain({"age": 3, "sex": 2, "married": ["no", "yes"]})
+        >>> rules = {"invalid": [{"age": [0], "married": ["yes"]}]}
+        >>> Constraints(rules, domain).excluded([0, 2]).tolist()
+        [[False, True], [False, False], [False, False]]
+        """
+        cells = np.zeros([self._domain.sizes[position] for position in positions], bool)
+        for rule in self._rules:
+            cells |= rule.excluded(positions, cells.shape)
+        return cells
 
     def broken(self, table: Table) -> Int64s:
         """The number of rows of a public table that break each rule."""

@@ -57,6 +57,22 @@ class Rule:
             prefix = np.where((prefix >= 0) & (valid_keys[near] == key), near, -1)
         return prefix >= 0
 
+    def excluded(self, positions: Sequence[int], shape: tuple[int, ...]) -> Bools:
+        """Which combinations of some attributes the rule excludes, whatever the others are."""
+        shared = [place for place, position in enumerate(positions) if position in self.positions]
+        cells = np.zeros([shape[place] for place in shared], bool)
+        if shared and self.valid:
+            rows = np.array(self.codes, np.int64)
+            cells[:] = True
+            cells[tuple(rows[:, self.positions.index(positions[place])] for place in shared)] = False
+        elif len(shared) == len(self.positions):
+            cells[np.ix_(*self.codes)] = True
+        elif not shared:
+            return np.zeros(shape, bool)
+        return np.broadcast_to(
+            cells.reshape([size if place in shared else 1 for place, size in enumerate(shape)]), shape
+        )
+
     def written(self, domain: Domain) -> object:
         """The rule as `to_json` writes it."""
         attributes = [domain.attributes[position] for position in self.positions]

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from privmw.data.names import plain
 from privmw.kernels.arrays import Float64s
 from privmw.postprocess import Fit, ols
-from privmw.report.agreement import Agreement, compare
-from privmw.report.formats import cell_name, mechanism, number, plain, plural
+from privmw.release.agreement import Agreement, compare
+from privmw.report.formats import cell_name, mechanism, number, plural
 
 MOST_ROWS = 2**20  # more rows are not compared with ordinary least squares
 MOST_QUERIES = 2500  # the same for queries, where single rows were not measured
@@ -32,15 +33,15 @@ def agreement(fit: Fit) -> Agreement:
     """Fitted answers beside noisy ones, in counts, for the cells that were measured."""
     measured = fit.measured
     cells = np.flatnonzero(np.isfinite(measured.variances))
-    laplace = np.array([noise is not None and noise.family == "laplace" for noise in measured.noises])
+    laplace = np.array([noise is None or noise.family == "laplace" for noise in measured.noises])
     cells_of = np.diff(np.searchsorted(cells, measured.offsets))
-    share = float((laplace * cells_of).sum() / cells_of.sum())
     return compare(
         cells,
         measured.noisy_counts[cells],
         fit.fitted_counts()[cells],
         np.sqrt(measured.variances[cells]),
-        share,
+        np.repeat(laplace, cells_of),
+        several=np.repeat([noise is None for noise in measured.noises], cells_of),
     )
 
 

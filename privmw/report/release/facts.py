@@ -15,10 +15,11 @@ import numpy as np
 from privmw.accounting import Event
 from privmw.accounting.rounding import float_up
 from privmw.kernels.arrays import Float64s, Int64s
-from privmw.release import Release
-from privmw.release.measurements import Measurement, combine
+from privmw.release import Agreement, Release
+from privmw.release.by_attribute import AttributeAgreement
+from privmw.release.measurements import Measurement
 from privmw.release.noises import MEASURED
-from privmw.report.agreement import Agreement, compare
+from privmw.report.formats import cell_name
 
 PURPOSES = {
     "permute-and-flip": "choosing",
@@ -50,15 +51,42 @@ def noise_levels(release: Release) -> list[NoiseSummary]:
     return sorted(levels, key=lambda level: -level.counts)
 
 
-def agreement(release: Release) -> Agreement | None:
-    """How the released answers agree with the noisy counts; None if nothing was measured."""
-    combined = combine(release.measurements, release.n)
-    if len(combined.cells) == 0:
-        return None
-    released = release.answers(release.measured)[combined.cells]
-    laplace = [len(m) for m in release.measurements if m.noise == "discrete-laplace"]
-    share = sum(laplace) / sum(map(len, release.measurements))
-    return compare(combined.cells, combined.answers, released, np.sqrt(combined.variances), share)
+@dataclass(frozen=True)
+class FarCell:
+    """A measured cell beyond chance: its share of the records by the noisy count, and as released."""
+
+    name: str
+    noisy: float
+    released: float
+    deviations: float
+    reached: bool
+
+
+def cells_beyond(release: Release, agreement: Agreement, most: int) -> list[FarCell]:
+    """The measured cells that are farther off than their number allows by chance, the farthest first."""
+    cells = []
+    for place in agreement.beyond[:most].tolist():
+        names, values = release.measured.query(int(agreement.cells[place]))
+        cells.append(
+            FarCell(
+                cell_name(release.support.domain, names, values),
+                float(agreement.noisy[place]),
+                float(agreement.fitted[place]),
+                float(abs(agreement.z[place])),
+                bool(agreement.reached[place]),
+            )
+        )
+    return cells
+
+
+def by_attribute(agreement: Agreement) -> list[AttributeAgreement]:
+    """The attributes, those whose values or cells are farthest off first."""
+
+    def farthest(attribute: AttributeAgreement) -> tuple[float, float]:
+        value = abs(attribute.values[0].z) if attribute.values else 0.0
+        return -value, attribute.within[1] - attribute.expected[1]
+
+    return sorted(agreement.attributes, key=farthest)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from privmw.data.domain import Domain
+from privmw.data.names import plain
 from privmw.evaluation.true_errors import Cell, Evaluation
 from privmw.kernels.arrays import Float64s
 from privmw.release import Release
-from privmw.report.formats import percent, plain, plural, quantity
+from privmw.report.formats import percent, plural, quantity
 from privmw.report.release.facts import Distribution, RowWeights, Spending
 from privmw.report.svg import BLUE, INK, MUTED, NARROW, ORANGE, Picture, draw, legend, square_root_axes
 

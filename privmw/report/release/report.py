@@ -9,18 +9,21 @@ import numpy as np
 
 from privmw.accounting.statement import show
 from privmw.data.domain import Domain
+from privmw.data.names import plain
 from privmw.evaluation.true_errors import Cell, Evaluation
 from privmw.io.whole_file import whole_file
 from privmw.release import Release
 from privmw.release.history import Round
 from privmw.report.agreement import against_noisy, gaps
-from privmw.report.formats import cell_name, plain
+from privmw.report.formats import cell_name
 from privmw.report.page import check_installed, make_page
 from privmw.report.release import facts, pictures, words
 
 MOST_ATTRIBUTES = 12
 MOST_ROUNDS = 60  # in the table of rounds
 MOST_NOISE_LEVELS = 8
+MOST_CELLS = 20  # beyond chance
+MOST_BY_ATTRIBUTE = 30
 
 
 def write_report(
@@ -84,7 +87,8 @@ def _content(release: Release) -> dict[str, Any]:
     """Everything that needs no evaluation, by the names that the template uses."""
     support, domain = release.support, release.support.domain
     full = support.size == domain.size and int(support.counts.max()) == 1
-    agreement, levels = facts.agreement(release), facts.noise_levels(release)
+    measured, levels = release.agreement(), facts.noise_levels(release)
+    agreement = measured if len(measured.cells) else None
     spent, attributes = facts.spending(release), facts.distributions(release)
     start = "every row alike" if full else "public rows"
     farthest = None
@@ -101,6 +105,8 @@ def _content(release: Release) -> dict[str, Any]:
         "more_noise_levels": len(levels) - MOST_NOISE_LEVELS,
         "agreement": agreement,
         "farthest": farthest,
+        "cells_beyond": facts.cells_beyond(release, measured, MOST_CELLS),
+        "by_attribute": facts.by_attribute(measured)[:MOST_BY_ATTRIBUTE],
         "rounds": [
             {"entry": entry, "chosen": _chosen(release, entry)} for entry in release.history[:MOST_ROUNDS]
         ],

@@ -1,0 +1,152 @@
+"""What the rows of a support cover: values of the domain, and pairs of values, that no row has.
+
+A release re-weights rows, so it gives 0 to what no row has, whatever the private table holds: worth knowing
+before a budget is spent. All of it is public. Combinations that a constraint excludes do not count. Marginals
+of more than LARGEST cells are skipped, and listed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from privmw import kernels
+from privmw.data.support import Support
+from privmw.kernels.arrays import Bools, Int64s
+
+LARGEST = 2**22  # cells of a marginal, and of all that are counted at once
+FIRST = 10  # combinations listed of each marginal
+
+
+@dataclass(frozen=True)
+class Missing:
+    """The combinations of values of one or two attributes that no row has.
+
+    count: how many there are, of so many possible ones; first: the codes of the first few.
+    """
+
+    attributes: tuple[str, ...]
+    count: int
+    possible: int
+    first: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """The values, and the pairs of values that do occur, that no row of a support has.
+
+    values, pairs: by attribute and by two attributes, in the order of the domain, where some are missing.
+    possible_values, possible_pairs: how many there are in all. skipped: the attributes, and the pairs of
+    them, that have too many combinations to look at.
+    """
+
+    values: tuple[Missing, ...]
+    pairs: tuple[Missing, ...]
+    possible_values: int
+    possible_pairs: int
+    skipped: tuple[tuple[str, ...], ...]
+
+    @property
+    def missing_values(self) -> int:
+        """How many values no row has."""
+        return sum(missing.count for missing in self.values)
+
+    @property
+    def missing_pairs(self) -> int:
+        """How many pairs of values that do occur no row has."""
+        return sum(missing.count for missing in self.pairs)
+
+
+def coverage_of(support: Support) -> Coverage:
+    """Find the values, and the pairs of values, that no row of a support has. A collective call.
+
+    >>> from privmw import Domain, Table
+    >>> domain = Domain({"age": 3, "sex": ["F", "M"]})
+    >>> public = Table.from_codes([[0, 0], [0, 1], [2, 1]], domain, private=False)
+    >>> found = coverage_of(Support.from_table(public))
+    >>> found.missing_values, found.values[0]
+    (1, Missing(attributes=('age',), count=1, possible=3, first=((1,),)))
+    >>> found.pairs
+    (Missing(attributes=('age', 'sex'), count=1, possible=4, first=((2, 0),)),)
+    """
+    if not isinstance(support, Support):
+        raise TypeError(f"support ({type(support).__name__}) must be a Support")
+    sizes, names = support.domain.sizes, support.domain.names
+    singles = [(a,) for a in range(len(sizes))]
+    counted, skipped = _split(singles, sizes)
+    occurs: dict[int, Bools] = {}
+    values, possible_values = [], 0
+    for (a,), rows in _row_counts(support, counted):
+        occurs[a] = rows > 0
+        found = _missing(support, (a,), rows == 0, len(rows))
+        possible_values += found.possible
+        values.append(found)
+    counted, large = _split(itertools.combinations(occurs, 2), sizes)
+    pairs, possible_pairs = [], 0
+    for (a, b), rows in _row_counts(support, counted):
+        both = occurs[a][:, np.newaxis] & occurs[b]
+        found = _missing(support, (a, b), (rows == 0) & both.ravel(), int(both.sum()))
+        possible_pairs += found.possible
+        pairs.append(found)
+    return Coverage(
+        tuple(found for found in values if found.count),
+        tuple(found for found in pairs if found.count),
+        possible_values,
+        possible_pairs,
+        tuple(tuple(names[a] for a in marginal) for marginal in skipped + large),
+    )
+
+
+def _split(
+    marginals: Iterable[tuple[int, ...]], sizes: Sequence[int]
+) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """The marginals to count, and those that have too many cells."""
+    small: list[tuple[int, ...]] = []
+    large: list[tuple[int, ...]] = []
+    for marginal in marginals:
+        (small if math.prod(sizes[a] for a in marginal) <= LARGEST else large).append(marginal)
+    return small, large
+
+
+def _row_counts(
+    support: Support, marginals: Sequence[tuple[int, ...]]
+) -> Iterator[tuple[tuple[int, ...], Int64s]]:
+    """Each marginal with the number of rows, of all ranks, in each of its cells; LARGEST cells at a time.
+
+    The kernels are called directly: a support keeps one plan, and that is for the workload.
+    """
+    sizes = support.domain.sizes
+    cells = [math.prod(sizes[a] for a in marginal) for marginal in marginals]
+    ones = np.ones(support.size, np.int64)
+    begin = 0
+    while begin < len(marginals):
+        end, total = begin, 0
+        while end < len(marginals) and (end == begin or total + cells[end] <= LARGEST):
+            total += cells[end]
+            end += 1
+        batch = marginals[begin:end]
+        flat = np.array(list(itertools.chain.from_iterable(batch)), np.int32)
+        starts = np.cumsum([0, *map(len, batch)], dtype=np.int64)
+        counts = kernels.Marginals(support.columns, flat, starts).sums(ones)
+        support.comm.allreduce(counts)
+        offset = 0
+        for marginal, size in zip(batch, cells[begin:end], strict=True):
+            yield marginal, counts[offset : offset + size]
+            offset += size
+        begin = end
+
+
+def _missing(support: Support, positions: tuple[int, ...], empty: Bools, possible: int) -> Missing:
+    """What is missing of a marginal, without what the constraints exclude."""
+    sizes = [support.domain.sizes[a] for a in positions]
+    if support.constraints is not None and empty.any():
+        excluded = support.constraints.excluded(positions).ravel() & empty
+        possible -= int(excluded.sum())
+        empty = empty & ~excluded
+    where = np.flatnonzero(empty)
+    first = zip(*(codes.tolist() for codes in np.unravel_index(where[:FIRST], sizes)), strict=True)
+    return Missing(tuple(support.domain.names[a] for a in positions), len(where), possible, tuple(first))

@@ -1,0 +1,173 @@
+"""How answers agree with noisy counts, attribute by attribute: which attribute carries a misfit, which value.
+
+A marginal that was measured whole gives a noisy share of each value of its attributes: the sum of the cells
+that have it. The marginals that contain the attribute are combined by inverse variances. So a misfit that is
+spread over many cells, each within the noise, still shows. Released values only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from privmw.data.workload import Workload
+from privmw.kernels.arrays import Bools, Float64s, Int64s
+from privmw.release.chance import WITHIN, chance_beyond, outside
+
+MOST_VALUES = 20  # of an attribute: those farthest out
+CELLS_AT_ONCE = 2**20
+
+
+@dataclass(frozen=True)
+class ValueGap:
+    """The share of the records with a value (a code): by the noisy counts, and as released.
+
+    chance: that noise makes such a gap, at most; reached: whether a row of the support has the value.
+    """
+
+    attribute: str
+    value: int
+    noisy: float
+    released: float
+    deviation: float
+    z: float
+    chance: float
+    reached: bool
+
+
+@dataclass(frozen=True)
+class AttributeAgreement:
+    """The measured cells of marginals that contain an attribute, and its values.
+
+    within: the share of these cells within 1, 2 and 3 deviations, expected: what noise alone would give.
+    tested: how many values have a noisy share; values: the farthest of them.
+    """
+
+    name: str
+    cells: int
+    within: tuple[float, float, float]
+    expected: tuple[float, float, float]
+    tested: int
+    values: tuple[ValueGap, ...]
+
+
+def compare_by_attribute(
+    measured: Workload,
+    cells: Int64s,
+    noisy: Float64s,
+    released: Float64s,
+    variances: Float64s,
+    laplace: Bools,
+    reached: Bools,
+    n: float,
+) -> tuple[AttributeAgreement, ...]:
+    """Compare by attribute. All but n have one entry for each cell measured; cells ascend.
+
+    answers are fractions of n records.
+    """
+    within = _within(measured, cells, (released - noisy) / np.sqrt(variances))
+    by_noise = _within(measured, cells[laplace], np.full(int(laplace.sum()), np.inf))[:, 0]
+    marginals = measured.marginal_of(cells)
+    whole, counts = np.unique(marginals, return_counts=True)
+    whole = whole[counts == np.diff(measured.offsets)[whole]]
+    of_whole = np.isin(marginals, whole)
+    shares = _shares_of_values(
+        measured.select(whole),
+        noisy[of_whole],
+        released[of_whole],
+        variances[of_whole],
+        laplace[of_whole],
+        reached[of_whole],
+    )
+    attributes = []
+    for a, attribute in enumerate(measured.domain.attributes):
+        total = int(within[a, 0])
+        if total == 0:
+            continue
+        alone = by_noise[a] / total
+        expected = [
+            1 - alone * outside(k, laplace=True) - (1 - alone) * outside(k, laplace=False) for k in WITHIN
+        ]
+        values = _Shares(*(column[shares.attribute == a] for column in shares))
+        near = (within[a, 1:] / total).tolist()
+        attributes.append(
+            AttributeAgreement(
+                attribute.name,
+                total,
+                (near[0], near[1], near[2]),
+                (expected[0], expected[1], expected[2]),
+                len(values.value),
+                _gaps(attribute.name, values, n),
+            )
+        )
+    return tuple(attributes)
+
+
+def _within(measured: Workload, cells: Int64s, z: Float64s) -> Int64s:
+    """For each attribute, how many of the cells have it, and how many of these lie within 1, 2, 3."""
+    found = np.zeros((len(measured.domain), 1 + len(WITHIN)), np.int64)
+    for begin in range(0, len(cells), CELLS_AT_ONCE):
+        part = slice(begin, begin + CELLS_AT_ONCE)
+        queries = measured.queries(cells[part])
+        far = np.repeat(np.abs(z[part]), np.diff(queries.starts))
+        for place, most in enumerate((np.inf, *WITHIN)):
+            found[:, place] += np.bincount(queries.attributes[far <= most], minlength=len(found))
+    return found
+
+
+class _Shares(NamedTuple):
+    """The values that have a noisy share, one entry each."""
+
+    attribute: Int64s
+    value: Int64s
+    noisy: Float64s
+    released: Float64s
+    variances: Float64s
+    laplace: Bools
+    reached: Bools
+
+
+def _shares_of_values(
+    whole: Workload, noisy: Float64s, released: Float64s, variances: Float64s, laplace: Bools, reached: Bools
+) -> _Shares:
+    """Sum over the cells with a value, marginal by marginal, and combine the marginals."""
+    sizes = np.array(whole.domain.sizes, np.int64)[whole.attributes]
+    first = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    # A place for each value of each attribute of each marginal: fewer than cells times attributes.
+    columns = (noisy, released, variances, laplace, reached)
+    sums = np.zeros((len(columns), int(first[-1])))
+    for begin in range(0, whole.cells, CELLS_AT_ONCE):
+        cells = np.arange(begin, min(begin + CELLS_AT_ONCE, whole.cells))
+        queries = whole.queries(cells)
+        orders = np.diff(queries.starts)
+        entry = np.arange(len(queries.attributes)) + np.repeat(
+            whole.starts[queries.marginals] - queries.starts[:-1], orders
+        )
+        places = first[entry] + queries.values
+        low = int(places.min())
+        for total, column in zip(sums, columns, strict=True):
+            added = np.bincount(places - low, np.repeat(column[cells], orders))
+            total[low : low + len(added)] += added
+    attribute = np.repeat(whole.attributes, sizes).astype(np.int64)
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(whole.domain.sizes)])
+    value = starts[attribute] + np.arange(len(attribute)) - np.repeat(first[:-1], sizes)
+    keys, place = np.unique(value, return_inverse=True)
+    precision = 1 / sums[2]
+    together = np.bincount(place, precision, len(keys))
+    mean = [np.bincount(place, precision * column, len(keys)) / together for column in sums[:2]]
+    some = [np.bincount(place, column, len(keys)) > 0 for column in sums[3:]]
+    of = np.searchsorted(starts, keys, "right") - 1
+    return _Shares(of, keys - starts[of], mean[0], mean[1], 1 / together, some[0], some[1])
+
+
+def _gaps(name: str, shares: _Shares, n: float) -> tuple[ValueGap, ...]:
+    """The values farthest out."""
+    gaps, deviations = shares.released - shares.noisy, np.sqrt(shares.variances)
+    chances = chance_beyond(gaps * n, shares.variances * n**2, shares.laplace)
+    z = gaps / deviations
+    farthest = np.argsort(-np.abs(z), kind="stable")[:MOST_VALUES]
+    columns = (shares.value, shares.noisy, shares.released, deviations, z, chances, shares.reached)
+    rows = zip(*(column[farthest].tolist() for column in columns), strict=True)
+    return tuple(ValueGap(name, *row) for row in rows)

@@ -1,0 +1,66 @@
+"""How likely noise alone makes gaps as large as those seen: upper bounds, so that tests keep their level.
+
+Gaps are in counts. Half a record of each gap is not held against an answer: noise takes whole numbers, and an
+answer within half a record of the truth is right. noises/ describes single counts; here a cell may be the
+mean of several.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from privmw.kernels.arrays import Bools, Float64s
+
+ROUNDING = 0.5  # records
+WITHIN = (1, 2, 3)  # deviations
+
+
+def chance_beyond(gaps: Float64s, variances: Float64s, laplace: Bools) -> Float64s:
+    """The probability, at most, that noise of these variances is as large as each gap, in counts.
+
+    A discrete Gaussian reaches an integer m with at most the probability that a continuous one reaches
+    m - 1/2, from one deviation on: the density is convex there, and the sum over integers that normalises it
+    is at least the integral. laplace: whether there is Laplace noise in a count. It is taken as one discrete
+    Laplace draw of that variance, which is exact for one count; a mean of several has a lighter tail from
+    three deviations on, where tests of single cells decide.
+
+    >>> chance_beyond(np.array([4.5, 20.0]), np.array([4.0, 4.0]), np.array([False, True])).round(9).tolist()
+    [0.045638535, 1.272e-06]
+    """
+    rate = 2 * np.arcsinh(1 / np.sqrt(2 * variances))  # exp(-rate) = p has 2 p / (1 - p)^2 = variance
+    far = np.abs(gaps)
+    of_laplace = 2 * np.exp(-rate * far) / (1 + np.exp(-rate))
+    x = np.maximum(far - ROUNDING, 0.0) / np.sqrt(variances)
+    # Sampford's (1953) bound of the normal tail: 2 % too much at 1, 0.3 % at 2, 0.01 % at 5 deviations.
+    of_gaussian = 8 * np.exp(-np.square(x) / 2) / (3 * x + np.sqrt(np.square(x) + 8)) / math.sqrt(2 * math.pi)
+    chances: Float64s = np.minimum(np.where(laplace, of_laplace, of_gaussian), 1.0)
+    return chances
+
+
+def chance_of_count(count: int, cells: int, chance: float) -> float:
+    """The probability, at most, that `count` or more of so many independent cells are outside by chance.
+
+    Hoeffding's (1963) bound exp(-m KL(count / m, chance)). It also holds where chances differ and this is
+    their mean.
+
+    >>> round(chance_of_count(70, 100, 0.5), 6), chance_of_count(40, 100, 0.5)
+    (0.000267, 1.0)
+    """
+    share = count / cells
+    if share <= chance:
+        return 1.0
+    if chance == 0:
+        return 0.0
+    rest = 0.0 if share == 1 else (1 - share) * math.log((1 - share) / (1 - chance))
+    return math.exp(-cells * (share * math.log(share / chance) + rest))
+
+
+def outside(k: int, *, laplace: bool) -> float:
+    """The probability that noise exceeds k standard deviations.
+
+    >>> [round(outside(k, laplace=False), 4) for k in (1, 2, 3)]
+    [0.3173, 0.0455, 0.0027]
+    """
+    return math.exp(-k * math.sqrt(2)) if laplace else math.erfc(k / math.sqrt(2))
