@@ -1,0 +1,179 @@
+"""The unit that is protected: a person or a household with several records, of which at most so many enter.
+
+Which records of a unit enter depends on that unit alone: on its id, and on the order of its own records. So
+another unit's records, whatever they are, change nothing about it, and one unit changes at most `at_most`
+records of those that are counted. Record number j of a unit (its first in the table is number 0) has the
+priority hash(key, id, j), and those of smallest priority enter. No value of a record takes part. The key is a
+public constant: a run that is resumed, a second release and any number of ranks choose the same records, and
+a smaller `at_most` chooses some of those that a larger one does.
+
+Ids are known here as 64-bit hashes. Two ids of equal hash count as one unit. This room stores no id.
+"""
+
+from __future__ import annotations
+
+from reprlib import repr as _short
+from typing import Any
+
+import numpy as np
+
+from privmw.data.domain import Domain
+from privmw.data.row_hash import Hashes, mixed
+from privmw.kernels.arrays import Array, Bools, Int64s
+from privmw.kernels.checks import check_integer
+
+RECORD = "record"  # the unit of a table in which every record is protected by itself
+MOST = 2**31 - 1  # records of a unit: noise for more drowns any table
+
+LONGEST_NUMBER = 18  # digits of a text that is an integer: all of them fit in 64 bits
+
+_KEY = np.uint64(0x7072_69766D_7720_75)  # "privmw u", in ASCII
+_TEXT = np.uint64(0x9E3779B97F4A7C15)
+_WORD = np.uint64(0xD1342543DE82EF95)
+_PART = 2**22  # records that are sorted at once: more would need memory for nothing
+
+
+def check_unit(unit: object, at_most: object, domain: Domain, private: bool) -> None:
+    """Refuse a unit without a limit, a limit without a unit, and a unit that cannot be protected.
+
+    >>> check_unit("age", 4, Domain({"age": 10}), True)
+    Traceback (most recent call last):
+    ValueError: unit ('age') must not be an attribute of the domain: ids are no values to release
+    """
+    if (unit is None) != (at_most is None):
+        raise TypeError("unit and at_most must be given together")
+    if unit is None:
+        return
+    if not isinstance(unit, str):
+        raise TypeError(f"unit ({_short(unit)}) must be the name of a column")
+    if not unit.strip() or not unit.isprintable():
+        raise ValueError(f"unit ({_short(unit)}) must be one line of printable text")
+    if unit == RECORD:
+        raise ValueError(f"unit ({unit!r}) must be what several records can belong to")
+    if unit in domain.names:
+        raise ValueError(
+            f"unit ({_short(unit)}) must not be an attribute of the domain: ids are no values to release"
+        )
+    check_integer("at_most", at_most, 1, MOST)
+    if not private:
+        raise ValueError(f"unit ({_short(unit)}) must come with private=True: public records need no limit")
+
+
+def unit_in_words(unit: str, at_most: int) -> str:
+    """What is protected, after "one".
+
+    >>> unit_in_words("household", 4), unit_in_words("record", 1)
+    ('household of at most 4 records', 'record')
+    """
+    return unit if unit == RECORD else f"{unit} of at most {at_most:,} record{'' if at_most == 1 else 's'}"
+
+
+def entering(hashes: Hashes, at_most: int) -> Bools:
+    """Which records enter, given the hash of each one's unit in the order of the table: a mask.
+
+    Needs 9 bytes a record, and some more for 2^22 records at a time.
+
+    >>> entering(integer_hashes(np.array([7, 7, 8, 7])), at_most=1).tolist()
+    [False, False, True, True]
+    """
+    enters = np.ones(len(hashes), bool)
+    bits = (len(hashes) // _PART).bit_length()
+    for part in range(1 << bits):
+        if bits == 0:
+            enters[_leaving(hashes, at_most)] = False
+        else:
+            rows = np.flatnonzero(hashes >> np.uint64(64 - bits) == part)
+            enters[rows[_leaving(hashes[rows], at_most)]] = False
+    return enters
+
+
+def _leaving(hashes: Hashes, at_most: int) -> Int64s:
+    """The records that do not enter: those whose priority is not among the smallest of their unit."""
+    crowded = np.arange(len(hashes))
+    # Only a unit whose bucket has more records can have more itself: two looks leave few others to sort.
+    for shift in (0, 32):
+        bits = np.uint64((1 << len(crowded).bit_length()) - 1)
+        buckets = (hashes[crowded] >> np.uint64(shift) & bits).astype(np.int64)
+        crowded = crowded[np.bincount(buckets)[buckets] > at_most]
+    crowded = crowded[np.argsort(hashes[crowded], kind="stable")]
+    units, numbers = _numbered(hashes[crowded])
+    priorities = mixed(hashes[crowded] ^ mixed(numbers.astype(np.uint64)))
+    order = np.lexsort([priorities, units])
+    _, ranks = _numbered(units[order])
+    leaving: Int64s = crowded[order[ranks >= at_most]]
+    return leaving
+
+
+def _numbered(ascending: Array) -> tuple[Int64s, Int64s]:
+    """Where the run of equal entries begins that each entry belongs to, and the number of each in its run."""
+    places = np.arange(len(ascending))
+    first = np.ones(len(ascending), bool)
+    first[1:] = ascending[1:] != ascending[:-1]
+    starts = np.maximum.accumulate(np.where(first, places, 0))
+    return starts, places - starts
+
+
+def id_hashes(ids: Any) -> Hashes:
+    """The hashes of a 1-D array of ids: integers or text, none missing.
+
+    An integer and the text of its digits are the same id, so that csv and parquet files choose alike.
+
+    >>> bool((id_hashes([17, 3]) == id_hashes(["17", "3"])).all())
+    True
+    """
+    rule = "ids must hold integers or text, none missing or empty"
+    if isinstance(ids, np.ma.MaskedArray):
+        raise TypeError(rule)
+    try:
+        array = np.asarray(ids)
+    except (TypeError, ValueError, OverflowError):  # numpy's message can quote the ids
+        raise TypeError(rule) from None
+    if array.ndim != 1:
+        raise ValueError(f"ids ({array.ndim}-D) must be a 1-D array, one for each record")
+    if array.dtype.kind in "iu":
+        return integer_hashes(array)
+    values = array.tolist() if array.dtype.kind in "UO" else [None]
+    if not all(isinstance(value, str | int | np.integer) and value != "" for value in values) or any(
+        isinstance(value, bool) for value in values
+    ):
+        raise TypeError(rule)
+    texts = [str(value) for value in values]
+    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    encoded = [text.encode("utf-8", "surrogatepass") for text in places]
+    lengths = np.array([len(text) for text in encoded], np.int64)
+    data = np.frombuffer(b"".join(encoded), np.uint8)
+    hashes = text_hashes(data, np.cumsum(lengths) - lengths, lengths)
+    for place, text in enumerate(places):
+        if text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER and str(int(text)) == text:
+            hashes[place] = integer_hashes(np.array([int(text)]))[0]
+    return hashes[[places[text] for text in texts]]
+
+
+def integer_hashes(ids: Array) -> Hashes:
+    """The hashes of integer ids: no two are equal."""
+    kind = np.uint64 if ids.dtype.kind == "u" else np.int64
+    return mixed(ids.astype(kind).view(np.uint64) ^ _KEY)
+
+
+def text_hashes(data: Array, starts: Int64s, lengths: Int64s) -> Hashes:
+    """The hashes of texts, each so many bytes of the data from its start: eight bytes at a time.
+
+    >>> text = np.frombuffer(b"a house, a house", np.uint8)
+    >>> hashes = text_hashes(text, np.array([0, 9, 9]), np.array([7, 7, 6]))
+    >>> bool(hashes[0] == hashes[1]), bool(hashes[1] == hashes[2])
+    (True, False)
+    """
+    padded = np.zeros(len(data) + 8, np.uint8)
+    padded[: len(data)] = data
+    words = np.ndarray(len(data) + 1, "<u8", padded, strides=(1,))  # the eight bytes from every place on
+    hashes = mixed(lengths.astype(np.uint64) ^ _KEY ^ _TEXT)
+    longer, place = np.flatnonzero(lengths > 0), 0
+    while len(longer):
+        left = lengths[longer] - place
+        word = words[starts[longer] + place].astype(np.uint64)
+        last = left < 8
+        word[last] &= (np.uint64(1) << (8 * left[last]).astype(np.uint64)) - np.uint64(1)
+        block = (hashes[longer] ^ word) * _WORD
+        hashes[longer] = block ^ block >> np.uint64(32)
+        longer, place = longer[left > 8], place + 8
+    return mixed(hashes)
