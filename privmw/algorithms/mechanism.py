@@ -16,7 +16,7 @@ from privmw.accounting.rounding import Real, float_up, positive_integer, probabi
 from privmw.algorithms.checkpoint import Checkpoint
 from privmw.algorithms.loop import Progress, adapt
 from privmw.algorithms.plan import Plan, check_memory, make_plan
-from privmw.algorithms.question import Question, check_inputs, check_public, make_question
+from privmw.algorithms.question import PrivateSize, Question, check_inputs, check_public, make_question
 from privmw.algorithms.schedule import Planned
 from privmw.curator.on_ranks import open_curator
 from privmw.data.records import Records
@@ -71,13 +71,13 @@ class Mechanism:
         bound = Composition.of(self.events).epsilon_at(probability("delta", delta, zero=True))
         return math.inf if bound is None else float_up(bound)
 
-    def statement(self) -> str:
-        """What a run costs and does, in plain words, before any data."""
+    def statement(self, unit: str = "record") -> str:
+        """What a run costs and does, in plain words, before any data; unit: what is protected."""
         name = type(self.algorithm).__name__
         budget = f"{self.budget.unit} = {float_up(self.budget.limit):.6g}"
         if self.budget.delta is not None:
             budget += f" (epsilon = {float(self.budget.epsilon or 0):.6g} at delta = {self.budget.delta:.6g})"
-        lines = [f"{name}: a run spends at most {budget}; neighbouring tables replace one record."]
+        lines = [f"{name}: a run spends at most {budget}; neighbouring tables replace one {unit}."]
         for event in self.events:
             cost = event.cost_of_one
             price = f"rho = {float_up(cost.rho):.6g}"
@@ -90,16 +90,20 @@ class Mechanism:
         """The algorithm's name and options, as plain values."""
         return {"algorithm": type(self.algorithm).__name__, **dataclasses.asdict(self.algorithm)}
 
-    def plan(self, support: Support, workload: Workload, n: int | None = None) -> Plan:
+    def plan(self, support: Support, workload: Workload, n: int | None = None, at_most: int = 1) -> Plan:
         """What a run will need: bytes, noise and seconds, from public sizes; n gives noise as a fraction.
+
+        at_most: how many records of a unit enter; the noise grows with it.
 
         Seconds are estimated from one evaluation of the workload, which this runs.
         """
         check_public(support, workload)
-        question = self._question(support, workload)
+        at_most = positive_integer("at_most", at_most)
+        question = self._question(support, workload, at_most)
         if n is not None:
             n = positive_integer("n", n)
-        return make_plan(self.algorithm.schedule, self.budget, support, question, n, self.algorithm.effort)
+        schedule, effort = self.algorithm.schedule, self.algorithm.effort
+        return make_plan(schedule, self.budget, support, question, n, at_most, effort)
 
     def __call__(
         self,
@@ -124,12 +128,12 @@ class Mechanism:
         call this. Only rank 0 needs rng, progress and the private table, for which the others give None; or
         all give the same `ShardedRecords`.
         """
-        n = check_inputs(private, support, workload)
-        return self.run_checked(n, private, support, workload, rng, threads, progress, checkpoint, every)
+        size = check_inputs(private, support, workload)
+        return self.run_checked(size, private, support, workload, rng, threads, progress, checkpoint, every)
 
     def run_checked(
         self,
-        n: int,
+        size: PrivateSize,
         private: Records | None,
         support: Support,
         workload: Workload,
@@ -139,8 +143,9 @@ class Mechanism:
         checkpoint: str | os.PathLike[str] | None,
         every: int,
     ) -> Release:
-        """Make a release from inputs that `check_inputs` has checked, of n private records."""
-        question, comm = self._question(support, workload), support.comm
+        """Make a release from inputs that `check_inputs` has checked, of private records of this size."""
+        n, unit, at_most = size
+        question, comm = self._question(support, workload, at_most), support.comm
         identity = f"privmw {__version__} {self.algorithm!r} {self.budget!r} {workload.fingerprint()}"
         check_same(comm, "the algorithm, its budget and the workload", identity)
         check_same(comm, "checkpoint and every", f"{checkpoint} {every}")
@@ -148,7 +153,7 @@ class Mechanism:
             raise TypeError(f"progress ({_short(progress)}) must be callable")
         journal = None
         if checkpoint is not None:
-            journal = Checkpoint(checkpoint, f"{n} {identity}", support, every=every)
+            journal = Checkpoint(checkpoint, f"{n} {unit} {at_most} {identity}", support, every=every)
             rng = on_every_rank(comm, partial(journal.rng, rng))
         model = self.algorithm.model(support, question, n, threads)
         spent = None if journal is None else journal.ledger
@@ -173,7 +178,7 @@ class Mechanism:
                     error.ledger = curator.ledger  # type: ignore[attr-defined]
                 raise
 
-    def _question(self, support: Support, workload: Workload) -> Question:
+    def _question(self, support: Support, workload: Workload, at_most: int) -> Question:
         """The question of a run; refuses what this algorithm or this machine cannot do with it."""
         algorithm, shares = self.algorithm, self.algorithm.schedule.shares(self.budget)
         if shares.select is not None:
@@ -186,12 +191,15 @@ class Mechanism:
         question = make_question(workload, algorithm.order, algorithm.measure)
         check_memory(support, question, shot=shares.shot is not None)
         if shares.shot is not None:
-            _check_scale(shares.noise, shares.shot, question.measured.sensitivity(question.shot))
+            shot = question.measured.sensitivity(question.shot)
+            _check_scale(shares.noise, shares.shot, shot, at_most)
+        if shares.measure is not None:
+            _check_scale(shares.noise, shares.measure, MOVED, at_most)
         return question
 
 
-def _check_scale(noise: type[MeasuredNoise], share: Fraction, sensitivity: int) -> None:
+def _check_scale(noise: type[MeasuredNoise], share: Fraction, sensitivity: int, at_most: int = 1) -> None:
     """Refuse a share whose noise is more than can be drawn."""
-    scale = noise.scale_for(share, sensitivity)
+    scale = noise.scale_for(share, sensitivity, at_most)
     if scale > LARGEST_SCALE:
         raise ValueError(f"budget must be enough for one round: noise of scale {scale:.3g} drowns any count")

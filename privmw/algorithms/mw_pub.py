@@ -98,7 +98,7 @@ def release_mw_pub(
     >>> release_mw_pub(private, support, Workload.all(domain, k=2), epsilon=1.0, delta=1e-6, rounds=5).n
     300
     """
-    n = check_inputs(private, support, workload)
+    size = check_inputs(private, support, workload)
     algorithm = MWPub(
         rounds=rounds,
         select=select,
@@ -111,5 +111,5 @@ def release_mw_pub(
         output=output,
         start=start,
     )
-    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=n)
-    return mechanism.run_checked(n, private, support, workload, rng, threads, progress, checkpoint, every)
+    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n)
+    return mechanism.run_checked(size, private, support, workload, rng, threads, progress, checkpoint, every)

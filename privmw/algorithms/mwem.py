@@ -76,7 +76,7 @@ def release_mwem(
         if not isinstance(workload, Workload):
             raise TypeError(f"workload ({type(workload).__name__}) must be a Workload")
         support = Support.full(workload.domain)
-    n = check_inputs(private, support, workload)
+    size = check_inputs(private, support, workload)
     algorithm = MWEM(
         rounds=rounds,
         select=select,
@@ -89,5 +89,5 @@ def release_mwem(
         output=output,
         start=start,
     )
-    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=n)
-    return mechanism.run_checked(n, private, support, workload, rng, threads, progress, checkpoint, every)
+    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n)
+    return mechanism.run_checked(size, private, support, workload, rng, threads, progress, checkpoint, every)

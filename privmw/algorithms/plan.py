@@ -90,7 +90,13 @@ def check_memory(support: Support, question: Question, *, shot: bool) -> None:
 
 
 def make_plan(
-    schedule: Schedule, budget: Budget, support: Support, question: Question, n: int | None, effort: Effort
+    schedule: Schedule,
+    budget: Budget,
+    support: Support,
+    question: Question,
+    n: int | None,
+    at_most: int,
+    effort: Effort,
 ) -> Plan:
     """Combine sizes with one timed evaluation."""
     shares = schedule.shares(budget)
@@ -100,7 +106,7 @@ def make_plan(
         ("measure", shares.measure, 1 if question.unit == "cell" else 2),
     ):
         if share is not None:
-            scale = shares.noise.scale_for(share, sensitivity)
+            scale = shares.noise.scale_for(share, sensitivity, at_most)
             levels.append(NoiseLevel(step, scale, None if n is None else scale / n))
     support.answers(question.workload)  # a run plans the kernels once: not part of an evaluation's time
     began = time.perf_counter()

@@ -33,17 +33,20 @@ _WORD = np.uint64(0xD1342543DE82EF95)
 _PART = 2**22  # records that are sorted at once: more would need memory for nothing
 
 
-def check_unit(unit: object, at_most: object, domain: Domain, private: bool) -> None:
-    """Refuse a unit without a limit, a limit without a unit, and a unit that cannot be protected.
+def checked_unit(unit: object, at_most: object, domain: Domain, private: bool) -> tuple[str, int]:
+    """The unit and its limit; a record, and 1, where neither is given.
 
-    >>> check_unit("age", 4, Domain({"age": 10}), True)
+    >>> domain = Domain({"age": 10})
+    >>> checked_unit("household", 4, domain, True), checked_unit(None, None, domain, True)
+    (('household', 4), ('record', 1))
+    >>> checked_unit("age", 4, domain, True)
     Traceback (most recent call last):
     ValueError: unit ('age') must not be an attribute of the domain: ids are no values to release
     """
     if (unit is None) != (at_most is None):
         raise TypeError("unit and at_most must be given together")
     if unit is None:
-        return
+        return RECORD, 1
     if not isinstance(unit, str):
         raise TypeError(f"unit ({_short(unit)}) must be the name of a column")
     if not unit.strip() or not unit.isprintable():
@@ -54,9 +57,9 @@ def check_unit(unit: object, at_most: object, domain: Domain, private: bool) -> 
         raise ValueError(
             f"unit ({_short(unit)}) must not be an attribute of the domain: ids are no values to release"
         )
-    check_integer("at_most", at_most, 1, MOST)
     if not private:
         raise ValueError(f"unit ({_short(unit)}) must come with private=True: public records need no limit")
+    return unit, check_integer("at_most", at_most, 1, MOST)
 
 
 def unit_in_words(unit: str, at_most: int) -> str:
@@ -89,12 +92,9 @@ def entering(hashes: Hashes, at_most: int) -> Bools:
 
 def _leaving(hashes: Hashes, at_most: int) -> Int64s:
     """The records that do not enter: those whose priority is not among the smallest of their unit."""
-    crowded = np.arange(len(hashes))
-    # Only a unit whose bucket has more records can have more itself: two looks leave few others to sort.
-    for shift in (0, 32):
-        bits = np.uint64((1 << len(crowded).bit_length()) - 1)
-        buckets = (hashes[crowded] >> np.uint64(shift) & bits).astype(np.int64)
-        crowded = crowded[np.bincount(buckets)[buckets] > at_most]
+    # Few records are left to sort after two looks.
+    crowded = _crowded(hashes, at_most)
+    crowded = crowded[_crowded(hashes[crowded] >> np.uint64(32), at_most)]
     crowded = crowded[np.argsort(hashes[crowded], kind="stable")]
     units, numbers = _numbered(hashes[crowded])
     priorities = mixed(hashes[crowded] ^ mixed(numbers.astype(np.uint64)))
@@ -102,6 +102,12 @@ def _leaving(hashes: Hashes, at_most: int) -> Int64s:
     _, ranks = _numbered(units[order])
     leaving: Int64s = crowded[order[ranks >= at_most]]
     return leaving
+
+
+def _crowded(hashes: Hashes, at_most: int) -> Int64s:
+    """Records in buckets of more than at_most: no other unit can have more than that."""
+    buckets = (hashes & np.uint64((1 << len(hashes).bit_length()) - 1)).view(np.int64)
+    return np.flatnonzero((np.bincount(buckets) > at_most)[buckets])
 
 
 def _numbered(ascending: Array) -> tuple[Int64s, Int64s]:
