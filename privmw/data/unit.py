@@ -130,29 +130,36 @@ def id_hashes(ids: Any) -> Hashes:
     rule = "ids must hold integers or text, none missing or empty"
     if isinstance(ids, np.ma.MaskedArray):
         raise TypeError(rule)
-    try:
-        array = np.asarray(ids)
+    try:  # of a list, numpy would make text of everything beside a text
+        array = np.array(ids, object) if isinstance(ids, list | tuple) else np.asarray(ids)
     except (TypeError, ValueError, OverflowError):  # numpy's message can quote the ids
         raise TypeError(rule) from None
     if array.ndim != 1:
         raise ValueError(f"ids ({array.ndim}-D) must be a 1-D array, one for each record")
     if array.dtype.kind in "iu":
         return integer_hashes(array)
-    values = array.tolist() if array.dtype.kind in "UO" else [None]
-    if not all(isinstance(value, str | int | np.integer) and value != "" for value in values) or any(
-        isinstance(value, bool) for value in values
-    ):
+    given = [_plain(value) for value in array.tolist()] if array.dtype.kind in "UO" else [None]
+    if None in given:
         raise TypeError(rule)
-    texts = [str(value) for value in values]
-    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    encoded = [text.encode("utf-8", "surrogatepass") for text in places]
+    places = {value: place for place, value in enumerate(dict.fromkeys(given))}
+    encoded = [str(value).encode("utf-8", "surrogatepass") for value in places]
     lengths = np.array([len(text) for text in encoded], np.int64)
     data = np.frombuffer(b"".join(encoded), np.uint8)
     hashes = text_hashes(data, np.cumsum(lengths) - lengths, lengths)
-    for place, text in enumerate(places):
-        if text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER and str(int(text)) == text:
-            hashes[place] = integer_hashes(np.array([int(text)]))[0]
-    return hashes[[places[text] for text in texts]]
+    integers = {place: value for value, place in places.items() if isinstance(value, int)}
+    hashes[list(integers)] = integer_hashes(np.array(list(integers.values()), np.int64))
+    return hashes[[places[value] for value in given]]
+
+
+def _plain(value: object) -> int | str | None:
+    """An id as an integer if it is one or its digits, else as text; None for what is no id."""
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value) if -(2**63) <= value < 2**63 else str(value)
+    if not isinstance(value, str) or value == "":
+        return None
+    if len(value) > LONGEST_NUMBER or not (value.isascii() and value.isdecimal()):
+        return value
+    return int(value) if value[0] != "0" or value == "0" else value
 
 
 def integer_hashes(ids: Array) -> Hashes:
