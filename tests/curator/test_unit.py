@@ -56,13 +56,16 @@ def moved(here, there, answers=None):
             assert here.ledger.events == there.ledger.events
             return
         shown = []
-        patch.setattr(Selection, "draw", lambda self, given, *_: shown.append((self, given)) or (0,))
+
+        def draw(self, given, *_):  # what it is shown is erased afterwards
+            shown.append((self, given.copy() if isinstance(given, np.ndarray) else given.scores()))
+            return (0,)
+
+        patch.setattr(Selection, "draw", draw)
         for among in ("cell", "marginal"):
             for curator in (here, there):
                 curator.select(answers, epsilon=1, among=among)
             (selection, first), (_, second) = shown[-2:]
-            if among == "cell":
-                first, second = first.scores(), second.scores()
             # g = epsilon / (2 sensitivity)
             yield np.abs(first - second).max(), 1 / (2 * selection.weight)
     assert here.ledger.events == there.ledger.events
