@@ -3,9 +3,9 @@
 Which records of a unit enter depends on that unit alone: on its id, and on the order of its own records. So
 another unit's records, whatever they are, change nothing about it, and one unit changes at most `at_most`
 records of those that are counted. Record number j of a unit (its first in the table is number 0) has the
-priority hash(key, id, j), and those of smallest priority enter. No value of a record takes part. The key is a
-public constant: a run that is resumed, a second release and any number of ranks choose the same records, and
-a smaller `at_most` chooses some of those that a larger one does.
+priority hash(key, id, j), of 32 bits, and those of smallest priority enter, the earlier of two equal ones. No
+value of a record takes part. The key is a public constant: a run that is resumed, a second release and any
+number of ranks choose the same records, and a smaller `at_most` chooses some of those that a larger one does.
 
 Ids are known here as 64-bit hashes. Two ids of equal hash count as one unit. This room stores no id.
 """
@@ -24,6 +24,7 @@ from privmw.kernels.checks import check_integer
 
 RECORD = "record"  # the unit of a table in which every record is protected by itself
 MOST = 2**31 - 1  # records of a unit: noise for more drowns any table
+MOST_RECORDS = 2**32 - 1  # that a curator counts
 
 LONGEST_NUMBER = 18  # digits of a text that is an integer: all of them fit in 64 bits
 
@@ -74,11 +75,13 @@ def unit_in_words(unit: str, at_most: int) -> str:
 def entering(hashes: Hashes, at_most: int) -> Bools:
     """Which records enter, given the hash of each one's unit in the order of the table: a mask.
 
-    Needs 9 bytes a record, and some more for 2^22 records at a time.
+    Needs 9 bytes a record with the hash, and up to 50 for each of about 2^22 records at a time.
 
     >>> entering(integer_hashes(np.array([7, 7, 8, 7])), at_most=1).tolist()
     [False, False, True, True]
     """
+    if len(hashes) > MOST_RECORDS:
+        raise ValueError(f"table ({len(hashes)} records) must have fewer than 2^32 records")
     enters = np.ones(len(hashes), bool)
     bits = (len(hashes) // _PART).bit_length()
     for part in range(1 << bits):
@@ -97,10 +100,11 @@ def _leaving(hashes: Hashes, at_most: int) -> Int64s:
     crowded = crowded[_crowded(hashes[crowded] >> np.uint64(32), at_most)]
     crowded = crowded[np.argsort(hashes[crowded], kind="stable")]
     units, numbers = _numbered(hashes[crowded])
-    priorities = mixed(hashes[crowded] ^ mixed(numbers.astype(np.uint64)))
-    order = np.lexsort([priorities, units])
-    _, ranks = _numbered(units[order])
-    leaving: Int64s = crowded[order[ranks >= at_most]]
+    priorities = mixed(hashes[crowded] ^ mixed(numbers.astype(np.uint64))) >> np.uint64(32)
+    # One key of both sorts 20 times as fast as two, as units are in order.
+    order = np.argsort(units.astype(np.uint64) << np.uint64(32) | priorities, kind="stable")
+    # A unit's records change places among themselves only: the number of a place is now a rank.
+    leaving: Int64s = crowded[order[numbers >= at_most]]
     return leaving
 
 

@@ -27,12 +27,12 @@ def mix(number):
 
 
 def slowly(ids, at_most):
-    """Which records enter, from the words of the docstring: the smallest hash(key, id, number)."""
+    """Which records enter, by the words of privmw/data/unit.py: the smallest hash(key, id, number)."""
     key = int.from_bytes(b"privmw u", "big")
     seen, priorities = {}, []
     for one in ids:
         number = seen[one] = seen.get(one, -1) + 1
-        priorities.append(mix(mix((one & WORD) ^ key) ^ mix(number)))
+        priorities.append((mix(mix((one & WORD) ^ key) ^ mix(number)) >> 32, number))
     smallest = {
         one: sorted(p for other, p in zip(ids, priorities, strict=True) if other == one)[:at_most]
         for one in seen
