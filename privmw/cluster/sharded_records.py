@@ -298,7 +298,7 @@ def _scan(share: list[Group], domain: Domain, private: bool, unit: str) -> tuple
     groups: dict[str, list[int]] = {}
     for file, group, _ in share:
         groups.setdefault(file, []).append(group)
-    scan, hashes = Scan.of_groups(list(groups.items()), domain, private=private, unit=unit)
+    scan, hashes = Scan.of_units(list(groups.items()), domain, private=private, unit=unit)
     if scan.n != sum(rows for _, _, rows in share):
         raise ValueError(f"{scan.path} must hold the rows that rank 0 finds in it")
     return scan, hashes

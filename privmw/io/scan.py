@@ -69,17 +69,16 @@ class Scan(Records):
 
     @classmethod
     def of_groups(
-        cls,
-        groups: Sequence[tuple[str, Sequence[int]]],
-        domain: Domain,
-        *,
-        private: bool = False,
-        unit: str = RECORD,
-    ) -> tuple[Scan, Hashes]:
-        """The scan of some row groups of some parquet files, one rank's share of a table; not capped yet.
+        cls, groups: Sequence[tuple[str, Sequence[int]]], domain: Domain, *, private: bool = False
+    ) -> Scan:
+        """The scan of some row groups of some parquet files: one rank's share of a table."""
+        return cls.of_units(groups, domain, private=private, unit=RECORD)[0]
 
-        Also the hashes of the records' units, with which the ranks choose together which of them enter.
-        """
+    @classmethod
+    def of_units(
+        cls, groups: Sequence[tuple[str, Sequence[int]]], domain: Domain, *, private: bool, unit: str
+    ) -> tuple[Scan, Hashes]:
+        """The same, not capped yet, and the hashes of the records' units, with which the ranks choose."""
         check_domain_and_privacy(domain, private)
         scan = object.__new__(cls)
         return scan, scan._open(groups, domain, private, unit)
@@ -189,15 +188,10 @@ class Scan(Records):
             raise TypeError("a private table must not be pickled")
         if self._reads[0][1] is None:
             return Scan, (self._path, self._domain)
-        return _scan_groups, (self._reads, self._domain)
+        return Scan.of_groups, (self._reads, self._domain)
 
     def __repr__(self) -> str:
         return f"Scan({self._n} rows x {len(self._domain)} attributes of {_short(self._path)}, {self._kind})"
-
-
-def _scan_groups(groups: Sequence[tuple[str, Sequence[int]]], domain: Domain) -> Scan:
-    """The pickled scan of some row groups of public files."""
-    return Scan.of_groups(groups, domain, private=False)[0]
 
 
 def scan_table(

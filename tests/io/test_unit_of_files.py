@@ -141,15 +141,17 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-@pytest.mark.parametrize("reader", ["read", "scan", "frame"])
+READERS = [(reader, case) for reader in ("read", "scan", "frame") for case in BAD]
+for reader in ("read", "scan"):  # Arrow writes no dictionary with a missing entry
+    READERS.remove((reader, "missing entry"))
+
+
+@pytest.mark.parametrize(("reader", "case"), READERS)
 def test_ids_that_name_no_unit_are_refused_by_column_and_rule(tmp_path, reader, case):
     ids, error, message = BAD[case]
     table = with_ids(ids)
     path = tmp_path / "t.parquet"
     if reader != "frame":
-        if case == "missing entry":
-            pytest.skip("Arrow writes no dictionary with a missing entry")
         pq.write_table(table, path)
     open_it = {
         "read": lambda: read_table(path, DOMAIN, **UNIT),
