@@ -87,12 +87,12 @@ class Ledger:
 
     @property
     def n(self) -> int:
-        """The number of units, public."""
+        """The number of units, public; of records where the unit is one "of at most" so many records."""
         return self._n
 
     @property
     def unit(self) -> str:
-        """What is protected, one at a time: "record", "person", ..."""
+        """What is protected, one at a time: "record", "person", "household of at most 4 records"."""
         return self._unit
 
     @property
@@ -146,7 +146,7 @@ class Ledger:
         return 0.0 if spent is None else float_down(max(self._budget.limit - spent, Fraction(0)))
 
     def epsilon(self, delta: Real, *, group: int = 1) -> float:
-        """Return the epsilon at delta of all events for a group of records, by the best notion, rounded up.
+        """Return the epsilon at delta of all events for a group of units, by the best notion, rounded up.
 
         A delta of 0 asks for pure DP: infinity if any event has no pure cost. Above 0 it is what events fixed
         beforehand guarantee; where results decided how much to spend, the guarantee is the budget's.

@@ -5,9 +5,10 @@ float is read as the short decimal it is written as: a delta of 1e-9 is shown so
 """
 
 import math
+import re
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .budget import Budget
 from .conversion import epsilon_from_rho
@@ -23,6 +24,37 @@ _NOTIONS = {
     "pure": "pure differential privacy",
     "advanced": "differential privacy by advanced composition",
 }
+
+
+class Protected(NamedTuple):
+    """What is protected, one at a time, as a ledger names it.
+
+    name: such as "household". change: how neighbouring tables differ in one. counted: what n is the number
+    of, which is not of units where a unit has several records.
+
+    >>> Protected("person", "replacing one person", "persons").counted
+    'persons'
+    """
+
+    name: str
+    change: str
+    counted: str
+
+
+def protected(ledger: "Ledger") -> Protected:
+    """Return what a ledger protects, from its unit: "record", or "household of at most 4 records".
+
+    >>> from privmw.accounting import Budget, Ledger
+    >>> unit = "household of at most 4 records"
+    >>> protected(Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=9, unit=unit))
+    Protected(name='household', change='replacing the records of one household', counted='records')
+    """
+    doing = "replacing" if ledger.neighbors is Neighbors.REPLACE_ONE else "adding or removing"
+    several = re.fullmatch("(.+) of at most [0-9,]+ records?", ledger.unit)
+    if several is None:
+        return Protected(ledger.unit, f"{doing} one {ledger.unit}", f"{ledger.unit}s")
+    name = several.group(1)
+    return Protected(name, f"{doing} the records of one {name}", "records")
 
 
 def usual_delta(ledger: "Ledger") -> float:
@@ -44,23 +76,26 @@ def state(ledger: "Ledger", delta: float) -> str:
     >>> print(state(Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=9), 0).splitlines()[0])
     Protected: one record of 9 (a public number); neighbouring tables differ by replacing one record.
     """
+    name, change, counted = protected(ledger)
+    n = f"{ledger.n:,}" if name == ledger.unit else f"{ledger.n:,} {counted}"
     if ledger.neighbors is Neighbors.REPLACE_ONE:
-        change, size = f"replacing one {ledger.unit}", f"{ledger.n:,} (a public number)"
+        size = f"{n} (a public number)"
     else:
-        change, size = f"adding or removing one {ledger.unit}", f"about {ledger.n:,} (a public figure)"
+        size = f"about {n} (a public figure)"
+    among = " of" if name == ledger.unit else ", among"
     lines = [
-        f"Protected: one {ledger.unit} of {size}; neighbouring tables differ by {change}.",
+        f"Protected: one {ledger.unit}{among} {size}; neighbouring tables differ by {change}.",
         _spending(ledger),
         *_meaning(ledger, delta, change),
         *_if_adaptive(ledger, delta),
         f"Numerics: {ledger.numerics}.",
         f"Randomness: {ledger.generator}.",
     ]
-    # Publishing one record picked at random is (0, 1/n)-DP.
+    # Publishing one unit picked at random is (0, 1/n)-DP, if n counts units; there may be fewer units.
     if delta * ledger.n > 1:
         lines.append(
             f"WARNING: delta is above 1/n = {show(float_up(Fraction(1, ledger.n)))}. Simply publishing one "
-            f"{ledger.unit} picked at random could keep such a promise; ask for a delta far below 1/n."
+            f"{name} picked at random could keep such a promise; ask for a delta far below 1/n."
         )
     if not ledger.for_release:
         lines.append(

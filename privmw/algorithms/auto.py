@@ -44,8 +44,10 @@ FEWEST, MOST = 10, 50
 LARGEST_WIDENED, MOST_TIMES = 40_000, 10
 
 
-def choose_algorithm(n: int, workload: Workload, budget: Budget) -> PEP:
+def choose_algorithm(n: int, workload: Workload, budget: Budget, at_most: int = 1) -> PEP:
     """What `release_auto` runs for n records, a workload and a zCDP budget: public numbers alone.
+
+    at_most: how many records of a unit enter.
 
     >>> from privmw import Domain, Table
     >>> workload = Workload.all(Domain({name: 4 for name in "abcdefgh"}), k=3)
@@ -58,7 +60,7 @@ def choose_algorithm(n: int, workload: Workload, budget: Budget) -> PEP:
     """
 
     def noise(sensitivity: int, share: Fraction = budget.limit) -> float:
-        return DiscreteGaussianNoise.scale_for(share, sensitivity) / n
+        return DiscreteGaussianNoise.scale_for(share, sensitivity, at_most) / n
 
     if noise(workload.sensitivity(range(len(workload)))) <= MOST_NOISE:
         return PEP(select="all")
@@ -105,10 +107,12 @@ def release_auto(
     >>> release.settings["algorithm"], release.ledger.epsilon(1e-6) <= 1.0
     ('PEP', True)
     """
-    n = check_inputs(private, support, workload)
-    mechanism, rows = recommend(n, support, workload, epsilon=epsilon, delta=delta, rho=rho)
+    size = check_inputs(private, support, workload)
+    mechanism, rows = recommend(
+        size.n, support, workload, at_most=size.at_most, epsilon=epsilon, delta=delta, rho=rho
+    )
     return mechanism.run_checked(
-        n, private, rows, workload, rng, threads, progress, checkpoint, every, account
+        size, private, rows, workload, rng, threads, progress, checkpoint, every, account
     )
 
 
@@ -117,14 +121,18 @@ def recommend(
     support: Support,
     workload: Workload,
     *,
+    at_most: int = 1,
     epsilon: Real | None = None,
     delta: Real | None = None,
     rho: Real | None = None,
 ) -> tuple[Mechanism, Support]:
-    """What `release_auto` runs for n records, and the support it runs on: public numbers and rows decide."""
+    """What `release_auto` runs for n records, and the support it runs on: public numbers and rows decide.
+
+    at_most: how many records of a unit enter.
+    """
     budget = make_budget(epsilon, delta, rho=rho, n=n)
     if budget.notion != "zCDP":
         raise ValueError("delta (0) must be above 0: the recommended methods use Gaussian noise")
     times = min(LARGEST_WIDENED // support.whole_size - 1, MOST_TIMES)
     rows = support.widened(times) if times >= 1 else support
-    return Mechanism(choose_algorithm(n, workload, budget), budget), rows
+    return Mechanism(choose_algorithm(n, workload, budget, at_most), budget), rows

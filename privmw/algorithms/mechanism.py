@@ -19,11 +19,12 @@ from privmw.algorithms.checkpoint import Checkpoint
 from privmw.algorithms.expected import ExpectedRounds
 from privmw.algorithms.loop import Progress, adapt
 from privmw.algorithms.plan import NoiseLevel, Plan, bytes_of_release, check_memory, make_plan, noise_of_steps
-from privmw.algorithms.question import Question, check_inputs, check_public, make_question
+from privmw.algorithms.question import PrivateSize, Question, check_inputs, check_public, make_question
 from privmw.algorithms.schedule import Planned
 from privmw.curator.on_ranks import open_curator
 from privmw.data.records import Records
 from privmw.data.support import Support
+from privmw.data.unit import unit_in_words
 from privmw.data.workload import MOVED, Workload
 from privmw.random import Rng, is_seeded
 from privmw.ranks import check_same, on_every_rank, on_root
@@ -74,13 +75,13 @@ class Mechanism:
         bound = Composition.of(self.events).epsilon_at(probability("delta", delta, zero=True))
         return math.inf if bound is None else float_up(bound)
 
-    def statement(self) -> str:
-        """What a run costs and does, in plain words, before any data."""
+    def statement(self, unit: str = "record") -> str:
+        """What a run costs and does, in plain words, before any data; unit: what is protected."""
         name = type(self.algorithm).__name__
         budget = f"{self.budget.unit} = {float_up(self.budget.limit):.6g}"
         if self.budget.delta is not None:
             budget += f" (epsilon = {float(self.budget.epsilon or 0):.6g} at delta = {self.budget.delta:.6g})"
-        lines = [f"{name}: a run spends at most {budget}; neighbouring tables replace one record."]
+        lines = [f"{name}: a run spends at most {budget}; neighbouring tables replace one {unit}."]
         for event in self.events:
             cost = event.cost_of_one
             price = f"rho = {float_up(cost.rho):.6g}"
@@ -93,8 +94,10 @@ class Mechanism:
         """The algorithm's name and options, as plain values."""
         return {"algorithm": type(self.algorithm).__name__, **dataclasses.asdict(self.algorithm)}
 
-    def noise(self, workload: Workload, n: int | None = None) -> tuple[NoiseLevel, ...]:
+    def noise(self, workload: Workload, n: int | None = None, at_most: int = 1) -> tuple[NoiseLevel, ...]:
         """What each step measures, and the noise of each count; n gives noise as a fraction of the records.
+
+        at_most: how many records of a unit enter; the noise grows with it.
 
         >>> from privmw import Domain, PEP
         >>> workload = Workload.all(Domain({name: 4 for name in "abcdefgh"}), k=3)
@@ -104,18 +107,23 @@ class Mechanism:
         """
         question = make_question(workload, self.algorithm.order, self.algorithm.measure)
         n = None if n is None else positive_integer("n", n)
-        return noise_of_steps(self.algorithm.schedule, self.budget, question, n)
+        at_most = positive_integer("at_most", at_most)
+        return noise_of_steps(self.algorithm.schedule, self.budget, question, n, at_most)
 
-    def plan(self, support: Support, workload: Workload, n: int | None = None) -> Plan:
+    def plan(self, support: Support, workload: Workload, n: int | None = None, at_most: int = 1) -> Plan:
         """What a run will need: bytes, noise and seconds, from public sizes; n gives noise as a fraction.
+
+        at_most: how many records of a unit enter; the noise grows with it.
 
         Seconds are estimated from one evaluation of the workload, which this runs.
         """
         check_public(support, workload)
-        question = self._question(support, workload)
+        at_most = positive_integer("at_most", at_most)
+        question = self._question(support, workload, at_most)
         if n is not None:
             n = positive_integer("n", n)
-        return make_plan(self.algorithm.schedule, self.budget, support, question, n, self.algorithm.effort)
+        schedule, effort = self.algorithm.schedule, self.algorithm.effort
+        return make_plan(schedule, self.budget, support, question, n, at_most, effort)
 
     def bytes_of_release(self, support: Support, workload: Workload) -> int:
         """At most how many bytes the file of a release takes, but for the text of its domain and ledger.
@@ -127,7 +135,8 @@ class Mechanism:
         68908
         """
         check_public(support, workload)
-        return bytes_of_release(self.algorithm.schedule, support, self._question(support, workload))
+        question = self._question(support, workload, at_most=1)
+        return bytes_of_release(self.algorithm.schedule, support, question)
 
     def __call__(
         self,
@@ -159,14 +168,14 @@ class Mechanism:
         progress, account and the private table, for which the others give None; or all give the same
         `ShardedRecords`. Only rank 0 needs to see the checkpoint if every is None.
         """
-        n = check_inputs(private, support, workload)
+        size = check_inputs(private, support, workload)
         return self.run_checked(
-            n, private, support, workload, rng, threads, progress, checkpoint, every, account
+            size, private, support, workload, rng, threads, progress, checkpoint, every, account
         )
 
     def run_checked(
         self,
-        n: int,
+        size: PrivateSize,
         private: Records | None,
         support: Support,
         workload: Workload,
@@ -177,21 +186,21 @@ class Mechanism:
         every: int | None,
         account: AccountPath,
     ) -> Release:
-        """Make a release from inputs that `check_inputs` has checked, of n private records."""
-        question, comm = self._question(support, workload), support.comm
+        """Make a release from inputs that `check_inputs` has checked, of private records of this size."""
+        n, unit, at_most = size
+        question, comm = self._question(support, workload, at_most), support.comm
         identity = f"privmw {__version__} {self.algorithm!r} {self.budget!r} {workload.fingerprint()}"
         check_same(comm, "the algorithm, its budget and the workload", identity)
         check_same(comm, "checkpoint and every", f"{checkpoint} {every}")
         if progress is not None and not callable(progress):
             raise TypeError(f"progress ({_short(progress)}) must be callable")
         opened = on_every_rank(comm, lambda: open_account(account) if comm.rank == 0 else None)
-        terms = Ledger(self.budget, Neighbors.REPLACE_ONE, n=n)
+        terms = Ledger(self.budget, Neighbors.REPLACE_ONE, n=n, unit=unit_in_words(unit, at_most))
         journal = None
         if checkpoint is not None:
-            expected = ExpectedRounds(self.algorithm.schedule, self.budget, question)
-            journal = Checkpoint(
-                checkpoint, f"{n} {identity}", support, terms=terms, expected=expected, every=every
-            )
+            expected = ExpectedRounds(self.algorithm.schedule, self.budget, question, at_most)
+            about = f"{n} {unit} {at_most} {identity}"
+            journal = Checkpoint(checkpoint, about, support, terms=terms, expected=expected, every=every)
             rng = on_every_rank(comm, partial(journal.rng, rng))
         run = secrets.token_hex(16) if journal is None else journal.run
         model = self.algorithm.model(support, question, n, threads)
@@ -243,7 +252,7 @@ class Mechanism:
             for_release=not is_seeded(rng),
         )
 
-    def _question(self, support: Support, workload: Workload) -> Question:
+    def _question(self, support: Support, workload: Workload, at_most: int) -> Question:
         """The question of a run; refuses what this algorithm or this machine cannot do with it."""
         algorithm, shares = self.algorithm, self.algorithm.schedule.shares(self.budget)
         if shares.select is not None:
@@ -256,12 +265,14 @@ class Mechanism:
         question = make_question(workload, algorithm.order, algorithm.measure)
         check_memory(support, question, shot=shares.shot is not None)
         if shares.shot is not None:
-            _check_scale(shares.noise, shares.shot, question.sensitivity_of_shot)
+            _check_scale(shares.noise, shares.shot, question.sensitivity_of_shot, at_most)
+        if shares.measure is not None:
+            _check_scale(shares.noise, shares.measure, MOVED, at_most)
         return question
 
 
-def _check_scale(noise: type[MeasuredNoise], share: Fraction, sensitivity: int) -> None:
+def _check_scale(noise: type[MeasuredNoise], share: Fraction, sensitivity: int, at_most: int = 1) -> None:
     """Refuse a share whose noise is more than can be drawn."""
-    scale = noise.scale_for(share, sensitivity)
+    scale = noise.scale_for(share, sensitivity, at_most)
     if scale > LARGEST_SCALE:
         raise ValueError(f"budget must be enough for one round: noise of scale {scale:.3g} drowns any count")

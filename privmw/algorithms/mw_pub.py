@@ -101,7 +101,7 @@ def release_mw_pub(
     >>> release_mw_pub(private, support, Workload.all(domain, k=2), epsilon=1.0, delta=1e-6, rounds=5).n
     300
     """
-    n = check_inputs(private, support, workload)
+    size = check_inputs(private, support, workload)
     algorithm = MWPub(
         rounds=rounds,
         select=select,
@@ -114,7 +114,7 @@ def release_mw_pub(
         output=output,
         start=start,
     )
-    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=n)
+    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n)
     return mechanism.run_checked(
-        n, private, support, workload, rng, threads, progress, checkpoint, every, account
+        size, private, support, workload, rng, threads, progress, checkpoint, every, account
     )

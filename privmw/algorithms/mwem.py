@@ -78,7 +78,7 @@ def release_mwem(
         if not isinstance(workload, Workload):
             raise TypeError(f"workload ({type(workload).__name__}) must be a Workload")
         support = Support.full(workload.domain)
-    n = check_inputs(private, support, workload)
+    size = check_inputs(private, support, workload)
     algorithm = MWEM(
         rounds=rounds,
         select=select,
@@ -91,7 +91,7 @@ def release_mwem(
         output=output,
         start=start,
     )
-    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=n)
+    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n)
     return mechanism.run_checked(
-        n, private, support, workload, rng, threads, progress, checkpoint, every, account
+        size, private, support, workload, rng, threads, progress, checkpoint, every, account
     )

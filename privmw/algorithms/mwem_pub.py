@@ -78,7 +78,7 @@ def release_mwem_pub(
     >>> release_mwem_pub(private, support, Workload.all(domain, k=2), epsilon=1.0, rounds=5).ledger.rho < 1
     True
     """
-    n = check_inputs(private, support, workload)
+    size = check_inputs(private, support, workload)
     algorithm = MWEMPub(
         rounds=rounds,
         select=select,
@@ -91,7 +91,7 @@ def release_mwem_pub(
         output=output,
         start=start,
     )
-    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=n)
+    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n)
     return mechanism.run_checked(
-        n, private, support, workload, rng, threads, progress, checkpoint, every, account
+        size, private, support, workload, rng, threads, progress, checkpoint, every, account
     )

@@ -121,7 +121,7 @@ def release_pep(
     >>> release.history[-1].details["gap"] < 1e-9
     True
     """
-    n = check_inputs(private, support, workload)
+    size = check_inputs(private, support, workload)
     algorithm = PEP(
         rounds=rounds,
         select=select,
@@ -135,7 +135,7 @@ def release_pep(
         gamma=gamma,
         prior_weight=prior_weight,
     )
-    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=n)
+    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n)
     return mechanism.run_checked(
-        n, private, support, workload, rng, threads, progress, checkpoint, every, account
+        size, private, support, workload, rng, threads, progress, checkpoint, every, account
     )

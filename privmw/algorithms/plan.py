@@ -116,13 +116,13 @@ def bytes_of_release(schedule: Schedule, support: Support, question: Question) -
 
 
 def noise_of_steps(
-    schedule: Schedule, budget: Budget, question: Question, n: int | None
+    schedule: Schedule, budget: Budget, question: Question, n: int | None, at_most: int
 ) -> tuple[NoiseLevel, ...]:
     """What each step of a run measures, and its noise: public sizes alone, and nothing is timed."""
     shares, orders = schedule.shares(budget), np.diff(question.measured.starts)
 
     def level(step: str, share: Fraction, sensitivity: int, unit: Unit, count: int, of: Int64s) -> NoiseLevel:
-        noise = shares.noise(shares.noise.scale_for(share, sensitivity))
+        noise = shares.noise(shares.noise.scale_for(share, sensitivity, at_most))
         fraction = None if n is None else noise.scale / n
         kinds = tuple(np.unique(of).tolist())
         return NoiseLevel(step, noise.scale, fraction, math.sqrt(noise.variance), unit, count, kinds)
@@ -139,10 +139,16 @@ def noise_of_steps(
 
 
 def make_plan(
-    schedule: Schedule, budget: Budget, support: Support, question: Question, n: int | None, effort: Effort
+    schedule: Schedule,
+    budget: Budget,
+    support: Support,
+    question: Question,
+    n: int | None,
+    at_most: int,
+    effort: Effort,
 ) -> Plan:
     """Combine sizes with one timed evaluation."""
-    shares, levels = schedule.shares(budget), noise_of_steps(schedule, budget, question, n)
+    shares, levels = schedule.shares(budget), noise_of_steps(schedule, budget, question, n, at_most)
     support.answers(question.workload)  # a run plans the kernels once: not part of an evaluation's time
     began = time.perf_counter()
     support.answers(question.workload)

@@ -1,12 +1,12 @@
 """The question of a run: the workload to be answered and what is measured for it; checks of its inputs.
 
-Of the private records only their number and their domain are looked at here.
+Of the private records only their number, their unit and their domain are looked at here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,14 @@ from privmw.kernels.arrays import Int64s
 from privmw.ranks import check_same, on_every_rank
 
 Unit: TypeAlias = Literal["cell", "marginal"]
+
+
+class PrivateSize(NamedTuple):
+    """What is public about the private records: their number, and the unit with how many of them it has."""
+
+    n: int
+    unit: str
+    at_most: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +83,8 @@ def check_public(support: Support, workload: Workload) -> None:
         raise ValueError(f"workload ({workload!r}) must have at least one cell")
 
 
-def check_inputs(private: Records | None, support: Support, workload: Workload) -> int:
-    """Check all inputs of a run, once; returns the number of private records, which is public.
+def check_inputs(private: Records | None, support: Support, workload: Workload) -> PrivateSize:
+    """Check all inputs of a run, once; returns the number of private records and their unit: all public.
 
     Called by all ranks together. Rank 0 has the private table and the others None, unless the records are
     sharded over all of them.
@@ -86,7 +94,9 @@ def check_inputs(private: Records | None, support: Support, workload: Workload) 
     on_every_rank(comm, lambda: _check_private(private, support))
     sharded = private is not None and private.comm.size > 1
     check_same(comm, "whether private records lie on rank 0 or on all", str(sharded))
-    return comm.broadcast(0 if private is None else private.n)
+    if private is None:
+        return comm.broadcast(PrivateSize(0, "", 1))
+    return comm.broadcast(PrivateSize(private.n, private.unit, private.at_most))
 
 
 def _check_private(private: Records | None, support: Support) -> None:

@@ -86,12 +86,18 @@ def make_workload(options: argparse.Namespace, domain: Domain) -> Workload:
         raise RefusalError(f"{flags}: {error}", "--sample draws some of very many marginals") from None
 
 
-def choose(options: argparse.Namespace, n: int, inputs: PublicInputs) -> tuple[Mechanism, Support]:
-    """Make the mechanism of --method with the budget of the options, and the support that it re-weights."""
+def choose(
+    options: argparse.Namespace, n: int, inputs: PublicInputs, at_most: int = 1
+) -> tuple[Mechanism, Support]:
+    """Make the mechanism of --method with the budget of the options, and the support that it re-weights.
+
+    n, at_most: the number of private records, and how many of a unit enter.
+    """
     kind = METHODS.get(options.method)
     if kind is None:
         if options.rounds is not None:
             raise RefusalError("--rounds must come with a --method other than auto, which chooses them")
-        return recommend(n, inputs.support, inputs.workload, epsilon=options.epsilon, delta=options.delta)
+        given = {"epsilon": options.epsilon, "delta": options.delta, "at_most": at_most}
+        return recommend(n, inputs.support, inputs.workload, **given)
     algorithm = kind() if options.rounds is None else kind(rounds=options.rounds)
     return algorithm.calibrate(options.epsilon, options.delta, n=n), inputs.support

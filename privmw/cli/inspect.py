@@ -10,9 +10,10 @@ import numpy as np
 from privmw.cli import quality
 from privmw.cli.console import Console
 from privmw.cli.inputs import METHODS, choose, read_public_inputs
-from privmw.cli.options import add_budget, add_workload, positive
+from privmw.cli.options import add_budget, add_unit, add_workload, check_unit, positive
 from privmw.data.domain import Domain
 from privmw.data.support import Support
+from privmw.data.unit import checked_unit, unit_in_words
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("public", metavar="PUBLIC", help="the public file: parquet or csv")
     add_workload(parser)
     add_budget(parser, required=False)
+    add_unit(parser)
     parser.add_argument(
         "--n", type=positive, help="number of private records (default: as many as public ones)"
     )
@@ -36,15 +38,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> None:
     """Read the public file and print the plan of a release."""
+    check_unit(options)
     inputs = read_public_inputs(options, Domain.read(options.domain), console)
     records = int(inputs.support.counts.sum())
     n = options.n or records
-    mechanism, support = choose(options, n, inputs)
+    unit, at_most = checked_unit(options.unit, options.at_most, inputs.support.domain, private=True)
+    mechanism, support = choose(options, n, inputs, at_most)
     with console.step("comparing the public rows with the domain"):
         # Forced: a release would refuse what this reports.
-        known = quality.before(mechanism, support, inputs.workload, n, public=inputs.support, force=True)
+        known = quality.before(
+            mechanism, support, inputs.workload, n, at_most, public=inputs.support, force=True
+        )
     with console.step("timing one evaluation"):
-        plan = mechanism.plan(support, inputs.workload, n=n)
+        plan = mechanism.plan(support, inputs.workload, n=n, at_most=at_most)
     facts = {
         "records": records,
         "rows": inputs.support.size,
@@ -54,6 +60,8 @@ def run(options: argparse.Namespace, console: Console) -> None:
         "cells": inputs.workload.cells,
         "method": repr(mechanism.algorithm),
         "n": n,
+        "unit": unit,
+        "at_most": at_most,
         "rho": mechanism.rho,
         "quality": known.facts,
         "plan": {**dataclasses.asdict(plan), "noise": [dataclasses.asdict(noise) for noise in plan.noise]},
@@ -63,7 +71,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
         f"{facts['attributes']} attributes, {facts['uncommon_values_a_row']:.1f} uncommon values a row",
         f"workload   {len(inputs.workload):,} marginals, {inputs.workload.cells:,} cells",
         f"method     {mechanism.algorithm!r} for {n:,} private records",
-        *(f"           {line}" for line in mechanism.statement().splitlines()),
+        *(f"           {line}" for line in mechanism.statement(unit_in_words(unit, at_most)).splitlines()),
         f"plan       {plan}",
         *(f"{'quality' if place == 0 else '':11}{line}" for place, line in enumerate(known.lines)),
     ]

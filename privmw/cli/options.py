@@ -88,6 +88,25 @@ def add_budget(parser: argparse.ArgumentParser, *, required: bool) -> None:
     parser.add_argument("--delta", type=number, help="default: 1 / n^2; 0: pure differential privacy")
 
 
+def add_unit(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the unit that is protected; `check_unit` checks them."""
+    parser.add_argument(
+        "--unit",
+        metavar="COLUMN",
+        help="protect all records with the same value in this column together, such as those of a household "
+        "(default: every record by itself); it must not be in the domain",
+    )
+    parser.add_argument(
+        "--at-most", type=positive, metavar="K", help="with --unit: at most K records of a unit enter"
+    )
+
+
+def check_unit(options: argparse.Namespace) -> None:
+    """Refuse --unit without --at-most, and the reverse."""
+    if (options.unit is None) != (options.at_most is None):
+        raise RefusalError("--unit and --at-most must come together")
+
+
 def add_bins(parser: argparse.ArgumentParser, default: str | None = "label") -> None:
     """Add the option of how synthetic records show a bin."""
     parser.add_argument(

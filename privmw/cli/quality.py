@@ -50,6 +50,7 @@ def before(
     support: Support,
     workload: Workload,
     n: int,
+    at_most: int = 1,
     *,
     public: Support | None = None,
     force: bool = False,
@@ -57,9 +58,9 @@ def before(
     """Say what a release will measure and what its rows do not cover; refuses too much noise unless forced.
 
     support: the rows that will be weighed; public: those of the public file, if `auto` added some. A
-    collective call.
+    collective call. n, at_most: how many private records there are, and how many of a unit.
     """
-    levels = mechanism.noise(workload, n)
+    levels = mechanism.noise(workload, n, at_most)
     most = max(level.deviation / n for level in levels)
     advice = "a larger epsilon, fewer or smaller marginals, or fewer rounds lower it"
     if most > TOO_MUCH_NOISE and not force:

@@ -14,7 +14,15 @@ from privmw.cli import quality
 from privmw.cli.config import record_config, recorded_options
 from privmw.cli.console import Console
 from privmw.cli.inputs import METHODS, choose, join_ranks, read_public_inputs
-from privmw.cli.options import add_bins, add_budget, add_workload, positive, whole
+from privmw.cli.options import (
+    add_bins,
+    add_budget,
+    add_unit,
+    add_workload,
+    check_unit,
+    positive,
+    whole,
+)
 from privmw.cli.outputs import Synthetic, check_outputs, check_room, finish_release
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RunFolder
@@ -37,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="use the public file although it shares records with the private one: they will be published",
     )
+    add_unit(parser)
     add_workload(parser)
     add_budget(parser, required=True)
     parser.add_argument(
@@ -84,6 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Reserve the output folder, make the release, write it and then its other files."""
+    check_unit(options)
     comm = join_ranks(options.cluster)
     if comm.rank > 0:
         if comm.broadcast(True):
@@ -138,7 +148,9 @@ def make_release(
         if comm.rank > 0:  # these may not even have the private file
             return None
         with console.step(f"checking {options.private}"):
-            return scan_table(options.private, domain, private=True)
+            return scan_table(
+                options.private, domain, private=True, unit=options.unit, at_most=options.at_most
+            )
 
     private = on_every_rank(comm, read_private)
     if options.public is not None and not options.public_is_public:
@@ -147,8 +159,11 @@ def make_release(
         if shared:
             raise not_public(options)
     n = comm.broadcast(0 if private is None else private.n)
-    mechanism, support = choose(options, n, inputs)
-    known = quality.before(mechanism, support, inputs.workload, n, public=inputs.support, force=options.force)
+    at_most = options.at_most or 1
+    mechanism, support = choose(options, n, inputs, at_most)
+    known = quality.before(
+        mechanism, support, inputs.workload, n, at_most, public=inputs.support, force=options.force
+    )
     for line in known.lines:
         console.note(line)
 

@@ -1,7 +1,9 @@
 """Records on several ranks: each rank counts its part, and only rank 0 receives the sums.
 
 Counts of private records are sent from each rank to rank 0 and to no other, as exact integers, and are erased
-on their way. Only public values are broadcast or compared: paths, footers, domains, the number of records.
+on their way. Records with a unit: the hashes of the ids are sent among the ranks that have private records,
+each to the one that owns it, which says which of the records enter; no other rank receives one. Only public
+values are broadcast or compared: paths, footers, domains, the number of records.
 This room does not decide who may count; it draws nothing and releases nothing.
 """
 
@@ -15,14 +17,17 @@ from itertools import accumulate
 from reprlib import repr as _short
 
 import numpy as np
+import numpy.typing as npt
 
 from privmw.data.domain import Domain
 from privmw.data.records import Records, check_domain_and_privacy
+from privmw.data.row_hash import Hashes
 from privmw.data.table import Table
+from privmw.data.unit import RECORD, checked_unit, entering, id_hashes
 from privmw.data.workload import Workload, check_workload
 from privmw.io import files
 from privmw.io.scan import Scan
-from privmw.kernels.arrays import Int64s
+from privmw.kernels.arrays import Bools, Int64s
 from privmw.ranks import Communicator, allgather, check_same, on_every_rank, on_root, sum_over_ranks
 
 Path = str | os.PathLike[str]
@@ -44,10 +49,10 @@ class ShardedRecords(Records):
     array([1, 2])
     """
 
-    __slots__ = ("__weakref__", "_comm", "_domain", "_n", "_part", "_private")
+    __slots__ = ("__weakref__", "_at_most", "_comm", "_domain", "_n", "_part", "_private", "_unit")
 
     def __init__(self, part: Records | None, comm: Communicator) -> None:
-        on_every_rank(comm, lambda: _check_part(part))
+        on_every_rank(comm, lambda: _check_part(part, comm.size))
         holders = np.flatnonzero(allgather(comm, np.int64(part is not None)))
         if len(holders) == 0:
             raise ValueError("records (none) must lie on at least one rank")
@@ -59,24 +64,86 @@ class ShardedRecords(Records):
         self._private: bool = private
         self._part = part
         self._comm = comm
+        self._unit, self._at_most = (RECORD, 1) if part is None else (part.unit, part.at_most)
         self._n = sum_over_ranks(comm, 0 if part is None else part.n)
 
     @classmethod
     def from_parquet(
-        cls, paths: Path | Sequence[Path], domain: Domain, comm: Communicator, *, private: bool
+        cls,
+        paths: Path | Sequence[Path],
+        domain: Domain,
+        comm: Communicator,
+        *,
+        private: bool,
+        unit: str | None = None,
+        at_most: int | None = None,
     ) -> ShardedRecords:
         """The records of a parquet file, of a folder of them, or of several such paths.
 
         Each rank reads some of the row groups, about equally many rows on each, once now to check every
-        value, as `scan_table` does.
+        value, as `scan_table` does. unit and at_most: as for `read_table`, and the same records enter; each
+        rank needs about 17 bytes a record for it.
         """
         checked_paths = on_every_rank(comm, lambda: _check_arguments(paths, domain, private))
+        name, most = on_every_rank(comm, lambda: checked_unit(unit, at_most, domain, private))
         check_same(comm, "paths", json.dumps(checked_paths))
         check_same(comm, "domain", domain.to_json())
         check_same(comm, "private", str(private))
+        check_same(comm, "unit and at_most", f"{name} {most}")
         groups = on_root(comm, lambda: _row_groups(checked_paths, private))
         share = _share(groups, comm.rank, comm.size)
-        return cls(on_every_rank(comm, lambda: _scan(share, domain, private)), comm)
+        part, hashes = on_every_rank(comm, lambda: _scan(share, domain, private, name))
+        records = cls(part, comm)
+        return records if name == RECORD else records._cap(hashes, name, most)
+
+    def capped(self, ids: npt.ArrayLike, *, unit: str, at_most: int) -> ShardedRecords:
+        """The records of which at most so many of a unit enter: `Table.capped` over all ranks. Collective.
+
+        ids: one for each record of this rank, none on a rank without records. The records count as one
+        table, those of rank 0 first.
+
+        >>> from privmw.ranks import ALONE
+        >>> table = Table.from_codes([[3], [9], [3]], Domain({"age": 10}), private=True)
+        >>> ShardedRecords(table, ALONE).capped([1, 1, 1], unit="household", at_most=2)
+        ShardedRecords(2 rows x 1 attributes on 1 rank, private, at most 2 of a household)
+        """
+        name, most = on_every_rank(
+            self._comm, lambda: checked_unit(unit, at_most, self._domain, self._private)
+        )
+        check_same(self._comm, "unit and at_most", f"{name} {most}")
+        hashes = on_every_rank(self._comm, lambda: self._hashes(ids, name))
+        copy = object.__new__(ShardedRecords)
+        for slot in ("_comm", "_domain", "_n", "_part", "_private"):
+            setattr(copy, slot, getattr(self, slot))
+        return copy._cap(hashes, name, most)
+
+    def _hashes(self, ids: npt.ArrayLike, unit: str) -> Hashes:
+        """The checked ids of this rank's records."""
+        if unit == RECORD:
+            raise TypeError("unit and at_most must be given")
+        if self._unit != RECORD:
+            raise ValueError(f"records (at most {self._at_most} of a {self._unit}) must be capped only once")
+        if self._part is None:
+            return np.zeros(0, np.uint64)
+        if not isinstance(self._part, Table):
+            raise TypeError("part must be a Table: ShardedRecords.from_parquet takes a unit itself")
+        hashes = id_hashes(ids)
+        if len(hashes) != self._part.n:
+            raise ValueError(
+                f"ids ({len(hashes)}) must be one for each of this rank's {self._part.n} records"
+            )
+        return hashes
+
+    def _cap(self, hashes: Hashes, unit: str, at_most: int) -> ShardedRecords:
+        """Let only some records of each unit enter, given the hashes of this rank's units."""
+        enters = _entering_over_ranks(hashes, at_most, self._comm)
+        if isinstance(self._part, Scan):
+            self._part.cap(enters, unit, at_most)
+        elif isinstance(self._part, Table):
+            self._part = self._part._entering(enters, unit, at_most) if enters.any() else None
+        self._unit, self._at_most = unit, at_most
+        self._n = sum_over_ranks(self._comm, 0 if self._part is None else self._part.n)
+        return self
 
     @property
     def comm(self) -> Communicator:
@@ -90,13 +157,23 @@ class ShardedRecords(Records):
 
     @property
     def n(self) -> int:
-        """The number of records on all ranks. Neighbouring tables replace one record, so this is public."""
+        """The number of records on all ranks that enter. Neighbouring tables have as many: it is public."""
         return self._n
 
     @property
     def private(self) -> bool:
         """Whether the records are private: then nothing about their values is shown."""
         return self._private
+
+    @property
+    def unit(self) -> str:
+        """What is protected: a record, or what a column such as "household" tells apart."""
+        return self._unit
+
+    @property
+    def at_most(self) -> int:
+        """How many records of a unit enter, at most, of all ranks together."""
+        return self._at_most
 
     def batches(self) -> Iterator[Table]:
         """The records of this rank in order."""
@@ -132,9 +209,8 @@ class ShardedRecords(Records):
         raise TypeError("records of several ranks must not be pickled")
 
     def __repr__(self) -> str:
-        kind = "private" if self._private else "public"
         ranks = "1 rank" if self._comm.size == 1 else f"{self._comm.size} ranks"
-        return f"ShardedRecords({self._n} rows x {len(self._domain)} attributes on {ranks}, {kind})"
+        return f"ShardedRecords({self._n} rows x {len(self._domain)} attributes on {ranks}, {self._kind})"
 
 
 def _move(counts: Int64s, total: Int64s) -> None:
@@ -143,11 +219,36 @@ def _move(counts: Int64s, total: Int64s) -> None:
     counts.fill(0)
 
 
-def _check_part(part: object) -> None:
+def _entering_over_ranks(hashes: Hashes, at_most: int, comm: Communicator) -> Bools:
+    """Which of this rank's records enter, as if the records of all ranks were one table in rank order.
+
+    One rank owns a hash, and receives it from every rank in the order of the table. Only ranks that have
+    records own any.
+    """
+    holders = np.flatnonzero(allgather(comm, np.int64(len(hashes) > 0))[:, 0])
+    # Bits that `entering` does not sort by.
+    owners = holders[((hashes >> np.uint64(24)) % np.uint64(len(holders))).astype(np.intp)]
+    order = np.argsort(owners, kind="stable")
+    sent = np.bincount(owners, minlength=comm.size).tolist()
+    received = comm.alltoallv(np.array(sent, np.int64), [1] * comm.size).tolist()
+    owned = comm.alltoallv(hashes[order].view(np.int64), sent)
+    answers = entering(owned.view(np.uint64), at_most)
+    owned.fill(0)
+    enters = np.empty(len(hashes), bool)
+    enters[order] = comm.alltoallv(answers.view(np.uint8), received).view(bool)
+    return enters
+
+
+def _check_part(part: object, ranks: int) -> None:
     if part is not None and not isinstance(part, Records):
         raise TypeError(f"part ({type(part).__name__}) must be a Table, or None where a rank has no records")
     if part is not None and part.comm.size > 1:
         raise ValueError("part must be the records of one rank: these are sharded already")
+    if part is not None and part.unit != RECORD and ranks > 1:
+        raise ValueError(
+            f"part must not be capped: records of one {part.unit} may lie on several ranks. "
+            "ShardedRecords.capped limits all of them together"
+        )
 
 
 def _from_rank(comm: Communicator, rank: int, text: str) -> str:
@@ -190,14 +291,14 @@ def _share(groups: list[Group], rank: int, size: int) -> list[Group]:
     return [group for group, owner in zip(groups, owners, strict=True) if owner == rank]
 
 
-def _scan(share: list[Group], domain: Domain, private: bool) -> Scan | None:
-    """The scan of a rank's row groups."""
+def _scan(share: list[Group], domain: Domain, private: bool, unit: str) -> tuple[Scan | None, Hashes]:
+    """The scan of a rank's row groups, and the hashes of their records' units."""
     if not share:
-        return None
+        return None, np.zeros(0, np.uint64)
     groups: dict[str, list[int]] = {}
     for file, group, _ in share:
         groups.setdefault(file, []).append(group)
-    scan = Scan.of_groups(list(groups.items()), domain, private=private)
+    scan, hashes = Scan.of_units(list(groups.items()), domain, private=private, unit=unit)
     if scan.n != sum(rows for _, _, rows in share):
         raise ValueError(f"{scan.path} must hold the rows that rank 0 finds in it")
-    return scan
+    return scan, hashes

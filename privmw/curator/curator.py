@@ -42,6 +42,8 @@ class Curator:
     neighbors: under ADD_REMOVE_ONE the number of records is private. Then `public_n` gives a public figure
     for the statement, and only `measure` is offered (the scores of `select` use n); the ledger says so.
     spent: the ledger of a run on the same table that this one goes on with; what it says stays spent.
+    A table with a unit: what a call costs is what it costs that unit as a whole, whose records enter at most
+    `private.at_most` times. A unit that is replaced or removed is so many records that are.
 
     >>> from privmw import Domain, Table
     >>> table = Table.from_codes([[2, 0], [0, 1], [2, 0]], Domain({"age": 3, "sex": 2}), private=True)
@@ -59,6 +61,7 @@ class Curator:
         "__stream",
         "__total",
         "__weakref__",
+        "_at_most",
         "_ledger",
         "_process",
         "_workload",
@@ -88,6 +91,7 @@ class Curator:
         fresh = _ledger(private, budget, neighbors, public_n, stream)
         self._ledger = fresh if spent is None else _continued(spent, fresh)
         self._workload = workload
+        self._at_most = private.at_most
         self._process = os.getpid()
         self.__stream = stream
         self.__lock = threading.Lock()
@@ -132,10 +136,12 @@ class Curator:
         Ensures: the mechanism on scores |count 2^20 - round(n answer 2^20)|, a marginal's its largest cell's.
         Privacy: k runs at epsilon each, among all that compete and are not excluded. A replaced record moves
             a count by at most 1, so a cell's score by at most 2^20 (the rest is public, and | | brings no two
-            numbers further apart), and a marginal's largest by no more than the one in it that moves most.
+            numbers further apart), and a marginal's largest by no more than the one in it that moves most. A
+            unit of at most m records moves a score m times as far: by m 2^20, the sensitivity that is paid.
         Numerics: integers throughout; rounding concerns public numbers only.
         Checked by:
             tests/curator/test_curator.py::test_scores_of_neighbours_differ_by_at_most_the_sensitivity,
+            tests/curator/test_unit.py::test_a_replaced_unit_moves_what_is_paid_for_and_no_more,
             tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
         """
         if self._ledger.neighbors is not Neighbors.REPLACE_ONE:
@@ -152,7 +158,7 @@ class Curator:
         selection = Selection.prepare(
             mechanism,
             candidates=competing - len(excluded),
-            sensitivity=scores.SENSITIVITY,
+            sensitivity=self._at_most * scores.SENSITIVITY,
             epsilon=epsilon,
             k=k,
         )
@@ -181,20 +187,24 @@ class Curator:
         Privacy: rho or epsilon is what the whole call costs. If a record can move c entries by 1, L1 = L2^2 =
             c. k cells: c = k, wherever they lie. Some or all of one marginal's: c = 2, one left and one
             entered (1 for a single cell or under ADD_REMOVE_ONE). Marginals: the sum, so each pays its share.
-            The total: c = 1.
-        Numerics: exact sampling; the event is a pure function of rho or epsilon, c and the number of cells.
+            The total: c = 1. A unit of at most m records moves the vector of entries m times, each time by an
+            L2 of at most sqrt(c): together L2^2 <= c m^2 and L1 <= c m, both attained by m records alike.
+        Numerics: exact sampling; the event is a pure function of rho or epsilon, c, m and the cells' number.
         Checked by:
             tests/curator/test_curator.py::test_measured_counts_of_neighbours_differ_by_the_sensitivity,
+            tests/curator/test_unit.py::test_a_replaced_unit_moves_what_is_paid_for_and_no_more,
             tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
         """
         cells, changing = self.__asked(queries, marginal, marginals, total)
         if (rho is None) == (epsilon is None):
             raise TypeError("exactly one of rho and epsilon must be given")
         if rho is not None:
-            noise = Noise.gaussian(size=len(cells), l2_sensitivity_squared=changing, rho=rho)
+            square = changing * self._at_most**2
+            noise = Noise.gaussian(size=len(cells), l2_sensitivity_squared=square, rho=rho)
         else:
             assert epsilon is not None
-            noise = Noise.laplace(size=len(cells), l1_sensitivity=changing, epsilon=epsilon)
+            moved = changing * self._at_most
+            noise = Noise.laplace(size=len(cells), l1_sensitivity=moved, epsilon=epsilon)
         with self.__paid(noise.event) as counts, _erasing() as erased:
             held = self.__total if total else counts
             return noise.add(erased(held[cells]), self.__stream)
@@ -324,9 +334,10 @@ def _ledger(
         n = private.n
         if n > scores.LARGEST_N:
             raise ValueError(f"private ({n} records) must have fewer than 2^32 records")
+    unit = private.protected
     if not stream.seeded:
-        return Ledger(budget, neighbors, n=n, numerics=numerics, generator=stream.statement)
-    ledger = Ledger(budget, neighbors, n=n, numerics=numerics)
+        return Ledger(budget, neighbors, n=n, unit=unit, numerics=numerics, generator=stream.statement)
+    ledger = Ledger(budget, neighbors, n=n, unit=unit, numerics=numerics)
     ledger.mark_seeded(f"{type(stream.bit_generator).__name__} given by the caller")
     return ledger
 

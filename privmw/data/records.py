@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from privmw.data.domain import Domain, check_domain
+from privmw.data.unit import RECORD, unit_in_words
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Int64s
 from privmw.ranks import ALONE, Communicator
@@ -31,12 +32,27 @@ class Records(ABC):
     @property
     @abstractmethod
     def n(self) -> int:
-        """How many records there are. Neighbouring tables replace one record, so this is public."""
+        """How many records there are, of those that enter. Neighbours have as many, so this is public."""
 
     @property
     @abstractmethod
     def private(self) -> bool:
         """Whether the records are private: then nothing about their values is shown."""
+
+    @property
+    def unit(self) -> str:
+        """What is protected, one at a time: a record, or what a column such as "household" tells apart."""
+        return RECORD
+
+    @property
+    def at_most(self) -> int:
+        """How many records of a unit enter, at most: neighbours differ in no more of them."""
+        return 1
+
+    @property
+    def protected(self) -> str:
+        """What is protected, in words: "record", or "household of at most 4 records"."""
+        return unit_in_words(self.unit, self.at_most)
 
     @property
     def comm(self) -> Communicator:
@@ -53,6 +69,12 @@ class Records(ABC):
 
     def send_counts(self, workload: Workload) -> None:  # noqa: B027  not abstract: most are on one rank
         """On a rank other than 0, while rank 0 calls `counts`: send it the counts of this rank's records."""
+
+    @property
+    def _kind(self) -> str:
+        """What a repr says after the sizes."""
+        capped = "" if self.unit == RECORD else f", at most {self.at_most} of a {self.unit}"
+        return f"{'private' if self.private else 'public'}{capped}"
 
     def __len__(self) -> int:
         return self.n

@@ -18,8 +18,9 @@ import numpy.typing as npt
 from privmw.data.domain import Domain, check_domain
 from privmw.data.immutable import Immutable
 from privmw.data.records import Records, check_domain_and_privacy
+from privmw.data.unit import RECORD, checked_unit, entering, id_hashes
 from privmw.data.workload import Workload, check_workload
-from privmw.kernels.arrays import Array, CheckedColumns, Codes, Int64s, freeze, is_frozen
+from privmw.kernels.arrays import Array, Bools, CheckedColumns, Codes, Int64s, freeze, is_frozen
 
 
 class Table(Immutable, Records):
@@ -41,12 +42,14 @@ class Table(Immutable, Records):
     ValueError: column 'age' has 1 value outside the domain (first: 10, row 1)
     """
 
-    __slots__ = ("__weakref__", "columns", "domain", "private")
+    __slots__ = ("__weakref__", "at_most", "columns", "domain", "private", "unit")
     __hash__ = None  # type: ignore[assignment]
 
     columns: CheckedColumns  # one read-only array of codes per attribute, in domain order
     domain: Domain  # every code lies in it
     private: bool  # whether the records are private: then nothing about their values is shown
+    unit: str  # what is protected: "record", or what several records can belong to
+    at_most: int  # records of a unit
 
     def __init__(
         self,
@@ -64,9 +67,17 @@ class Table(Immutable, Records):
                 raise ValueError(f"column {_short(name)}{lengths} must be as long as the first")
         self._fill(checked, domain, private)
 
-    def _fill(self, columns: Iterable[Codes], domain: Domain, private: bool) -> Table:
+    def _fill(
+        self,
+        columns: Iterable[Codes],
+        domain: Domain,
+        private: bool,
+        unit: str = RECORD,
+        at_most: int = 1,
+    ) -> Table:
         """Set the attributes, from frozen columns of checked codes."""
-        self._set(columns=CheckedColumns.of(columns, domain.sizes), domain=domain, private=private)
+        checked = CheckedColumns.of(columns, domain.sizes)
+        self._set(columns=checked, domain=domain, private=private, unit=unit, at_most=at_most)
         if self.n == 0:
             raise ValueError("a table must have at least one row")
         return self
@@ -97,19 +108,30 @@ class Table(Immutable, Records):
         domain = tables[0].domain
         if any(table.domain != domain for table in tables):
             raise ValueError("tables must be on one domain")
+        if any(table.unit != RECORD for table in tables):
+            raise ValueError("tables must be joined before they are capped: a unit may lie in several")
         columns = (freeze(np.concatenate([table.columns[a] for table in tables])) for a in range(len(domain)))
         return object.__new__(Table)._fill(columns, domain, any(table.private for table in tables))
 
     @classmethod
-    def from_frame(cls, frame: Any, domain: Domain, *, private: bool) -> Table:
+    def from_frame(
+        cls,
+        frame: Any,
+        domain: Domain,
+        *,
+        private: bool,
+        unit: str | None = None,
+        at_most: int | None = None,
+    ) -> Table:
         """The table of a pandas, polars or pyarrow frame, or of any other that narwhals takes.
 
         Each attribute of the domain is read from the column of its name; other columns are ignored. A value
-        becomes its code by `Attribute.code`. Codes are copied: a frame can still be written to.
+        becomes its code by `Attribute.code`. Codes are copied: a frame can still be written to. unit and
+        at_most: as for `read_table`.
         """
         from privmw.io.frames import from_frame  # here: it imports tables
 
-        return from_frame(frame, domain, private=private)
+        return from_frame(frame, domain, private=private, unit=unit, at_most=at_most)
 
     def to_frame(
         self,
@@ -154,7 +176,7 @@ class Table(Immutable, Records):
 
     @property
     def n(self) -> int:
-        """How many rows there are. Neighbouring tables replace one record, so this is public."""
+        """How many rows there are. Neighbouring tables have as many, so this is public."""
         return len(self.columns[0])
 
     def column(self, name: str) -> Codes:
@@ -182,10 +204,13 @@ class Table(Immutable, Records):
         """The same rows on some of the attributes, in the order named; columns are shared, not copied."""
         domain = self.domain.project(names)
         columns = [self.column(name) for name in domain.names]
-        return object.__new__(Table)._fill(columns, domain, self.private)
+        return object.__new__(Table)._fill(columns, domain, self.private, self.unit, self.at_most)
 
     def take(self, rows: npt.ArrayLike) -> Table:
-        """The rows at some positions, in that order and as often as given; or where a mask is True."""
+        """The rows at some positions, in that order and as often as given; or where a mask is True.
+
+        A table with a unit refuses to repeat a row.
+        """
         positions = _array("rows", rows)
         if positions.ndim != 1 or positions.dtype.kind not in "iub":
             kind = positions.dtype.type.__name__
@@ -197,8 +222,39 @@ class Table(Immutable, Records):
             raise ValueError(f"rows must be positions from 0 to {self.n - 1}")
         else:
             positions = positions.astype(np.intp, copy=False)  # once, not for each column
+            if self.unit != RECORD and len(positions) and int(np.bincount(positions).max()) > 1:
+                raise ValueError(f"rows must not repeat one: at most {self.at_most} of a {self.unit} enter")
         columns = (freeze(column[positions]) for column in self.columns)
-        return object.__new__(Table)._fill(columns, self.domain, self.private)
+        return object.__new__(Table)._fill(columns, self.domain, self.private, self.unit, self.at_most)
+
+    def capped(self, ids: npt.ArrayLike, *, unit: str, at_most: int) -> Table:
+        """The table in which at most so many records of a unit enter, such as 4 of a household.
+
+        The unit as a whole is then what a release protects. ids: one for each record, integers or text, none
+        missing; they are not kept. Which records enter depends on the ids and on the order of a unit's own
+        records, on no value: see privmw/data/unit.py. A private table only.
+
+        >>> table = Table.from_codes([[3], [9], [3], [2]], Domain({"age": 10}), private=True)
+        >>> table.capped(["a", "a", "a", "b"], unit="household", at_most=2)
+        Table(3 rows x 1 attributes, private, at most 2 of a household)
+        """
+        unit, at_most = checked_unit(unit, at_most, self.domain, self.private)
+        if unit == RECORD:
+            raise TypeError("unit and at_most must be given")
+        if self.unit != RECORD:
+            raise ValueError(f"table (at most {self.at_most} of a {self.unit}) must be capped only once")
+        hashes = id_hashes(ids)
+        if len(hashes) != self.n:
+            raise ValueError(f"ids ({len(hashes)}) must be one for each of the {self.n} records")
+        return self._entering(entering(hashes, at_most), unit, at_most)
+
+    def _entering(self, enters: Bools, unit: str, at_most: int) -> Table:
+        """The rows where a mask is True, of which no unit has more than at_most."""
+        rows = np.flatnonzero(enters)
+        columns: Iterable[Codes] = self.columns
+        if len(rows) < self.n:
+            columns = (freeze(column.take(rows)) for column in self.columns)
+        return object.__new__(Table)._fill(columns, self.domain, self.private, unit, at_most)
 
     def batches(self) -> Iterator[Table]:
         """The table itself."""
@@ -207,7 +263,12 @@ class Table(Immutable, Records):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Table):
             return NotImplemented
-        if self.domain != other.domain or self.private != other.private:
+        if (self.domain, self.private, self.unit, self.at_most) != (
+            other.domain,
+            other.private,
+            other.unit,
+            other.at_most,
+        ):
             return False
         return all(map(np.array_equal, self.columns, other.columns))
 
@@ -218,8 +279,7 @@ class Table(Immutable, Records):
         return partial(Table, private=False), (columns, self.domain)
 
     def __repr__(self) -> str:
-        kind = "private" if self.private else "public"
-        return f"Table({self.n} rows x {len(self.columns)} attributes, {kind})"
+        return f"Table({self.n} rows x {len(self.columns)} attributes, {self._kind})"
 
 
 def _by_name(columns: object, domain: Domain) -> dict[str, npt.ArrayLike]:

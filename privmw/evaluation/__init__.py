@@ -29,7 +29,8 @@ MOST_LARGEST, MOST_TYPICAL = 20, 200  # cells that an evaluation shows
 def evaluate(released: Release | Table, private: Records, workload: Workload | None = None) -> Evaluation:
     """The true errors of a release, or of a table of synthetic records. NOT PRIVATE: for experiments only.
 
-    workload: by default that of the release; it must be given for a table.
+    workload: by default that of the release; it must be given for a table. The truth is that of the records
+    that enter: read the private file without its unit to compare with all of them.
 
     >>> from privmw import Domain
     >>> domain = Domain({"age": 3, "sex": 2})

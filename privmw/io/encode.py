@@ -55,7 +55,7 @@ class Encoder:
         with suppress(pa.ArrowException):  # such as an unknown time zone; its message can quote values
             codes = self._codes(column)
         if codes is None:
-            name, kind = _short(self.attribute.name), _kind(column.type)
+            name, kind = _short(self.attribute.name), kind_name(column.type)
             raise ValueError(f"column {name} of kind {kind} must be one that Arrow can read")
         if codes.dtype.kind == "i" and len(codes) and int(codes.min()) < 0:
             self._refuse(column, np.flatnonzero(codes < 0))
@@ -79,7 +79,7 @@ class Encoder:
         )
 
     def _refuse(self, column: Any, rows: npt.NDArray[np.intp]) -> None:
-        self._kind = "text" if self.text else _kind(column.type)
+        self._kind = "text" if self.text else kind_name(column.type)
         if self._first is None and not self.private:
             self._first = (self.rows + int(rows[0]), *self._refusal(column[int(rows[0])]))
         self.refused += len(rows)
@@ -112,7 +112,7 @@ class Encoder:
     def _codes(self, column: Any) -> SignedCodes:
         kind, lookup = column.type, self._lookup
         if pa.types.is_dictionary(kind):
-            _check_indices(column)
+            check_indices(column)
             if len(column.dictionary) > len(column):
                 return self._codes(column.dictionary_decode())
             return self._entries(self._codes(column.dictionary), column.indices)
@@ -135,8 +135,8 @@ class Encoder:
             entries = column.dictionary_encode()
             return self._entries(self._one_by_one(entries.dictionary), entries.indices)
         raise TypeError(
-            f"column {_short(self.attribute.name)} of kind {_kind(kind)} must hold integers, numbers, text, "
-            f"booleans or dates"
+            f"column {_short(self.attribute.name)} of kind {kind_name(kind)} must hold integers, numbers, "
+            f"text, booleans or dates"
         )
 
     def _with_missing(self, column: Any, codes: SignedCodes) -> SignedCodes:
@@ -201,7 +201,7 @@ class Encoder:
         return pa.array(list(known), pa.large_string()), np.array([*known.values(), other], np.int64)
 
 
-def _check_indices(column: Any) -> None:
+def check_indices(column: Any) -> None:
     """Refuse indices beyond the dictionary, which a damaged file can have: Arrow does not check them."""
     ends = pc.min_max(column.indices).as_py()
     if ends["min"] is not None and not 0 <= ends["min"] <= ends["max"] < len(column.dictionary):
@@ -235,10 +235,10 @@ def _short_decimals(column: Any) -> Float64s:
     return numbers
 
 
-def _kind(kind: Any) -> str:
+def kind_name(kind: Any) -> str:
     """An Arrow type in a message: only its name, since its parameters can tell of values."""
     if pa.types.is_dictionary(kind):
-        return _kind(kind.value_type)
+        return kind_name(kind.value_type)
     if pa.types.is_integer(kind):
         return "integer"
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):

@@ -15,12 +15,20 @@ import numpy as np
 from privmw.data.domain import Domain
 from privmw.data.records import check_domain_and_privacy
 from privmw.data.table import Table
+from privmw.data.unit import RECORD, checked_unit, entering
 from privmw.io.extras import need
 from privmw.io.files import check_names
 from privmw.kernels.arrays import freeze
 
 
-def from_frame(frame: Any, domain: Domain, *, private: bool) -> Table:
+def from_frame(
+    frame: Any,
+    domain: Domain,
+    *,
+    private: bool,
+    unit: str | None = None,
+    at_most: int | None = None,
+) -> Table:
     """The table of a frame; see `Table.from_frame`.
 
     >>> import pandas
@@ -32,10 +40,13 @@ def from_frame(frame: Any, domain: Domain, *, private: bool) -> Table:
            [1, 1]], dtype=uint8)
     """
     check_domain_and_privacy(domain, private)
+    name, most = checked_unit(unit, at_most, domain, private)
     need("pyarrow", "take frames", "io")
     from privmw.io.encode import Encoder
+    from privmw.io.unit_ids import UnitIds
 
-    taken = take_frame(frame, domain.names, private=private)
+    names = domain.names if name == RECORD else (*domain.names, name)
+    taken = take_frame(frame, names, private=private)
     columns = []
     for attribute in domain.attributes:
         encoder = Encoder(attribute, private=private)
@@ -46,7 +57,13 @@ def from_frame(frame: Any, domain: Domain, *, private: bool) -> Table:
         # A view of Arrow's memory does not count as frozen, so the table copies it: Arrow and polars may
         # share the memory of numpy and pandas, which can write to it later.
         columns.append((attribute.name, freeze(np.concatenate(parts) if len(parts) > 1 else parts[0])))
-    return Table(columns, domain, private=private)
+    table = Table(columns, domain, private=private)
+    if name == RECORD:
+        return table
+    ids = UnitIds(name)
+    hashes = np.concatenate([ids.hashes(chunk) for chunk in arrow_chunks(taken, name)])
+    ids.check()
+    return table._entering(entering(hashes, most), name, most)
 
 
 def take_frame(frame: Any, names: Sequence[str] | None = None, *, private: bool) -> Any:

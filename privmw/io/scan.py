@@ -17,11 +17,13 @@ import numpy as np
 
 from privmw.data.domain import Domain
 from privmw.data.records import Records, check_domain_and_privacy
+from privmw.data.row_hash import Hashes
 from privmw.data.table import Table
+from privmw.data.unit import RECORD, checked_unit, entering
 from privmw.data.workload import Workload, check_workload
 from privmw.io import files
 from privmw.io.extras import need
-from privmw.kernels.arrays import Int64s, freeze
+from privmw.kernels.arrays import Bools, Int64s, freeze
 
 if TYPE_CHECKING:
     from privmw.io.lookup import SignedCodes
@@ -34,29 +36,73 @@ BATCH = 2**18  # rows of a table, about
 class Scan(Records):
     """A table that stays in its file, if it is larger than memory: `scan_table` opens it.
 
-    A file that changes after it was checked is refused.
+    A file that changes after it was checked is refused. With a unit it keeps which records enter, a byte
+    each, and no id.
     """
 
-    __slots__ = ("__weakref__", "_domain", "_n", "_path", "_private", "_reads", "_stamps")
+    __slots__ = (
+        "__weakref__",
+        "_at_most",
+        "_domain",
+        "_enters",
+        "_n",
+        "_path",
+        "_private",
+        "_reads",
+        "_stamps",
+        "_unit",
+    )
 
-    def __init__(self, path: str | os.PathLike[str], domain: Domain, *, private: bool) -> None:
-        self._open([(files.checked_path(path), None)], domain, private)
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        domain: Domain,
+        *,
+        private: bool,
+        unit: str | None = None,
+        at_most: int | None = None,
+    ) -> None:
+        check_domain_and_privacy(domain, private)
+        name, most = checked_unit(unit, at_most, domain, private)
+        hashes = self._open([(files.checked_path(path), None)], domain, private, name)
+        if name != RECORD:
+            self.cap(entering(hashes, most), name, most)
 
     @classmethod
     def of_groups(cls, groups: Sequence[tuple[str, Sequence[int]]], domain: Domain, *, private: bool) -> Scan:
         """The scan of some row groups of some parquet files: one rank's share of a table."""
-        return object.__new__(cls)._open(groups, domain, private)
+        return cls.of_units(groups, domain, private=private, unit=RECORD)[0]
 
-    def _open(self, reads: Sequence[Read], domain: Domain, private: bool) -> Scan:
+    @classmethod
+    def of_units(
+        cls, groups: Sequence[tuple[str, Sequence[int]]], domain: Domain, *, private: bool, unit: str
+    ) -> tuple[Scan, Hashes]:
+        """The same, not capped yet, and the hashes of the records' units, with which the ranks choose."""
         check_domain_and_privacy(domain, private)
+        scan = object.__new__(cls)
+        return scan, scan._open(groups, domain, private, unit)
+
+    def _open(self, reads: Sequence[Read], domain: Domain, private: bool, unit: str) -> Hashes:
+        """Read and check everything once; returns the hashes of the records' units, or none."""
         self._path = reads[0][0]
         self._reads = tuple(reads)
         self._domain = domain
         self._private = private
         self._stamps = [files.stamp(path) for path, _ in reads]
-        self._n = sum(len(codes[0]) for codes in _codes(self._reads, domain, private))
+        self._unit, self._at_most = RECORD, 1
+        self._enters: Bools | None = None
+        self._n, parts = 0, []
+        for codes, hashes in _codes(self._reads, domain, private, unit):
+            self._n += len(codes[0])
+            parts.append(hashes)
         self._check_unchanged()
-        return self
+        return np.concatenate(parts)
+
+    def cap(self, enters: Bools, unit: str, at_most: int) -> None:
+        """Let only the records enter where the mask is True, of which no unit has more than at_most."""
+        self._unit, self._at_most = unit, at_most
+        self._enters = enters
+        self._n = int(np.count_nonzero(enters))
 
     @property
     def path(self) -> str:
@@ -70,7 +116,7 @@ class Scan(Records):
 
     @property
     def n(self) -> int:
-        """The number of rows. Neighbouring tables replace one record, so this is public."""
+        """The number of rows that enter. Neighbouring tables have as many, so this is public."""
         return self._n
 
     @property
@@ -78,24 +124,48 @@ class Scan(Records):
         """Whether the records are private: then nothing about their values is shown."""
         return self._private
 
+    @property
+    def unit(self) -> str:
+        """What is protected: a record, or what a column such as "household" tells apart."""
+        return self._unit
+
+    @property
+    def at_most(self) -> int:
+        """How many records of a unit enter, at most."""
+        return self._at_most
+
     def batches(self) -> Iterator[Table]:
-        """All rows in order, as tables of about 2^18 rows."""
+        """All rows that enter, in order, as tables of about 2^18 rows."""
         self._check_unchanged()
         pending: list[list[SignedCodes]] = []
         rows = 0
         try:
-            for codes in _codes(self._reads, self._domain, self._private):
+            for codes in self._entering_codes():
                 pending.append(codes)
                 rows += len(codes[0])
                 if rows >= BATCH:
-                    yield _table(pending, self._domain, self._private)
+                    yield self._table(pending)
                     pending, rows = [], 0
         except (TypeError, ValueError, OSError):
             self._check_unchanged()
             raise
         self._check_unchanged()
         if pending:
-            yield _table(pending, self._domain, self._private)
+            yield self._table(pending)
+
+    def _entering_codes(self) -> Iterator[list[SignedCodes]]:
+        """The codes of the rows that enter, of every batch that has some."""
+        first = 0
+        for codes, _ in _codes(self._reads, self._domain, self._private):
+            last = first + len(codes[0])
+            if self._enters is not None:
+                codes = _kept(codes, self._enters[first:last])
+            first = last
+            if len(codes[0]):
+                yield codes
+
+    def _table(self, batches: list[list[SignedCodes]]) -> Table:
+        return _table(batches, self._domain, self._private, self._unit, self._at_most)
 
     def counts(self, workload: Workload) -> Int64s:
         """The exact counts of a workload's cells, in workload order; those of a private table are private."""
@@ -120,11 +190,17 @@ class Scan(Records):
         return partial(Scan.of_groups, private=False), (self._reads, self._domain)
 
     def __repr__(self) -> str:
-        kind = "private" if self._private else "public"
-        return f"Scan({self._n} rows x {len(self._domain)} attributes of {_short(self._path)}, {kind})"
+        return f"Scan({self._n} rows x {len(self._domain)} attributes of {_short(self._path)}, {self._kind})"
 
 
-def scan_table(path: str | os.PathLike[str], domain: Domain, *, private: bool) -> Scan:
+def scan_table(
+    path: str | os.PathLike[str],
+    domain: Domain,
+    *,
+    private: bool,
+    unit: str | None = None,
+    at_most: int | None = None,
+) -> Scan:
     r"""Open a table that is too large for memory, to be counted or made into a support batch by batch.
 
     The arguments are those of `read_table`. The file is read once now, to check every value, and again for
@@ -138,14 +214,25 @@ def scan_table(path: str | os.PathLike[str], domain: Domain, *, private: bool) -
     ...     scan_table(path, domain, private=False).counts(Workload(domain, [("sex",)]))
     array([1, 1])
     """
-    return Scan(path, domain, private=private)
+    return Scan(path, domain, private=private, unit=unit, at_most=at_most)
 
 
-def read_table(path: str | os.PathLike[str], domain: Domain, *, private: bool) -> Table:
+def read_table(
+    path: str | os.PathLike[str],
+    domain: Domain,
+    *,
+    private: bool,
+    unit: str | None = None,
+    at_most: int | None = None,
+) -> Table:
     r"""The table in a .parquet, .csv or .csv.gz file, or in the parquet files of a folder.
 
     Each attribute of the domain is read from the column of its name; other columns are ignored. A value
     becomes its code by `Attribute.code`; in csv, where everything is text, by `Attribute.parse`.
+
+    unit: a column that is not in the domain, such as "household"; at most `at_most` of the records with the
+    same value there enter, and a release protects them together. Its values are integers or text, none
+    missing. Which records enter depends on no other value: see privmw/data/unit.py.
 
     >>> import pathlib, tempfile
     >>> domain = Domain({"age": {"edges": [0, 18, 120]}, "sex": ["F", "M"]})
@@ -157,36 +244,64 @@ def read_table(path: str | os.PathLike[str], domain: Domain, *, private: bool) -
     """
     path = files.checked_path(path)
     check_domain_and_privacy(domain, private)
-    return _table(list(_codes([(path, None)], domain, private)), domain, private)
+    name, most = checked_unit(unit, at_most, domain, private)
+    read = list(_codes([(path, None)], domain, private, name))
+    batches = [codes for codes, _ in read]
+    if name != RECORD:
+        enters = entering(np.concatenate([hashes for _, hashes in read]), most)
+        ends = np.cumsum([len(codes[0]) for codes in batches])[:-1]
+        batches = [_kept(codes, mask) for codes, mask in zip(batches, np.split(enters, ends), strict=True)]
+    return _table(batches, domain, private, name, most)
 
 
-def _table(batches: list[list[SignedCodes]], domain: Domain, private: bool) -> Table:
+def _kept(codes: list[SignedCodes], enters: Bools) -> list[SignedCodes]:
+    """The codes of the rows that enter."""
+    if enters.all():
+        return codes
+    rows = np.flatnonzero(enters)
+    return [column.take(rows) for column in codes]
+
+
+def _table(batches: list[list[SignedCodes]], domain: Domain, private: bool, unit: str, at_most: int) -> Table:
     """One table of several batches, which are emptied column by column to free memory."""
     columns = {}
     for name in domain.names:
         parts = [codes.pop(0) for codes in batches]
         columns[name] = freeze(parts[0] if len(parts) == 1 else np.concatenate(parts))
-    return Table(columns, domain, private=private)
+    table = Table(columns, domain, private=private)
+    return table if unit == RECORD else table._entering(np.ones(table.n, bool), unit, at_most)
 
 
-def _codes(reads: Sequence[Read], domain: Domain, private: bool) -> Iterator[list[SignedCodes]]:
-    """The codes of every batch; at the end of a path, an error about all its values that were refused."""
+def _codes(
+    reads: Sequence[Read], domain: Domain, private: bool, unit: str = RECORD
+) -> Iterator[tuple[list[SignedCodes], Hashes]]:
+    """The codes of every batch and the hashes of its units, which are none without a unit.
+
+    At the end of a path, an error about all its values that were refused.
+    """
     need("pyarrow", "read files", "io")
     from privmw.io.encode import Encoder
+    from privmw.io.unit_ids import UnitIds
 
+    names = domain.names if unit == RECORD else (*domain.names, unit)
+    none = np.zeros(0, np.uint64)
     for path, groups in reads:
         text = files.is_csv(path)
         encoders = [Encoder(attribute, private=private, text=text) for attribute in domain.attributes]
+        ids = None if unit == RECORD else UnitIds(unit)
         for file in files.files_of(path):
-            for batch in files.batches(file, domain.names, private=private, groups=groups):
+            for batch in files.batches(file, names, private=private, groups=groups):
                 if batch.num_rows:
                     with files.naming(file):
                         codes = [encoder.codes(batch.column(encoder.attribute.name)) for encoder in encoders]
-                    yield codes
+                        hashes = none if ids is None else ids.hashes(batch.column(ids.name))
+                    yield codes, hashes
         # For a private table, not even the row groups of a bad value are named.
         some = f", row groups {groups[0]} to {groups[-1]}" if groups and not private else ""
         with files.naming(f"{path}{some}"):
             for encoder in encoders:
                 encoder.check()
+            if ids is not None:
+                ids.check()
             if encoders[0].rows == 0:
                 raise ValueError("a table must have at least one row")

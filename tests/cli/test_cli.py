@@ -162,6 +162,22 @@ def test_inspect_tells_of_public_things_what_a_release_will_do(here, capsys):
     assert "7 rounds" in capsys.readouterr().out
 
 
+def test_inspect_reckons_with_the_unit(here, capsys):
+    line = ["inspect", "public.parquet", "--domain", "domain.json", "--marginals", "2"]
+    line += ["--n", "5000", "--method", "mw-pub", "--rounds", "7"]
+    told = []
+    for unit in ([], ["--unit", "household", "--at-most", "3"]):
+        assert main([*line, *unit, "--json"]) == 0
+        told.append(json.loads(capsys.readouterr().out))
+    assert [(one["unit"], one["at_most"]) for one in told] == [("record", 1), ("household", 3)]
+    one, three = (found["plan"]["noise"][0]["scale"] for found in told)
+    assert three == pytest.approx(3 * one)
+    assert main([*line, "--unit", "household", "--at-most", "3"]) == 0
+    assert "neighbouring tables replace one household of at most 3 records." in capsys.readouterr().out
+    assert main([*line, "--unit", "household"]) != 0
+    assert "--unit and --at-most must come together" in capsys.readouterr().err
+
+
 def test_a_proposed_domain_reads_the_file_it_came_from(here, capsys):
     assert main(["domain", "public.parquet", "-o", "proposed.json"]) == 0
     domain = pmw.Domain.read("proposed.json")

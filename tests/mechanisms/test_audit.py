@@ -69,8 +69,21 @@ TELLING = np.where(np.arange(16) // 2 == 0, [0.0, 1.0] * 8, [1.0, 0.0] * 8)
 SCORES = np.array([[1] + [0] * 9, [0] + [1] * 9])
 
 
-def curator(side, **options):
-    return Curator(TABLES[side], WORKLOAD, PLENTY, rng=31 + side, **options)
+# A household of twelve records, of which four enter: it has all zeros here and all ones there.
+HOUSEHOLDS = [Table.from_codes([[value] * 8] * 12, BITS, private=True) for value in (0, 1)]
+CAPPED = [table.capped([7] * 12, unit="household", at_most=4) for table in HOUSEHOLDS]
+# The same household is there, or not, beside the records of others.
+OTHERS = [[0] * 8, [1] * 8, [0, 1] * 4]
+PRESENT = [
+    Table.from_codes([*OTHERS, *[[0] * 8] * many], BITS, private=True).capped(
+        [1, 1, 2, *[7] * many], unit="household", at_most=4
+    )
+    for many in (12, 0)
+]
+
+
+def curator(side, tables=TABLES, **options):
+    return Curator(tables[side], WORKLOAD, PLENTY, rng=31 + side, **options)
 
 
 def column(values):
@@ -98,22 +111,29 @@ def selection(select, side, **options):
     return column([chosen for chosen, _ in runs]), [runs[0][1]]
 
 
-def curator_selection(side, **options):
-    with curator(side) as door:
+def curator_selection(side, tables=TABLES, **options):
+    with curator(side, tables) as door:
         chosen = [door.select(TELLING, epsilon=2, **options) for _ in range(DOOR_RUNS)]
         return column(chosen), door.ledger.events[:1]
 
 
-def curator_measurement(side, neighbors=Neighbors.REPLACE_ONE, **options):
+def curator_measurement(side, tables=TABLES, neighbors=Neighbors.REPLACE_ONE, **options):
     public_n = 1 if neighbors is Neighbors.ADD_REMOVE_ONE else None
-    with curator(side, neighbors=neighbors, public_n=public_n) as door:
+    with curator(side, tables, neighbors=neighbors, public_n=public_n) as door:
         noisy = np.array([door.measure(**options) for _ in range(DOOR_RUNS)])
-        # The record is all zeros or all ones: even cells lose it, odd ones gain it.
-        return column(noisy[:, ::2].sum(axis=1) - noisy[:, 1::2].sum(axis=1)), door.ledger.events[:1]
+        # A record is all zeros or all ones: even cells lose it, odd ones gain it.
+        lead = noisy[:, ::2].sum(axis=1) - noisy[:, 1::2].sum(axis=1)
+        return column(lead // tables[side].at_most), door.ledger.events[:1]
 
 
 SMALL = Domain({"a": 2, "b": 2, "c": 2})
 NEAR = [Table.from_codes([[value] * 3, [0, 1, 0]], SMALL, private=True) for value in (0, 1)]
+NEAR_UNITS = [
+    Table.from_codes([[value] * 3] * 7 + [[0, 1, 0]], SMALL, private=True).capped(
+        [7] * 7 + [8], unit="household", at_most=4
+    )
+    for value in (0, 1)
+]
 ROWS = np.array(list(np.ndindex(2, 2, 2)))
 ROUNDS = 2
 
@@ -127,15 +147,17 @@ def release(door, epsilon, rho):
         answers = matches @ weights
         (cell,) = door.select(answers, mechanism="exponential", epsilon=epsilon)
         (noisy,) = door.measure([cell], rho=rho)
-        seen += [cell, min(max(noisy, 0), 2)]
+        seen += [cell, min(max(noisy, 0), n)]
         weights *= np.exp(matches[cell] * (min(max(noisy / n, 0), 1) - answers[cell]) / 2)
         weights /= weights.sum()
     return seen
 
 
 @functools.cache
-def releases(side, epsilon, rho):
-    with Curator(NEAR[side], Workload.all(SMALL, k=1), PLENTY, rng=17 + side) as door:
+def releases(side, epsilon, rho, unit=False):
+    with Curator(
+        (NEAR_UNITS if unit else NEAR)[side], Workload.all(SMALL, k=1), PLENTY, rng=17 + side
+    ) as door:
         seen = [release(door, epsilon, rho) for _ in range(RELEASES)]
         return column(seen), door.ledger.events[: 2 * ROUNDS]
 
@@ -173,10 +195,40 @@ HONEST = {
         0.3,
     ),
     "release, two rounds": (lambda side: releases(side, 1.0, 0.2), 1e-2, 0.1),
+    "unit: a cell, permute-and-flip": (lambda side: curator_selection(side, CAPPED), 0, 0.3),
+    "unit: a marginal, exponential": (
+        lambda side: curator_selection(side, CAPPED, among="marginal", mechanism="exponential"),
+        0,
+        0.3,
+    ),
+    "unit: Gaussian on two marginals": (
+        lambda side: curator_measurement(side, CAPPED, marginals=[2, 5], rho=0.5),
+        1e-2,
+        0.3,
+    ),
+    "unit: Laplace on a marginal": (
+        lambda side: curator_measurement(side, CAPPED, marginal=0, epsilon=1),
+        0,
+        0.25,
+    ),
+    "unit added or removed: Laplace on a marginal": (
+        lambda side: curator_measurement(side, PRESENT, Neighbors.ADD_REMOVE_ONE, marginal=0, epsilon=1),
+        0,
+        0.25,
+    ),
+    "unit: release, two rounds": (lambda side: releases(side, 2.0, 0.5, unit=True), 1e-2, 0.1),
 }
+SLOW = [
+    "permute-and-flip, top 2",
+    "release, two rounds",
+    "unit: a marginal, exponential",
+    "unit added or removed: Laplace on a marginal",
+    "unit: Gaussian on two marginals",
+    "unit: release, two rounds",
+]
 
 
-@pytest.mark.parametrize("name", slow_among(HONEST, ["permute-and-flip, top 2", "release, two rounds"]))
+@pytest.mark.parametrize("name", slow_among(HONEST, SLOW))
 def test_what_the_audit_finds_is_within_the_claim(name, record_property):
     sample, delta, tight = HONEST[name]
     (here, events), (there, other_events) = sample(0), sample(1)
@@ -244,6 +296,21 @@ def selection_not_charged(side):
     return seen, planted_bugs.release_that_charges_measurements_only(events)
 
 
+def cap_not_applied(side):
+    everybody = [planted_bugs.table_without_its_cap(table, "household", 4) for table in HOUSEHOLDS]
+    return curator_measurement(side, everybody, marginal=0, epsilon=1)
+
+
+def paid_for_one_record(side, **options):
+    cheap = [planted_bugs.table_that_pays_for_one_record(table) for table in CAPPED]
+    return curator_measurement(side, cheap, **options)
+
+
+def selected_for_one_record(side):
+    cheap = [planted_bugs.table_that_pays_for_one_record(table) for table in CAPPED]
+    return curator_selection(side, cheap, mechanism="exponential")
+
+
 PLANTED = {
     "half the noise, Gaussian": (half_gaussian, 1e-2),
     "half the noise, Laplace": (half_laplace, 0),
@@ -255,10 +322,25 @@ PLANTED = {
     "coin reused among candidates": (one_coin, 0),
     "noise reused among cells": (one_noise, 0),
     "n taken from the public table": (public_n, 0),
+    "unit: cap not applied": (cap_not_applied, 0),
+    "unit: rho not divided by the square of its records": (
+        lambda side: paid_for_one_record(side, marginals=[2, 5], rho=0.5),
+        1e-2,
+    ),
+    "unit: epsilon not divided by its records": (
+        lambda side: paid_for_one_record(side, marginal=0, epsilon=1),
+        0,
+    ),
+    "unit: scores as of one record": (selected_for_one_record, 0),
 }
+SLOW_PLANTED = [
+    "selection not charged",
+    "unit: rho not divided by the square of its records",
+    "unit: scores as of one record",
+]
 
 
-@pytest.mark.parametrize("name", slow_among(PLANTED, ["selection not charged"]))
+@pytest.mark.parametrize("name", slow_among(PLANTED, SLOW_PLANTED))
 def test_the_audit_finds_every_planted_bug(name):
     sample, delta = PLANTED[name]
     (here, events), (there, _) = sample(0), sample(1)

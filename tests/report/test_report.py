@@ -219,6 +219,24 @@ def test_adding_or_removing_is_said_so():
     assert "the number of persons shown is a public figure" in page.text
 
 
+@pytest.mark.parametrize("neighbors", pmw.Neighbors)
+def test_a_unit_of_several_records_is_said_so(neighbors):
+    page = page_of(by_hand(ledger=ledger(neighbors, unit="household of at most 4 records")))
+    replaced = neighbors is pmw.Neighbors.REPLACE_ONE
+    change = (
+        "Replacing the records of one household by any others"
+        if replaced
+        else ("Adding or removing the records of one household")
+    )
+    assert f"{change} makes no set of outcomes" in page.text
+    assert "one household of at most 4 records" in page.text
+    assert "suppose they know every other household and are unsure only" in page.text
+    assert "Several households together" in page.text
+    assert "1,000 private records" in page.text
+    assert "the number of records is public" in page.text or not replaced
+    assert "recordss" not in page.text
+
+
 def test_a_seeded_release_is_marked_on_top():
     page = Page(rendered("auto"))
     assert page.text.startswith("NOT FOR RELEASE: Report")

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from privmw.accounting import DiscreteGaussian, DiscreteLaplace, PermuteAndFlip, sigma_for_rho
+from privmw.data.row_hash import mixed
 from privmw.kernels import draws
 from privmw.mechanisms import Selection
 from privmw.random import privacy_stream
@@ -73,3 +74,24 @@ def fractions_of_the_public_n(counts, *, n, public_n, epsilon, rng):
 def release_that_charges_measurements_only(run):
     """The events of a run without those of its selections."""
     return [event for event in run if isinstance(event, DiscreteGaussian | DiscreteLaplace)]
+
+
+def table_without_its_cap(table, unit, at_most):
+    """The limit is said, and every record of a unit enters."""
+    return table._entering(np.ones(table.n, bool), unit, at_most)
+
+
+def table_that_pays_for_one_record(capped):
+    """At most so many records of a unit enter, but noise and scores are those of one record."""
+    return capped._entering(np.ones(capped.n, bool), capped.unit, 1)
+
+
+def entering_by_place(hashes, at_most):
+    """The priority of a record is a hash of its place in the table, not of its number in its unit."""
+    places = np.arange(len(hashes), dtype=np.uint64)
+    order = np.lexsort([mixed(hashes ^ mixed(places)), hashes])
+    first = np.flatnonzero(np.r_[True, np.diff(hashes[order]) != 0])
+    ranks = np.arange(len(hashes)) - np.repeat(first, np.diff(np.r_[first, len(hashes)]))
+    enters = np.zeros(len(hashes), bool)
+    enters[order[ranks < at_most]] = True
+    return enters

@@ -63,8 +63,11 @@ class MeasuredNoise(NoiseDistribution):
 
     @classmethod
     @abstractmethod
-    def scale_for(cls, share: Fraction, sensitivity: int) -> float:
-        """The smallest scale that a share pays for; sensitivity: how many counts a record moves by one."""
+    def scale_for(cls, share: Fraction, sensitivity: int, at_most: int = 1) -> float:
+        """The smallest scale that a share pays for.
+
+        sensitivity: how many counts a record moves by one. at_most: how many records a unit has.
+        """
 
     @classmethod
     @abstractmethod

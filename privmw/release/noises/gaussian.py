@@ -67,9 +67,9 @@ class DiscreteGaussianNoise(MeasuredNoise):
         return float(values[np.flatnonzero(np.append(at_least[1:], 0.0) <= tail)[0]])
 
     @classmethod
-    def scale_for(cls, share: Fraction, sensitivity: int) -> float:
+    def scale_for(cls, share: Fraction, sensitivity: int, at_most: int = 1) -> float:
         """The smallest sigma that a share of rho pays for."""
-        return sigma_for_rho(share, sensitivity)
+        return sigma_for_rho(share, sensitivity * at_most**2)
 
     @classmethod
     def cost(cls, share: Fraction) -> Cost:

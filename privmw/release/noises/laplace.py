@@ -67,9 +67,9 @@ class DiscreteLaplaceNoise(MeasuredNoise):
         return math.ceil(self.scale * math.log(probability * (1 + p)))
 
     @classmethod
-    def scale_for(cls, share: Fraction, sensitivity: int) -> float:
+    def scale_for(cls, share: Fraction, sensitivity: int, at_most: int = 1) -> float:
         """The smallest scale that a share of epsilon pays for."""
-        return scale_for_epsilon(share, sensitivity)
+        return scale_for_epsilon(share, sensitivity * at_most)
 
     @classmethod
     def cost(cls, share: Fraction) -> Cost:

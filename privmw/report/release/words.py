@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privmw.accounting import Ledger, Neighbors
-from privmw.accounting.statement import show, usual_delta
+from privmw.accounting.statement import protected, show, usual_delta
 from privmw.data.names import plain
 
 FALSE_ALARMS = 0.05
@@ -54,7 +54,8 @@ class Promise:
     """The privacy of a release, as text. chance: delta as one in so many.
 
     guess: how often in 100 a guess is right, at most. hits: how many of 100 true cases a test finds, at most,
-    that gives `alarms` false alarms in 100. twice: the epsilon for two records together.
+    that gives `alarms` false alarms in 100. twice: the epsilon for two units together. protected: the unit,
+    with the number of its records if it may have several; counted: what n is the number of.
     """
 
     epsilon: str
@@ -64,6 +65,8 @@ class Promise:
     pure: bool
     n: str
     unit: str
+    protected: str
+    counted: str
     neighbors: str
     doubt: str
     factor: str
@@ -89,6 +92,7 @@ def promise(ledger: Ledger) -> Promise:
     odds = math.exp(min(epsilon, 700)) * SLACK
     replaced = ledger.neighbors is Neighbors.REPLACE_ONE
     twice = ledger.epsilon(delta, group=2)
+    unit, change, counted = protected(ledger)
     return Promise(
         epsilon=show(epsilon) if bounded else "unbounded",
         delta=show(delta).replace("e-0", "e-"),
@@ -96,13 +100,13 @@ def promise(ledger: Ledger) -> Promise:
         bounded=bounded,
         pure=delta == 0,
         n=f"{'' if replaced else 'about '}{ledger.n:,}",
-        unit=ledger.unit,
-        neighbors=f"replacing one {ledger.unit} by any other"
+        unit=unit,
+        protected=ledger.unit,
+        counted=counted,
+        neighbors=f"{change} by any other{'' if unit == ledger.unit else 's'}" if replaced else change,
+        doubt=f"which of two versions of one {unit} is in the table"
         if replaced
-        else f"adding or removing one {ledger.unit}",
-        doubt=f"which of two versions of one {ledger.unit} is in the table"
-        if replaced
-        else f"whether one {ledger.unit} is in the table at all",
+        else f"whether one {unit} is in the table at all",
         factor=show(odds) if epsilon < 700 else f"e^{show(epsilon)}",
         # Of two equally likely tables, the right one is guessed with probability (1 + total variation) / 2.
         guess=_hundredths((odds + delta) / (odds + 1)),
