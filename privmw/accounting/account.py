@@ -22,7 +22,7 @@ from .events import Cost, Event, Neighbors
 from .ledger import Ledger, check_text
 from .record import read_budget, read_costs, read_neighbors, require, write_budget, write_costs
 from .rounding import Real, float_down, float_up, probability
-from .statement import state_account
+from .statement import state_account, unit_name
 
 _FORMAT, _VERSION = "privmw account", 1
 _TERMS = {"format", "version", "when", "limit", "neighbors", "unit"}
@@ -80,7 +80,8 @@ class _Contents:
     def check_terms(self, neighbors: Neighbors, unit: str) -> None:
         if neighbors is not self.neighbors:
             raise ValueError(f"neighbors ({neighbors.name}) must be the account's {self.neighbors.name}")
-        if unit != self.unit:
+        # However many of its records enter a run, that run protects the unit: the costs add up.
+        if unit_name(unit) != unit_name(self.unit):
             raise ValueError(f"unit ({unit!r}) must be the account's {self.unit!r}")
 
 

@@ -50,11 +50,20 @@ def protected(ledger: "Ledger") -> Protected:
     Protected(name='household', change='replacing the records of one household', counted='records')
     """
     doing = "replacing" if ledger.neighbors is Neighbors.REPLACE_ONE else "adding or removing"
-    several = re.fullmatch("(.+) of at most [0-9,]+ records?", ledger.unit)
-    if several is None:
+    name = unit_name(ledger.unit)
+    if name == ledger.unit:
         return Protected(ledger.unit, f"{doing} one {ledger.unit}", f"{ledger.unit}s")
-    name = several.group(1)
     return Protected(name, f"{doing} the records of one {name}", "records")
+
+
+def unit_name(unit: str) -> str:
+    """Return the name of a unit, without how many records it has.
+
+    >>> unit_name("household of at most 4 records"), unit_name("record")
+    ('household', 'record')
+    """
+    several = re.fullmatch("(.+) of at most [0-9,]+ records?", unit)
+    return unit if several is None else several.group(1)
 
 
 def usual_delta(ledger: "Ledger") -> float:

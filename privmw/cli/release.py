@@ -164,14 +164,14 @@ def make_release(
     known = quality.before(
         mechanism, support, inputs.workload, n, at_most, public=inputs.support, force=options.force
     )
-    for line in known.lines:
-        console.note(line)
 
     def check() -> None:
         if folder is not None:
             check_room(mechanism, support, inputs.workload, options.records or n, folder)
 
     on_every_rank(comm, check)
+    for line in known.lines:
+        console.note(line)
     rounds = mechanism.algorithm.schedule.rounds
     doing = f"releasing with {mechanism.algorithm!r}"
     with console.rounds(doing, rounds, log=comm is not ALONE) as show:

@@ -140,14 +140,14 @@ class RunFolder:
     ) -> None:
         if error is not None:
             remedy = None
-            if self.has_release:
+            if self.has_release and self.unfinished.exists():
                 command = f"{shlex.join(['privmw', 'finish', str(self.path)])} writes the rest"
                 remedy = Remedy(f"{self.path / RELEASE_FILE} is written", command)
-            elif self.paid:
+            elif self.paid and not self.has_release:
                 remedy = Remedy(f"{self.path} holds what was released", "the same command goes on with it")
             if remedy is not None:
                 error.remedy = remedy  # type: ignore[attr-defined]
-            else:
+            elif not self.has_release:
                 shutil.rmtree(self.unfinished, ignore_errors=True)
                 with contextlib.suppress(OSError):
                     self.path.rmdir()

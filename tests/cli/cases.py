@@ -27,7 +27,7 @@ def write_pair(folder, n=N, attributes=ATTRIBUTES):
 
 
 def release_line(**options):
-    """The words of a release in the current folder; an option of None is left out."""
+    """The words of a release in the current folder; an option of None is left out, one of True is a flag."""
     words = ["release"]
     given = {
         "private": "private.parquet",
@@ -40,7 +40,7 @@ def release_line(**options):
     }
     for name, value in given.items():
         if value is not None:
-            words += [f"--{name.replace('_', '-')}", str(value)]
+            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
     return words
 
 

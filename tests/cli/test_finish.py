@@ -317,7 +317,7 @@ def test_json_and_config_say_what_was_asked(here, monkeypatch, capsys):
 
 
 def test_an_account_is_charged_once_for_a_run_that_went_on(here, monkeypatch, capsys):
-    assert main(["account", "new", "spent.json", "--epsilon", "1.5", "--delta", "1e-6", "--quiet"]) == 0
+    assert main(["account", "new", "spent.json", "--epsilon", "1.2", "--delta", "1e-6", "--quiet"]) == 0
     options = {**ROUNDS, "account": "spent.json", "delta": "1e-6"}
     for name in ("000004.zip", "release.npz", "answers.parquet"):
         with monkeypatch.context() as patch:
