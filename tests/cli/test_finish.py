@@ -330,7 +330,7 @@ def test_an_account_is_charged_once_for_a_run_that_went_on(here, monkeypatch, ca
     capsys.readouterr()
     before = names_in(here)
     assert main(release_line(**{**options, "output": "again"})) == 2
-    assert "limit" in capsys.readouterr().err
+    assert "must fit the account" in capsys.readouterr().err
     assert names_in(here) == before
 
 
