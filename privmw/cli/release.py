@@ -107,7 +107,10 @@ def run(options: argparse.Namespace, console: Console) -> int:
             folder.save(release)
         else:
             release = folder.load()
-        return finish_release(release, folder, Synthetic.of(vars(options)), console)
+        code = finish_release(release, folder, Synthetic.of(vars(options)), console)
+        if options.account is None:
+            console.note("No --account: privmw does not remember what other releases of this table spend.")
+        return code
 
 
 def every(options: argparse.Namespace, comm: Communicator) -> int | None:
