@@ -24,6 +24,7 @@ from privmw.io import files
 from privmw.io.scan import Scan
 from privmw.kernels.arrays import Int64s
 from privmw.ranks import Communicator, allgather, check_same, on_every_rank, on_root, sum_over_ranks
+from privmw.secrecy import erased_on_failure, erasing, sealed
 
 Path = str | os.PathLike[str]
 Group = tuple[str, int, int]  # a file, the index of a row group in it, its number of rows
@@ -46,6 +47,7 @@ class ShardedRecords(Records):
 
     __slots__ = ("__weakref__", "_comm", "_domain", "_n", "_part", "_private")
 
+    @sealed
     def __init__(self, part: Records | None, comm: Communicator) -> None:
         on_every_rank(comm, lambda: _check_part(part))
         holders = np.flatnonzero(allgather(comm, np.int64(part is not None)))
@@ -62,6 +64,7 @@ class ShardedRecords(Records):
         self._n = sum_over_ranks(comm, 0 if part is None else part.n)
 
     @classmethod
+    @sealed
     def from_parquet(
         cls, paths: Path | Sequence[Path], domain: Domain, comm: Communicator, *, private: bool = False
     ) -> ShardedRecords:
@@ -103,6 +106,7 @@ class ShardedRecords(Records):
         if self._part is not None:
             yield from self._part.batches()
 
+    @sealed
     def counts(self, workload: Workload) -> Int64s:
         """On rank 0, the exact counts over all ranks of a workload's cells; zeros elsewhere.
 
@@ -111,17 +115,15 @@ class ShardedRecords(Records):
         on_every_rank(self._comm, lambda: check_workload(workload, self._domain, "records"))
         check_same(self._comm, "workload", workload.fingerprint())
         total = np.zeros(workload.cells, np.int64)
-        counts_here = np.zeros_like(total)
         part = self._part
-        try:
+        with erased_on_failure(total), erasing() as erased:
+            counts_here = erased(np.zeros_like(total))
             on_every_rank(
                 self._comm, lambda: None if part is None else _move(part.counts(workload), counts_here)
             )
             for start in range(0, workload.cells, BLOCK):
                 for counts in self._comm.gather(counts_here[start : start + BLOCK]) or ():
                     _move(counts, total[start : start + BLOCK])
-        finally:
-            counts_here.fill(0)
         return total
 
     def send_counts(self, workload: Workload) -> None:

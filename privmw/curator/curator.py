@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from reprlib import repr as _short
@@ -28,6 +28,7 @@ from privmw.data.records import Records
 from privmw.data.workload import Workload
 from privmw.mechanisms import Noise, Selection, scores
 from privmw.random import Rng, Stream, privacy_stream
+from privmw.secrecy import erasing, sealed
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -64,6 +65,7 @@ class Curator:
         "_workload",
     )
 
+    @sealed
     def __init__(
         self,
         private: Records,
@@ -113,6 +115,7 @@ class Curator:
         """Whether the counts are gone."""
         return self.__counts is None
 
+    @sealed
     def select(
         self,
         model_answers: npt.NDArray[np.float64],
@@ -155,13 +158,14 @@ class Curator:
             epsilon=epsilon,
             k=k,
         )
-        with self.__paid(selection.event) as counts, _erasing() as erased:
+        with self.__paid(selection.event) as counts, erasing() as erased:
             if among == "cell":
                 score = scores.cell_scores(counts[:cells], answers, self._ledger.n)
                 return selection.draw(score, self.__stream, excluded)
             largest = erased(scores.marginal_scores(counts[:cells], answers, self._ledger.n, offsets))
             return selection.draw(largest, self.__stream, excluded)
 
+    @sealed
     def measure(
         self,
         queries: npt.ArrayLike | None = None,
@@ -194,7 +198,7 @@ class Curator:
         else:
             assert epsilon is not None
             noise = Noise.laplace(size=len(cells), l1_sensitivity=changing, epsilon=epsilon)
-        with self.__paid(noise.event) as counts, _erasing() as erased:
+        with self.__paid(noise.event) as counts, erasing() as erased:
             held = self.__total if total else counts
             return noise.add(erased(held[cells]), self.__stream)
 
@@ -289,22 +293,6 @@ class Curator:
             f"Curator({about}{ledger.n} records, {self._workload.cells} cells, {ledger.budget.unit} {spent} "
             f"of {float(ledger.budget.limit)} spent{', closed' if self.closed else ''})"
         )
-
-
-@contextmanager
-def _erasing() -> Iterator[Callable[[Int64s], Int64s]]:
-    """Overwrite arrays with zeros at the end, come what may: freed memory returns in someone's np.empty."""
-    arrays: list[Int64s] = []
-
-    def keep(array: Int64s) -> Int64s:
-        arrays.append(array)
-        return array
-
-    try:
-        yield keep
-    finally:
-        for array in arrays:
-            array.fill(0)
 
 
 def _ledger(

@@ -19,6 +19,7 @@ from privmw.data.immutable import Immutable
 from privmw.data.records import Records, check_domain_and_privacy
 from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Array, CheckedColumns, Codes, Int64s, freeze, is_frozen
+from privmw.secrecy import sealed
 
 
 class Table(Immutable, Records):
@@ -47,6 +48,7 @@ class Table(Immutable, Records):
     domain: Domain  # every code lies in it
     private: bool  # whether the records are private: then nothing about their values is shown
 
+    @sealed
     def __init__(
         self,
         columns: Mapping[str, npt.ArrayLike] | Iterable[tuple[str, npt.ArrayLike]],
@@ -71,6 +73,7 @@ class Table(Immutable, Records):
         return self
 
     @classmethod
+    @sealed
     def from_codes(cls, codes: npt.ArrayLike, domain: Domain, *, private: bool = False) -> Table:
         """The table of a 2-D array of codes, rows x attributes in domain order.
 
@@ -86,6 +89,7 @@ class Table(Immutable, Records):
         return cls(zip(domain.names, array.T, strict=True), domain, private=private)
 
     @classmethod
+    @sealed
     def concatenate(cls, tables: Sequence[Table]) -> Table:
         """The rows of several tables on one domain, one table after the other; private if any of them is.
 
@@ -100,6 +104,7 @@ class Table(Immutable, Records):
         return object.__new__(Table)._fill(columns, domain, any(table.private for table in tables))
 
     @classmethod
+    @sealed
     def from_frame(cls, frame: Any, domain: Domain, *, private: bool = False) -> Table:
         """The table of a pandas, polars or pyarrow frame, or of any other that narwhals takes.
 
@@ -160,6 +165,7 @@ class Table(Immutable, Records):
         """The read-only codes of one attribute."""
         return self.columns[self.domain.index(name)]
 
+    @sealed
     def codes(self) -> Codes:
         """A fresh array of all codes, rows x attributes, in the smallest dtype that holds every column."""
         dtype = max((column.dtype for column in self.columns), key=lambda dtype: dtype.itemsize)
@@ -168,6 +174,7 @@ class Table(Immutable, Records):
             codes[:, position] = column
         return codes
 
+    @sealed
     def counts(self, workload: Workload) -> Int64s:
         """The exact counts of a workload's cells, in workload order; those of a private table are private."""
         from privmw import kernels  # here, so that tables can be made and read before a backend is chosen
@@ -183,6 +190,7 @@ class Table(Immutable, Records):
         columns = [self.column(name) for name in domain.names]
         return object.__new__(Table)._fill(columns, domain, self.private)
 
+    @sealed
     def take(self, rows: npt.ArrayLike) -> Table:
         """The rows at some positions, in that order and as often as given; or where a mask is True."""
         positions = _array("rows", rows)

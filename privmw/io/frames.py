@@ -18,8 +18,10 @@ from privmw.data.table import Table
 from privmw.io.extras import need
 from privmw.io.files import check_names
 from privmw.kernels.arrays import freeze
+from privmw.secrecy import sealed
 
 
+@sealed
 def from_frame(frame: Any, domain: Domain, *, private: bool = False) -> Table:
     """The table of a frame; see `Table.from_frame`.
 

@@ -21,6 +21,7 @@ from privmw.data.workload import Workload, check_workload
 from privmw.io import files
 from privmw.io.extras import need
 from privmw.kernels.arrays import Int64s, freeze
+from privmw.secrecy import erased_on_failure, erasing, sealed
 
 if TYPE_CHECKING:
     from privmw.io.lookup import SignedCodes
@@ -38,10 +39,12 @@ class Scan(Records):
 
     __slots__ = ("__weakref__", "_domain", "_n", "_path", "_private", "_reads", "_stamps")
 
+    @sealed
     def __init__(self, path: str | os.PathLike[str], domain: Domain, *, private: bool = False) -> None:
         self._open([(files.checked_path(path), None)], domain, private)
 
     @classmethod
+    @sealed
     def of_groups(
         cls, groups: Sequence[tuple[str, Sequence[int]]], domain: Domain, *, private: bool = False
     ) -> Scan:
@@ -79,6 +82,7 @@ class Scan(Records):
         """Whether the records are private: then nothing about their values is shown."""
         return self._private
 
+    @sealed
     def batches(self) -> Iterator[Table]:
         """All rows in order, as tables of about 2^18 rows."""
         self._check_unchanged()
@@ -98,14 +102,15 @@ class Scan(Records):
         if pending:
             yield _table(pending, self._domain, self._private)
 
+    @sealed
     def counts(self, workload: Workload) -> Int64s:
         """The exact counts of a workload's cells, in workload order; those of a private table are private."""
         check_workload(workload, self._domain, "table")
         total = np.zeros(workload.cells, np.int64)
-        for batch in self.batches():
-            part = batch.counts(workload)
-            total += part
-            part.fill(0)  # erase private counts: freed memory can reappear in an np.empty
+        with erased_on_failure(total):
+            for batch in self.batches():
+                with erasing() as erased:
+                    total += erased(batch.counts(workload))
         return total
 
     def _check_unchanged(self) -> None:
@@ -125,6 +130,7 @@ class Scan(Records):
         return f"Scan({self._n} rows x {len(self._domain)} attributes of {_short(self._path)}, {kind})"
 
 
+@sealed
 def scan_table(path: str | os.PathLike[str], domain: Domain, *, private: bool = False) -> Scan:
     r"""Open a table that is too large for memory, to be counted or made into a support batch by batch.
 
@@ -142,6 +148,7 @@ def scan_table(path: str | os.PathLike[str], domain: Domain, *, private: bool = 
     return Scan(path, domain, private=private)
 
 
+@sealed
 def read_table(path: str | os.PathLike[str], domain: Domain, *, private: bool = False) -> Table:
     r"""The table in a .parquet, .csv or .csv.gz file, or in the parquet files of a folder.
 
