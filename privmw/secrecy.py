@@ -76,17 +76,19 @@ def sealed(function: Callable[P, R]) -> Callable[P, R]:
     ... except ValueError as error:
     ...     frame = error.__traceback__.tb_next
     >>> frame.tb_next, sorted(frame.tb_frame.f_locals)
-    (None, ['function'])
+    (None, ['function', 'public'])
     """
     if inspect.isgeneratorfunction(function):
 
         @functools.wraps(function)
         def items(*args: P.args, **kwargs: P.kwargs) -> Any:
-            if _is_public(args, kwargs):
-                return (yield from function(*args, **kwargs))
+            public = False
             try:
+                public = _is_public(args, kwargs)
                 return (yield from function(*args, **kwargs))
             except BaseException as error:
+                if public:
+                    raise
                 cut = _cut(error)
             del args, kwargs  # else this frame would show them
             try:
@@ -98,11 +100,13 @@ def sealed(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        if _is_public(args, kwargs):
-            return function(*args, **kwargs)
+        public = False
         try:
+            public = _is_public(args, kwargs)
             return function(*args, **kwargs)
         except BaseException as error:
+            if public:
+                raise
             cut = _cut(error)
         del args, kwargs
         try:
