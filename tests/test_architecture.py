@@ -37,7 +37,7 @@ MAY_KNOW = {
     "evaluation": "data kernels release secrecy",
     "population": "data kernels",
     "report": "accounting data evaluation io kernels postprocess release",
-    "cli": "algorithms cluster data evaluation io population postprocess ranks release report secrecy"
+    "cli": "accounting algorithms cluster data evaluation io population postprocess ranks release report secrecy"
     " version",
     "__main__": "cli",
 }

@@ -10,6 +10,7 @@ import errno
 import os
 from typing import NamedTuple
 
+from privmw.accounting.statement import show
 from privmw.secrecy import raised_in
 
 FAULT, REFUSED, INTERRUPTED = 1, 2, 130
@@ -49,7 +50,7 @@ def explain(error: BaseException, *, interrupted: bool = False) -> Ending:
     ledger = getattr(error, "ledger", None)
     if ledger is None or not ledger.rho:
         return ending
-    return ending._replace(message=f"{ending.message}; rho {ledger.rho:.6g} was spent and stays spent")
+    return ending._replace(message=f"{ending.message}; rho {show(ledger.rho)} was spent and stays spent")
 
 
 def _ending(error: BaseException) -> Ending:

@@ -91,7 +91,7 @@ class Curator:
         self._workload = workload
         self._process = os.getpid()
         self.__stream = stream
-        self.__lock = threading.Lock()
+        self.__lock = threading.RLock()  # an interrupted thread that still holds it can close
         self.__total: Int64s = np.array([private.n], np.int64)
         self.__counts: Int64s | None = private.counts(workload)
 
@@ -291,7 +291,7 @@ class Curator:
         spent = float_up(ledger.budget.spent(ledger.total) or Fraction(0))
         return (
             f"Curator({about}{ledger.n} records, {self._workload.cells} cells, {ledger.budget.unit} {spent} "
-            f"of {float(ledger.budget.limit)} spent{', closed' if self.closed else ''})"
+            f"of {float_up(ledger.budget.limit)} spent{', closed' if self.closed else ''})"
         )
 
 

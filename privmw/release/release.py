@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from privmw import kernels
 from privmw.accounting import Ledger
+from privmw.accounting.statement import show
 from privmw.data.immutable import Immutable
 from privmw.data.support import Support
 from privmw.data.table import Table
@@ -219,7 +220,9 @@ class Release(Immutable):
         algorithm = self.settings.get("algorithm")
         named = f"{algorithm}, " if isinstance(algorithm, str) else ""
         seeded = "" if self.ledger.for_release else f", {self.ledger.generator}"
-        return f"Release({named}{self.support.whole_size} rows, rho {self.ledger.rho:g}, n {self.n}{seeded})"
+        return (
+            f"Release({named}{self.support.whole_size} rows, rho {show(self.ledger.rho)}, n {self.n}{seeded})"
+        )
 
 
 def _weights(weights: npt.ArrayLike, support: Support) -> Float64s:
