@@ -37,8 +37,8 @@ MAY_KNOW = {
     "evaluation": "data kernels release secrecy",
     "population": "data kernels",
     "report": "accounting data evaluation io kernels postprocess release",
-    "cli": "accounting algorithms cluster data evaluation io population postprocess ranks release report secrecy"
-    " version",
+    "cli": "accounting algorithms cluster data evaluation io population postprocess ranks release report"
+    " secrecy version",
     "__main__": "cli",
 }
 # Rooms and modules that a room of released values never meets, and what the mechanisms need not know.

@@ -88,6 +88,8 @@ def make_workload(options: argparse.Namespace, domain: Domain) -> Workload:
 
 def choose(options: argparse.Namespace, n: int, inputs: PublicInputs) -> tuple[Mechanism, Support]:
     """Make the mechanism of --method with the budget of the options, and the support that it re-weights."""
+    if n == 0:
+        raise RefusalError("private (0 records) must have at least one record")
     kind = METHODS.get(options.method)
     if kind is None:
         if options.rounds is not None:

@@ -79,6 +79,8 @@ class ShardedRecords(Records):
         check_same(comm, "private", str(private))
         groups = on_root(comm, lambda: _row_groups(checked_paths, private))
         share = _share(groups, comm.rank, comm.size)
+        if not groups and comm.rank == 0:  # then rank 0 has an empty table, and the others none
+            return cls(on_every_rank(comm, lambda: _empty(domain, private)), comm)
         return cls(on_every_rank(comm, lambda: _scan(share, domain, private)), comm)
 
     @property
@@ -180,7 +182,7 @@ def _row_groups(paths: list[str], private: bool) -> list[Group]:
         for group, rows in enumerate(files.rows_of_groups(file, private=private))
         if rows
     ]
-    if not groups:
+    if not groups and not private:
         raise ValueError(f"{paths[0]}: a table must have at least one row")
     return groups
 
@@ -190,6 +192,10 @@ def _share(groups: list[Group], rank: int, size: int) -> list[Group]:
     ends = list(accumulate(rows for _, _, rows in groups))
     owners = [(2 * end - group[2]) * size // (2 * ends[-1]) for end, group in zip(ends, groups, strict=True)]
     return [group for group, owner in zip(groups, owners, strict=True) if owner == rank]
+
+
+def _empty(domain: Domain, private: bool) -> Table:
+    return Table(dict.fromkeys(domain.names, ()), domain, private=private)
 
 
 def _scan(share: list[Group], domain: Domain, private: bool) -> Scan | None:

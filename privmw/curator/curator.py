@@ -309,6 +309,8 @@ def _ledger(
                 f"public_n ({_short(public_n)}) must not be given: the number of records is public"
             )
         n = private.n
+        if n == 0:
+            raise ValueError("private (0 records) must have at least one record under REPLACE_ONE")
         if n > scores.LARGEST_N:
             raise ValueError(f"private ({n} records) must have fewer than 2^32 records")
     if not stream.seeded:

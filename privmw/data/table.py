@@ -28,7 +28,7 @@ class Table(Immutable, Records):
     A column is stored as uint8, uint16 or uint32, the smallest that fits its attribute's size. It is shared
     without a copy if it has that dtype, is contiguous and cannot be written to (flags.writeable is False
     for it and for every array it is a view of); a column that could still change is copied, since kernels
-    index memory by its codes.
+    index memory by its codes. A private table may be empty: a refusal would tell no record from one.
 
     >>> domain = Domain({"age": 10, "sex": ["F", "M"]})
     >>> table = Table({"sex": [0, 1, 1], "age": [3, 9, 3]}, domain)
@@ -68,7 +68,7 @@ class Table(Immutable, Records):
     def _fill(self, columns: Iterable[Codes], domain: Domain, private: bool) -> Table:
         """Set the attributes, from frozen columns of checked codes."""
         self._set(columns=CheckedColumns.of(columns, domain.sizes), domain=domain, private=private)
-        if self.n == 0:
+        if self.n == 0 and not private:
             raise ValueError("a table must have at least one row")
         return self
 
@@ -263,11 +263,13 @@ def _checked_column(name: str, size: int, codes: Any, private: bool) -> Codes:
     array = _array(f"column {_short(name)}", codes)
     if array.ndim != 1:
         raise ValueError(f"column {_short(name)} ({array.ndim}-D) must be 1-D")
+    dtype = np.dtype(np.uint8 if size <= 2**8 else np.uint16 if size <= 2**16 else np.uint32)
     if len(array) == 0:
-        raise ValueError(f"column {_short(name)} is empty: a table must have at least one row")
+        if not private:
+            raise ValueError(f"column {_short(name)} is empty: a table must have at least one row")
+        return freeze(np.empty(0, dtype))
     if array.dtype.kind not in "iu":
         raise TypeError(f"column {_short(name)} ({array.dtype.type.__name__}) must hold integer codes")
-    dtype = np.dtype(np.uint8 if size <= 2**8 else np.uint16 if size <= 2**16 else np.uint32)
     if array.dtype == dtype and not (array.flags.c_contiguous and is_frozen(array)):
         array = array.copy()
     if int(array.max()) >= size or (array.dtype.kind == "i" and int(array.min()) < 0):

@@ -130,4 +130,6 @@ def _truth(private: Records, workload: Workload) -> Float64s:
         raise TypeError(f"workload ({_short(workload)}) must be a Workload")
     if workload.cells == 0:
         raise ValueError(f"workload ({workload!r}) must have at least one cell")
+    if private.n == 0:
+        raise ValueError("private (0 records) must have at least one record")
     return private.counts(workload) / private.n

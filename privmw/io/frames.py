@@ -41,8 +41,9 @@ def from_frame(frame: Any, domain: Domain, *, private: bool = False) -> Table:
     for attribute in domain.attributes:
         encoder = Encoder(attribute, private=private)
         parts = [encoder.codes(chunk) for chunk in arrow_chunks(taken, attribute.name)]
+        parts = parts or [np.empty(0, np.uint8)]
         encoder.check()
-        if encoder.rows == 0:
+        if encoder.rows == 0 and not private:
             raise ValueError("a table must have at least one row")
         # A view of Arrow's memory does not count as frozen, so the table copies it: Arrow and polars may
         # share the memory of numpy and pandas, which can write to it later.

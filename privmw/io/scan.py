@@ -171,7 +171,7 @@ def _table(batches: list[list[SignedCodes]], domain: Domain, private: bool) -> T
     """One table of several batches, which are emptied column by column to free memory."""
     columns = {}
     for name in domain.names:
-        parts = [codes.pop(0) for codes in batches]
+        parts = [codes.pop(0) for codes in batches] or [np.empty(0, np.uint8)]
         columns[name] = freeze(parts[0] if len(parts) == 1 else np.concatenate(parts))
     return Table(columns, domain, private=private)
 
@@ -195,5 +195,5 @@ def _codes(reads: Sequence[Read], domain: Domain, private: bool) -> Iterator[lis
         with files.naming(f"{path}{some}"):
             for encoder in encoders:
                 encoder.check()
-            if encoders[0].rows == 0:
+            if encoders[0].rows == 0 and not private:
                 raise ValueError("a table must have at least one row")
