@@ -41,12 +41,13 @@ class Table(Immutable, Records):
     ValueError: column 'age' has 1 value outside the domain (first: 10, row 1)
     """
 
-    __slots__ = ("__weakref__", "columns", "domain", "private")
+    __slots__ = ("__weakref__", "columns", "domain", "for_release", "private")
     __hash__ = None  # type: ignore[assignment]
 
     columns: CheckedColumns  # one read-only array of codes per attribute, in domain order
     domain: Domain  # every code lies in it
     private: bool  # whether the records are private: then nothing about their values is shown
+    for_release: bool  # False for synthetic records of a seeded release: what is written of them says so
 
     @sealed
     def __init__(
@@ -65,9 +66,12 @@ class Table(Immutable, Records):
                 raise ValueError(f"column {_short(name)}{lengths} must be as long as the first")
         self._fill(checked, domain, private)
 
-    def _fill(self, columns: Iterable[Codes], domain: Domain, private: bool) -> Table:
+    def _fill(
+        self, columns: Iterable[Codes], domain: Domain, private: bool, for_release: bool = True
+    ) -> Table:
         """Set the attributes, from frozen columns of checked codes."""
-        self._set(columns=CheckedColumns.of(columns, domain.sizes), domain=domain, private=private)
+        checked = CheckedColumns.of(columns, domain.sizes)
+        self._set(columns=checked, domain=domain, private=private, for_release=for_release)
         if self.n == 0 and not private:
             raise ValueError("a table must have at least one row")
         return self
@@ -101,7 +105,8 @@ class Table(Immutable, Records):
         if any(table.domain != domain for table in tables):
             raise ValueError("tables must be on one domain")
         columns = (freeze(np.concatenate([table.columns[a] for table in tables])) for a in range(len(domain)))
-        return object.__new__(Table)._fill(columns, domain, any(table.private for table in tables))
+        private, for_release = any(t.private for t in tables), all(t.for_release for t in tables)
+        return object.__new__(Table)._fill(columns, domain, private, for_release)
 
     @classmethod
     @sealed
@@ -150,7 +155,8 @@ class Table(Immutable, Records):
         """Write public or synthetic records to a .parquet or .csv file, completely or not at all.
 
         The columns are those of `to_frame`, and `read_table` reads the file. An existing file is refused
-        unless `overwrite`; so is a private table.
+        unless `overwrite`; so is a private table. Records that are not for release carry the mark: parquet in
+        its metadata (key privmw), csv in its name, which must contain "seeded".
         """
         from privmw.io.output import write  # here: it imports tables
 
@@ -188,7 +194,7 @@ class Table(Immutable, Records):
         """The same rows on some of the attributes, in the order named; columns are shared, not copied."""
         domain = self.domain.project(names)
         columns = [self.column(name) for name in domain.names]
-        return object.__new__(Table)._fill(columns, domain, self.private)
+        return object.__new__(Table)._fill(columns, domain, self.private, self.for_release)
 
     @sealed
     def take(self, rows: npt.ArrayLike) -> Table:
@@ -205,7 +211,15 @@ class Table(Immutable, Records):
         else:
             positions = positions.astype(np.intp, copy=False)  # once, not for each column
         columns = (freeze(column[positions]) for column in self.columns)
-        return object.__new__(Table)._fill(columns, self.domain, self.private)
+        return object.__new__(Table)._fill(columns, self.domain, self.private, self.for_release)
+
+    def not_for_release(self) -> Table:
+        """The same table, marked as made from seeded noise; columns are shared.
+
+        >>> Table.from_codes([[3, 0], [9, 1]], Domain({"age": 10, "sex": 2}), private=False).not_for_release()
+        Table(2 rows x 2 attributes, public, not for release)
+        """
+        return object.__new__(Table)._fill(self.columns, self.domain, self.private, for_release=False)
 
     def batches(self) -> Iterator[Table]:
         """The table itself."""
@@ -216,16 +230,26 @@ class Table(Immutable, Records):
             return NotImplemented
         if self.domain != other.domain or self.private != other.private:
             return False
+        if self.for_release != other.for_release:
+            return False
         return all(map(np.array_equal, self.columns, other.columns))
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.private:
             raise TypeError("a private table must not be pickled")
-        return Table, (dict(zip(self.domain.names, self.columns, strict=True)), self.domain)
+        columns = dict(zip(self.domain.names, self.columns, strict=True))
+        return _restored, (columns, self.domain, self.for_release)
 
     def __repr__(self) -> str:
         kind = "private" if self.private else "public"
-        return f"Table({self.n} rows x {len(self.columns)} attributes, {kind})"
+        mark = "" if self.for_release else ", not for release"
+        return f"Table({self.n} rows x {len(self.columns)} attributes, {kind}{mark})"
+
+
+def _restored(columns: Mapping[str, Codes], domain: Domain, for_release: bool) -> Table:
+    """A public table, from its pickle."""
+    table = Table(columns, domain, private=False)
+    return table if for_release else table.not_for_release()
 
 
 def _by_name(columns: object, domain: Domain) -> dict[str, npt.ArrayLike]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from privmw.data.domain import Domain
 from privmw.data.workload import Queries, Workload
-from privmw.io.files import ABOUT
+from privmw.io.files import ABOUT, SEEDED
 from privmw.kernels.arrays import Int64s
 from privmw.release.noises import MEASURED
 from privmw.release.release import Release
@@ -75,6 +75,7 @@ def _write_release(
         "domain": workload.domain.fingerprint(),
         "neighbors": release.ledger.neighbors.value,
         "for_release": release.ledger.for_release,
+        **({} if release.ledger.for_release else SEEDED),
     }
     order = int(np.diff(workload.starts).max(initial=1))
 

@@ -168,7 +168,7 @@ class Release(Immutable):
         each row appears n w times in expectation. "proportional": the largest remainders are rounded up, the
         first rows among equals, and only the order is drawn; where most rows weigh less than one record,
         whole groups of light rows are lost, and marginals err two to four times as much. The seed is that of
-        the sampling stream.
+        the sampling stream. Records of a release whose noise was seeded are marked as not for release.
         """
         self._check_whole()
         n = check_integer("n", self.n if n is None else n, 1, apportion.LARGEST_N)
@@ -184,7 +184,8 @@ class Release(Immutable):
             counts = apportion.randomised(masses, total, n, rng)
         rows = np.repeat(np.arange(self.support.size, dtype=np.uint32), counts)
         rng.shuffle(rows)
-        return self.support.table.take(rows)
+        records = self.support.table.take(rows)
+        return records if self.ledger.for_release else records.not_for_release()
 
     def statement(self) -> str:
         """The promise to the people in the private table, in plain words."""
