@@ -51,7 +51,7 @@ def erased_on_failure(array: npt.NDArray[Any]) -> Iterator[None]:
     >>> import numpy as np
     >>> counts = np.array([3, 4])
     >>> with erased_on_failure(counts):
-    ...     counts.sum()
+    ...     int(counts.sum())
     7
     """
     try:

@@ -18,7 +18,7 @@ struct Contender {
     std::size_t index;
     std::uint64_t distance;
     Wiped<std::uint64_t> drawn;  // the words of U, most significant first
-    Decay::Bounds first;               // of P after one word
+    Decay::Bounds first;         // of P after one word
 
     Contender(const WordSource& words, const Decay& decay, std::size_t i, std::uint64_t from_top)
         : index(i), distance(from_top), drawn{words.next()} {

@@ -187,8 +187,8 @@ void Marginals::run_lists_of_triples(const Evaluation& evaluation, const Planned
     // The values are taken a few at a time, as many as keep their sums in cache: each marginal is then
     // written in one go.
     IdPairSums uncommon(layout, layout.first[task.first_second], layout.first[task.last_second]);
-    Wiped<IdPairSums> some(
-        std::clamp<std::size_t>(most_pair_cells / (uncommon.cells() + 1), 1, size - 1), uncommon);
+    Wiped<IdPairSums> some(std::clamp<std::size_t>(most_pair_cells / (uncommon.cells() + 1), 1, size - 1),
+                           uncommon);
     for (std::uint32_t from = 0; from + 1 < size; from += some.size()) {
         const auto count = std::min<std::uint32_t>(some.size(), size - 1 - from);
         for (std::uint32_t i = 0; i < count; ++i) {

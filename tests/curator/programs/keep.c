@@ -7,25 +7,25 @@
 
 volatile int keep = 0;
 
-static int kept(void *block) {
+static int kept(void* block) {
     return keep && block && malloc_usable_size(block) < (1 << 18);
 }
 
-void free(void *block) {
-    static void (*real_free)(void *);
+void free(void* block) {
+    static void (*real_free)(void*);
     if (kept(block)) return;
-    if (!real_free) real_free = (void (*)(void *))dlsym(RTLD_NEXT, "free");
+    if (!real_free) real_free = (void (*)(void*))dlsym(RTLD_NEXT, "free");
     real_free(block);
 }
 
-void *realloc(void *block, size_t size) {
-    static void *(*real_realloc)(void *, size_t);
+void* realloc(void* block, size_t size) {
+    static void* (*real_realloc)(void*, size_t);
     if (kept(block)) {
         size_t before = malloc_usable_size(block);
-        void *moved = malloc(size);
+        void* moved = malloc(size);
         if (moved) memcpy(moved, block, before < size ? before : size);
         return moved;
     }
-    if (!real_realloc) real_realloc = (void *(*)(void *, size_t))dlsym(RTLD_NEXT, "realloc");
+    if (!real_realloc) real_realloc = (void* (*)(void*, size_t))dlsym(RTLD_NEXT, "realloc");
     return real_realloc(block, size);
 }
