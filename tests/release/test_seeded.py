@@ -37,6 +37,8 @@ def test_parquet_and_arrow_carry_the_mark_and_csv_its_name(tmp_path):
     fit.write(tmp_path / "fit.parquet")
     assert about(str(tmp_path / "made.parquet"))["for_release"] is False
     assert about(str(tmp_path / "fit.parquet")) == {}
+    for table, name in ((made, "made.parquet"), (fit, "fit.parquet")):
+        assert pmw.read_table(tmp_path / name, table.domain, private=False) == table
     assert json.loads(made.to_frame().schema.metadata[b"privmw"])["why"] == "seeded: not for release"
     assert fit.to_frame().schema.metadata is None
     assert made.to_frame("pandas").equals(fit.to_frame("pandas"))
