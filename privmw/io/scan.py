@@ -153,8 +153,8 @@ def read_table(path: str | os.PathLike[str], domain: Domain, *, private: bool = 
     r"""The table in a .parquet, .csv or .csv.gz file, or in the parquet files of a folder.
 
     Each attribute of the domain is read from the column of its name; other columns are ignored. A value
-    becomes its code by `Attribute.code`; in csv, where everything is text, by `Attribute.parse`. Parquet files
-    whose metadata say that they are not for release make a table that says so.
+    becomes its code by `Attribute.code`; in csv, where everything is text, by `Attribute.parse`. Parquet
+    files whose metadata say that they are not for release make a table that says so.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -166,10 +166,8 @@ def read_table(path: str | os.PathLike[str], domain: Domain, *, private: bool = 
     path = files.checked_path(path)
     check_domain_and_privacy(domain, private)
     table = _table(list(_codes([(path, None)], domain, private)), domain, private)
-    seeded = not private and any(
-        files.about(file).get("for_release") is False for file in files.files_of(path)
-    )
-    return table.not_for_release() if seeded else table
+    marks = () if private else (files.about(file).get("for_release") for file in files.files_of(path))
+    return table.not_for_release() if any(mark is False for mark in marks) else table
 
 
 def _table(batches: list[list[SignedCodes]], domain: Domain, private: bool) -> Table:
