@@ -37,7 +37,7 @@ Natural natural(const char* name, py::handle value, bool positive) {
     const auto bits = integer.attr("bit_length")().cast<std::size_t>();
     if (bits > longest_integer) refuse(name, std::to_string(bits) + " bits", "have at most 4096 bits");
     const auto bytes = integer.attr("to_bytes")((bits + 7) / 8, "little").cast<std::string>();
-    std::vector<std::uint64_t> words((bits + 63) / 64);
+    Wiped<std::uint64_t> words((bits + 63) / 64);
     for (std::size_t i = 0; i < bytes.size(); ++i)
         words[i / 8] |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[i])) << (8 * (i % 8));
     return Natural::from_words(std::move(words));

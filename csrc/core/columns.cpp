@@ -22,7 +22,7 @@ struct Commonest {
 Commonest commonest_value(const Column& column, std::size_t rows) {
     Commonest found;
     if (column.size <= std::max<std::size_t>(rows, 65536)) {
-        std::vector<std::size_t> counts(column.size);
+        Wiped<std::size_t> counts(column.size);
         with_codes(column, [&](const auto* codes) {
             for (std::size_t r = 0; r < rows; ++r) ++counts[codes[r]];
         });

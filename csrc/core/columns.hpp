@@ -10,6 +10,7 @@
 #include <span>
 
 #include "core/types.hpp"
+#include "wiped.hpp"
 
 namespace privmw {
 
@@ -24,7 +25,7 @@ struct UncommonIds {
     std::vector<Id> ids;
     std::vector<std::uint64_t> starts;  // one per row, and the end
 
-    std::vector<std::uint64_t> list_starts;  // one per id, and the end
+    Wiped<std::uint64_t> list_starts;        // one per id, and the end
     std::vector<Row> list_rows;              // ascending within an id
     std::vector<std::uint16_t> list_places;  // position of the id among its row's
 
@@ -72,7 +73,7 @@ class Columns {
     std::vector<Column> columns_;
     std::size_t rows_ = 0;
     std::vector<std::uint32_t> common_;
-    std::vector<std::size_t> uncommon_rows_;
+    Wiped<std::size_t> uncommon_rows_;
     std::vector<std::uint32_t> rank_;
     IdLayout layout_;
     std::vector<OwnedColumn> owned_;  // of a taken copy

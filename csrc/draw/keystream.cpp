@@ -15,7 +15,7 @@
 #include <new>
 
 #include "draw/chacha20.hpp"
-#include "draw/wiped.hpp"
+#include "wiped.hpp"
 
 namespace privmw::draw {
 namespace {

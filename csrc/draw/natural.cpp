@@ -15,7 +15,7 @@ Natural Natural::from_wide(Wide value) {
     return from_words({static_cast<std::uint64_t>(value), static_cast<std::uint64_t>(value >> 64)});
 }
 
-Natural Natural::from_words(std::vector<std::uint64_t> little_endian) {
+Natural Natural::from_words(Wiped<std::uint64_t> little_endian) {
     Natural result;
     result.words_ = std::move(little_endian);
     result.trim();
@@ -51,7 +51,7 @@ std::strong_ordering Natural::operator<=>(const Natural& other) const {
 Natural Natural::operator+(const Natural& other) const {
     const auto& longer = words_.size() >= other.words_.size() ? words_ : other.words_;
     const auto& shorter = words_.size() >= other.words_.size() ? other.words_ : words_;
-    std::vector<std::uint64_t> sum(longer.size() + 1);
+    Wiped<std::uint64_t> sum(longer.size() + 1);
     Wide carry = 0;
     for (std::size_t i = 0; i < longer.size(); ++i) {
         carry += static_cast<Wide>(longer[i]) + (i < shorter.size() ? shorter[i] : 0);
@@ -63,7 +63,7 @@ Natural Natural::operator+(const Natural& other) const {
 }
 
 Natural Natural::operator-(const Natural& other) const {
-    std::vector<std::uint64_t> difference(words_);
+    Wiped<std::uint64_t> difference(words_);
     std::uint64_t borrow = 0;
     for (std::size_t i = 0; i < words_.size(); ++i) {
         const Wide taken = static_cast<Wide>(i < other.words_.size() ? other.words_[i] : 0) + borrow;
@@ -74,7 +74,7 @@ Natural Natural::operator-(const Natural& other) const {
 }
 
 Natural Natural::operator*(const Natural& other) const {
-    std::vector<std::uint64_t> product(words_.size() + other.words_.size());
+    Wiped<std::uint64_t> product(words_.size() + other.words_.size());
     for (std::size_t i = 0; i < words_.size(); ++i) {
         Wide carry = 0;
         for (std::size_t j = 0; j < other.words_.size(); ++j) {
@@ -90,7 +90,7 @@ Natural Natural::operator*(const Natural& other) const {
 
 Natural Natural::operator/(const Natural& divisor) const {
     if (*this < divisor) return {};
-    std::vector<std::uint64_t> quotient(words_.size());
+    Wiped<std::uint64_t> quotient(words_.size());
     if (divisor.words_.size() == 1) {
         Wide remainder = 0;
         for (std::size_t i = words_.size(); i-- > 0;) {
@@ -103,7 +103,7 @@ Natural Natural::operator/(const Natural& divisor) const {
     // Long division bit by bit, in place: the remainder has one word more than the divisor, so a doubling
     // fits.
     const std::size_t length = divisor.words_.size();
-    std::vector<std::uint64_t> remainder(length + 1);
+    Wiped<std::uint64_t> remainder(length + 1);
     for (std::size_t bit = bit_length(); bit-- > 0;) {
         for (std::size_t i = length; i > 0; --i)
             remainder[i] = (remainder[i] << 1) | (remainder[i - 1] >> 63);
@@ -130,7 +130,7 @@ Natural Natural::operator/(const Natural& divisor) const {
 Natural Natural::operator<<(std::size_t bits) const {
     if (words_.empty()) return {};
     const std::size_t offset = bits / 64, part = bits % 64;
-    std::vector<std::uint64_t> shifted(words_.size() + offset + 1);
+    Wiped<std::uint64_t> shifted(words_.size() + offset + 1);
     for (std::size_t i = 0; i < words_.size(); ++i) {
         const Wide moved = static_cast<Wide>(words_[i]) << part;
         shifted[i + offset] |= static_cast<std::uint64_t>(moved);
@@ -142,7 +142,7 @@ Natural Natural::operator<<(std::size_t bits) const {
 Natural Natural::operator>>(std::size_t bits) const {
     const std::size_t offset = bits / 64, part = bits % 64;
     if (offset >= words_.size()) return {};
-    std::vector<std::uint64_t> shifted(words_.size() - offset);
+    Wiped<std::uint64_t> shifted(words_.size() - offset);
     for (std::size_t i = 0; i < shifted.size(); ++i) {
         const std::uint64_t above = i + offset + 1 < words_.size() ? words_[i + offset + 1] : 0;
         shifted[i] =

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "wiped.hpp"
+
 namespace privmw::draw {
 
 __extension__ typedef unsigned __int128 Wide;
@@ -17,7 +19,7 @@ class Natural {
     Natural() = default;
     Natural(std::uint64_t value);  // NOLINT: a machine word is a natural number
     static Natural from_wide(Wide value);
-    static Natural from_words(std::vector<std::uint64_t> little_endian);
+    static Natural from_words(Wiped<std::uint64_t> little_endian);
     static Natural power_of_two(std::size_t exponent);
 
     bool is_zero() const { return words_.empty(); }
@@ -38,7 +40,7 @@ class Natural {
   private:
     void trim();
 
-    std::vector<std::uint64_t> words_;  // little endian, no leading zero word; zero is empty
+    Wiped<std::uint64_t> words_;  // little endian, no leading zero word; zero is empty
 };
 
 // floor(numerator * 2^shift / denominator), shift of either sign.

@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "draw/selection.hpp"
-#include "draw/wiped.hpp"
+#include "wiped.hpp"
 
 namespace privmw::draw {
 namespace {
@@ -17,8 +17,8 @@ namespace {
 struct Contender {
     std::size_t index;
     std::uint64_t distance;
-    std::vector<std::uint64_t> drawn;  // the words of U, most significant first
-    Decay::Bounds first;               // of P after one word
+    Wiped<std::uint64_t> drawn;  // the words of U, most significant first
+    Decay::Bounds first;         // of P after one word
 
     Contender(const WordSource& words, const Decay& decay, std::size_t i, std::uint64_t from_top)
         : index(i), distance(from_top), drawn{words.next()} {

@@ -18,7 +18,7 @@
 #include "draw/decay.hpp"
 #include "draw/digits.hpp"
 #include "draw/errors.hpp"
-#include "draw/wiped.hpp"
+#include "wiped.hpp"
 
 namespace privmw::draw {
 

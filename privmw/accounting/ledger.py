@@ -16,14 +16,15 @@ from .composition import Composition, Parallel
 from .enclosure import Enclosure
 from .events import Event, Neighbors, RandomizedResponse
 from .rounding import Real, float_down, float_up, positive_integer, probability
-from .statement import state, usual_delta
+from .statement import show, state, usual_delta
 
 _VERSION = 1
 _SEEDED = "seeded: not for release"
 _TEXTS = ("unit", "numerics", "generator")
 # Two threads must not both find room for what only one of them can have. One lock for every ledger: a charge
-# takes microseconds, and a ledger with a lock of its own could be neither copied nor compared.
-_CHARGING = threading.Lock()
+# takes microseconds, and a ledger with a lock of its own could be neither copied nor compared. Reentrant: an
+# interrupted thread that still holds it must not wait for itself.
+_CHARGING = threading.RLock()
 
 
 class Ledger:
@@ -332,7 +333,7 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
 
     def __repr__(self) -> str:
         return (
-            f"<Ledger of {self._budget!r}: {len(self._events)} events, rho {self.rho:g}, "
+            f"<Ledger of {self._budget!r}: {len(self._events)} events, rho {show(self.rho)}, "
             f"{self._neighbors.name}, n {self._n}, {self.generator}>"
         )
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from privmw.accounting import Account, Budget, Composition, Ledger, Neighbors
 from privmw.accounting.rounding import Real, float_up, positive_integer, probability
+from privmw.accounting.statement import show
 from privmw.algorithms.accounted import AccountPath, open_account, settle
 from privmw.algorithms.checkpoint import Checkpoint
 from privmw.algorithms.expected import ExpectedRounds
@@ -76,17 +77,21 @@ class Mechanism:
         return math.inf if bound is None else float_up(bound)
 
     def statement(self, unit: str = "record") -> str:
-        """What a run costs and does, in plain words, before any data; unit: what is protected."""
+        """What a run costs and does, in plain words, before any data; every figure is rounded up.
+
+        unit: what is protected.
+        """
         name = type(self.algorithm).__name__
-        budget = f"{self.budget.unit} = {float_up(self.budget.limit):.6g}"
+        budget = f"{self.budget.unit} = {show(float_up(self.budget.limit))}"
         if self.budget.delta is not None:
-            budget += f" (epsilon = {float(self.budget.epsilon or 0):.6g} at delta = {self.budget.delta:.6g})"
+            epsilon = show(float_up(Fraction(self.budget.epsilon or 0)))
+            budget += f" (epsilon = {epsilon} at delta = {show(self.budget.delta)})"
         lines = [f"{name}: a run spends at most {budget}; neighbouring tables replace one {unit}."]
         for event in self.events:
             cost = event.cost_of_one
-            price = f"rho = {float_up(cost.rho):.6g}"
+            price = f"rho = {show(float_up(cost.rho))}"
             if cost.epsilon is not None:
-                price += f", epsilon = {float_up(cost.epsilon):.6g}"
+                price += f", epsilon = {show(float_up(cost.epsilon))}"
             lines.append(f"{event.step}: {event.mechanism}, {event.count} times, each {price}.")
         return "\n".join(lines)
 

@@ -107,6 +107,8 @@ def _check_private(private: Records | None, support: Support) -> None:
     check_is_private(private)
     if private.domain != support.domain:
         raise ValueError("private must be on the domain of the support")
+    if private.n == 0:
+        raise ValueError("private (0 records) must have at least one record")
     if private.comm.size not in (1, support.comm.size):
         raise ValueError(
             f"private (on {private.comm.size} ranks) must be on one rank or on those of the support"

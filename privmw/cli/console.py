@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TextIO, TypeAlias
 
+from privmw.accounting.statement import show
 from privmw.cli.refusal import RefusalError
 from privmw.release.history import Round
 
@@ -96,16 +97,16 @@ class Console:
         with bars.Progress(*columns, console=rich.console.Console(stderr=True)) as progress:
             task = progress.add_task(_plain(doing), total=rounds, summary="")
 
-            def show(entry: Round) -> None:
+            def show_round(entry: Round) -> None:
                 progress.update(task, completed=entry.round, summary=_summary(entry))
 
-            yield show
+            yield show_round
 
     def _log(self, doing: str, rounds: int) -> Show:
         self.note(doing)
         last = time.monotonic()
 
-        def show(entry: Round) -> None:
+        def show_round(entry: Round) -> None:
             nonlocal last
             if time.monotonic() - last >= LOG_EVERY or entry.round == rounds:
                 last = time.monotonic()
@@ -113,14 +114,14 @@ class Console:
                     f"round {entry.round} of {rounds}: {_summary(entry)}" if rounds else _summary(entry)
                 )
 
-        return show
+        return show_round
 
     def _on_terminal(self) -> bool:
         return not (self.json or self.quiet) and sys.stderr is not None and sys.stderr.isatty()
 
 
 def _summary(entry: Round) -> str:
-    spent = f"rho {entry.rho:.3g}"
+    spent = f"rho {show(entry.rho)}"
     if math.isnan(entry.discrepancy):  # nothing of the workload was measured
         return spent
     return f"off by {entry.discrepancy:.2%}, then {entry.after:.2%}; {spent}"

@@ -93,6 +93,8 @@ def choose(
 
     n, at_most: the number of private records, and how many of a unit enter.
     """
+    if n == 0:
+        raise RefusalError("private (0 records) must have at least one record")
     kind = METHODS.get(options.method)
     if kind is None:
         if options.rounds is not None:

@@ -163,12 +163,13 @@ def write_fit(fit: Fit, folder: Path, options: argparse.Namespace, for_release: 
     facts = {**certificate(fit), "for_release": for_release}
     text = json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     (folder / "certificate.json").write_text(text, encoding="utf-8")
-    write_fitted(fit, folder / "fitted.parquet")
+    write_fitted(fit, folder / "fitted.parquet", for_release=for_release)
     write_fit_report(folder / "report.html", fit, for_release=for_release)
     if why_no_records(fit):
         return None
     exact = [()] if options.records is not None else []
     records = postprocess.to_microdata(fit, options.rounding, exact=exact, seed=options.seed)
+    records = records if for_release else records.not_for_release()
     public = options.public if options.bins == "draw" else None
     records.write(folder / "synthetic.parquet", bins=options.bins, public=public, seed=options.seed)
     return records.n

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import errno
 import os
-from types import TracebackType
 from typing import NamedTuple
 
 from privmw.accounting.statement import show
+from privmw.secrecy import raised_in
 
 FAULT, REFUSED, DISAGREES, INTERRUPTED = 1, 2, 3, 130
 
@@ -78,7 +78,7 @@ def _ending(error: BaseException) -> Ending:
     if isinstance(error, OSError) and error.errno is not None:
         return Ending(REFUSED, _of_system(error), _HINTS.get(error.errno))
     # Only messages of privmw itself are known to carry no private value.
-    if isinstance(error, ValueError | TypeError | OSError | ImportError) and _ours(error.__traceback__):
+    if isinstance(error, ValueError | TypeError | OSError | ImportError) and _ours(error):
         return Ending(REFUSED, str(error))
     name = type(error).__name__
     return Ending(FAULT, f"unexpected {name}; its message is withheld, as it may tell of the data")
@@ -98,10 +98,6 @@ def _of_system(error: OSError) -> str:
     return f"{named}{error.strerror or type(error).__name__}"
 
 
-def _ours(trace: TracebackType | None) -> bool:
+def _ours(error: BaseException) -> bool:
     """Whether privmw raised the error, not a library that privmw called."""
-    name = ""
-    while trace is not None:
-        name = trace.tb_frame.f_globals.get("__name__", "")
-        trace = trace.tb_next
-    return name.partition(".")[0] == "privmw"
+    return raised_in(error).partition(".")[0] == "privmw"

@@ -29,6 +29,7 @@ from privmw.io import files
 from privmw.io.scan import Scan
 from privmw.kernels.arrays import Bools, Int64s
 from privmw.ranks import Communicator, allgather, check_same, on_every_rank, on_root, sum_over_ranks
+from privmw.secrecy import erased_on_failure, erasing, sealed
 
 Path = str | os.PathLike[str]
 Group = tuple[str, int, int]  # a file, the index of a row group in it, its number of rows
@@ -51,6 +52,7 @@ class ShardedRecords(Records):
 
     __slots__ = ("__weakref__", "_at_most", "_comm", "_domain", "_n", "_part", "_private", "_unit")
 
+    @sealed
     def __init__(self, part: Records | None, comm: Communicator) -> None:
         on_every_rank(comm, lambda: _check_part(part, comm.size))
         holders = np.flatnonzero(allgather(comm, np.int64(part is not None)))
@@ -68,6 +70,7 @@ class ShardedRecords(Records):
         self._n = sum_over_ranks(comm, 0 if part is None else part.n)
 
     @classmethod
+    @sealed
     def from_parquet(
         cls,
         paths: Path | Sequence[Path],
@@ -82,7 +85,7 @@ class ShardedRecords(Records):
 
         Each rank reads some of the row groups, about equally many rows on each, once now to check every
         value, as `scan_table` does. unit and at_most: as for `read_table`, and the same records enter; each
-        rank needs about 17 bytes a record for it.
+        rank needs 20 to 50 bytes a record for it.
         """
         checked_paths = on_every_rank(comm, lambda: _check_arguments(paths, domain, private))
         name, most = on_every_rank(comm, lambda: checked_unit(unit, at_most, domain, private))
@@ -92,7 +95,13 @@ class ShardedRecords(Records):
         check_same(comm, "unit and at_most", f"{name} {most}")
         groups = on_root(comm, lambda: _row_groups(checked_paths, private))
         share = _share(groups, comm.rank, comm.size)
-        part, hashes = on_every_rank(comm, lambda: _scan(share, domain, private, name))
+
+        def read() -> tuple[Records | None, Hashes]:
+            if not groups and comm.rank == 0:  # then rank 0 has an empty table, and the others none
+                return _empty(domain, private), np.zeros(0, np.uint64)
+            return _scan(share, domain, private, name)
+
+        part, hashes = on_every_rank(comm, read)
         records = cls(part, comm)
         return records if name == RECORD else records._cap(hashes, name, most)
 
@@ -180,6 +189,7 @@ class ShardedRecords(Records):
         if self._part is not None:
             yield from self._part.batches()
 
+    @sealed
     def counts(self, workload: Workload) -> Int64s:
         """On rank 0, the exact counts over all ranks of a workload's cells; zeros elsewhere.
 
@@ -188,17 +198,15 @@ class ShardedRecords(Records):
         on_every_rank(self._comm, lambda: check_workload(workload, self._domain, "records"))
         check_same(self._comm, "workload", workload.fingerprint())
         total = np.zeros(workload.cells, np.int64)
-        counts_here = np.zeros_like(total)
         part = self._part
-        try:
+        with erased_on_failure(total), erasing() as erased:
+            counts_here = erased(np.zeros_like(total))
             on_every_rank(
                 self._comm, lambda: None if part is None else _move(part.counts(workload), counts_here)
             )
             for start in range(0, workload.cells, BLOCK):
                 for counts in self._comm.gather(counts_here[start : start + BLOCK]) or ():
                     _move(counts, total[start : start + BLOCK])
-        finally:
-            counts_here.fill(0)
         return total
 
     def send_counts(self, workload: Workload) -> None:
@@ -279,7 +287,7 @@ def _row_groups(paths: list[str], private: bool) -> list[Group]:
         for group, rows in enumerate(files.rows_of_groups(file, private=private))
         if rows
     ]
-    if not groups:
+    if not groups and not private:
         raise ValueError(f"{paths[0]}: a table must have at least one row")
     return groups
 
@@ -289,6 +297,10 @@ def _share(groups: list[Group], rank: int, size: int) -> list[Group]:
     ends = list(accumulate(rows for _, _, rows in groups))
     owners = [(2 * end - group[2]) * size // (2 * ends[-1]) for end, group in zip(ends, groups, strict=True)]
     return [group for group, owner in zip(groups, owners, strict=True) if owner == rank]
+
+
+def _empty(domain: Domain, private: bool) -> Table:
+    return Table(dict.fromkeys(domain.names, ()), domain, private=private)
 
 
 def _scan(share: list[Group], domain: Domain, private: bool, unit: str) -> tuple[Scan | None, Hashes]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from reprlib import repr as _short
@@ -28,6 +28,7 @@ from privmw.data.records import Records, check_is_private
 from privmw.data.workload import Workload
 from privmw.mechanisms import Noise, Selection, scores
 from privmw.random import Rng, Stream, privacy_stream
+from privmw.secrecy import erasing, sealed
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -67,6 +68,7 @@ class Curator:
         "_workload",
     )
 
+    @sealed
     def __init__(
         self,
         private: Records,
@@ -94,7 +96,7 @@ class Curator:
         self._at_most = private.at_most
         self._process = os.getpid()
         self.__stream = stream
-        self.__lock = threading.Lock()
+        self.__lock = threading.RLock()  # an interrupted thread that still holds it can close
         self.__total: Int64s = np.array([private.n], np.int64)
         self.__counts: Int64s | None = private.counts(workload)
 
@@ -118,6 +120,7 @@ class Curator:
         """Whether the counts are gone."""
         return self.__counts is None
 
+    @sealed
     def select(
         self,
         model_answers: npt.NDArray[np.float64],
@@ -162,13 +165,14 @@ class Curator:
             epsilon=epsilon,
             k=k,
         )
-        with self.__paid(selection.event) as counts, _erasing() as erased:
+        with self.__paid(selection.event) as counts, erasing() as erased:
             if among == "cell":
                 score = scores.cell_scores(counts[:cells], answers, self._ledger.n)
                 return selection.draw(score, self.__stream, excluded)
             largest = erased(scores.marginal_scores(counts[:cells], answers, self._ledger.n, offsets))
             return selection.draw(largest, self.__stream, excluded)
 
+    @sealed
     def measure(
         self,
         queries: npt.ArrayLike | None = None,
@@ -205,7 +209,7 @@ class Curator:
             assert epsilon is not None
             moved = changing * self._at_most
             noise = Noise.laplace(size=len(cells), l1_sensitivity=moved, epsilon=epsilon)
-        with self.__paid(noise.event) as counts, _erasing() as erased:
+        with self.__paid(noise.event) as counts, erasing() as erased:
             held = self.__total if total else counts
             return noise.add(erased(held[cells]), self.__stream)
 
@@ -298,24 +302,8 @@ class Curator:
         spent = float_up(ledger.budget.spent(ledger.total) or Fraction(0))
         return (
             f"Curator({about}{ledger.n} records, {self._workload.cells} cells, {ledger.budget.unit} {spent} "
-            f"of {float(ledger.budget.limit)} spent{', closed' if self.closed else ''})"
+            f"of {float_up(ledger.budget.limit)} spent{', closed' if self.closed else ''})"
         )
-
-
-@contextmanager
-def _erasing() -> Iterator[Callable[[Int64s], Int64s]]:
-    """Overwrite arrays with zeros at the end, come what may: freed memory returns in someone's np.empty."""
-    arrays: list[Int64s] = []
-
-    def keep(array: Int64s) -> Int64s:
-        arrays.append(array)
-        return array
-
-    try:
-        yield keep
-    finally:
-        for array in arrays:
-            array.fill(0)
 
 
 def _ledger(
@@ -332,6 +320,8 @@ def _ledger(
                 f"public_n ({_short(public_n)}) must not be given: the number of records is public"
             )
         n = private.n
+        if n == 0:
+            raise ValueError("private (0 records) must have at least one record under REPLACE_ONE")
         if n > scores.LARGEST_N:
             raise ValueError(f"private ({n} records) must have fewer than 2^32 records")
     unit = private.protected

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from privmw.data.records import Records
 from privmw.data.row_hash import Hashes, row_hashes
 from privmw.data.support import Support
+from privmw.secrecy import erasing, sealed
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
@@ -24,6 +25,7 @@ MOST_RATIO = 4  # of matches to rows that one private record has, over what inde
 DEVIATIONS = 6  # by which chance does not reach either
 
 
+@sealed
 def shares_records(private: Records | None, support: Support) -> bool:
     """Whether many of the public records are records of the private table; False on ranks other than 0.
 
@@ -55,18 +57,18 @@ def shares_records(private: Records | None, support: Support) -> bool:
     if hashes is None or counts is None or private is None:
         return False
     public_hashes, public_counts = np.concatenate(hashes).view(np.uint64), np.concatenate(counts)
-    private_hashes, found = np.empty(private.n, np.uint64), np.empty(len(public_hashes), np.int64)
-    copies = np.empty(0, np.int64)
-    try:
+    if private.n == 0:
+        return False
+    with erasing() as erased:
+        private_hashes = erased(np.empty(private.n, np.uint64))
         _fill(private_hashes, private)
         rows, copies = _copies(private_hashes)
+        erased(rows)
+        erased(copies)
         places = np.minimum(np.searchsorted(rows, public_hashes), len(rows) - 1)
-        np.take(copies, places, out=found)
+        found = np.take(copies, places, out=erased(np.empty(len(places), np.int64)))
         found[rows[places] != public_hashes] = 0
         return _alike(found, public_counts, copies)
-    finally:
-        for array in (private_hashes, found, copies):
-            array.fill(0)
 
 
 def _fill(hashes: Hashes, private: Records) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from reprlib import repr as _short
 from typing import Any, Literal
 
@@ -21,6 +20,7 @@ from privmw.data.records import Records, check_domain_and_privacy
 from privmw.data.unit import RECORD, checked_unit, entering, id_hashes
 from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Array, Bools, CheckedColumns, Codes, Int64s, freeze, is_frozen
+from privmw.secrecy import sealed
 
 
 class Table(Immutable, Records):
@@ -29,7 +29,7 @@ class Table(Immutable, Records):
     A column is stored as uint8, uint16 or uint32, the smallest that fits its attribute's size. It is shared
     without a copy if it has that dtype, is contiguous and cannot be written to (flags.writeable is False
     for it and for every array it is a view of); a column that could still change is copied, since kernels
-    index memory by its codes.
+    index memory by its codes. A private table may be empty: a refusal would tell no record from one.
 
     >>> domain = Domain({"age": 10, "sex": ["F", "M"]})
     >>> table = Table({"sex": [0, 1, 1], "age": [3, 9, 3]}, domain, private=False)
@@ -42,7 +42,7 @@ class Table(Immutable, Records):
     ValueError: column 'age' has 1 value outside the domain (first: 10, row 1)
     """
 
-    __slots__ = ("__weakref__", "at_most", "columns", "domain", "private", "unit")
+    __slots__ = ("__weakref__", "at_most", "columns", "domain", "for_release", "private", "unit")
     __hash__ = None  # type: ignore[assignment]
 
     columns: CheckedColumns  # one read-only array of codes per attribute, in domain order
@@ -50,7 +50,9 @@ class Table(Immutable, Records):
     private: bool  # whether the records are private: then nothing about their values is shown
     unit: str  # what is protected: "record", or what several records can belong to
     at_most: int  # records of a unit
+    for_release: bool  # False for synthetic records of a seeded release: what is written of them says so
 
+    @sealed
     def __init__(
         self,
         columns: Mapping[str, npt.ArrayLike] | Iterable[tuple[str, npt.ArrayLike]],
@@ -74,15 +76,24 @@ class Table(Immutable, Records):
         private: bool,
         unit: str = RECORD,
         at_most: int = 1,
+        for_release: bool = True,
     ) -> Table:
         """Set the attributes, from frozen columns of checked codes."""
-        checked = CheckedColumns.of(columns, domain.sizes)
-        self._set(columns=checked, domain=domain, private=private, unit=unit, at_most=at_most)
-        if self.n == 0:
+        fields = {
+            "columns": CheckedColumns.of(columns, domain.sizes),
+            "domain": domain,
+            "private": private,
+            "unit": unit,
+            "at_most": at_most,
+            "for_release": for_release,
+        }
+        self._set(**fields)
+        if self.n == 0 and not private:
             raise ValueError("a table must have at least one row")
         return self
 
     @classmethod
+    @sealed
     def from_codes(cls, codes: npt.ArrayLike, domain: Domain, *, private: bool) -> Table:
         """The table of a 2-D array of codes, rows x attributes in domain order.
 
@@ -98,6 +109,7 @@ class Table(Immutable, Records):
         return cls(zip(domain.names, array.T, strict=True), domain, private=private)
 
     @classmethod
+    @sealed
     def concatenate(cls, tables: Sequence[Table]) -> Table:
         """The rows of several tables on one domain, one table after the other; private if any of them is.
 
@@ -111,9 +123,11 @@ class Table(Immutable, Records):
         if any(table.unit != RECORD for table in tables):
             raise ValueError("tables must be joined before they are capped: a unit may lie in several")
         columns = (freeze(np.concatenate([table.columns[a] for table in tables])) for a in range(len(domain)))
-        return object.__new__(Table)._fill(columns, domain, any(table.private for table in tables))
+        private, for_release = any(t.private for t in tables), all(t.for_release for t in tables)
+        return object.__new__(Table)._fill(columns, domain, private, for_release=for_release)
 
     @classmethod
+    @sealed
     def from_frame(
         cls,
         frame: Any,
@@ -168,7 +182,8 @@ class Table(Immutable, Records):
         """Write public or synthetic records to a .parquet or .csv file, completely or not at all.
 
         The columns are those of `to_frame`, and `read_table` reads the file. An existing file is refused
-        unless `overwrite`; so is a private table.
+        unless `overwrite`; so is a private table. Records that are not for release carry the mark: parquet in
+        its metadata (key privmw), csv in its name, which must contain "seeded".
         """
         from privmw.io.output import write  # here: it imports tables
 
@@ -183,6 +198,7 @@ class Table(Immutable, Records):
         """The read-only codes of one attribute."""
         return self.columns[self.domain.index(name)]
 
+    @sealed
     def codes(self) -> Codes:
         """A fresh array of all codes, rows x attributes, in the smallest dtype that holds every column."""
         dtype = max((column.dtype for column in self.columns), key=lambda dtype: dtype.itemsize)
@@ -191,6 +207,7 @@ class Table(Immutable, Records):
             codes[:, position] = column
         return codes
 
+    @sealed
     def counts(self, workload: Workload) -> Int64s:
         """The exact counts of a workload's cells, in workload order; those of a private table are private."""
         from privmw import kernels  # here, so that tables can be made and read before a backend is chosen
@@ -204,8 +221,9 @@ class Table(Immutable, Records):
         """The same rows on some of the attributes, in the order named; columns are shared, not copied."""
         domain = self.domain.project(names)
         columns = [self.column(name) for name in domain.names]
-        return object.__new__(Table)._fill(columns, domain, self.private, self.unit, self.at_most)
+        return self._with(columns, domain)
 
+    @sealed
     def take(self, rows: npt.ArrayLike) -> Table:
         """The rows at some positions, in that order and as often as given; or where a mask is True.
 
@@ -225,8 +243,22 @@ class Table(Immutable, Records):
             if self.unit != RECORD and len(positions) and int(np.bincount(positions).max()) > 1:
                 raise ValueError(f"rows must not repeat one: at most {self.at_most} of a {self.unit} enter")
         columns = (freeze(column[positions]) for column in self.columns)
-        return object.__new__(Table)._fill(columns, self.domain, self.private, self.unit, self.at_most)
+        return self._with(columns, self.domain)
 
+    def _with(self, columns: Iterable[Codes], domain: Domain) -> Table:
+        """Other rows or attributes of the same records, with the same marks."""
+        table = object.__new__(Table)
+        return table._fill(columns, domain, self.private, self.unit, self.at_most, self.for_release)
+
+    def not_for_release(self) -> Table:
+        """The same table, marked as made from seeded noise; columns are shared.
+
+        >>> Table.from_codes([[3, 0], [9, 1]], Domain({"age": 10, "sex": 2}), private=False).not_for_release()
+        Table(2 rows x 2 attributes, public, not for release)
+        """
+        return object.__new__(Table)._fill(self.columns, self.domain, self.private, for_release=False)
+
+    @sealed
     def capped(self, ids: npt.ArrayLike, *, unit: str, at_most: int) -> Table:
         """The table in which at most so many records of a unit enter, such as 4 of a household.
 
@@ -270,16 +302,25 @@ class Table(Immutable, Records):
             other.at_most,
         ):
             return False
+        if self.for_release != other.for_release:
+            return False
         return all(map(np.array_equal, self.columns, other.columns))
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.private:
             raise TypeError("a private table must not be pickled")
         columns = dict(zip(self.domain.names, self.columns, strict=True))
-        return partial(Table, private=False), (columns, self.domain)
+        return _restored, (columns, self.domain, self.for_release)
 
     def __repr__(self) -> str:
-        return f"Table({self.n} rows x {len(self.columns)} attributes, {self._kind})"
+        mark = "" if self.for_release else ", not for release"
+        return f"Table({self.n} rows x {len(self.columns)} attributes, {self._kind}{mark})"
+
+
+def _restored(columns: Mapping[str, Codes], domain: Domain, for_release: bool) -> Table:
+    """A public table, from its pickle."""
+    table = Table(columns, domain, private=False)
+    return table if for_release else table.not_for_release()
 
 
 def _by_name(columns: object, domain: Domain) -> dict[str, npt.ArrayLike]:
@@ -317,11 +358,13 @@ def _checked_column(name: str, size: int, codes: Any, private: bool) -> Codes:
     array = _array(f"column {_short(name)}", codes)
     if array.ndim != 1:
         raise ValueError(f"column {_short(name)} ({array.ndim}-D) must be 1-D")
+    dtype = np.dtype(np.uint8 if size <= 2**8 else np.uint16 if size <= 2**16 else np.uint32)
     if len(array) == 0:
-        raise ValueError(f"column {_short(name)} is empty: a table must have at least one row")
+        if not private:
+            raise ValueError(f"column {_short(name)} is empty: a table must have at least one row")
+        return freeze(np.empty(0, dtype))
     if array.dtype.kind not in "iu":
         raise TypeError(f"column {_short(name)} ({array.dtype.type.__name__}) must hold integer codes")
-    dtype = np.dtype(np.uint8 if size <= 2**8 else np.uint16 if size <= 2**16 else np.uint32)
     if array.dtype == dtype and not (array.flags.c_contiguous and is_frozen(array)):
         array = array.copy()
     if int(array.max()) >= size or (array.dtype.kind == "i" and int(array.min()) < 0):

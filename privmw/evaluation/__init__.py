@@ -20,12 +20,14 @@ from privmw.evaluation.true_errors import Cell, Evaluation
 from privmw.kernels.arrays import Float64s, Int64s, freeze
 from privmw.kernels.checks import check_integer, check_number
 from privmw.release import Release
+from privmw.secrecy import sealed
 
 __all__ = ["Bracket", "Evaluation", "best_mixture_error", "evaluate"]
 
 MOST_LARGEST, MOST_TYPICAL = 20, 200  # cells that an evaluation shows
 
 
+@sealed
 def evaluate(released: Release | Table, private: Records, workload: Workload | None = None) -> Evaluation:
     """The true errors of a release, or of a table of synthetic records. NOT PRIVATE: for experiments only.
 
@@ -92,6 +94,7 @@ class Bracket:
         return f"NOT PRIVATE: Bracket({self.lower:.6g} to {self.upper:.6g}, {self.rounds} rounds)"
 
 
+@sealed
 def best_mixture_error(
     private: Records, support: Support, workload: Workload, *, tolerance: float = 1e-4, rounds: int = 5000
 ) -> Bracket:
@@ -128,4 +131,6 @@ def _truth(private: Records, workload: Workload) -> Float64s:
         raise TypeError(f"workload ({_short(workload)}) must be a Workload")
     if workload.cells == 0:
         raise ValueError(f"workload ({workload!r}) must have at least one cell")
+    if private.n == 0:
+        raise ValueError("private (0 records) must have at least one record")
     return private.counts(workload) / private.n

@@ -18,6 +18,7 @@ from privmw.io.extras import need
 
 ROWS = 2**18  # of a batch of parquet
 ABOUT = "privmw"  # the schema key of privmw's metadata, in JSON
+SEEDED = {"for_release": False, "why": "seeded: not for release"}  # in the metadata of what seeded noise made
 BLOCK = 2**24  # bytes of csv that are read at once: no row may be longer
 
 

@@ -19,8 +19,10 @@ from privmw.data.unit import RECORD, checked_unit, entering
 from privmw.io.extras import need
 from privmw.io.files import check_names
 from privmw.kernels.arrays import freeze
+from privmw.secrecy import sealed
 
 
+@sealed
 def from_frame(
     frame: Any,
     domain: Domain,
@@ -51,8 +53,9 @@ def from_frame(
     for attribute in domain.attributes:
         encoder = Encoder(attribute, private=private)
         parts = [encoder.codes(chunk) for chunk in arrow_chunks(taken, attribute.name)]
+        parts = parts or [np.empty(0, np.uint8)]
         encoder.check()
-        if encoder.rows == 0:
+        if encoder.rows == 0 and not private:
             raise ValueError("a table must have at least one row")
         # A view of Arrow's memory does not count as frozen, so the table copies it: Arrow and polars may
         # share the memory of numpy and pandas, which can write to it later.

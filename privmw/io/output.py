@@ -5,6 +5,7 @@ Only public and synthetic records pass here; a private table is refused.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from reprlib import repr as _short
@@ -14,7 +15,7 @@ import numpy as np
 
 from privmw.data.table import Table
 from privmw.io.extras import need
-from privmw.io.files import check_names
+from privmw.io.files import ABOUT, SEEDED, check_names
 from privmw.io.public_source import PublicSource
 from privmw.io.tally import Tally
 from privmw.io.whole_file import whole_file
@@ -66,6 +67,12 @@ def write(
     file_name = os.fsdecode(path)
     if not file_name.lower().endswith((".parquet", ".csv")):
         raise ValueError(f"path ({file_name}) must end in .parquet or .csv")
+    name = os.path.basename(file_name).lower()
+    if not table.for_release and name.endswith(".csv") and "seeded" not in name:
+        raise ValueError(
+            f"path ({file_name}) must have 'seeded' in its name: these records are not for release, and csv "
+            "has no other place to say so"
+        )
     need("pyarrow", "write files", "io")
     decoders = _decoders(table, bins, public, seed)
     starts = range(0, table.n, ROWS)
@@ -76,7 +83,8 @@ def write(
         else:
             parquet = need("pyarrow.parquet", "write files", "io")
             pa = need("pyarrow", "write files", "io")
-            schema = pa.schema([(decoder.attribute.name, decoder.type) for decoder in decoders])
+            fields = [(decoder.attribute.name, decoder.type) for decoder in decoders]
+            schema = pa.schema(fields, _mark(table))
             with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
                 for batch in batches:
                     writer.write_table(_arrow(batch, decoders), row_group_size=ROWS)
@@ -114,7 +122,12 @@ def _labelled_codes(decoder: Decoder, table: Table) -> list[int]:
 def _arrow(table: Table, decoders: list[Decoder]) -> Any:
     pa = need("pyarrow", "make frames", "io")
     columns = [decoder.values(codes) for decoder, codes in zip(decoders, table.columns, strict=True)]
-    return pa.table(columns, names=list(table.domain.names))
+    return pa.table(columns, names=list(table.domain.names), metadata=_mark(table))
+
+
+def _mark(table: Table) -> dict[str, str] | None:
+    """The metadata of records that are not for release."""
+    return None if table.for_release else {ABOUT: json.dumps(SEEDED)}
 
 
 def _decoders(table: Table, bins: str, public: Any, seed: int | None) -> list[Decoder]:

@@ -24,6 +24,7 @@ from privmw.data.workload import Workload, check_workload
 from privmw.io import files
 from privmw.io.extras import need
 from privmw.kernels.arrays import Bools, Int64s, freeze
+from privmw.secrecy import erased_on_failure, erasing, sealed
 
 if TYPE_CHECKING:
     from privmw.io.lookup import SignedCodes
@@ -53,6 +54,7 @@ class Scan(Records):
         "_unit",
     )
 
+    @sealed
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -69,6 +71,7 @@ class Scan(Records):
             self.cap(entering(hashes, most), name, most)
 
     @classmethod
+    @sealed
     def of_groups(cls, groups: Sequence[tuple[str, Sequence[int]]], domain: Domain, *, private: bool) -> Scan:
         """The scan of some row groups of some parquet files: one rank's share of a table."""
         return cls.of_units(groups, domain, private=private, unit=RECORD)[0]
@@ -134,6 +137,7 @@ class Scan(Records):
         """How many records of a unit enter, at most."""
         return self._at_most
 
+    @sealed
     def batches(self) -> Iterator[Table]:
         """All rows that enter, in order, as tables of about 2^18 rows."""
         self._check_unchanged()
@@ -167,14 +171,15 @@ class Scan(Records):
     def _table(self, batches: list[list[SignedCodes]]) -> Table:
         return _table(batches, self._domain, self._private, self._unit, self._at_most)
 
+    @sealed
     def counts(self, workload: Workload) -> Int64s:
         """The exact counts of a workload's cells, in workload order; those of a private table are private."""
         check_workload(workload, self._domain, "table")
         total = np.zeros(workload.cells, np.int64)
-        for batch in self.batches():
-            part = batch.counts(workload)
-            total += part
-            part.fill(0)  # erase private counts: freed memory can reappear in an np.empty
+        with erased_on_failure(total):
+            for batch in self.batches():
+                with erasing() as erased:
+                    total += erased(batch.counts(workload))
         return total
 
     def _check_unchanged(self) -> None:
@@ -193,6 +198,7 @@ class Scan(Records):
         return f"Scan({self._n} rows x {len(self._domain)} attributes of {_short(self._path)}, {self._kind})"
 
 
+@sealed
 def scan_table(
     path: str | os.PathLike[str],
     domain: Domain,
@@ -217,6 +223,7 @@ def scan_table(
     return Scan(path, domain, private=private, unit=unit, at_most=at_most)
 
 
+@sealed
 def read_table(
     path: str | os.PathLike[str],
     domain: Domain,
@@ -228,7 +235,8 @@ def read_table(
     r"""The table in a .parquet, .csv or .csv.gz file, or in the parquet files of a folder.
 
     Each attribute of the domain is read from the column of its name; other columns are ignored. A value
-    becomes its code by `Attribute.code`; in csv, where everything is text, by `Attribute.parse`.
+    becomes its code by `Attribute.code`; in csv, where everything is text, by `Attribute.parse`. Parquet
+    files whose metadata say that they are not for release make a table that says so.
 
     unit: a column that is not in the domain, such as "household"; at most `at_most` of the records with the
     same value there enter, and a release protects them together. Its values are integers or text, none
@@ -248,10 +256,12 @@ def read_table(
     read = list(_codes([(path, None)], domain, private, name))
     batches = [codes for codes, _ in read]
     if name != RECORD:
-        enters = entering(np.concatenate([hashes for _, hashes in read]), most)
+        enters = entering(np.concatenate([np.empty(0, np.uint64), *(hashes for _, hashes in read)]), most)
         ends = np.cumsum([len(codes[0]) for codes in batches])[:-1]
         batches = [_kept(codes, mask) for codes, mask in zip(batches, np.split(enters, ends), strict=True)]
-    return _table(batches, domain, private, name, most)
+    table = _table(batches, domain, private, name, most)
+    marks = () if private else (files.about(file).get("for_release") for file in files.files_of(path))
+    return table.not_for_release() if any(mark is False for mark in marks) else table
 
 
 def _kept(codes: list[SignedCodes], enters: Bools) -> list[SignedCodes]:
@@ -266,7 +276,7 @@ def _table(batches: list[list[SignedCodes]], domain: Domain, private: bool, unit
     """One table of several batches, which are emptied column by column to free memory."""
     columns = {}
     for name in domain.names:
-        parts = [codes.pop(0) for codes in batches]
+        parts = [codes.pop(0) for codes in batches] or [np.empty(0, np.uint8)]
         columns[name] = freeze(parts[0] if len(parts) == 1 else np.concatenate(parts))
     table = Table(columns, domain, private=private)
     return table if unit == RECORD else table._entering(np.ones(table.n, bool), unit, at_most)
@@ -303,5 +313,5 @@ def _codes(
                 encoder.check()
             if ids is not None:
                 ids.check()
-            if encoders[0].rows == 0:
+            if encoders[0].rows == 0 and not private:
                 raise ValueError("a table must have at least one row")

@@ -24,6 +24,7 @@ from privmw.accounting import (
 from privmw.accounting.rounding import Real, positive, positive_integer
 from privmw.kernels import draws
 from privmw.random import Rng, Stream, privacy_stream
+from privmw.secrecy import erased_on_failure, erasing, sealed
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
@@ -53,23 +54,25 @@ class Noise:
         sensitivity = positive("l1_sensitivity", l1_sensitivity)
         return _laplace(positive_integer("size", size), sensitivity, positive("epsilon", epsilon))
 
+    @sealed
     def add(self, counts: Counts, stream: Stream) -> Counts:
         """Return counts plus noise. The noise is as private as the counts: it is erased before it goes."""
+        noisy = np.empty_like(counts, order="C")
+        with erased_on_failure(noisy), erasing() as erased:
+            noise = erased(self._draw(counts.size, stream))
+            # Clamping brings no two counts further apart, so it costs nothing, and then no sum can wrap. In
+            # place: a temporary would keep the counts.
+            np.maximum(counts, -LARGEST_COUNT, out=noisy)
+            np.minimum(noisy, LARGEST_COUNT, out=noisy)
+            noisy += noise.reshape(counts.shape)
+        return noisy
+
+    def _draw(self, size: int, stream: Stream) -> Counts:
         if isinstance(self.event, DiscreteGaussian):
             square = _square(self.event.sigma)
-            noise = draws.discrete_gaussian(
-                stream.bit_generator, square.numerator, square.denominator, counts.size
-            )
-        else:
-            scale = Fraction(self.event.scale)
-            noise = draws.discrete_laplace(
-                stream.bit_generator, scale.numerator, scale.denominator, counts.size
-            )
-        # Clamping brings no two counts further apart, so it costs nothing, and then no sum can wrap.
-        noisy: Counts = np.minimum(np.maximum(counts, -LARGEST_COUNT), LARGEST_COUNT)
-        noisy += noise.reshape(counts.shape)
-        noise.fill(0)
-        return noisy
+            return draws.discrete_gaussian(stream.bit_generator, square.numerator, square.denominator, size)
+        scale = Fraction(self.event.scale)
+        return draws.discrete_laplace(stream.bit_generator, scale.numerator, scale.denominator, size)
 
 
 # Pure functions of public parameters, remembered: a loop asks for the same noise in every round. Typed, so
@@ -91,6 +94,7 @@ def _square(sigma: Real) -> Fraction:
     return Fraction(sigma) ** 2
 
 
+@sealed
 def add_discrete_gaussian(
     counts: Counts,
     *,
@@ -125,6 +129,7 @@ def add_discrete_gaussian(
     return noise.add(counts, privacy_stream(rng)), noise.event
 
 
+@sealed
 def add_discrete_laplace(
     counts: Counts, *, l1_sensitivity: Real, epsilon: Real, rng: Rng = None
 ) -> tuple[Counts, DiscreteLaplace]:

@@ -13,10 +13,12 @@ from privmw.accounting.rounding import Real, positive
 from privmw.kernels import draws
 from privmw.mechanisms.rational import drawable
 from privmw.random import Rng, Stream, privacy_stream
+from privmw.secrecy import erasing, sealed
 
 Bits: TypeAlias = npt.NDArray[np.bool_]
 
 
+@sealed
 def randomized_response(
     bits: Bits, *, epsilon: Real | None = None, q: Real | None = None, rng: Rng = None
 ) -> tuple[Bits, RandomizedResponse]:
@@ -63,9 +65,13 @@ def _logistic_coins(epsilon: Fraction, size: int, stream: Stream) -> Bits:
     """
     heads = np.zeros(size, np.bool_)
     undecided = np.arange(size)
-    while len(undecided):
-        undecided = undecided[draws.bernoulli(stream.bit_generator, 1, 2, len(undecided))]
-        hits = draws.coin_exp(stream.bit_generator, epsilon.numerator, epsilon.denominator, len(undecided))
-        heads[undecided[hits]] = True
-        undecided = undecided[~hits]
+    with erasing() as erased:
+        while len(undecided):
+            fair = erased(draws.bernoulli(stream.bit_generator, 1, 2, len(undecided)))
+            undecided = erased(undecided[fair])
+            hits = erased(
+                draws.coin_exp(stream.bit_generator, epsilon.numerator, epsilon.denominator, len(undecided))
+            )
+            heads[erased(undecided[hits])] = True
+            undecided = erased(undecided[erased(~hits)])
     return heads

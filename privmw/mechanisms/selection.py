@@ -23,6 +23,7 @@ from privmw.kernels import draws
 from privmw.kernels.draws import Errors
 from privmw.mechanisms.rational import drawable
 from privmw.random import Rng, Stream, privacy_stream
+from privmw.secrecy import sealed
 
 Scores: TypeAlias = npt.NDArray[np.int64]
 Kind: TypeAlias = Literal["permute-and-flip", "exponential", "report-noisy-max"]
@@ -66,6 +67,7 @@ class Selection:
             raise ValueError(f"k ({k}) must be at most the number of candidates ({candidates})")
         return _prepared(kind, candidates, sensitivity, positive("epsilon", epsilon), k)
 
+    @sealed
     def draw(
         self, scores: Scores | Errors, stream: Stream, excluded: Scores | None = None
     ) -> tuple[int, ...]:
@@ -104,6 +106,7 @@ def select_permute_and_flip(
 def select_permute_and_flip(
     scores: Scores, *, sensitivity: int, epsilon: Real, k: int, rng: Rng = None
 ) -> tuple[tuple[int, ...], PermuteAndFlip]: ...
+@sealed
 def select_permute_and_flip(
     scores: Scores, *, sensitivity: int, epsilon: Real, k: int | None = None, rng: Rng = None
 ) -> tuple[int | tuple[int, ...], PermuteAndFlip]:
@@ -136,6 +139,7 @@ def select_exponential(
 def select_exponential(
     scores: Scores, *, sensitivity: int, epsilon: Real, k: int, rng: Rng = None
 ) -> tuple[tuple[int, ...], ExponentialMechanism]: ...
+@sealed
 def select_exponential(
     scores: Scores, *, sensitivity: int, epsilon: Real, k: int | None = None, rng: Rng = None
 ) -> tuple[int | tuple[int, ...], ExponentialMechanism]:
@@ -168,6 +172,7 @@ def report_noisy_max(
 def report_noisy_max(
     scores: Scores, *, sensitivity: int, epsilon: Real, k: int, rng: Rng = None
 ) -> tuple[tuple[int, ...], ReportNoisyMax]: ...
+@sealed
 def report_noisy_max(
     scores: Scores, *, sensitivity: int, epsilon: Real, k: int | None = None, rng: Rng = None
 ) -> tuple[int | tuple[int, ...], ReportNoisyMax]:

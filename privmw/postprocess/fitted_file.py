@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from privmw.data.workload import Queries, find_queries
+from privmw.io.files import SEEDED
 from privmw.postprocess.fit import Fit
 from privmw.release.cells import write_cells
 
 
-def write_fitted(fit: Fit, path: str | os.PathLike[str]) -> None:
+def write_fitted(fit: Fit, path: str | os.PathLike[str], *, for_release: bool = True) -> None:
     """Write the fitted and the noisy count of every cell of the marginals measured.
 
     Columns as above, and noisy_count and standard_deviation, empty for a cell that was not measured, and
-    fitted, all in counts.
+    fitted, all in counts. for_release=False marks the file as made from seeded noise.
 
     >>> from privmw.postprocess.fitted_file import write_fitted
     >>> write_fitted(fit, "fitted.parquet")  # doctest: +SKIP
@@ -40,6 +41,7 @@ def write_fitted(fit: Fit, path: str | os.PathLike[str]) -> None:
             "standard_deviation": pa.array(deviations[part], mask=absent[part]),
         }
 
-    about = {"method": fit.certificate.method, "domain": fit.domain.fingerprint()}
+    about: dict[str, Any] = {"method": fit.certificate.method, "domain": fit.domain.fingerprint()}
+    about |= {} if for_release else SEEDED
     orders = np.diff(starts)
     write_cells(path, fit.domain, attributes, int(orders.max()), len(fitted), queries, columns, about)

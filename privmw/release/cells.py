@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from privmw.data.domain import Domain
 from privmw.data.workload import Queries, Workload
-from privmw.io.files import ABOUT
+from privmw.io.files import ABOUT, SEEDED
 from privmw.io.whole_file import whole_file
 from privmw.kernels.arrays import Int64s
 from privmw.release.noises import MEASURED
@@ -76,6 +76,7 @@ def _write_release(
         "domain": workload.domain.fingerprint(),
         "neighbors": release.ledger.neighbors.value,
         "for_release": release.ledger.for_release,
+        **({} if release.ledger.for_release else SEEDED),
     }
     order = int(np.diff(workload.starts).max(initial=1))
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from privmw import kernels
 from privmw.accounting import Ledger
+from privmw.accounting.statement import show
 from privmw.data.immutable import Immutable
 from privmw.data.support import Support
 from privmw.data.table import Table
@@ -168,7 +169,7 @@ class Release(Immutable):
         each row appears n w times in expectation. "proportional": the largest remainders are rounded up, the
         first rows among equals, and only the order is drawn; where most rows weigh less than one record,
         whole groups of light rows are lost, and marginals err two to four times as much. The seed is that of
-        the sampling stream.
+        the sampling stream. Records of a release whose noise was seeded are marked as not for release.
         """
         self._check_whole()
         n = check_integer("n", self.n if n is None else n, 1, apportion.LARGEST_N)
@@ -184,7 +185,8 @@ class Release(Immutable):
             counts = apportion.randomised(masses, total, n, rng)
         rows = np.repeat(np.arange(self.support.size, dtype=np.uint32), counts)
         rng.shuffle(rows)
-        return self.support.table.take(rows)
+        records = self.support.table.take(rows)
+        return records if self.ledger.for_release else records.not_for_release()
 
     def agreement(self) -> Agreement:
         """How the released answers agree with the noisy counts: figures, and whether noise may explain them.
@@ -240,7 +242,9 @@ class Release(Immutable):
         algorithm = self.settings.get("algorithm")
         named = f"{algorithm}, " if isinstance(algorithm, str) else ""
         seeded = "" if self.ledger.for_release else f", {self.ledger.generator}"
-        return f"Release({named}{self.support.whole_size} rows, rho {self.ledger.rho:g}, n {self.n}{seeded})"
+        return (
+            f"Release({named}{self.support.whole_size} rows, rho {show(self.ledger.rho)}, n {self.n}{seeded})"
+        )
 
 
 def _weights(weights: npt.ArrayLike, support: Support) -> Float64s:

@@ -57,7 +57,7 @@ BAD_PRIVATE = {
     "not parquet": (lambda p: p.write_text(f"age,sex\n{SECRET},F\n"), "must be a"),
     "empty file": (lambda p: p.write_bytes(b""), "must not be empty"),
     "truncated": (lambda p: p.write_bytes(p.read_bytes()[:-100]), "must be a"),
-    "no rows": (lambda p: change(p, lambda t: t.slice(0, 0)), "at least one row"),
+    "no rows": (lambda p: change(p, lambda t: t.slice(0, 0)), "at least one record"),
     "missing column": (lambda p: change(p, lambda t: t.drop_columns(["age"])), "'age'"),
     "duplicate column": (lambda p: change(p, lambda t: t.append_column("age", t["age"])), "'age'"),
     "outside the domain": (

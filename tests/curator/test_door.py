@@ -122,12 +122,15 @@ def test_the_privacy_stream_is_opened_behind_the_door_only():
 @pytest.mark.parametrize(
     ("room", "may_know"),
     [
-        ("curator/curator.py", {"accounting", "mechanisms", "random", "data.records", "data.workload"}),
+        (
+            "curator/curator.py",
+            {"accounting", "mechanisms", "random", "data.records", "data.workload", "secrecy"},
+        ),
         (
             "curator/on_ranks.py",
             {"accounting", "ranks", "curator", "random", "data.records", "data.workload"},
         ),
-        ("mechanisms/", {"accounting", "kernels", "mechanisms", "random"}),
+        ("mechanisms/", {"accounting", "kernels", "mechanisms", "random", "secrecy"}),
     ],
 )
 def test_the_door_knows_only_what_an_auditor_reads(room, may_know):

@@ -278,8 +278,8 @@ def test_no_column_does_worse_than_a_type_or_value_error(codes, private):
             table = make()
         except (TypeError, ValueError):
             continue
-        assert table.n > 0
-        assert table.column("a").max() < 3
+        assert table.n > 0 or table.private
+        assert table.column("a").max(initial=0) < 3
 
 
 @fuzz

@@ -263,7 +263,7 @@ with tempfile.TemporaryDirectory() as folder:
 @pytest.mark.parametrize("opened", [pmw.read_table, pmw.scan_table])
 def test_a_bad_file_is_refused_in_one_line_that_shows_nothing_private(tmp_path, name, opened):
     bad_files(tmp_path)
-    for private in (True, False):
+    for private in (False,) if name.startswith("rows.") else (True, False):  # a private table may be empty
         with pytest.raises((ValueError, TypeError, OSError)) as raised:
             opened(tmp_path / name, SMALL, private=private)
         text = str(raised.value)

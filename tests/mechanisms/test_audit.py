@@ -63,6 +63,8 @@ def claim(events, delta):
 # One record, all zeros here and all ones there: every marginal of one attribute moves in both its cells.
 BITS = Domain(dict.fromkeys("abcdefgh", 2))
 TABLES = [Table.from_codes([[value] * 8], BITS, private=True) for value in (0, 1)]
+# Neighbours by adding a record: none here, one there.
+NONE_OR_ONE = [Table.from_codes(np.zeros((records, 8), np.int64), BITS, private=True) for records in (0, 1)]
 WORKLOAD = Workload.all(BITS, k=1)
 # The model that makes neighbours worst: the first marginal's score falls, all others' rise.
 TELLING = np.where(np.arange(16) // 2 == 0, [0.0, 1.0] * 8, [1.0, 0.0] * 8)
@@ -124,6 +126,15 @@ def curator_measurement(side, tables=TABLES, neighbors=Neighbors.REPLACE_ONE, **
         # A record is all zeros or all ones: even cells lose it, odd ones gain it.
         lead = noisy[:, ::2].sum(axis=1) - noisy[:, 1::2].sum(axis=1)
         return column(lead // tables[side].at_most), door.ledger.events[:1]
+
+
+def none_or_one(side, **options):
+    """Measurements of a table of no record, and of one with a single record."""
+    with Curator(
+        NONE_OR_ONE[side], WORKLOAD, PLENTY, rng=31 + side, neighbors=Neighbors.ADD_REMOVE_ONE, public_n=1
+    ) as door:
+        noisy = np.array([door.measure(**options) for _ in range(DOOR_RUNS)])
+        return column(noisy.sum(axis=1)), door.ledger.events[:1]
 
 
 SMALL = Domain({"a": 2, "b": 2, "c": 2})
@@ -194,6 +205,8 @@ HONEST = {
         1e-2,
         0.3,
     ),
+    "curator: no record or one, a marginal": (lambda side: none_or_one(side, marginal=0, epsilon=1), 0, 0.1),
+    "curator: no record or one, the total": (lambda side: none_or_one(side, total=True, rho=0.5), 1e-2, 0.3),
     "release, two rounds": (lambda side: releases(side, 1.0, 0.2), 1e-2, 0.1),
     "unit: a cell, permute-and-flip": (lambda side: curator_selection(side, CAPPED), 0, 0.3),
     "unit: a marginal, exponential": (

@@ -7,8 +7,7 @@ namespace privmw {
 PairStatistics sample_pairs(const Columns& columns) {
     const IdLayout& layout = columns.layout();
     const std::size_t width = layout.ranked.size();
-    PairStatistics statistics{std::vector<double>(width),
-                              std::vector<std::vector<double>>(width, std::vector<double>(width))};
+    PairStatistics statistics{Wiped<double>(width), std::vector<Wiped<double>>(width, Wiped<double>(width))};
     const std::size_t samples = std::min<std::size_t>(columns.rows(), 1024);
     const double each = samples ? static_cast<double>(columns.rows()) / static_cast<double>(samples) : 0;
     std::vector<std::size_t> uncommon;

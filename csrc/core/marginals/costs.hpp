@@ -19,8 +19,8 @@ constexpr double list_pair = 0.75, list_row = 6.0, list_cell = 2.0, list_clear =
 
 // How many pairs of ids the lists would visit, estimated from evenly spaced rows.
 struct PairStatistics {
-    std::vector<double> within_all;           // by position of the pair's first attribute
-    std::vector<std::vector<double>> within;  // [position of the rarest][position of the pair's first]
+    Wiped<double> within_all;           // by position of the pair's first attribute
+    std::vector<Wiped<double>> within;  // [position of the rarest][position of the pair's first]
 };
 
 PairStatistics sample_pairs(const Columns& columns);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/marginals/marginals.hpp"
+#include "wiped.hpp"
 
 namespace privmw {
 
@@ -14,7 +15,7 @@ struct Marginals::Evaluation {
     bool whole;  // columns are the plan's own, not a taken part
     bool add;
     Mass* sums;
-    mutable std::vector<Mass> kept;
+    mutable Wiped<Mass> kept;
     mutable std::mutex merging;
 
     // Where a marginal is written, and whether it is added to the values there.

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/columns.hpp"
+#include "wiped.hpp"
 
 namespace privmw {
 
@@ -33,8 +34,8 @@ class IdPairSums {
 
     std::uint32_t first_, last_;
     Mass total_ = 0;
-    std::vector<Mass> singles_;
-    std::vector<Mass> pairs_;
+    Wiped<Mass> singles_;
+    Wiped<Mass> pairs_;
     std::vector<std::ptrdiff_t>
         row_;  // of an id from first_ on: where its pairs lie, less the smallest partner
 };

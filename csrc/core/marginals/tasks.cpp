@@ -169,7 +169,7 @@ class Tasks {
 
     // Tasks of about equal cost: each takes a range of the pairs' first attribute.
     void add_list_tasks(std::size_t stage, const std::vector<std::size_t>& members, std::size_t first,
-                        const std::vector<double>& pairs, double overhead) {
+                        const Wiped<double>& pairs, double overhead) {
         const IdLayout& layout = columns_.layout();
         const std::size_t width = layout.ranked.size();
         std::vector<std::vector<std::size_t>> by_second(width);

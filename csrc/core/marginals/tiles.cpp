@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "wiped.hpp"
+
 namespace privmw {
 
 namespace {
@@ -99,7 +101,7 @@ void gather_rows(const std::vector<Column>& columns, const Wrapping* values, std
 
 // Sums the joint over the columns that the marginal does not keep, last column first, within `work`.
 void add_marginal(const TiledJoint& joint, const Mass* cells, const TiledMarginal& marginal,
-                  std::vector<Mass>& work) {
+                  Wiped<Mass>& work) {
     std::size_t after = 1, total = joint.cells;
     const Mass* from = cells;
     for (std::size_t a = joint.columns.size(); a-- > 0;) {
@@ -140,7 +142,7 @@ void add_tiles(std::span<const TiledJoint> joints, const Mass* masses, std::size
         layout[j].start = scratch_cells;
         if (!layout[j].direct) scratch_cells += joints[j].cells * (layout[j].twice ? 2 : 1);
     }
-    std::vector<Mass> scratch(scratch_cells), work;
+    Wiped<Mass> scratch(scratch_cells), work;
     for (std::size_t row = first; row < last; row += block) {
         const std::size_t end = std::min(last, row + block);
         for (std::size_t j = 0; j < joints.size(); ++j) {

@@ -52,7 +52,7 @@ void Marginals::run_aside(const PlannedTask& task, Find&& column, const Mass* ma
     std::size_t cells = 0;
     for (const PlannedJoint& joint : task.joints)
         for (std::size_t at : joint.marginals) cells += plan_.marginals[at].cells;
-    std::vector<Mass> aside(cells);
+    Wiped<Mass> aside(cells);
     Mass* next = aside.data();
     add_tiles(
         tiled_joints(task, column,
@@ -187,12 +187,12 @@ void Marginals::run_lists_of_triples(const Evaluation& evaluation, const Planned
     // The values are taken a few at a time, as many as keep their sums in cache: each marginal is then
     // written in one go.
     IdPairSums uncommon(layout, layout.first[task.first_second], layout.first[task.last_second]);
-    std::vector<IdPairSums> some(
-        std::clamp<std::size_t>(most_pair_cells / (uncommon.cells() + 1), 1, size - 1), uncommon);
+    Wiped<IdPairSums> some(std::clamp<std::size_t>(most_pair_cells / (uncommon.cells() + 1), 1, size - 1),
+                           uncommon);
     for (std::uint32_t from = 0; from + 1 < size; from += some.size()) {
         const auto count = std::min<std::uint32_t>(some.size(), size - 1 - from);
         for (std::uint32_t i = 0; i < count; ++i) {
-            some[i].clear();
+            if (from > 0) some[i].clear();  // new ones are zero
             some[i].add_rows_with(first_id + from + i, ids, evaluation.masses);
             uncommon.add(some[i]);
         }

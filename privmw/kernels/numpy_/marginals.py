@@ -11,6 +11,7 @@ import numpy as np
 from privmw.kernels.arrays import Float64s, Int32s, Int64s, UInt32s
 from privmw.kernels.numpy_.columns import Columns
 from privmw.kernels.scale import powers_of_two
+from privmw.secrecy import erasing
 
 _BLOCK = 2**22  # rows: sums of so many 31-bit numbers are exact in doubles
 
@@ -19,9 +20,12 @@ def add_masses(cells: Int64s, masses: Int64s, sums: Int64s) -> None:
     """Adds masses to the sums of their cells, exactly: in halves of 31 bits, each exact in doubles."""
     for first in range(0, len(cells), _BLOCK):
         at, mass = cells[first : first + _BLOCK], masses[first : first + _BLOCK]
-        low = np.bincount(at, mass & (2**31 - 1), len(sums)).astype(np.int64)
-        high = np.bincount(at, mass >> 31, len(sums)).astype(np.int64)
-        sums += (high << 31) + low
+        for half, bits in ((mass & (2**31 - 1), 0), (mass >> 31, 31)):
+            with erasing() as erased:
+                in_doubles = erased(np.bincount(at, half, len(sums)))
+                counted = erased(in_doubles.astype(np.int64))
+                counted <<= bits
+                sums += counted
 
 
 class Marginals:

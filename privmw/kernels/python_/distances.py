@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from privmw.kernels.arrays import Float64s, Int64s
+from privmw.secrecy import erasing
 
 BLOCK = 2**15  # cells: a block and its errors stay in the cache
 
@@ -33,7 +34,7 @@ class Errors:
 
     def largest(self, starts: Int64s) -> Int64s:
         """Return the largest error of each run of cells starts[j] .. starts[j + 1]."""
-        scores = self.scores()
-        largest: Int64s = np.maximum.reduceat(scores[: starts[-1]], starts[:-1])
-        scores.fill(0)  # as secret as the counts
+        with erasing() as erased:
+            scores = erased(self.scores())  # as secret as the counts
+            largest: Int64s = np.maximum.reduceat(scores[: starts[-1]], starts[:-1])
         return largest

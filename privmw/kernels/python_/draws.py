@@ -18,6 +18,7 @@ from privmw.kernels.arrays import Bools, Int64s
 from privmw.kernels.python_ import selection
 from privmw.kernels.python_.coins import Decay, NextWord, draw_below, draw_bernoulli, words_of
 from privmw.kernels.python_.distances import Errors
+from privmw.secrecy import erasing
 
 LONGEST_INTEGER = 4096  # bits
 LARGEST_SCALE_BITS = 40
@@ -154,11 +155,8 @@ def selectable(
 def select(bit_generator: Any, choose: selection.Choose, scores: Any, *options: Any) -> Int64s:
     """Makes k choices, after all checks. The scores of Errors are stored for it, and erased."""
     if isinstance(scores, Errors):
-        stored = scores.scores()
-        try:
-            return select(bit_generator, choose, stored, *options)
-        finally:
-            stored.fill(0)
+        with erasing() as erased:
+            return select(bit_generator, choose, erased(scores.scores()), *options)
     checked, decay, count = selectable(scores, *options)
     with words_of(bit_generator) as next_word:
         return np.array(selection.peel(choose, next_word, checked, decay, count, options[3]), dtype=np.int64)

@@ -15,6 +15,7 @@ import numpy as np
 from privmw.kernels.arrays import Int64s
 from privmw.kernels.python_ import coins
 from privmw.kernels.python_.coins import Decay, NextWord, draw_below
+from privmw.secrecy import erasing
 
 STRATUM_BITS = 8  # weights of a stratum are within a factor 2^8 of each other
 STRATA = 6
@@ -34,13 +35,14 @@ class Strata:
     """
 
     def __init__(self, scores: Int64s, present: Int64s, decay: Decay, k: int) -> None:
-        left = scores[present]
-        floor = np.partition(left, left.size - k)[left.size - k]
-        # Modulo 2^64 the difference is the true one, even where int64 would overflow.
-        below = floor.view(np.uint64) - left.view(np.uint64)
         reaches = [reach_of(decay, STRATUM_BITS * (s + 1)) for s in range(STRATA - 2)]
-        strata = 1 + np.searchsorted(np.array(reaches, dtype=np.uint64), below)
-        strata[left > floor] = 0
+        with erasing() as erased:
+            left = erased(scores[present])
+            floor = erased(np.partition(left, left.size - k))[left.size - k]
+            # Modulo 2^64 the difference is the true one, even where int64 would overflow.
+            below = erased(floor.view(np.uint64) - left.view(np.uint64))
+            strata = 1 + np.searchsorted(np.array(reaches, dtype=np.uint64), below)
+            strata[left > floor] = 0
         # Those not selected yet, ascending.
         self.members: list[list[int]] = [present[strata == s].tolist() for s in range(STRATA)]
         self.scores, self.floor, self.decay = scores, int(floor), decay

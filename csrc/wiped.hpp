@@ -1,5 +1,5 @@
 // Memory that is overwritten before it is given back: freed scratch would else return, full of secrets, in
-// someone's next allocation. Knows nothing of what it holds.
+// someone's next allocation. Every room may use it; it knows nothing of what it holds.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-namespace privmw::draw {
+namespace privmw {
 
 inline void wipe(void* memory, std::size_t bytes) {
     std::memset(memory, 0, bytes);
@@ -33,4 +33,4 @@ struct WipingAllocator {
 template <class T>
 using Wiped = std::vector<T, WipingAllocator<T>>;
 
-}  // namespace privmw::draw
+}  // namespace privmw

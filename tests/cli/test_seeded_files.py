@@ -1,0 +1,24 @@
+"""Every file that a seeded release and its post-processing write says that it is not for release."""
+
+import json
+
+from privmw.cli import main
+from privmw.io.files import about
+
+
+def marked(path):
+    """Whether a file says it, in the way of its kind."""
+    if path.suffix == ".parquet":
+        return about(str(path)).get("for_release") is False
+    if path.suffix == ".json":
+        return json.loads(path.read_text())["for_release"] is False
+    return b"NOT FOR RELEASE" in path.read_bytes() or b"not for release" in path.read_bytes()
+
+
+def test_every_file_of_a_seeded_release_and_of_its_fit_carries_the_mark(released):
+    line = "postprocess out/measurements.parquet --domain domain.json --method nnls --public public.parquet"
+    assert main([*line.split(), "-o", "fit", "--quiet"]) == 0
+    for folder, least in (("out", 6), ("fit", 4)):
+        files = sorted((released / folder).iterdir())
+        assert len(files) >= least
+        assert [path.name for path in files if path.suffix != ".npz" and not marked(path)] == []
