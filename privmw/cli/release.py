@@ -100,7 +100,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
             make_release(options, Console(quiet=True), comm, None)
         return 0
     identity = {name: value for name, value in recorded_options(options).items() if name not in ANY}
-    with record_config(options), RunFolder.reserve(options.output, identity) as folder:
+    with record_config(options), RunFolder.reserve(options.output, identity, options.checkpoint) as folder:
         if comm.broadcast(not folder.has_release):
             release = make_release(options, console, comm, folder)
             assert release is not None
@@ -185,7 +185,7 @@ def make_release(
             rng=options.seed,
             threads=options.threads,
             progress=show,
-            checkpoint=options.checkpoint or RunFolder(options.output).checkpoint,
+            checkpoint=RunFolder(options.output, options.checkpoint).checkpoint,
             every=every(options, comm),
             account=options.account if comm.rank == 0 else None,
         )

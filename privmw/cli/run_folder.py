@@ -41,17 +41,21 @@ class RunFolder:
     the command that goes on.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, checkpoint: str | None = None) -> None:
         self.path = Path(path)
         self.unfinished = self.path / UNFINISHED
+        self.checkpoint = self.unfinished / "checkpoint" if checkpoint is None else Path(checkpoint)
         self._lock: int | None = None
 
     @classmethod
-    def reserve(cls, path: str, options: Mapping[str, Any]) -> RunFolder:
-        """Make the folder, or take over one in which a run with the same options ended early."""
+    def reserve(cls, path: str, options: Mapping[str, Any], checkpoint: str | None = None) -> RunFolder:
+        """Make the folder, or take over one in which a run with the same options ended early.
+
+        checkpoint: where the rounds of the run are stored, if not in the folder.
+        """
         if not path:
             raise RefusalError(f"output ({path!r}) must name a folder")
-        folder = cls(path)
+        folder = cls(path, checkpoint)
         if not folder.path.parent.is_dir():
             raise RefusalError(f"{folder.path.parent} must be a folder")
         try:
@@ -83,11 +87,6 @@ class RunFolder:
             raise RefusalError(f"{path} must hold {RELEASE_FILE}", hint)
         folder._take()
         return folder
-
-    @property
-    def checkpoint(self) -> Path:
-        """Where the rounds of the run are stored."""
-        return self.unfinished / "checkpoint"
 
     @property
     def has_release(self) -> bool:
@@ -144,7 +143,9 @@ class RunFolder:
                 command = f"{shlex.join(['privmw', 'finish', str(self.path)])} writes the rest"
                 remedy = Remedy(f"{self.path / RELEASE_FILE} is written", command)
             elif self.paid and not self.has_release:
-                remedy = Remedy(f"{self.path} holds what was released", "the same command goes on with it")
+                remedy = Remedy(
+                    f"{self.checkpoint} holds what was released", "the same command goes on with it"
+                )
             if remedy is not None:
                 error.remedy = remedy  # type: ignore[attr-defined]
             elif not self.has_release:

@@ -64,7 +64,8 @@ def from_frame(
     if name == RECORD:
         return table
     ids = UnitIds(name)
-    hashes = np.concatenate([ids.hashes(chunk) for chunk in arrow_chunks(taken, name)])
+    chunks = (ids.hashes(chunk) for chunk in arrow_chunks(taken, name))
+    hashes = np.concatenate([np.empty(0, np.uint64), *chunks])
     ids.check()
     return table._entering(entering(hashes, most), name, most)
 

@@ -99,7 +99,7 @@ class Scan(Records):
             self._n += len(codes[0])
             parts.append(hashes)
         self._check_unchanged()
-        return np.concatenate(parts)
+        return np.concatenate([np.empty(0, np.uint64), *parts])
 
     def cap(self, enters: Bools, unit: str, at_most: int) -> None:
         """Let only the records enter where the mask is True, of which no unit has more than at_most."""
@@ -256,7 +256,8 @@ def read_table(
     read = list(_codes([(path, None)], domain, private, name))
     batches = [codes for codes, _ in read]
     if name != RECORD:
-        enters = entering(np.concatenate([np.empty(0, np.uint64), *(hashes for _, hashes in read)]), most)
+        hashes = np.concatenate([np.empty(0, np.uint64), *(part for _, part in read)])
+        enters = entering(hashes, most)
         ends = np.cumsum([len(codes[0]) for codes in batches])[:-1]
         batches = [_kept(codes, mask) for codes, mask in zip(batches, np.split(enters, ends), strict=True)]
     table = _table(batches, domain, private, name, most)

@@ -12,8 +12,11 @@ import pytest
 import privmw as pmw
 from cluster.cases import ALGORITHMS, MASK, workload_of
 from cluster.mpi_jobs import ended, needs_mpi, run_job, start_job
+from privmw.cli.refusal import DISAGREES
 from privmw.release.file import load_release
 from slow import slow, slow_among
+
+GOOD = (0, DISAGREES)
 
 pytestmark = needs_mpi
 pa = pytest.importorskip("pyarrow")
@@ -121,13 +124,12 @@ def command(folder, output, **options):
 @pytest.mark.parametrize("size", [2, *slow(3)])
 def test_the_command_line_writes_the_same_on_ranks(folder, tmp_path, size):
     done = run_job(size, *command(folder, tmp_path / "ranks", json=None), seconds=120)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in GOOD, done.stderr
     progress = done.stderr.splitlines()
-    assert progress[0] == "releasing with MWPub(rounds=6)"
-    assert progress[-1].startswith("round 6 of 6: off by ")
+    assert progress.count("releasing with MWPub(rounds=6)") == 1
     assert done.stderr.count("round 6 of 6") == done.stdout.count("Written:") == 1
     single = run_job(1, *command(folder, tmp_path / "one", cluster=None), seconds=120)
-    assert single.returncode == 0, single.stderr
+    assert single.returncode == done.returncode, single.stderr
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert sorted(path.name for path in (tmp_path / "ranks").iterdir()) == names
     for name in ("release.npz", "privacy.json"):
@@ -152,7 +154,7 @@ def ranks_of(output):
 
 
 @pytest.mark.parametrize("place", [0, *slow(-1)])
-def test_a_killed_rank_leaves_no_output_of_the_command_line(folder, tmp_path, place):
+def test_a_killed_rank_leaves_an_unfinished_output_of_the_command_line(folder, tmp_path, place):
     output, checkpoint = tmp_path / "out", tmp_path / "kept"
     job = start_job(3, *command(folder, output, rounds=3000, checkpoint=checkpoint))
     try:
@@ -166,7 +168,8 @@ def test_a_killed_rank_leaves_no_output_of_the_command_line(folder, tmp_path, pl
         job.kill()
     assert done.returncode != 0
     assert "Traceback" not in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "out"]
+    assert [path.name for path in output.iterdir()] == ["unfinished"]
     assert not [path for path in checkpoint.rglob("*") if path.name.endswith("npz")]
     until = time.monotonic() + 10
     while ranks_of(output):
@@ -180,14 +183,11 @@ BAD = {
     "no domain": ({"domain": "none.json"}, "No such file"),
     "an epsilon of 0": ({"epsilon": 0}, "must be positive"),
     "an output that is there": ({"output": "."}, "exists"),
-    "every without a checkpoint": ({"every": 3}, "--every must come with --checkpoint"),
     "another cluster": ({"cluster": "spark"}, "invalid choice"),
 }
 
 
-@pytest.mark.parametrize(
-    "name", slow_among(BAD, ["no domain", "no public file", "another cluster", "every without a checkpoint"])
-)
+@pytest.mark.parametrize("name", slow_among(BAD, ["no domain", "no public file", "another cluster"]))
 def test_what_a_command_refuses_is_said_once(folder, tmp_path, name):
     options, words = BAD[name]
     done = run_job(3, *command(folder, **{"output": tmp_path / "out", **options}), folder=tmp_path)
@@ -240,8 +240,8 @@ def test_an_interrupted_command_says_how_it_goes_on(folder, tmp_path):
     done = ended(job)
     assert done.returncode != 0
     assert done.stderr.count("privmw release:") == 1
-    assert f"(the same command resumes from {checkpoint})" in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    assert f"{checkpoint} holds what was released (the same command goes on with it)" in done.stderr
+    assert [path.name for path in output.iterdir()] == ["unfinished"]
 
 
 def test_a_csv_file_is_no_file_for_ranks(folder, tmp_path):
@@ -254,12 +254,14 @@ def test_a_csv_file_is_no_file_for_ranks(folder, tmp_path):
 @pytest.mark.slow  # three commands; in one process test_checkpoint.py tells the same quickly
 def test_a_checkpoint_of_another_run_is_refused_once(folder, tmp_path):
     checkpoint = tmp_path / "kept"
-    assert run_job(2, *command(folder, tmp_path / "one", checkpoint=checkpoint), seconds=60).returncode == 0
+    assert (
+        run_job(2, *command(folder, tmp_path / "one", checkpoint=checkpoint), seconds=60).returncode in GOOD
+    )
     done = run_job(2, *command(folder, tmp_path / "two", checkpoint=checkpoint, epsilon=2))
     said_once(done, "must be of this run")
     assert not (tmp_path / "two").exists()
     again = run_job(3, *command(folder, tmp_path / "again", checkpoint=checkpoint), seconds=60)
-    assert again.returncode == 0, again.stderr
+    assert again.returncode in GOOD, again.stderr
     ledgers = [
         json.loads((tmp_path / name / "privacy.json").read_text())["ledger"] for name in ("one", "again")
     ]

@@ -23,7 +23,7 @@ with warnings.catch_warnings(record=True) as caught:
     import privmw as pmw
     import privmw.kernels
     domain = pmw.Domain({{"age": 3, "sex": 2}})
-    table = pmw.Table.from_codes([[2, 0], [0, 1], [2, 0]], domain)
+    table = pmw.Table.from_codes([[2, 0], [0, 1], [2, 0]], domain, private=False)
     workload = pmw.Workload.all(domain, 2)
     assert table.counts(workload).tolist() == [0, 1, 0, 0, 2, 0]
     assert pmw.Support.from_table(table).answers(workload)[4] == 2 / 3
