@@ -95,8 +95,10 @@ class RunFolder:
 
     @property
     def paid(self) -> bool:
-        """Whether a round was released, or an account has reserved the cost of the run."""
-        return self.has_release or any(self.checkpoint.glob("rounds/[0-9]*.zip")) or self._reserved()
+        """Whether the folder holds a round that was released, or an account the cost of the run."""
+        inside = self.checkpoint.is_relative_to(self.unfinished)  # else it may be that of another run
+        rounds = any(self.checkpoint.glob("rounds/[0-9]*.zip"))
+        return self.has_release or (inside and rounds) or self._reserved()
 
     def options(self) -> dict[str, Any] | None:
         """The options of the run; None if they were never written, or are removed already."""
@@ -138,11 +140,11 @@ class RunFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            remedy = None
+            remedy, ledger = None, getattr(error, "ledger", None)
             if self.has_release and self.unfinished.exists():
                 command = f"{shlex.join(['privmw', 'finish', str(self.path)])} writes the rest"
                 remedy = Remedy(f"{self.path / RELEASE_FILE} is written", command)
-            elif self.paid and not self.has_release:
+            elif not self.has_release and (self.paid or (ledger is not None and ledger.rho)):
                 remedy = Remedy(
                     f"{self.checkpoint} holds what was released", "the same command goes on with it"
                 )
