@@ -145,9 +145,7 @@ class RunFolder:
                 command = f"{shlex.join(['privmw', 'finish', str(self.path)])} writes the rest"
                 remedy = Remedy(f"{self.path / RELEASE_FILE} is written", command)
             elif not self.has_release and (self.paid or (ledger is not None and ledger.rho)):
-                remedy = Remedy(
-                    f"{self.checkpoint} holds what was released", "the same command goes on with it"
-                )
+                remedy = Remedy(f"{self.checkpoint} keeps the run", "the same command goes on with it")
             if remedy is not None:
                 error.remedy = remedy  # type: ignore[attr-defined]
             elif not self.has_release:
@@ -161,8 +159,11 @@ class RunFolder:
         account, file = (self.options() or {}).get("account"), self.checkpoint / "run.json"
         if account is None or not file.exists():
             return False
-        number = parse_json(file.read_text("utf-8"))["run"]
-        return any(entry.run == number for entry in Account(account).runs)
+        try:
+            number = parse_json(file.read_text("utf-8"))["run"]
+            return any(entry.run == number for entry in Account(account).runs)
+        except (OSError, ValueError):  # it cannot be read now, and may hold it
+            return True
 
     def _take(self) -> None:
         """Lock the folder, so that one process at a time works on it; the system unlocks it at the end."""

@@ -144,7 +144,7 @@ def test_the_same_command_goes_on_where_the_release_itself_could_not_be_written(
     failing(monkeypatch, "release.npz", error)
     assert main(release_line(**ROUNDS)) in (2, 130)
     said = capsys.readouterr().err
-    assert "out/unfinished/checkpoint holds what was released" in said
+    assert "out/unfinished/checkpoint keeps the run" in said
     assert "the same command goes on with it" in said
     rounds = here / "out" / "unfinished" / "checkpoint" / "rounds"
     stored = {path.name: path.read_bytes() for path in rounds.iterdir()}
