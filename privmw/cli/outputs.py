@@ -77,10 +77,19 @@ def check_room(
         raise RefusalError(f"{folder.path} must have about {(size + rest) / 1e6:,.0f} MB of free disk space")
 
 
-def finish_release(release: Release, folder: RunFolder, synthetic: Synthetic, console: Console) -> int:
-    """Write the files that the folder lacks, print the promise and the quality; returns the exit code."""
+def finish_release(
+    release: Release,
+    folder: RunFolder,
+    synthetic: Synthetic,
+    console: Console,
+    known: quality.Before | None = None,
+) -> int:
+    """Write the files that the folder lacks, print the promise and the quality; returns the exit code.
+
+    known: what was known of the quality before the release.
+    """
     with console.step("writing"):
-        told = quality.after(release)
+        told = quality.after(release, known)
         for name, write in _writers(release, synthetic, told).items():
             if not (folder.path / name).exists():
                 write(folder.path / name)

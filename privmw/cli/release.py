@@ -102,12 +102,12 @@ def run(options: argparse.Namespace, console: Console) -> int:
     identity = {name: value for name, value in recorded_options(options).items() if name not in ANY}
     with record_config(options), RunFolder.reserve(options.output, identity, options.checkpoint) as folder:
         if comm.broadcast(not folder.has_release):
-            release = make_release(options, console, comm, folder)
+            release, known = make_release(options, console, comm, folder)
             assert release is not None
             folder.save(release)
         else:
-            release = folder.load()
-        code = finish_release(release, folder, Synthetic.of(vars(options)), console)
+            release, known = folder.load(), None
+        code = finish_release(release, folder, Synthetic.of(vars(options)), console, known)
         if options.account is None:
             console.note("No --account: privmw does not remember what other releases of this table spend.")
         return code
@@ -129,10 +129,11 @@ def not_public(options: argparse.Namespace) -> RefusalError:
 
 def make_release(
     options: argparse.Namespace, console: Console, comm: Communicator, folder: RunFolder | None
-) -> Release | None:
-    """Read both files and spend the budget; returns the release on rank 0, None on the others.
+) -> tuple[Release | None, quality.Before]:
+    """Read both files and spend the budget; returns the release, on ranks other than 0 None.
 
-    Whatever can be known before the budget is spent is checked here, on rank 0 with the output folder.
+    Whatever can be known before the budget is spent is checked here, on rank 0 with the output folder, and
+    what was known of its quality is returned too.
     """
 
     def read_domain() -> Domain:
@@ -189,4 +190,4 @@ def make_release(
             every=every(options, comm),
             account=options.account if comm.rank == 0 else None,
         )
-    return release.gathered()
+    return release.gathered(), known
