@@ -36,7 +36,7 @@ def door(request):
     rng = np.random.default_rng(0)
     domain = Domain({f"a{i}": size for i, size in enumerate(sizes)})
     # Skewed values, so that some cells are large and the model's errors differ.
-    table = Table.from_codes(rng.geometric(0.4, (N, len(sizes))).clip(1, sizes) - 1, domain, private=False)
+    table = Table.from_codes(rng.geometric(0.4, (N, len(sizes))).clip(1, sizes) - 1, domain, private=True)
     workload = Workload.sample(domain, k=3, size=marginals, seed=0)
     counts = table.counts(workload)
     answers = (counts / N * rng.uniform(0.5, 1.5, workload.cells)).clip(0, 1)

@@ -87,7 +87,9 @@ def main(way: str, file: Path) -> None:
     if way == "plain":
         rows, counts = plain(file, domain)
     else:
-        public: pmw.Table | pmw.Scan = {"scan": pmw.scan_table, "read": pmw.read_table}[way](file, domain)
+        public: pmw.Table | pmw.Scan = {"scan": pmw.scan_table, "read": pmw.read_table}[way](
+            file, domain, private=False
+        )
         found = pmw.Support.from_table(public)
         rows, counts = found.table, found.counts
     figures = {

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from types import FrameType
@@ -39,7 +39,7 @@ def passed(arguments: list[str]) -> set[tuple[str, int, str]]:
     threading.setprofile(watch)
     sys.setprofile(watch)
     try:
-        with redirect_stdout(StringIO()):
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             exit_code = run_command(arguments)
     finally:
         sys.setprofile(None)

@@ -95,8 +95,8 @@ def tables(runs: int) -> None:
     histograms = read_histograms()
     print(f"squared errors over {runs} runs, epsilon .5: ours / the paper's (difference in standard errors)")
     far, solves, worst, sums = [], 0, 0.0, {}
-    cells = read_table(CELLS, private=False)
-    for number, (name, paper) in enumerate(read_table(SUMS, private=False).items()):
+    cells = read_table(CELLS)
+    for number, (name, paper) in enumerate(read_table(SUMS).items()):
         counts, rng = histograms[name], np.random.default_rng([2021, number])
         of_sum = {method: np.empty(runs) for method in METHODS}
         of_cells = {method: np.empty((runs, counts.size)) for method in METHODS}
