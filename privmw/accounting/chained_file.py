@@ -2,8 +2,8 @@
 
 Each line ends in a SHA-256 of the one before it and of its own content: edits and lines missing in between
 are refused. It is no signature, and lines missing at the end do not show. A line is written and synced under
-an exclusive lock before `append` returns. A last line without its newline was never acknowledged: readers
-ignore it, and the next lock cuts it off. Reading needs no lock.
+an exclusive lock before `append` returns. A last line that is not whole was never acknowledged: readers
+ignore it, and the next lock cuts it off. One that lacks only its newline counts. Reading needs no lock.
 """
 
 import contextlib
@@ -80,8 +80,12 @@ def locked_file(path: str) -> Iterator[tuple[list[Entry], Append]]:
         locks.flock(file, locks.LOCK_EX)  # until the file is closed
         if not os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
             raise ValueError(f"{path!r} must not be replaced while it is used")
-        entries, digest, length = _entries(file.read(), path)
+        content = file.read()
+        entries, digest, length = _entries(content, path)
         file.truncate(length)
+        if length and content[length - 1 : length] != b"\n":
+            _write(file, b"\n", length)
+            length += 1
 
         def append(entry: Mapping[str, Any]) -> None:
             nonlocal digest, length
@@ -108,20 +112,33 @@ def explained(path: str, number: int) -> Iterator[None]:
 
 
 def _entries(content: bytes, path: str) -> tuple[list[Entry], str, int]:
-    """The entries of complete lines, the digest of the last, and how many bytes they take."""
-    length = content.rfind(b"\n") + 1
-    entries, digest = [], ""
-    for number, line in enumerate(content[:length].split(b"\n")[:-1], 1):
+    """The entries of whole lines, the digest of the last, and how many bytes they take, but for a newline."""
+    lines, tail = (content.split(b"\n")[:-1], content.split(b"\n")[-1]) if content else ([], b"")
+    entries: list[Entry] = []
+    digest, length = "", 0
+    for number, line in enumerate(lines, 1):
         with explained(path, number):
-            entry = parse(line.decode("ascii"))
-            if not isinstance(entry, dict) or "digest" not in entry:
-                raise ValueError("it must be an object with a digest")
-            claimed = entry.pop("digest")
-            if _line(entry, digest) != line + b"\n":
-                raise ValueError("its digest differs: it was edited, or a line before it is missing")
-            digest = claimed
-            entries.append(entry)
+            entry, digest = _entry(line, digest)
+        entries.append(entry)
+        length += len(line) + 1
+    with contextlib.suppress(
+        ValueError, TypeError, RecursionError
+    ):  # else it is a line that was not finished
+        entry, digest = _entry(tail, digest)
+        entries.append(entry)
+        length += len(tail)
     return entries, digest, length
+
+
+def _entry(line: bytes, before: str) -> tuple[Entry, str]:
+    """The entry of a line, and its digest; the digest of the line before it is given."""
+    entry = parse(line.decode("ascii"))
+    if not isinstance(entry, dict) or "digest" not in entry:
+        raise ValueError("it must be an object with a digest")
+    digest = entry.pop("digest")
+    if _line(entry, before) != line + b"\n":
+        raise ValueError("its digest differs: it was edited, or a line before it is missing")
+    return entry, digest
 
 
 def _line(entry: Mapping[str, Any], before: str) -> bytes:

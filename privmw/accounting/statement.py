@@ -66,6 +66,16 @@ def unit_name(unit: str) -> str:
     return unit if several is None else several.group(1)
 
 
+def unit_size(unit: str) -> int:
+    """Return how many records a unit has, at most.
+
+    >>> unit_size("household of at most 4 records"), unit_size("record")
+    (4, 1)
+    """
+    several = re.fullmatch("(.+) of at most ([0-9,]+) records?", unit)
+    return 1 if several is None else int(several.group(2).replace(",", ""))
+
+
 def usual_delta(ledger: "Ledger") -> float:
     """Return the budget's own delta; else none for pure DP, or the papers' 1/n^2, at most 1e-6.
 
@@ -155,7 +165,7 @@ def _goal(budget: Budget) -> str:
     """The epsilon and delta that a budget of zCDP was made for, if any."""
     if budget.notion != "zCDP" or budget.epsilon is None or budget.delta is None:
         return ""
-    return f" (epsilon = {show(float(budget.epsilon))} at delta = {show(budget.delta)})"
+    return f" (epsilon = {show(float_up(Fraction(budget.epsilon)))} at delta = {show(budget.delta)})"
 
 
 def _spending(ledger: "Ledger") -> str:

@@ -16,6 +16,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -40,6 +41,7 @@ from privmw.release.archive import explained, read_archive, read_array, write_ar
 from privmw.release.file import describe_measurements, read_measurements, write_measurements
 from privmw.release.history import Round, read_round, write_round
 
+LINE = re.compile(r"([0-9]{6,}\.zip) ([0-9a-f]{64})")  # of rounds.txt
 FORM, VERSION = "privmw checkpoint", 2
 
 
@@ -189,15 +191,14 @@ class Checkpoint:
         self._digest, self._events = _digest(path), len(events)
         # Not synced: the round is, and this line only tells a lost one from one that never was.
         with open(self._folder / "rounds.txt", "ab", opener=partial(os.open, mode=0o600)) as file:
-            file.write(f"{path.name} {self._digest}\n".encode())
+            file.write(f"\n{path.name} {self._digest}\n".encode())  # after a line that was not finished, too
 
     def _kept(self) -> Iterator[tuple[str, str]]:
-        """On rank 0: the name and digest of rounds that were stored; an unfinished last line is ignored."""
+        """On rank 0: the name and digest of rounds that were stored; unfinished lines are ignored."""
         file = self._folder / "rounds.txt"
-        lines = file.read_bytes().split(b"\n")[:-1] if file.exists() else []
-        for line in lines:
-            name, _, digest = line.decode(errors="replace").partition(" ")
-            yield name, digest
+        for line in file.read_bytes().split(b"\n") if file.exists() else ():
+            if found := LINE.fullmatch(line.decode(errors="replace")):
+                yield found[1], found[2]
 
     def _round(self, number: int) -> Path:
         return self._folder / "rounds" / f"{number:06}.zip"

@@ -83,7 +83,7 @@ def _lines(account: Account, facts: dict[str, Any]) -> list[str]:
     left = f"Left: {limit.unit} = {show(account.remaining, ROUND_FLOOR)}"
     if limit.unit == "rho" and spent["delta"]:
         left += f", enough for one more release with epsilon = {facts['left']['epsilon']:.4g}"
-        left += f" at delta = {spent['delta']:g}"
+        left += f" at delta = {show(spent['delta'])}"
     lines = [facts["statement"], f"{left}."]
     for entry in facts["runs"]:
         cost = f"rho = {show(entry['rho'])}"

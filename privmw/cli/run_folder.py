@@ -74,6 +74,8 @@ class RunFolder:
                 f"{path} holds an unfinished release with other options ({', '.join(names)})",
                 "repeat its command to go on with it, or name another folder",
             )
+        if before != options and not folder.paid:  # a checkpoint of the other run would be in the way
+            shutil.rmtree(folder.unfinished / "checkpoint", ignore_errors=True)
         with whole_file(folder.unfinished / "options.json", overwrite=True, mode=0o600) as file:
             file.write(json.dumps(options).encode())
         return folder

@@ -105,6 +105,7 @@ class ShardedRecords(Records):
         records = cls(part, comm)
         return records if name == RECORD else records._cap(hashes, name, most)
 
+    @sealed
     def capped(self, ids: npt.ArrayLike, *, unit: str, at_most: int) -> ShardedRecords:
         """The records of which at most so many of a unit enter: `Table.capped` over all ranks. Collective.
 

@@ -67,7 +67,8 @@ def shares_records(private: Records | None, support: Support) -> bool:
         erased(copies)
         places = np.minimum(np.searchsorted(rows, public_hashes), len(rows) - 1)
         found = np.take(copies, places, out=erased(np.empty(len(places), np.int64)))
-        found[rows[places] != public_hashes] = 0
+        nearest = np.take(rows, places, out=erased(np.empty(len(places), np.uint64)))
+        found[erased(nearest != public_hashes)] = 0
         return _alike(found, public_counts, copies)
 
 
@@ -104,17 +105,24 @@ def _excess(found: Int64s, counts: Int64s, copies: Int64s) -> bool:
     m = min(n - 1, public_n // 2)
     if m < 1:
         return False
-    among_private = 1 - (1 - m / n) ** found
-    among_public = 1 - (1 - m / (public_n - 1)) ** (counts - 1)
-    private_in_private = float(copies @ (1 - (1 - m / (n - 1)) ** (copies - 1))) / n
-    explained = max(float(counts @ among_public) / public_n, private_in_private)
-    excess = float(counts @ among_private) / public_n - explained
-    # Each row's surplus has mean 0 for independent samples, and rows are about independent.
-    deviation = float(np.linalg.norm(counts * (among_private - among_public))) / public_n
-    return excess > max(MOST_EXCESS * (1 - explained), DEVIATIONS * deviation)
+    with erasing() as erased:
+        not_public = (1 - m / (public_n - 1)) ** (counts - 1)
+        not_private = np.power(1 - m / n, found, out=erased(np.empty(len(found))))
+        others = np.subtract(copies, 1, out=erased(np.empty(len(copies), np.int64)))
+        alone = np.power(1 - m / (n - 1), others, out=erased(np.empty(len(copies))))
+        private_in_private = 1 - float(copies @ alone) / n
+        explained = max(1 - float(counts @ not_public) / public_n, private_in_private)
+        excess = 1 - float(counts @ not_private) / public_n - explained
+        # Each row's surplus has mean 0 for independent samples, and rows are about independent.
+        surplus = np.subtract(not_public, not_private, out=not_private)
+        surplus *= counts
+        deviation = float(np.linalg.norm(surplus)) / public_n
+        return excess > max(MOST_EXCESS * (1 - explained), DEVIATIONS * deviation)
 
 
 def _singles(found: Int64s, counts: Int64s, copies: Int64s) -> bool:
-    matches = int(counts[found == 1].sum())
-    most = MOST_RATIO * int(counts.sum()) / int(copies.sum()) * 2 * int((copies == 2).sum())
+    with erasing() as erased:
+        matches = int(counts @ erased(found == 1))
+        pairs = int(np.count_nonzero(erased(copies == 2)))
+    most = MOST_RATIO * int(counts.sum()) / int(copies.sum()) * 2 * pairs
     return matches > most + DEVIATIONS * math.sqrt(most) + DEVIATIONS**2

@@ -227,7 +227,7 @@ class Table(Immutable, Records):
     def take(self, rows: npt.ArrayLike) -> Table:
         """The rows at some positions, in that order and as often as given; or where a mask is True.
 
-        A table with a unit refuses to repeat a row.
+        A private table refuses to repeat a row: each counts once.
         """
         positions = _array("rows", rows)
         if positions.ndim != 1 or positions.dtype.kind not in "iub":
@@ -240,8 +240,8 @@ class Table(Immutable, Records):
             raise ValueError(f"rows must be positions from 0 to {self.n - 1}")
         else:
             positions = positions.astype(np.intp, copy=False)  # once, not for each column
-            if self.unit != RECORD and len(positions) and int(np.bincount(positions).max()) > 1:
-                raise ValueError(f"rows must not repeat one: at most {self.at_most} of a {self.unit} enter")
+            if self.private and len(positions) and int(np.bincount(positions).max()) > 1:
+                raise ValueError("rows must not repeat one: every private record counts once")
         columns = (freeze(column[positions]) for column in self.columns)
         return self._with(columns, self.domain)
 
@@ -256,7 +256,10 @@ class Table(Immutable, Records):
         >>> Table.from_codes([[3, 0], [9, 1]], Domain({"age": 10, "sex": 2}), private=False).not_for_release()
         Table(2 rows x 2 attributes, public, not for release)
         """
-        return object.__new__(Table)._fill(self.columns, self.domain, self.private, for_release=False)
+        table = object.__new__(Table)
+        return table._fill(
+            self.columns, self.domain, self.private, self.unit, self.at_most, for_release=False
+        )
 
     @sealed
     def capped(self, ids: npt.ArrayLike, *, unit: str, at_most: int) -> Table:

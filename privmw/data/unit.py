@@ -12,6 +12,7 @@ Ids are known here as 64-bit hashes. Two ids of equal hash count as one unit. Th
 
 from __future__ import annotations
 
+import re
 from reprlib import repr as _short
 from typing import Any
 
@@ -26,7 +27,7 @@ RECORD = "record"  # the unit of a table in which every record is protected by i
 MOST = 2**31 - 1  # records of a unit: noise for more drowns any table
 MOST_RECORDS = 2**32 - 1  # that a curator counts
 
-LONGEST_NUMBER = 18  # digits of a text that is an integer: all of them fit in 64 bits
+INTEGER = re.compile("0|-?[1-9][0-9]*")  # as it is written: one form for each
 
 _KEY = np.uint64(0x7072_69766D_7720_75)  # "privmw u", in ASCII
 _TEXT = np.uint64(0x9E3779B97F4A7C15)
@@ -126,7 +127,8 @@ def _numbered(ascending: Array) -> tuple[Int64s, Int64s]:
 def id_hashes(ids: Any) -> Hashes:
     """The hashes of a 1-D array of ids: integers or text, none missing.
 
-    An integer and the text of its digits are the same id, so that csv and parquet files choose alike.
+    An integer and the text that writes it are the same id: csv and parquet files choose alike, and no unit
+    counts twice where files of a folder differ.
 
     >>> bool((id_hashes([17, 3]) == id_hashes(["17", "3"])).all())
     True
@@ -151,23 +153,30 @@ def id_hashes(ids: Any) -> Hashes:
     data = np.frombuffer(b"".join(encoded), np.uint8)
     hashes = text_hashes(data, np.cumsum(lengths) - lengths, lengths)
     integers = {place: value for value, place in places.items() if isinstance(value, int)}
-    hashes[list(integers)] = integer_hashes(np.array(list(integers.values()), np.int64))
+    hashes[list(integers)] = integer_hashes(np.array([n % 2**64 for n in integers.values()], np.uint64))
     return hashes[[places[value] for value in given]]
 
 
 def _plain(value: object) -> int | str | None:
     """An id as an integer if it is one or its digits, else as text; None for what is no id."""
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return int(value) if -(2**63) <= value < 2**63 else str(value)
+        value = str(int(value))
     if not isinstance(value, str) or value == "":
         return None
-    if len(value) > LONGEST_NUMBER or not (value.isascii() and value.isdecimal()):
-        return value
-    return int(value) if value[0] != "0" or value == "0" else value
+    return as_integer(value) if INTEGER.fullmatch(value) else value
+
+
+def as_integer(text: str) -> int | str:
+    """An integer as it is written, if 64 bits hold it; else the text.
+
+    >>> as_integer("-5"), as_integer("99999999999999999999")
+    (-5, '99999999999999999999')
+    """
+    return int(text) if len(text) <= 20 and -(2**63) <= int(text) < 2**64 else text
 
 
 def integer_hashes(ids: Array) -> Hashes:
-    """The hashes of integer ids: no two are equal."""
+    """The hashes of integer ids modulo 2^64: of one dtype no two are equal."""
     kind = np.uint64 if ids.dtype.kind == "u" else np.int64
     return mixed(ids.astype(kind).view(np.uint64) ^ _KEY)
 

@@ -54,10 +54,10 @@ def files_of(path: str) -> list[str]:
     return [os.path.join(path, name) for name in sorted(names)]
 
 
-def stamp(path: str) -> tuple[tuple[str, int, int], ...]:
-    """Names, sizes and modification times of the files, to detect a change."""
+def stamp(path: str) -> tuple[tuple[str, int, int, int], ...]:
+    """Names, sizes, modification times and inodes of the files, to detect a change."""
     states = ((file, os.stat(file)) for file in files_of(path))
-    return tuple((file, state.st_size, state.st_mtime_ns) for file, state in states)
+    return tuple((file, state.st_size, state.st_mtime_ns, state.st_ino) for file, state in states)
 
 
 def same_contents(path: str, other: str) -> bool:

@@ -77,6 +77,7 @@ class Scan(Records):
         return cls.of_units(groups, domain, private=private, unit=RECORD)[0]
 
     @classmethod
+    @sealed
     def of_units(
         cls, groups: Sequence[tuple[str, Sequence[int]]], domain: Domain, *, private: bool, unit: str
     ) -> tuple[Scan, Hashes]:
@@ -163,7 +164,10 @@ class Scan(Records):
         for codes, _ in _codes(self._reads, self._domain, self._private):
             last = first + len(codes[0])
             if self._enters is not None:
-                codes = _kept(codes, self._enters[first:last])
+                enters = self._enters[first:last]
+                if len(enters) != last - first:  # rows that were not there when units were counted
+                    raise ValueError(f"{self._path} (changed since it was opened) must stay as it is")
+                codes = _kept(codes, enters)
             first = last
             if len(codes[0]):
                 yield codes
@@ -255,7 +259,7 @@ def read_table(
     name, most = checked_unit(unit, at_most, domain, private)
     read = list(_codes([(path, None)], domain, private, name))
     batches = [codes for codes, _ in read]
-    if name != RECORD:
+    if name != RECORD and batches:
         hashes = np.concatenate([np.empty(0, np.uint64), *(part for _, part in read)])
         enters = entering(hashes, most)
         ends = np.cumsum([len(codes[0]) for codes in batches])[:-1]

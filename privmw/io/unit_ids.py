@@ -14,8 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from privmw.data.row_hash import Hashes
-from privmw.data.unit import LONGEST_NUMBER, integer_hashes, text_hashes
+from privmw.data.unit import INTEGER, as_integer, integer_hashes, text_hashes
 from privmw.io.encode import STRINGS, check_indices, kind_name
+
+SHORT = 18  # letters of an integer that surely fits in 64 bits
 
 
 class UnitIds:
@@ -53,6 +55,8 @@ class UnitIds:
     def _hashes(self, column: Any) -> Hashes:
         kind = column.type
         self._missing |= column.null_count > 0
+        if len(column) == 0:
+            return np.zeros(0, np.uint64)
         if pa.types.is_dictionary(kind):
             check_indices(column)
             if column.null_count:
@@ -82,7 +86,11 @@ class UnitIds:
         self._missing |= bool((lengths == 0).any())
         letters = np.frombuffer(b"" if data is None else data, np.uint8)
         hashes = text_hashes(letters, starts, lengths)
-        digits = pc.ascii_is_decimal(texts).to_numpy(zero_copy_only=False) & (lengths <= LONGEST_NUMBER)
-        digits[digits] &= (lengths[digits] == 1) | (letters[starts[digits]] != ord("0"))
-        hashes[digits] = integer_hashes(texts.filter(pa.array(digits)).cast(pa.int64()).to_numpy())
+        integers = pc.match_substring_regex(texts, f"^({INTEGER.pattern})$").to_numpy(zero_copy_only=False)
+        short = integers & (lengths <= SHORT)
+        hashes[short] = integer_hashes(texts.filter(pa.array(short)).cast(pa.int64()).to_numpy())
+        for place in np.flatnonzero(integers & ~short).tolist():
+            number = as_integer(texts[place].as_py())
+            if isinstance(number, int):
+                hashes[place] = integer_hashes(np.array([number % 2**64], np.uint64))[0]
         return hashes

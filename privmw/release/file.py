@@ -23,9 +23,9 @@ from privmw.data.support import Support
 from privmw.data.table import Table
 from privmw.data.workload import Workload
 from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
+from privmw.release.consistency import check_release
 from privmw.release.history import read_round, write_round
 from privmw.release.measurements import Measurement
-from privmw.release.noises import MEASURED, noise_of_event
 from privmw.release.release import Release
 
 FORM = "privmw release"
@@ -55,42 +55,6 @@ def load_release(path: str | os.PathLike[str]) -> Release:
             raise ValueError(f"member ({next(iter(members))}) must be one that this version knows")
         check_release(release)
         return release
-
-
-def check_release(release: Release) -> None:
-    """Refuse a release that contradicts itself, before it is written and after it is read.
-
-    Every measurement must be that of a measuring event of the ledger, in order; the history must ascend to
-    what the ledger says was spent, with the rounds of the measurements.
-    """
-    measuring = [event for event in release.ledger.events if event.kind in MEASURED]
-    count = sum(event.count for event in measuring)
-    if len(release.measurements) != count:
-        raise ValueError(
-            f"measurements ({len(release.measurements)}) must be as many as the ledger says, {count}"
-        )
-    events = (event for event in measuring for _ in range(event.count))
-    for place, (measurement, event) in enumerate(zip(release.measurements, events, strict=True)):
-        size = event.parameters()["size"]
-        if measurement.distribution != noise_of_event(event) or len(measurement) != size:
-            raise ValueError(f"measurement {place}, {measurement!r}, must have noise and size of {event!r}")
-    _check_history(release)
-
-
-def _check_history(release: Release) -> None:
-    history, rounds = release.history, [measurement.round for measurement in release.measurements]
-    if not history:
-        return
-    if any(entry.round >= after.round for entry, after in itertools.pairwise(history)):
-        raise ValueError("rounds of the history must ascend")
-    if any(not entry.rho <= after.rho for entry, after in itertools.pairwise(history)):
-        raise ValueError("rho of the history must ascend")
-    if history[-1].rho != release.ledger.rho:
-        raise ValueError(
-            f"rho of the last round ({history[-1].rho}) must be that of the ledger, {release.ledger.rho}"
-        )
-    if rounds != sorted(rounds) or set(rounds) != {entry.round for entry in history}:
-        raise ValueError("rounds of the measurements must be those of the history, in order")
 
 
 def _check_rows(table: Table) -> None:

@@ -185,13 +185,23 @@ def test_a_line_cut_at_any_byte_was_never_there(path):
     account = two_runs(path)
     whole = path.read_bytes()
     start = whole.rindex(b"\n", 0, -1) + 1
-    for end in range(start, len(whole)):
+    for end in range(start, len(whole) - 1):
         path.write_bytes(whole[:end])
         assert account.rho == 0.5
         assert [run.run for run in account.runs] == ["first"]
         account.reserve("third", [ONE], "another")
         assert path.read_bytes()[:start] == whole[:start]
         assert [run.run for run in account.runs] == ["first", "third"]
+
+
+def test_a_line_that_lacks_only_its_newline_counts(path):
+    account = two_runs(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])  # as an editor may leave it
+    assert account.rho == 1.0
+    account.reserve("third", [ONE], "another")
+    assert path.read_bytes().startswith(whole)
+    assert account.rho == 1.5
 
 
 @pytest.mark.parametrize("tail", [b"\x00" * 4096, b"{", b"\xff\xfe"])

@@ -203,7 +203,10 @@ def test_project_and_take_keep_what_they_name_and_the_privacy():
     assert part.private
     assert [column.tolist() for column in part.columns] == [CODES["sex"], CODES["age"]]
     assert np.shares_memory(part.column("age"), table.column("age"))
-    assert table.take([2, 0, 0]).column("age").tolist() == [0, 3, 3]
+    assert table.take([2, 0]).column("age").tolist() == [0, 3]
+    with pytest.raises(ValueError, match="must not repeat one: every private record counts once"):
+        table.take([2, 0, 0])
+    assert Table(CODES, DOMAIN, private=False).take([2, 0, 0]).column("age").tolist() == [0, 3, 3]
     assert table.take(np.array([False, True, True])) == table.take([1, 2])
     assert table.take([1]).private
 

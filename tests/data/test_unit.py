@@ -159,7 +159,7 @@ def test_tables_made_of_a_capped_one_keep_its_unit_and_never_pass_its_limit():
     for derived in (table.project(["sex"]), table.take([2, 0]), table.take([True, False, True])):
         assert (derived.unit, derived.at_most) == ("household", 2)
     assert [batch.protected for batch in table.batches()] == ["household of at most 2 records"]
-    with pytest.raises(ValueError, match="rows must not repeat one: at most 2 of a household enter"):
+    with pytest.raises(ValueError, match="rows must not repeat one: every private record counts once"):
         table.take([0, 1, 0])
     with pytest.raises(ValueError, match="must be joined before they are capped"):
         Table.concatenate([table, table])
@@ -207,3 +207,11 @@ def test_a_unit_that_cannot_be_protected_is_refused_without_showing_an_id(option
 def test_a_capped_table_is_no_support():
     with pytest.raises(ValueError, match="private"):
         Support.from_table(capped())
+
+
+def test_an_integer_and_the_text_that_writes_it_are_one_id():
+    for number in (-5, 0, 7, 10**17, 10**18, 2**63 - 1, 2**63, 2**64 - 1, -(2**63), 2**64, 10**30):
+        hashes = id_hashes([number, str(number)])
+        assert hashes[0] == hashes[1], number
+    texts = ["05", "-0", "+5", "5 ", "5.0", "--5"]
+    assert len(set(id_hashes([5, 0, *texts]).tolist())) == 2 + len(texts)

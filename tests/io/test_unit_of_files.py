@@ -194,3 +194,22 @@ def test_a_wrong_unit_is_refused_by_every_reader(tmp_path, options, error, messa
     for reader, source in ((read_table, path), (scan_table, path), (Table.from_frame, arrow())):
         with pytest.raises(error, match=message):
             reader(source, DOMAIN, **{"private": True, **options})
+
+
+@pytest.mark.parametrize("number", [-5, 7, 1234567890123456789, 2**63 + 9])
+def test_no_unit_counts_twice_where_the_files_of_a_folder_differ(tmp_path, number):
+    whole = pa.int64() if number < 2**63 else pa.uint64()
+    for name, ids in (("a", pa.array([number] * 6, whole)), ("b", pa.array([str(number)] * 6))):
+        pq.write_table(pa.table({"hh": ids, "age": [1] * 6}), tmp_path / f"{name}.parquet")
+    domain = Domain({"age": 3})
+    for read in (read_table, scan_table):
+        assert read(tmp_path, domain, private=True, unit="hh", at_most=3).n == 3
+
+
+@pytest.mark.parametrize("read", [read_table, scan_table])
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string(), pa.float64(), pa.null()])
+def test_a_private_file_without_records_has_units_too(tmp_path, read, kind):
+    empty = pa.table({"hh": pa.array([], kind), "age": pa.array([], pa.int64())})
+    pq.write_table(empty, tmp_path / "t.parquet")
+    table = read(tmp_path / "t.parquet", Domain({"age": 3}), private=True, unit="hh", at_most=3)
+    assert (table.n, table.protected) == (0, "hh of at most 3 records")

@@ -19,6 +19,7 @@ WEIGHTS = np.array([0.125, 0.5, 0.0, 0.375])
 def ledger(n=1000, seeded=False):
     made = pmw.Ledger(pmw.Budget.zcdp(0.5), pmw.Neighbors.REPLACE_ONE, n=n)
     made.charge(pmw.accounting.DiscreteGaussian(sigma=4, l2_sensitivity_squared=1, size=2))
+    made.charge(pmw.accounting.PermuteAndFlip(0.25, candidates=30))
     made.charge(pmw.accounting.DiscreteLaplace(scale=4, l1_sensitivity=1))
     if seeded:
         made.mark_seeded("seed 0")
@@ -38,7 +39,7 @@ def release(**changed):
         "settings": {"algorithm": "MWPub", "rounds": 1, "split": (0.5, 0.5), "replay": None},
         "history": [
             Round(0, (), 0.5, 0.25, 0.03125),
-            Round(1, (17,), 0.25, 0.125, 0.0625, {"gap": math.inf, "kkt": math.nan}),
+            Round(1, (17,), 0.25, 0.125, 0.09375, {"gap": math.inf, "kkt": math.nan}),
         ],
         **changed,
     }

@@ -50,14 +50,17 @@ def unspent():
     return pmw.Ledger(pmw.Budget.zcdp(0.5), pmw.Neighbors.REPLACE_ONE, n=1000)
 
 
+NOTHING = {"measurements": (), "history": (), "ledger": unspent(), "settings": {}}
+
+
 @pytest.mark.parametrize(
     "changed",
     [
         {},
         {"measured": pmw.Workload(DOMAIN, [("age", "sex"), ("sex",)])},
-        {"history": ()},
-        {"measurements": (), "history": (), "ledger": unspent()},
-        {"workload": pmw.Workload(DOMAIN, []), "measurements": (), "history": (), "ledger": unspent()},
+        {"history": (), "settings": {}},
+        NOTHING,
+        {**NOTHING, "workload": pmw.Workload(DOMAIN, [])},
         {"settings": {"algorithm": "\ud800", "deep": [{"a": [1, 2.5, None, True]}]}},
     ],
 )
@@ -280,7 +283,7 @@ def test_a_release_json_that_says_something_else_is_refused(path, changed):
 
 def test_a_ledger_that_does_not_add_up_is_refused(path):
     text = members(path)["ledger.json"].decode()
-    mended(path, **{"ledger.json": text.replace('"rho": 0.0625', '"rho": 0.03125').encode()})
+    mended(path, **{"ledger.json": text.replace('"rho": 0.09375', '"rho": 0.03125').encode()})
     refused(path, "must be what the rest of the ledger says")
 
 
@@ -295,11 +298,23 @@ def measured(cells=(3, 9), noise="discrete-gaussian", scale=4.0, number=0):
     return Measurement(cells, [360] * len(cells), noise, scale, number)
 
 
+def spent(select=0.25, more=False, unit="record"):
+    """The ledger of the release, with some of it changed."""
+    made = pmw.Ledger(pmw.Budget.zcdp(0.5), pmw.Neighbors.REPLACE_ONE, n=1000, unit=unit)
+    made.charge(pmw.accounting.DiscreteGaussian(sigma=4, l2_sensitivity_squared=1, size=2))
+    if select is not None:
+        made.charge(pmw.accounting.PermuteAndFlip(select, candidates=30))
+    made.charge(pmw.accounting.DiscreteLaplace(scale=4, l1_sensitivity=1))
+    if more:
+        made.charge(pmw.accounting.PermuteAndFlip(select, candidates=30))
+    return made
+
+
 GAUSSIAN, LAPLACE = measured(), measured([17], "discrete-laplace", number=1)
 
 
 def rounds(*pairs):
-    return [Round(number, (), 0.5, 0.25, rho) for number, rho in pairs]
+    return [Round(number, (17,) if number else (), 0.5, 0.25, rho) for number, rho in pairs]
 
 
 @pytest.mark.parametrize(
@@ -317,15 +332,25 @@ def rounds(*pairs):
             "measurement 1.* must have noise and size of",
         ),
         (
-            {"history": rounds((0, 0.03125), (1, 0.0624))},
-            "rho of the last round .* must be that of the ledger",
+            {"history": rounds((0, 0.03125), (1, 0.0937))},
+            "rho of round 1 must be 0.09375, by the ledger",
         ),
-        ({"history": rounds((0, 0.07), (1, 0.0625))}, "rho of the history must ascend"),
-        ({"history": rounds((0, float("nan")), (1, 0.0625))}, "rho of the history must ascend"),
-        ({"history": rounds((1, 0.03125), (0, 0.0625))}, "rounds of the history must ascend"),
-        ({"history": rounds((1, 0.03125), (1, 0.0625))}, "rounds of the history must ascend"),
-        ({"history": rounds((0, 0.0625))}, "rounds of the measurements must be those of the history"),
-        ({"history": rounds((0, 0.01), (1, 0.03), (2, 0.0625))}, "must be those of the history"),
+        ({"history": rounds((0, 0.07), (1, 0.09375))}, "rho of round 0 must be 0.03125, by the ledger"),
+        ({"history": rounds((0, float("nan")), (1, 0.09375))}, "rho of round 0 must be"),
+        ({"history": rounds((1, 0.03125), (0, 0.09375))}, "rounds of the history must ascend"),
+        ({"history": rounds((1, 0.03125), (1, 0.09375))}, "rounds of the history must ascend"),
+        ({"history": rounds((0, 0.09375))}, "rounds of the measurements must be those of the history"),
+        ({"history": rounds((0, 0.01), (1, 0.03), (2, 0.09375))}, "must be those of the history"),
+        ({"ledger": spent(select=None)}, "round 1 must choose by events of the ledger"),
+        ({"ledger": spent(select=1e-6)}, "rho of round 1 must be"),
+        ({"ledger": spent(more=True)}, "must have no event after the last round"),
+        ({"ledger": spent(unit="household of at most 3 records")}, "noise for a unit of 3 records"),
+        (
+            {"settings": {"algorithm": "MWPub", "rounds": 2}},
+            "must be 2, as the settings say",
+        ),
+        ({"measurements": [GAUSSIAN, measured([18], "discrete-laplace", number=1)]}, "of what was chosen"),
+        ({"ledger": unspent(), "measurements": (), "history": ()}, "must have the rounds of the algorithm"),
     ],
 )
 def test_a_release_that_contradicts_itself_is_neither_saved_nor_loaded(
@@ -357,6 +382,6 @@ def test_a_support_whose_rows_do_not_ascend_is_not_saved(tmp_path):
 def test_an_event_of_several_runs_stands_for_as_many_measurements(tmp_path):
     paid = pmw.Ledger(pmw.Budget.zcdp(0.5), pmw.Neighbors.REPLACE_ONE, n=1000)
     paid.charge(pmw.accounting.DiscreteGaussian(sigma=4, l2_sensitivity_squared=1, size=2, count=2))
-    again = release(ledger=paid, measurements=[GAUSSIAN, measured(number=1)])
+    again = release(ledger=paid, measurements=[GAUSSIAN, measured()], history=(), settings={})
     again.save(tmp_path / "x")
     assert load_release(tmp_path / "x") == again

@@ -24,7 +24,7 @@ def test_a_release_shows_what_it_holds():
     assert found.settings == {"algorithm": "MWPub", "rounds": 1, "split": [0.5, 0.5], "replay": None}
     assert found.history[-1].chosen == (17,)
     assert found.n == 1000
-    assert repr(found) == "Release(MWPub, 4 rows, rho 0.0625, n 1000)"
+    assert repr(found) == "Release(MWPub, 4 rows, rho 0.09375, n 1000)"
     assert found.statement() == found.ledger.statement()
 
 

@@ -1,0 +1,102 @@
+"""Whether a release contradicts itself: its measurements, its history and its ledger must tell one story.
+
+Checked before a release is written and after it is read, so that a file that was edited with care for its
+digests, or that lacks a part, is refused with the reason. What the schedule of an algorithm says beyond this
+is checked where a checkpoint is read (privmw/algorithms/expected.py). Released values only.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from privmw.accounting import Composition, DiscreteGaussian, DiscreteLaplace, Event
+from privmw.accounting.rounding import float_up
+from privmw.accounting.statement import unit_size
+from privmw.release.history import Round
+from privmw.release.measurements import Measurement
+from privmw.release.noises import MEASURED, noise_of_event
+from privmw.release.release import Release
+
+
+def check_release(release: Release) -> None:
+    """Refuse a release that contradicts itself.
+
+    Every measurement must be that of a measuring event of the ledger, in order. Where there is a history, it
+    must account for every event and every measurement, round by round.
+    """
+    measuring = [event for event in release.ledger.events if event.kind in MEASURED]
+    count = sum(event.count for event in measuring)
+    if len(release.measurements) != count:
+        raise ValueError(
+            f"measurements ({len(release.measurements)}) must be as many as the ledger says, {count}"
+        )
+    events = (event for event in measuring for _ in range(event.count))
+    for place, (measurement, event) in enumerate(zip(release.measurements, events, strict=True)):
+        size = event.parameters()["size"]
+        if measurement.distribution != noise_of_event(event) or len(measurement) != size:
+            raise ValueError(f"measurement {place}, {measurement!r}, must have noise and size of {event!r}")
+        _check_unit(event, unit_size(release.ledger.unit))
+    if release.history:
+        _check_history(release)
+    elif isinstance(release.settings.get("algorithm"), str):
+        raise ValueError("history (none) must have the rounds of the algorithm")
+
+
+def _check_unit(event: Event, size: int) -> None:
+    """Refuse noise for fewer records than the ledger's unit has: sensitivities are multiples of it."""
+    if isinstance(event, DiscreteGaussian):
+        multiple = event.l2_sensitivity_squared % size**2 == 0
+    else:
+        multiple = not isinstance(event, DiscreteLaplace) or event.l1_sensitivity % size == 0
+    if not multiple:
+        raise ValueError(f"{event!r} must be noise for a unit of {size} records")
+
+
+def _check_history(release: Release) -> None:
+    history, rounds = release.history, [measurement.round for measurement in release.measurements]
+    if any(entry.round >= after.round for entry, after in itertools.pairwise(history)):
+        raise ValueError("rounds of the history must ascend")
+    if rounds != sorted(rounds) or set(rounds) != {entry.round for entry in history}:
+        raise ValueError("rounds of the measurements must be those of the history, in order")
+    last = release.settings.get("rounds")
+    if type(last) is int and last != history[-1].round:
+        raise ValueError(f"last round ({history[-1].round}) must be {last}, as the settings say")
+    events, total = iter(release.ledger.events), Composition()
+    by_round = {entry.round: [m for m in release.measurements if m.round == entry.round] for entry in history}
+    for entry in history:
+        measurements = by_round[entry.round]
+        total = total.plus(*_events_of(entry, measurements, events))
+        if float_up(total.rho) != entry.rho:
+            raise ValueError(f"rho of round {entry.round} must be {float_up(total.rho)}, by the ledger")
+        if entry.chosen:
+            _check_cells(release, entry, measurements)
+    if next(events, None) is not None:
+        raise ValueError("the ledger must have no event after the last round")
+
+
+def _events_of(entry: Round, measurements: list[Measurement], events: Iterator[Event]) -> Iterator[Event]:
+    """The ledger's events of a round: selections of as many as were chosen, then the measurements."""
+    for what, needed in (("choose", len(entry.chosen)), ("measure", len(measurements))):
+        while needed > 0:
+            event = next(events, None)
+            if event is None or (event.kind in MEASURED) != (what == "measure"):
+                raise ValueError(f"round {entry.round} must {what} by events of the ledger, in order")
+            needed -= event.count
+            yield event
+
+
+def _check_cells(release: Release, entry: Round, measurements: list[Measurement]) -> None:
+    """Refuse measurements of other cells or marginals than the round chose."""
+    measured = release.measured
+    expected = []
+    for choice in entry.chosen:
+        marginal = measured.cells_of([choice]) if choice < len(measured) else np.empty(0, np.int64)
+        expected.append((np.array([choice]), marginal))
+    if len(measurements) != len(expected) or not all(
+        any(np.array_equal(measurement.cells, cells) for cells in either)
+        for measurement, either in zip(measurements, expected, strict=False)
+    ):
+        raise ValueError(f"measurements of round {entry.round} must be of what was chosen")
