@@ -16,8 +16,9 @@ from typing import Any
 from privmw.cli.refusal import RefusalError
 from privmw.io.whole_file import whole_file
 
-# A checkpoint belongs to one run, and a recorded configuration makes another run.
-NOT_RECORDED = ("command", "config", "json", "quiet", "checkpoint", "every")
+# A checkpoint belongs to one run, and a recorded configuration makes another run; what was forced or vouched
+# for, was so for one run too.
+NOT_RECORDED = ("command", "config", "json", "quiet", "checkpoint", "every", "force", "public_is_public")
 
 
 def with_config(arguments: Sequence[str], known: Mapping[str, argparse.Action]) -> list[str]:
@@ -62,18 +63,21 @@ def record_config(options: argparse.Namespace) -> Iterator[None]:
         return
     if os.path.abspath(options.config) == os.path.abspath(options.output):
         raise RefusalError(f"--config ({options.config}) must not be the output")
+    recorded = {
+        name: value
+        for name, value in vars(options).items()
+        if name not in NOT_RECORDED and value is not None and value is not False
+    }
+    lines = [f"{name} = {_toml(value)}\n" for name, value in recorded.items()]
+    try:
+        text = "".join(["# privmw release --config THIS: once more, on a new budget\n", *lines]).encode()
+    except UnicodeEncodeError:
+        raise RefusalError(f"--config ({options.config}) must record names that are text") from None
     with contextlib.suppress(_TriedError), whole_file(options.config):
         raise _TriedError
     yield
     with whole_file(options.config) as file:
-        recorded = {name: value for name, value in recorded_options(options).items() if value is not None}
-        lines = [f"{name} = {_toml(value)}\n" for name, value in recorded.items()]
-        file.write("".join(["# privmw release --config THIS: once more, on a new budget\n", *lines]).encode())
-
-
-def recorded_options(options: argparse.Namespace) -> dict[str, Any]:
-    """The options that a configuration records."""
-    return {name: value for name, value in vars(options).items() if name not in NOT_RECORDED}
+        file.write(text)
 
 
 class _TriedError(Exception):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -37,8 +38,8 @@ class Console:
             return
         try:
             _print(json.dumps(facts, allow_nan=False) if self.json else text, sys.stdout)
-        except BrokenPipeError:
-            raise
+        except BrokenPipeError:  # the reader of our output closed it: the command ends as it would
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except OSError as error:
             why = f"standard output cannot be written: {error.strerror}"
             raise RefusalError(why, "the command did its work: do not repeat a release for this") from None

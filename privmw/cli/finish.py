@@ -9,7 +9,8 @@ import argparse
 
 from privmw.cli.console import Console
 from privmw.cli.options import add_bins, positive, whole
-from privmw.cli.outputs import Synthetic, check_outputs, finish_release
+from privmw.cli.outputs import Synthetic, check_outputs, check_records, finish_release
+from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RunFolder
 
 
@@ -31,5 +32,12 @@ def run(options: argparse.Namespace, console: Console) -> int:
         began = folder.options() or {"records": None, "bins": "label", "public": None, "seed": None}
         given = {name: value for name, value in vars(options).items() if value is not None}
         synthetic = Synthetic.of({**began, **given})
+        if (folder.path / "synthetic.parquet").exists():
+            if {"records", "bins", "seed"} & set(given):
+                raise RefusalError(
+                    f"{folder.path / 'synthetic.parquet'} exists", "remove it to write another"
+                )
+        else:
+            check_records(synthetic.records or release.n, release.support.domain)
         check_outputs(synthetic, release.support.domain)
         return finish_release(release, folder, synthetic, console)

@@ -58,11 +58,9 @@ def check_outputs(synthetic: Synthetic, domain: Domain) -> None:
         )
 
 
-def check_room(
-    mechanism: Mechanism, support: Support, workload: Workload, records: int, folder: RunFolder
-) -> None:
-    """Refuse a release whose records do not fit in memory, or whose files do not fit on the disk."""
-    widths = sum(np.min_scalar_type(size - 1).itemsize for size in support.domain.sizes)
+def check_records(records: int, domain: Domain) -> int:
+    """Refuse synthetic records that do not fit in memory; returns the bytes of the codes of one."""
+    widths = sum(np.min_scalar_type(size - 1).itemsize for size in domain.sizes)
     # A record's row twice, as it is drawn and as a position, and its codes.
     needed = records * (12 + widths)
     if needed > available_memory():
@@ -70,6 +68,14 @@ def check_room(
             f"{records:,} synthetic records must fit in memory, and need {needed / 1e9:,.1f} GB",
             "--records asks for fewer",
         )
+    return widths
+
+
+def check_room(
+    mechanism: Mechanism, support: Support, workload: Workload, records: int, folder: RunFolder
+) -> None:
+    """Refuse a release whose records do not fit in memory, or whose files do not fit on the disk."""
+    widths = check_records(records, support.domain)
     size = mechanism.bytes_of_release(support, workload)
     folder.keep_space(size)
     rest = BYTES_OF_ANSWER * workload.cells + records * widths
@@ -98,6 +104,8 @@ def finish_release(
     facts = {"output": str(folder.path), "files": names, **privacy(release), "quality": told.facts}
     files = (f"  {folder.path / name}" for name in names)
     console.result(facts, "\n".join([release.statement(), "", "Written:", *files, "", *told.lines]))
+    if told.code and console.quiet:  # it is an error too
+        console.error(" ".join(told.lines))
     return told.code
 
 

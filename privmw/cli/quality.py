@@ -62,7 +62,8 @@ def before(
     """
     levels = mechanism.noise(workload, n, at_most)
     most = max(level.deviation / n for level in levels)
-    advice = "a larger epsilon, fewer or smaller marginals, or fewer rounds lower it"
+    fewer = "" if mechanism.algorithm.rounds is None else ", fewer rounds"
+    advice = f"a larger epsilon, fewer or smaller marginals{fewer} lower it"
     if most > TOO_MUCH_NOISE and not force:
         told = f"noise of {most:.0%} of the records drowns every count"
         raise RefusalError(told, f"{advice}; --force releases all the same")

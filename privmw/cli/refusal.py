@@ -59,7 +59,9 @@ def explain(error: BaseException, *, interrupted: bool = False) -> Ending:
     if remedy is None:
         nothing = ", nothing was written" if ending.code == INTERRUPTED else ""
         return ending._replace(message=ending.message.replace("interrupted", f"interrupted{nothing}", 1))
-    hint = remedy.command if ending.hint is None else f"{ending.hint}; then {remedy.command}"
+    hint = remedy.command
+    if ending.hint is not None:  # but for another folder, which would be paid for again
+        hint = f"{ending.hint.removesuffix(' or name another folder')}; then {remedy.command}"
     return ending._replace(message=f"{ending.message}; {remedy.state}", hint=hint)
 
 

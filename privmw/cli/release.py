@@ -9,9 +9,10 @@ ranks share the public rows, and only rank 0 reads the private file, shows progr
 from __future__ import annotations
 
 import argparse
+import os
 
 from privmw.cli import quality
-from privmw.cli.config import record_config, recorded_options
+from privmw.cli.config import record_config
 from privmw.cli.console import Console
 from privmw.cli.inputs import METHODS, choose, join_ranks, read_public_inputs
 from privmw.cli.options import (
@@ -28,12 +29,13 @@ from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RunFolder
 from privmw.curator.overlap import shares_records
 from privmw.data.domain import Domain
-from privmw.io.files import same_contents
+from privmw.io.files import same_contents, stamp
 from privmw.io.scan import Scan, scan_table
 from privmw.ranks import ALONE, Communicator, on_every_rank
 from privmw.release import Release
 
-ANY = ("output", "threads", "cluster")  # options that may differ where a command resumes a release
+# Options that may differ where a command resumes a release.
+ANY = ("command", "output", "threads", "cluster", "checkpoint", "every", "config", "json", "quiet")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -99,7 +101,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
         if comm.broadcast(True):
             make_release(options, Console(quiet=True), comm, None)
         return 0
-    identity = {name: value for name, value in recorded_options(options).items() if name not in ANY}
+    identity = {name: value for name, value in vars(options).items() if name not in ANY}
+    identity["private_stamp"] = private_stamp(options.private)
     with record_config(options), RunFolder.reserve(options.output, identity, options.checkpoint) as folder:
         if comm.broadcast(not folder.has_release):
             release, known = make_release(options, console, comm, folder)
@@ -111,6 +114,13 @@ def run(options: argparse.Namespace, console: Console) -> int:
         if options.account is None:
             console.note("No --account: privmw does not remember what other releases of this table spend.")
         return code
+
+
+def private_stamp(path: str) -> list[list[str | int]] | None:
+    """Names, sizes and times of the private files: rounds of two tables must not become one release."""
+    if not os.path.exists(path):
+        return None
+    return [[name, size, when] for name, size, when, _ in stamp(path)]
 
 
 def every(options: argparse.Namespace, comm: Communicator) -> int | None:
@@ -176,6 +186,9 @@ def make_release(
     on_every_rank(comm, check)
     for line in known.lines:
         console.note(line)
+    checkpoint = RunFolder(options.output, options.checkpoint).checkpoint
+    if before := sum(1 for _ in checkpoint.glob("rounds/[0-9]*.zip")):
+        console.note(f"goes on with {checkpoint}: {before:,} rounds were released before, and are paid for")
     rounds = mechanism.algorithm.schedule.rounds
     doing = f"releasing with {mechanism.algorithm!r}"
     with console.rounds(doing, rounds, log=comm is not ALONE) as show:
@@ -186,7 +199,7 @@ def make_release(
             rng=options.seed,
             threads=options.threads,
             progress=show,
-            checkpoint=RunFolder(options.output, options.checkpoint).checkpoint,
+            checkpoint=checkpoint,
             every=every(options, comm),
             account=options.account if comm.rank == 0 else None,
         )

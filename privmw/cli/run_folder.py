@@ -12,6 +12,7 @@ import errno
 import json
 import os
 import re
+import secrets
 import shlex
 import shutil
 from collections.abc import Mapping
@@ -46,6 +47,7 @@ class RunFolder:
         self.unfinished = self.path / UNFINISHED
         self.checkpoint = self.unfinished / "checkpoint" if checkpoint is None else Path(checkpoint)
         self._lock: int | None = None
+        self._complete = False  # whether nothing was unfinished when the folder was taken
 
     @classmethod
     def reserve(cls, path: str, options: Mapping[str, Any], checkpoint: str | None = None) -> RunFolder:
@@ -67,15 +69,19 @@ class RunFolder:
                 ) from None
         folder._take()
         before = folder.options()
-        if before is not None and before != options and (folder.paid or folder.has_release):
+        if before is None and folder.has_release:
+            folder._unlock()
+            raise RefusalError(f"{path} holds a release", f"{folder._finish} writes the files that it lacks")
+        if before is not None and before != options and folder.paid:
             folder._unlock()
             names = sorted(name for name in {*before, *options} if before.get(name) != options.get(name))
             raise RefusalError(
                 f"{path} holds an unfinished release with other options ({', '.join(names)})",
                 "repeat its command to go on with it, or name another folder",
             )
-        if before != options and not folder.paid:  # a checkpoint of the other run would be in the way
-            shutil.rmtree(folder.unfinished / "checkpoint", ignore_errors=True)
+        if folder.paid:  # by a run of these options, or of some that are lost: then its checkpoint decides
+            return folder
+        shutil.rmtree(folder.unfinished / "checkpoint", ignore_errors=True)  # perhaps of other options
         with whole_file(folder.unfinished / "options.json", overwrite=True, mode=0o600) as file:
             file.write(json.dumps(options).encode())
         return folder
@@ -87,6 +93,7 @@ class RunFolder:
         if not folder.has_release:
             hint = "repeat the command that began it" if folder.unfinished.is_dir() else None
             raise RefusalError(f"{path} must hold {RELEASE_FILE}", hint)
+        folder._complete = not folder.unfinished.is_dir()
         folder._take()
         return folder
 
@@ -103,12 +110,12 @@ class RunFolder:
         return self.has_release or (inside and rounds) or self._reserved()
 
     def options(self) -> dict[str, Any] | None:
-        """The options of the run; None if they were never written, or are removed already."""
-        file = self.unfinished / "options.json"
-        if not file.exists():
+        """The options of the run; None if they were never written, are damaged or removed already."""
+        try:
+            options: dict[str, Any] = parse_json((self.unfinished / "options.json").read_text("utf-8"))
+            return options if isinstance(options, dict) else None
+        except (FileNotFoundError, ValueError):
             return None
-        options: dict[str, Any] = parse_json(file.read_text("utf-8"))
-        return options
 
     def keep_space(self, size: int) -> None:
         """Allocate so many bytes on the disk: where there are too few, that is refused before the run."""
@@ -130,10 +137,11 @@ class RunFolder:
 
     def finished(self) -> None:
         """Remove what only an unfinished release needs."""
+        # Under another name first: whoever takes the folder meanwhile loses nothing.
+        self.unfinished.rename(self.path / f".{UNFINISHED}.{secrets.token_hex(8)}.unfinished")
         for file in self.path.iterdir():
-            if TEMPORARY.fullmatch(file.name):  # of a process that was killed
-                file.unlink()
-        shutil.rmtree(self.unfinished)
+            if TEMPORARY.fullmatch(file.name):  # also of processes that were killed
+                shutil.rmtree(file) if file.is_dir() else file.unlink()
 
     def __enter__(self) -> Self:
         return self
@@ -143,11 +151,13 @@ class RunFolder:
     ) -> None:
         if error is not None:
             remedy, ledger = None, getattr(error, "ledger", None)
-            if self.has_release and self.unfinished.exists():
-                command = f"{shlex.join(['privmw', 'finish', str(self.path)])} writes the rest"
-                remedy = Remedy(f"{self.path / RELEASE_FILE} is written", command)
+            if self._complete:
+                shutil.rmtree(self.unfinished, ignore_errors=True)
+            elif self.has_release and self.unfinished.exists():
+                remedy = Remedy(f"{self.path / RELEASE_FILE} is written", f"{self._finish} writes the rest")
             elif not self.has_release and (self.paid or (ledger is not None and ledger.rho)):
-                remedy = Remedy(f"{self.checkpoint} keeps the run", "the same command goes on with it")
+                command = "the same command goes on with it, on the same files"
+                remedy = Remedy(f"{self.checkpoint} keeps the run", command)
             if remedy is not None:
                 error.remedy = remedy  # type: ignore[attr-defined]
             elif not self.has_release:
@@ -155,6 +165,10 @@ class RunFolder:
                 with contextlib.suppress(OSError):
                     self.path.rmdir()
         self._unlock()
+
+    @property
+    def _finish(self) -> str:
+        return shlex.join(["privmw", "finish", str(self.path)])
 
     def _reserved(self) -> bool:
         """Whether the account of the run, if it has one, holds its cost."""
@@ -181,7 +195,7 @@ class RunFolder:
                 raise BlockingIOError
         except (BlockingIOError, FileNotFoundError):
             os.close(lock)
-            raise RefusalError(f"another process is writing {self.path}", "name another folder") from None
+            raise RefusalError(f"another process is writing {self.path}", "wait until it has ended") from None
         except ImportError:  # a system without such locks
             pass
         self._lock = lock

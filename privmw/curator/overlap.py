@@ -22,6 +22,7 @@ Int64s: TypeAlias = npt.NDArray[np.int64]
 
 MOST_EXCESS = 0.25  # of the public records that only a shared origin explains; equal tables have 0.5
 MOST_RATIO = 4  # of matches to rows that one private record has, over what independent samples would give
+FEWEST, FEWEST_ROWS = 20, 5  # records and distinct rows of tables that are not equal by chance
 DEVIATIONS = 6  # by which chance does not reach either
 
 
@@ -95,7 +96,8 @@ def _alike(found: Int64s, counts: Int64s, copies: Int64s) -> bool:
     copies: of every private row.
     """
     n, public_n = int(copies.sum()), int(counts.sum())
-    if n == public_n and len(copies) == len(counts) and np.array_equal(found, counts):
+    same = n == public_n and len(copies) == len(counts) and np.array_equal(found, counts)
+    if same and n >= FEWEST and len(copies) >= FEWEST_ROWS:
         return True
     return _excess(found, counts, copies) or _singles(found, counts, copies)
 
@@ -124,5 +126,7 @@ def _singles(found: Int64s, counts: Int64s, copies: Int64s) -> bool:
     with erasing() as erased:
         matches = int(counts @ erased(found == 1))
         pairs = int(np.count_nonzero(erased(copies == 2)))
-    most = MOST_RATIO * int(counts.sum()) / int(copies.sum()) * 2 * pairs
+    # Few pairs are a rough estimate, which the ratio of the tables multiplies: take the most they may mean.
+    likely = pairs + DEVIATIONS * math.sqrt(pairs) + DEVIATIONS**2 / 2
+    most = MOST_RATIO * int(counts.sum()) / int(copies.sum()) * 2 * likely
     return matches > most + DEVIATIONS * math.sqrt(most) + DEVIATIONS**2

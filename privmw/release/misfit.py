@@ -110,7 +110,7 @@ def _add_rows(release: Release, lost: list[tuple[str, int]], apart: bool) -> lis
     if apart:
         remedies.append(
             "add public rows in which these values occur together: without them the answer is 0 at any "
-            "epsilon (--method auto adds some to a small public file, by single values of other records)"
+            "epsilon"
         )
     return remedies
 
@@ -127,8 +127,8 @@ def _fit_better(release: Release) -> str:
         )
     lighter = " or a smaller prior_weight" if settings.get("prior_weight") is not None else ""
     return (
-        "these rows cannot be weighed to fit all counts at once: add public rows that are nearer to the "
-        f"private table{lighter}"
+        "these rows, or the pull to their public weights, do not let all counts be fitted at once: add "
+        f"public rows that are nearer to the private table, or take a larger epsilon{lighter}"
     )
 
 

@@ -13,6 +13,7 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
+import pyarrow as pa
 import pyarrow.parquet as parquet
 
 import privmw as pmw
@@ -342,3 +343,66 @@ def test_a_run_that_an_account_has_reserved_is_not_forgotten(here, monkeypatch, 
         assert main(release_line(**options)) == 2
     assert "the same command goes on" in capsys.readouterr().err
     assert main(release_line(**options)) == 0  # though the account has room for one run only
+
+
+def test_another_private_file_under_the_same_name_does_not_go_on_with_a_run(here, monkeypatch, capsys):
+    with monkeypatch.context() as patch:
+        failing(patch, "release.npz", KeyboardInterrupt())
+        assert main(release_line(**ROUNDS)) == 130
+    table = parquet.read_table("private.parquet")
+    parquet.write_table(table.take(pa.array(range(table.num_rows)[::-1])), "private.parquet")
+    capsys.readouterr()
+    assert main(release_line(**ROUNDS)) == 2
+    assert "other options (private_stamp)" in capsys.readouterr().err
+
+
+def test_a_run_that_goes_on_says_so(here, monkeypatch, capsys):
+    with monkeypatch.context() as patch:
+        failing(patch, "000004.zip", KeyboardInterrupt())
+        assert main(release_line(**ROUNDS)) == 130
+    capsys.readouterr()
+    assert main(release_line(**ROUNDS)) == 0
+    assert "checkpoint: 3 rounds were released before" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("spoilt", [None, '{"rec', "[]"])
+def test_lost_or_damaged_options_lock_nobody_out(here, monkeypatch, capsys, spoilt):
+    for name in ("release.npz", "answers.parquet"):
+        with monkeypatch.context() as patch:
+            failing(patch, name, KeyboardInterrupt())
+            assert main(release_line(**ROUNDS)) == 130
+        options = here / "out" / "unfinished" / "options.json"
+        options.unlink(missing_ok=True) if spoilt is None else options.write_text(spoilt)
+        assert main(release_line(**ROUNDS, epsilon=2)) == 2  # refused by the checkpoint, or for the release
+    assert "out holds a release (privmw finish out writes the files that it lacks)" in capsys.readouterr().err
+    assert main(["finish", "out"]) == 0
+    assert set(names_in(here / "out")) == FILES
+
+
+def test_a_finish_that_is_refused_leaves_a_finished_folder_alone(released, capsys):
+    before = names_in(released / "out")
+    assert main(["finish", "out", "--records", "5"]) == 2
+    assert "out/synthetic.parquet exists (remove it to write another)" in capsys.readouterr().err
+    (released / "out" / "synthetic.parquet").unlink()
+    assert main(["finish", "out", "--bins", "draw"]) == 2
+    assert "--bins draw must come with --public" in capsys.readouterr().err
+    assert sorted([*names_in(released / "out"), "synthetic.parquet"]) == before
+
+
+def test_a_closed_pipe_does_not_hide_that_a_release_disagrees(here):
+    line = [sys.executable, "-m", "privmw", *release_line(method="mw-pub", rounds=1, epsilon=50, seed=1)]
+    codes = []
+    for output, more in (("open", []), ("closed", []), ("quiet", ["--quiet"])):
+        process = subprocess.Popen(
+            [*line, *more, "-o", output], cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        if output == "closed":
+            process.stdout.close()
+        else:
+            process.stdout.read()
+        said = process.stderr.read()
+        codes.append(process.wait(timeout=60))
+        process.stderr.close()
+        process.stdout.close()
+    assert codes == [3, 3, 3]
+    assert "DISAGREES" in said

@@ -85,6 +85,14 @@ def test_samples_of_two_populations_are_accepted():
         assert not found(draw_population(20_000, attributes=14, shift=1.0, seed=2 * seed + 1), public)
 
 
+@pytest.mark.parametrize("attributes", [6, 14])
+def test_small_private_tables_beside_large_public_ones_are_accepted(attributes):
+    public = draw_population(20_000, attributes=attributes, seed=5)
+    for n in (30, 50, 100, 200):
+        for seed in range(4):
+            assert not found(draw_population(n, attributes=attributes, seed=100 + seed), public), (n, seed)
+
+
 def test_a_narrow_public_table_is_accepted():
     mine, others = halves(POPULATIONS["demo"](), 4)
     narrow = others.take(others.column("age") <= 1)
@@ -107,7 +115,9 @@ def test_small_and_odd_tables_are_compared_too():
     domain = Domain({"a": 4, "b": 3})
     rows = [[0, 0], [1, 2], [3, 1]]
     table = Table.from_codes(rows, domain, private=False)
-    assert found(table, Table.from_codes(rows[::-1], domain, private=False))
+    assert not found(table, Table.from_codes(rows[::-1], domain, private=False))  # equal by chance, perhaps
+    rows = [[a, b] for a in range(4) for b in range(3)] * 2
+    assert found(*(Table.from_codes(order, domain, private=False) for order in (rows, rows[::-1])))
     assert not found(table, Table.from_codes(rows[:1], domain, private=False))
     assert not found(Table.from_codes(rows[:1], domain, private=False), table)
 
