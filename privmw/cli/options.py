@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 
 from privmw.cli.refusal import RefusalError
 
+MOST_EPSILON = 1_000_000
+
 
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser with errors of one line, and without abbreviations: new options would change them."""
@@ -28,6 +30,14 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} must be a number") from None
     if not (math.isfinite(value) and value >= 0):
         raise argparse.ArgumentTypeError(f"{text} must be finite and not negative")
+    return value
+
+
+def epsilon(text: str) -> float:
+    """Parse an epsilon. A solver may take for ever on counts without noise, and a million protects nobody."""
+    value = number(text)
+    if value > MOST_EPSILON:
+        raise argparse.ArgumentTypeError(f"{text} must be at most {MOST_EPSILON:,}: more protects nobody")
     return value
 
 
@@ -84,7 +94,7 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
 def add_budget(parser: argparse.ArgumentParser, *, required: bool) -> None:
     """Add the options of the privacy budget."""
     about = "the privacy budget" if required else "the privacy budget (default: 1)"
-    parser.add_argument("--epsilon", type=number, required=required, default=1.0, help=about)
+    parser.add_argument("--epsilon", type=epsilon, required=required, default=1.0, help=about)
     parser.add_argument("--delta", type=number, help="default: 1 / n^2; 0: pure differential privacy")
 
 

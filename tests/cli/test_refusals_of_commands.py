@@ -130,6 +130,7 @@ def test_a_bad_domain_is_refused(bad, command, here, capsys):
         ({"epsilon": "0"}, "epsilon"),
         ({"epsilon": "-1"}, "epsilon"),
         ({"epsilon": "nan"}, "epsilon"),
+        ({"epsilon": "1e300"}, "must be at most 1,000,000: more protects nobody"),
         ({"epsilon": "one"}, "'one' must be a number"),
         ({"epsilon": None}, "--epsilon"),
         ({"delta": "1"}, "delta"),
