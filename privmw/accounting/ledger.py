@@ -22,9 +22,9 @@ _VERSION = 1
 _SEEDED = "seeded: not for release"
 _TEXTS = ("unit", "numerics", "generator")
 # Two threads must not both find room for what only one of them can have. One lock for every ledger: a charge
-# takes microseconds, and a ledger with a lock of its own could be neither copied nor compared. Reentrant: an
-# interrupted thread that still holds it must not wait for itself.
-_CHARGING = threading.RLock()
+# takes microseconds, and a ledger with a lock of its own could be neither copied nor compared. Not reentrant:
+# a handler of a signal that charges in between would undo the charge it interrupted.
+_CHARGING = threading.Lock()
 
 
 class Ledger:
