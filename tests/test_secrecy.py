@@ -7,11 +7,6 @@ import types
 import numpy as np
 import pytest
 
-pandas = pytest.importorskip("pandas")
-polars = pytest.importorskip("polars")
-pa = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
-
 import privmw as pmw
 import privmw.accounting.ledger
 from kernels.cases import NATIVE_DRAWS
@@ -22,6 +17,11 @@ from privmw.kernels import choice
 from privmw.ranks import ALONE
 from privmw.secrecy import raised_in, sealed
 from slow import examples
+
+pandas = pytest.importorskip("pandas")
+polars = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
 
 DOMAIN = pmw.Domain({"age": {"edges": [0, 18, 120]}, "name": ["SECRET 1", "SECRET 2"]})
 AGES = [31, 4, 65, 17, 80, 3, 9, 44]
