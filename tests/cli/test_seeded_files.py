@@ -2,6 +2,12 @@
 
 import json
 
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+
 from privmw.cli import main
 from privmw.io.files import about
 

@@ -1,10 +1,6 @@
 """A private table without records is measured like any other: a refusal would tell it from its neighbour."""
 
 import numpy as np
-import pandas
-import polars
-import pyarrow as pa
-import pyarrow.parquet as parquet
 import pytest
 
 import privmw as pmw
@@ -12,6 +8,11 @@ from cluster.thread_ranks import run_ranks
 from kernels.cases import door_of
 from privmw.cluster.sharded_records import ShardedRecords
 from privmw.ranks import ALONE
+
+pandas = pytest.importorskip("pandas")
+polars = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
 
 DOMAIN = pmw.Domain({"age": {"edges": [0, 18, 120]}, "sex": ["F", "M"], "code": 70_000})
 NAMES = list(DOMAIN.names)

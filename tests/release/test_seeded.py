@@ -3,13 +3,14 @@
 import json
 import pickle
 
-import pyarrow.parquet as parquet
 import pytest
 
 import privmw as pmw
 from privmw.io.files import about
 from privmw.release.cells import write_answers, write_measurements
 from release.cases import ledger, release
+
+parquet = pytest.importorskip("pyarrow.parquet")
 
 
 def records(*, seeded):
