@@ -11,7 +11,7 @@ namespace privmw {
 
 inline void wipe(void* memory, std::size_t bytes) {
     std::memset(memory, 0, bytes);
-    asm volatile("" : : "r"(memory) : "memory");  // else a store that nobody reads may be left out
+    asm volatile("" : : "r"(memory) : "memory");  // else a store that is never read may be left out
 }
 
 template <class T>

@@ -46,7 +46,7 @@ def erasing() -> Iterator[Callable[[Array], Array]]:
 
 @contextmanager
 def erased_on_failure(array: npt.NDArray[Any]) -> Iterator[None]:
-    """Overwrite an array with zeros if it is not finished: nobody will own it.
+    """Overwrite an array with zeros if an error ends the block: no caller receives it then.
 
     >>> import numpy as np
     >>> counts = np.array([3, 4])

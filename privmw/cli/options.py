@@ -34,7 +34,7 @@ def number(text: str) -> float:
 
 
 def epsilon(text: str) -> float:
-    """Parse an epsilon. A solver may take for ever on counts without noise, and a million protects nobody."""
+    """Parse an epsilon of at most a million: more is no protection, and a fit without noise may not end."""
     value = number(text)
     if value > MOST_EPSILON:
         raise argparse.ArgumentTypeError(f"{text} must be at most {MOST_EPSILON:,}: more protects nobody")

@@ -137,7 +137,7 @@ class RunFolder:
 
     def finished(self) -> None:
         """Remove what only an unfinished release needs."""
-        # Under another name first: whoever takes the folder meanwhile loses nothing.
+        # Under another name first: a process that takes the folder meanwhile loses nothing.
         self.unfinished.rename(self.path / f".{UNFINISHED}.{secrets.token_hex(8)}.unfinished")
         for file in self.path.iterdir():
             if TEMPORARY.fullmatch(file.name):  # also of processes that were killed

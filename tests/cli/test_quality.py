@@ -88,7 +88,7 @@ def test_what_no_public_row_has_is_listed_with_what_becomes_of_it():
 def disagreeing():
     private = people(2).codes()
     public = people(1).codes()
-    public = public[public[:, 1] == 0]  # nobody is M
+    public = public[public[:, 1] == 0]  # no person is M
     return pmw.release_auto(
         pmw.Table.from_codes(private, DOMAIN, private=True),
         pmw.Support.from_table(pmw.Table.from_codes(public, DOMAIN, private=False)),

@@ -50,7 +50,7 @@ def plant(bug):
 
 
 def memory(buffer):
-    """All writable memory but the stack, whose frames are gone and written over by whoever is called next."""
+    """All writable memory but the stack, whose frames are gone and overwritten by the next calls."""
     with open("/proc/self/maps") as maps:
         regions = [line.split() for line in maps]
     with open("/proc/self/mem", "rb", buffering=0) as whole:
