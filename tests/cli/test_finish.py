@@ -20,7 +20,7 @@ import privmw as pmw
 import privmw.cli.outputs
 import privmw.cli.release
 import privmw.io.whole_file
-from cli.cases import FILES, N, names_in, release_line, write_pair
+from cli.cases import FILES, RELEASED, N, names_in, release_line, write_pair
 from privmw.cli import main
 from privmw.cli.run_folder import RunFolder
 from slow import slow_among
@@ -98,7 +98,7 @@ def test_whatever_fails_after_the_release_is_written_finish_writes_the_rest(
     assert set(names_in(here / "out")) == {"release.npz", "unfinished", *ORDER[: ORDER.index(name)]}
     release = pmw.load_release("out/release.npz")
     no_door()
-    assert main(["finish", "out"]) == 0
+    assert main(["finish", "out"]) in RELEASED
     assert capsys.readouterr().out.startswith("Protected: one record of 400")
     assert set(names_in(here / "out")) == FILES
     assert pmw.load_release("out/release.npz") == release
@@ -108,7 +108,7 @@ def test_the_same_command_finishes_too(here, monkeypatch, no_door, capsys):
     failing(monkeypatch, "answers.parquet", OSError(28, "No space left on device"))
     assert main(release_line(records=7)) == 2
     no_door()
-    assert main(release_line(records=7)) == 0
+    assert main(release_line(records=7)) in RELEASED
     assert parquet.read_table("out/synthetic.parquet").num_rows == 7
 
 
@@ -156,7 +156,7 @@ def test_the_same_command_goes_on_where_the_release_itself_could_not_be_written(
     monkeypatch.setattr(
         "privmw.algorithms.checkpoint.Checkpoint.keep", lambda *_: kept.append("a round was drawn again")
     )
-    assert main(release_line(**ROUNDS)) == 0
+    assert main(release_line(**ROUNDS)) in RELEASED
     assert kept == []
     assert len(pmw.load_release("out/release.npz").history) == 6
     assert set(names_in(here / "out")) == FILES
@@ -170,7 +170,7 @@ def test_a_run_with_other_options_does_not_go_on_with_it(here, monkeypatch, caps
     assert main(release_line(**ROUNDS, delta="1e-7")) == 2
     said = capsys.readouterr().err
     assert "out holds an unfinished release with other options (delta)" in said
-    assert main(release_line(**ROUNDS)) == 0
+    assert main(release_line(**ROUNDS)) in RELEASED
 
 
 def test_what_ended_before_anything_was_paid_leaves_nothing_behind(here, monkeypatch, capsys):
@@ -227,7 +227,7 @@ def test_the_space_kept_on_the_disk_is_enough_for_the_release(here, monkeypatch,
     real = RunFolder.keep_space
     monkeypatch.setattr(RunFolder, "keep_space", lambda folder, size: (kept.append(size), real(folder, size)))
     for number, options in enumerate(({}, ROUNDS, {"method": "pep", "rounds": 9, "marginals": "1,2,3"})):
-        assert main([*release_line(**options, output=f"out{number}"), "--quiet"]) == 0
+        assert main([*release_line(**options, output=f"out{number}"), "--quiet"]) in RELEASED
         size = (here / f"out{number}" / "release.npz").stat().st_size
         assert size <= kept[number] <= 20 * size
 
@@ -279,7 +279,7 @@ sys.exit(main())
     else:
         release = pmw.load_release(out / "release.npz")
         command = ["finish", "out"]
-    assert main(command) == 0
+    assert main(command) in RELEASED
     assert set(names_in(out)) == FILES
     if moment != "release.npz":
         assert pmw.load_release(out / "release.npz") == release
@@ -288,10 +288,10 @@ sys.exit(main())
 def test_options_that_a_kill_left_unwritten_do_not_matter(here, capsys):
     with RunFolder.reserve("out", {"epsilon": 9}) as folder:
         (folder.unfinished / "options.json").unlink()
-    assert main(release_line()) == 0
+    assert main(release_line()) in RELEASED
     with RunFolder.reserve("other", {"epsilon": 9}):
         pass
-    assert main(release_line(output="other")) == 0  # nothing was paid for there
+    assert main(release_line(output="other")) in RELEASED  # nothing was paid for there
 
 
 def test_a_lock_ends_with_its_process(here):
@@ -303,7 +303,7 @@ def test_a_lock_ends_with_its_process(here):
     holder.kill()
     holder.wait()
     holder.stdout.close()
-    assert main([*release_line(), "--quiet"]) == 0
+    assert main([*release_line(), "--quiet"]) in RELEASED
 
 
 def test_json_and_config_say_what_was_asked(here, monkeypatch, capsys):
@@ -311,7 +311,7 @@ def test_json_and_config_say_what_was_asked(here, monkeypatch, capsys):
         failing(patch, "report.html", KeyboardInterrupt())
         assert main(release_line()) == 130
     capsys.readouterr()
-    assert main(["finish", "out", "--json"]) == 0
+    assert main(["finish", "out", "--json"]) in RELEASED
     told = json.loads(capsys.readouterr().out)
     assert set(told["files"]) == FILES
     assert told["for_release"] is True
@@ -325,7 +325,7 @@ def test_an_account_is_charged_once_for_a_run_that_went_on(here, monkeypatch, ca
             failing(patch, name, KeyboardInterrupt())
             assert main(release_line(**options)) == 130
         assert [run.finished for run in pmw.Account("spent.json").runs] == [name != "000004.zip"]
-    assert main(release_line(**options)) == 0
+    assert main(release_line(**options)) in RELEASED
     release = pmw.load_release("out/release.npz")
     assert pmw.Account("spent.json").rho == release.ledger.rho
     capsys.readouterr()
@@ -342,7 +342,7 @@ def test_a_run_that_an_account_has_reserved_is_not_forgotten(here, monkeypatch, 
         patch.setattr("privmw.algorithms.mechanism.open_curator", partial(fail, MemoryError()))
         assert main(release_line(**options)) == 2
     assert "the same command goes on" in capsys.readouterr().err
-    assert main(release_line(**options)) == 0  # though the account has room for one run only
+    assert main(release_line(**options)) in RELEASED  # though the account has room for one run only
 
 
 def test_another_private_file_under_the_same_name_does_not_go_on_with_a_run(here, monkeypatch, capsys):
@@ -361,7 +361,7 @@ def test_a_run_that_goes_on_says_so(here, monkeypatch, capsys):
         failing(patch, "000004.zip", KeyboardInterrupt())
         assert main(release_line(**ROUNDS)) == 130
     capsys.readouterr()
-    assert main(release_line(**ROUNDS)) == 0
+    assert main(release_line(**ROUNDS)) in RELEASED
     assert "checkpoint: 3 rounds were released before" in capsys.readouterr().err
 
 
@@ -375,7 +375,7 @@ def test_lost_or_damaged_options_lock_nobody_out(here, monkeypatch, capsys, spoi
         options.unlink(missing_ok=True) if spoilt is None else options.write_text(spoilt)
         assert main(release_line(**ROUNDS, epsilon=2)) == 2  # refused by the checkpoint, or for the release
     assert "out holds a release (privmw finish out writes the files that it lacks)" in capsys.readouterr().err
-    assert main(["finish", "out"]) == 0
+    assert main(["finish", "out"]) in RELEASED
     assert set(names_in(here / "out")) == FILES
 
 

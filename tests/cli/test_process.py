@@ -18,7 +18,7 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
 import privmw.cli.outputs
-from cli.cases import FILES, N, names_in, release_line, write_pair
+from cli.cases import FILES, RELEASED, N, names_in, release_line, write_pair
 from privmw.cli import main
 from slow import slow
 
@@ -119,7 +119,9 @@ def test_an_interruption_that_a_library_made_an_error_of_is_one(here, monkeypatc
 @pytest.mark.parametrize("closed", [">&- 2>&-", *slow(">&-", "2>&-", "<&-")])
 def test_closed_streams_do_not_matter(closed, here):
     line = shlex.join([sys.executable, "-m", "privmw", *release_line()])
-    assert subprocess.run(["sh", "-c", f"{line} {closed}"], cwd=here, capture_output=True).returncode == 0
+    assert (
+        subprocess.run(["sh", "-c", f"{line} {closed}"], cwd=here, capture_output=True).returncode in RELEASED
+    )
     assert set(names_in(here / "out")) == FILES
     assert subprocess.run(["sh", "-c", f"{line} {closed}"], cwd=here, capture_output=True).returncode == 2
 
@@ -145,7 +147,7 @@ def test_a_folder_may_have_a_name_that_is_no_text(speech, here):
     line = [*release_line(output=os.fsdecode(b"\xff/caf\xe9")), *speech]
     process = start(line, here, env={**os.environ, "PYTHONIOENCODING": "ascii"})
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
+    assert process.returncode in RELEASED, err
     assert "caf" in out
     assert set(names_in(here / os.fsdecode(b"\xff/caf\xe9"))) == FILES
 
@@ -170,7 +172,7 @@ def test_a_terminal_sees_rounds_and_time_left(here):
     process, terminal = watched(release_line(method="mw-pub", rounds=30), here)
     seen = read_until(terminal)
     os.close(terminal)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=60) in RELEASED
     assert b"30/30" in seen
     assert b"rho" in seen
     assert b"0:00:00" in seen
@@ -230,6 +232,6 @@ def test_an_unwritable_folder_is_refused(here):
 def test_the_installed_command_is_there(here):
     command = os.path.join(os.path.dirname(sys.executable), "privmw")
     done = subprocess.run([command, *release_line()], cwd=here, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in RELEASED, done.stderr
     assert set(names_in(here / "out")) == FILES
     assert f"one record of {N}" in done.stdout
