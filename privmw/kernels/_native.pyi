@@ -5,7 +5,7 @@ from typing import Any, type_check_only
 import numpy as np
 import numpy.typing as npt
 
-from privmw.kernels.arrays import Bools, Codes, Float64s, Int32s, Int64s, UInt32s
+from privmw.kernels.arrays import Bools, Codes, Float64s, Int32s, Int64s, UInt32s, UInt64s
 
 @type_check_only
 class _BoundType(type): ...  # pybind11's metaclass, which has no public name
@@ -18,9 +18,7 @@ class Columns(metaclass=_BoundType):
 # csrc/bind/rows.cpp
 def distinct_rows(columns: Sequence[Codes], sizes: Sequence[int], threads: int) -> tuple[UInt32s, Int64s]: ...
 def matching_rows(columns: Columns, attributes: Sequence[int], values: Sequence[int]) -> UInt32s: ...
-def matching_bitmap(
-    columns: Columns, attributes: Sequence[int], values: Sequence[int]
-) -> npt.NDArray[np.uint64]: ...
+def matching_bitmap(columns: Columns, attributes: Sequence[int], values: Sequence[int]) -> UInt64s: ...
 def groups_alike(
     columns: Columns, attributes: Int32s, values: UInt32s, starts: Int64s
 ) -> tuple[UInt32s, int]: ...
@@ -67,6 +65,23 @@ def tilt(
     threads: int,
 ) -> float: ...
 def normalise(weights: Float64s, exponent: int, factor: float, threads: int) -> None: ...
+
+# csrc/bind/moves.cpp
+class Moves(metaclass=_BoundType):
+    def __init__(self, sizes: Sequence[int], attributes: Int32s, starts: Int64s) -> None: ...
+    def set_values(self, values: Int64s, exponent: int) -> None: ...
+    def redraw(
+        self,
+        codes: UInt32s,
+        attribute: int,
+        kept: UInt32s,
+        keep: float,
+        base: Float64s,
+        words: UInt64s,
+        threads: int,
+    ) -> None: ...
+    def potentials(self, codes: UInt32s, out: Float64s, threads: int) -> None: ...
+    def nbytes(self) -> int: ...
 
 # csrc/bind/least_squares.cpp
 class Tallies(metaclass=_BoundType):

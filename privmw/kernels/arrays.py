@@ -15,6 +15,7 @@ Float64s: TypeAlias = npt.NDArray[np.float64]
 Int32s: TypeAlias = npt.NDArray[np.int32]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 UInt32s: TypeAlias = npt.NDArray[np.uint32]  # numbers of rows, for example
+UInt64s: TypeAlias = npt.NDArray[np.uint64]  # random words, for example
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 

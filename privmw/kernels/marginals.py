@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from privmw.kernels import choice
 from privmw.kernels.arrays import Float64s, Int32s, Int64s, UInt32s
+from privmw.kernels.cells import check_marginals, to_integers
 from privmw.kernels.checks import (
     check_apart,
     check_array,
     check_length,
     check_masses,
     check_out,
-    check_starts,
     check_within,
     check_writable,
 )
 from privmw.kernels.choice import backend, threads_of
 from privmw.kernels.columns import Columns, check_are_columns
-from privmw.kernels.scale import powers_of_two
-
-LARGEST_ORDER = 6
-LARGEST_MARGINAL = 2**40  # cells
 
 
 class Marginals:
@@ -43,25 +37,8 @@ class Marginals:
         self, columns: Columns, attributes: Int32s, starts: Int64s, *, threads: int | None = None
     ) -> None:
         check_are_columns(columns)
-        attributes = check_array("attributes", attributes, np.int32)
-        starts = check_starts(starts, len(attributes))
-        orders = np.diff(starts)
-        if len(orders) and (orders.min() < 1 or orders.max() > LARGEST_ORDER):
-            raise ValueError(f"starts must give every marginal 1 to {LARGEST_ORDER} attributes")
-        check_within("attributes", attributes, len(columns.sizes))
-        within = np.ones(len(attributes), bool)
-        within[starts[:-1]] = False
-        if (np.diff(attributes)[within[1:]] <= 0).any():
-            raise ValueError("attributes must ascend within each marginal")
-        self.cells = 0
-        self._first = np.zeros(0, np.int64)  # cell of each marginal
-        if len(orders):
-            # Exact in doubles up to 2^53, and over the limit beyond.
-            cells = np.multiply.reduceat(np.array(columns.sizes, np.float64)[attributes], starts[:-1])
-            if cells.max() > LARGEST_MARGINAL or cells.sum() > 2**48:
-                raise ValueError("marginals must have at most 2^40 cells each and 2^48 together")
-            self.cells = int(cells.sum())
-            self._first = (np.cumsum(cells) - cells).astype(np.int64)
+        attributes, starts, self._first_cells = check_marginals(columns.sizes, attributes, starts)
+        self.cells = int(self._first_cells[-1])
         self.columns = columns
         self._core = choice.kernels.Marginals(columns._core, attributes, starts, threads_of(threads))
 
@@ -106,25 +83,9 @@ class Marginals:
         """
         check_length("values", check_array("values", values, np.float64), self.cells)
         out = check_out(out, np.float64, self.columns.rows, values=values)
-        integers, exponent = self._to_integers(values)
+        integers, exponent = to_integers(values, self._first_cells)
         self._core.potentials(integers, exponent, out, threads_of(threads))
         return out
-
-    def _to_integers(self, values: Float64s) -> tuple[Int64s, int]:
-        """Values as integers in units of 2^exponent, and the exponent; no row's sum exceeds 2^61 by more than
-        half a unit a marginal.
-        """
-        most = np.maximum.reduceat(np.abs(values), self._first) if len(values) else np.zeros(1)
-        largest = float(most.max())
-        if not largest < np.inf:
-            raise ValueError("values must be finite")
-        if largest == 0:
-            return np.zeros(len(values), np.int64), 0
-        # The bound, largest * sum(most / largest), may overflow as one number; below a product of powers of
-        # two it does not.
-        exponent = math.frexp(largest)[1] + math.frexp(float((most / largest).sum()))[1] - 61
-        first, second = powers_of_two(-exponent)
-        return np.rint(values * first * second).astype(np.int64), exponent
 
     def ways(self) -> dict[str, int]:
         """The number of marginals evaluated in each way; `parents` were added to the plan to help others."""

@@ -1,0 +1,61 @@
+"""The cells of marginals, for the doors that take a workload: its checks, and values of cells as integers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from privmw.kernels.arrays import Float64s, Int32s, Int64s
+from privmw.kernels.checks import check_array, check_starts, check_within
+from privmw.kernels.scale import powers_of_two
+
+LARGEST_ORDER = 6
+LARGEST_MARGINAL = 2**40  # cells
+
+
+def check_marginals(sizes: Sequence[int], attributes: Any, starts: Any) -> tuple[Int32s, Int64s, Int64s]:
+    """The attributes and starts of marginals, and the first cell of each marginal, followed by their number.
+
+    Marginal j has the attributes attributes[starts[j]:starts[j + 1]], ascending.
+
+    >>> check_marginals([10, 2], np.array([0, 1, 1], np.int32), np.array([0, 2, 3]))[2]
+    array([ 0, 20, 22])
+    """
+    attributes = check_array("attributes", attributes, np.int32)
+    starts = check_starts(starts, len(attributes))
+    orders = np.diff(starts)
+    if len(orders) and (orders.min() < 1 or orders.max() > LARGEST_ORDER):
+        raise ValueError(f"starts must give every marginal 1 to {LARGEST_ORDER} attributes")
+    check_within("attributes", attributes, len(sizes))
+    within = np.ones(len(attributes), bool)
+    within[starts[:-1]] = False
+    if (np.diff(attributes)[within[1:]] <= 0).any():
+        raise ValueError("attributes must ascend within each marginal")
+    first_cells = np.zeros(len(starts), np.int64)
+    if len(orders):
+        # Exact in doubles up to 2^53, and over the limit beyond.
+        cells = np.multiply.reduceat(np.array(sizes, np.float64)[attributes], starts[:-1])
+        if cells.max() > LARGEST_MARGINAL or cells.sum() > 2**48:
+            raise ValueError("marginals must have at most 2^40 cells each and 2^48 together")
+        first_cells[1:] = np.cumsum(cells)
+    return attributes, starts, first_cells
+
+
+def to_integers(values: Float64s, first_cells: Int64s) -> tuple[Int64s, int]:
+    """Values of cells as integers in units of 2^exponent, and the exponent; no record's sum exceeds 2^61 by
+    more than half a unit a marginal.
+    """
+    most = np.maximum.reduceat(np.abs(values), first_cells[:-1]) if len(values) else np.zeros(1)
+    largest = float(most.max())
+    if not largest < np.inf:
+        raise ValueError("values must be finite")
+    if largest == 0:
+        return np.zeros(len(values), np.int64), 0
+    # The bound, largest * sum(most / largest), may overflow as one number; below a product of powers of two
+    # it does not.
+    exponent = math.frexp(largest)[1] + math.frexp(float((most / largest).sum()))[1] - 61
+    first, second = powers_of_two(-exponent)
+    return np.rint(values * first * second).astype(np.int64), exponent

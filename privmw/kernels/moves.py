@@ -1,0 +1,124 @@
+"""The door of moves: records drawn anew, one attribute at a time, under the values of a workload's cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from privmw.kernels import choice
+from privmw.kernels.arrays import Float64s, Int32s, Int64s, UInt32s, UInt64s
+from privmw.kernels.cells import check_marginals, to_integers
+from privmw.kernels.checks import (
+    check_apart,
+    check_array,
+    check_integer,
+    check_length,
+    check_number,
+    check_within,
+)
+from privmw.kernels.choice import backend, threads_of
+
+
+class Moves:
+    """Gibbs moves of many records at once; the score of a record is the sum of the values of its cells.
+
+    Marginal j has the attributes (ascending) attributes[starts[j]:starts[j + 1]]; its cells come in C order,
+    the last attribute fastest, and the marginals one after the other, as in Marginals. Records are rows of a
+    two-dimensional array of codes, one column an attribute. All values are zero until they are set.
+    threads: of the calls that do not say; None for the default.
+
+    >>> moves = Moves([3, 2], np.array([0, 1], np.int32), np.array([0, 2]))
+    >>> moves.set_values(np.array([0.0, 0.0, 1.0, 9.0, 0.0, 0.0]))
+    >>> codes = np.array([[0, 0], [1, 1]], np.uint32)
+    >>> moves.potentials(codes)
+    array([0., 9.])
+    >>> words = np.array([2**63, 2**63], np.uint64)
+    >>> moves.redraw(codes, 1, np.zeros(2, np.uint32), 0.1, np.array([0.45, 0.45]), words)
+    >>> codes
+    array([[0, 0],
+           [1, 1]], dtype=uint32)
+    """
+
+    def __init__(
+        self, sizes: Sequence[int], attributes: Int32s, starts: Int64s, *, threads: int | None = None
+    ) -> None:
+        if not isinstance(sizes, Sequence) or not len(sizes):
+            raise TypeError("sizes must be a list, not empty")
+        self.sizes = tuple(check_integer(f"size {a}", size, 1, 2**32 - 1) for a, size in enumerate(sizes))
+        self._sizes_array = np.array(self.sizes, np.uint32)
+        attributes, starts, self._first_cells = check_marginals(self.sizes, attributes, starts)
+        self.cells = int(self._first_cells[-1])
+        self._threads = threads_of(threads)
+        self._core = choice.kernels.Moves(self.sizes, attributes, starts)
+
+    def set_values(self, values: Float64s) -> None:
+        """Sets the value of each cell, rounded to an integer on the scale of Marginals.potentials."""
+        check_length("values", check_array("values", values, np.float64), self.cells)
+        self._core.set_values(*to_integers(values, self._first_cells))
+
+    def redraw(
+        self,
+        codes: UInt32s,
+        attribute: int,
+        kept: UInt32s,
+        keep: float,
+        base: Float64s,
+        words: UInt64s,
+        *,
+        threads: int | None = None,
+    ) -> None:
+        """Draws codes[:, attribute] anew, in place.
+
+        Value v has probability proportional to (keep * [v == kept] + base[v]) * exp(score with value v); only
+        the marginals of the attribute matter. A record's draw is the inverse of the cumulative sum at
+        (word >> 11) / 2^53: the bits depend neither on the other records nor on the backend or the threads.
+
+        codes: one record a row, one attribute a column. kept: one value a record, which has the additional
+        weight `keep`. base: the weight of each value of the attribute. words: one random word a record.
+        """
+        self._check_codes(codes)
+        if not codes.flags.writeable:
+            raise ValueError("codes must be writable")
+        attribute = check_integer("attribute", attribute, 0, len(self.sizes) - 1)
+        check_length("kept", check_array("kept", kept, np.uint32), len(codes))
+        check_within("kept", kept, self.sizes[attribute])
+        keep = check_number("keep", keep)
+        check_length("base", check_array("base", base, np.float64), self.sizes[attribute])
+        if not (0 <= keep < np.inf and base.min() >= 0 and base.max() < np.inf):
+            raise ValueError("keep and base must be finite and not negative")
+        if keep == 0 and not base.any():
+            raise ValueError("keep and base must not all be zero")
+        check_length("words", check_array("words", words, np.uint64), len(codes))
+        check_apart("codes", codes, kept=kept, base=base, words=words)
+        count = self._threads if threads is None else threads_of(threads)
+        self._core.redraw(codes, attribute, kept, keep, base, words, count)
+
+    def potentials(self, codes: UInt32s, *, threads: int | None = None) -> Float64s:
+        """For each record the sum of the values of its cells, with the bits of Marginals.potentials."""
+        self._check_codes(codes)
+        out = np.empty(len(codes))
+        self._core.potentials(codes, out, self._threads if threads is None else threads_of(threads))
+        return out
+
+    def _check_codes(self, codes: UInt32s) -> None:
+        """Refuses all but a contiguous two-dimensional array of codes below their sizes: kernels index memory
+        by them.
+        """
+        plain = type(codes) in (np.ndarray, np.memmap) and codes.dtype == np.uint32 and codes.ndim == 2
+        if not plain or not codes.flags.c_contiguous or not codes.flags.aligned:
+            raise TypeError("codes must be a contiguous two-dimensional array of uint32")
+        if codes.shape[1] != len(self.sizes):
+            raise ValueError(f"codes ({codes.shape[1]} columns) must have {len(self.sizes)} columns")
+        beyond = codes.max(axis=0, initial=0) >= self._sizes_array
+        if beyond.any():
+            a = int(beyond.argmax())
+            raise ValueError(f"codes of attribute {a} must be below its size ({self.sizes[a]})")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated: the values, and what was made of them for the attributes drawn since."""
+        return self._core.nbytes()
+
+    def __repr__(self) -> str:
+        return f"Moves({self.cells} cells over {len(self.sizes)} attributes, {backend()})"
