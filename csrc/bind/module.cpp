@@ -10,6 +10,7 @@ void bind_rows(py::module_& m);
 void bind_marginals(py::module_& m);
 void bind_weights(py::module_& m);
 void bind_projection(py::module_& m);
+void bind_moves(py::module_& m);
 void bind_least_squares(py::module_& m);
 void bind_draws(py::module_& m);
 
@@ -22,6 +23,7 @@ PYBIND11_MODULE(_native, m) {
     privmw::bind_marginals(m);
     privmw::bind_weights(m);
     privmw::bind_projection(m);
+    privmw::bind_moves(m);
     privmw::bind_least_squares(m);
     privmw::bind_draws(m);
 }

@@ -1,9 +1,20 @@
-// 2^exponent as a factor, for exponents that a double cannot hold.
+// Integers on a scale as doubles: 2^exponent as a factor, for exponents that a double cannot hold.
 #pragma once
 
+#include <bit>
 #include <cmath>
 
+#include "core/types.hpp"
+
 namespace privmw {
+
+// The nearest double of an int64. Its halves stand in the low bits of two doubles, whose large parts cancel
+// exactly before the one rounding: compilers vectorise this, where few machines have an instruction.
+inline double to_double(Wrapping sum) {
+    const double high = std::bit_cast<double>((sum >> 32) ^ 0x4530000080000000);        // + 2^84 + 2^63
+    const double low = std::bit_cast<double>((sum & 0xffffffff) | 0x4330000000000000);  // + 2^52
+    return (high - (0x1p84 + 0x1p63 + 0x1p52)) + low;
+}
 
 // value * 2^exponent in two steps, so that the factor itself never overflows. Rounds only where the result
 // is subnormal.

@@ -1,12 +1,12 @@
 #include "core/tilt.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
+#include "core/exponential.hpp"
 #include "core/parallel.hpp"
 #include "core/power_of_two.hpp"
 
@@ -16,33 +16,7 @@ namespace {
 
 constexpr std::size_t block = std::size_t{1} << 14;  // rows of a task
 constexpr std::size_t tile = 256;                    // rows whose exponentials are taken together
-constexpr double least_normal = -708;                // exp of it is still a normal number
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-// exp(x) for x in [-708, 0], within 1 ulp: 2^n * exp(r), |r| <= ln(2) / 2, and Taylor's polynomial of degree
-// 13, whose remainder is below 2^-57. Written so that compilers vectorise it on any instruction set;
-// the same bits on every machine, which the C library does not promise.
-inline double exp_of_negative(double x) {
-    constexpr double shift = 0x1.8p52;  // adding it rounds to an integer, which is then in the low bits
-    const double shifted = x * 0x1.71547652b82fep0 + shift;  // 1 / ln(2)
-    const double n = shifted - shift;
-    const double r = (x - n * 0x1.62e42fefa0000p-1) - n * 0x1.cf79abc9e3b3ap-40;  // ln(2) in two parts
-    double p = 1.0 / 6227020800;
-    p = p * r + 1.0 / 479001600;
-    p = p * r + 1.0 / 39916800;
-    p = p * r + 1.0 / 3628800;
-    p = p * r + 1.0 / 362880;
-    p = p * r + 1.0 / 40320;
-    p = p * r + 1.0 / 5040;
-    p = p * r + 1.0 / 720;
-    p = p * r + 1.0 / 120;
-    p = p * r + 1.0 / 24;
-    p = p * r + 1.0 / 6;
-    p = p * r + 0.5;
-    const double power = 1 + (r + r * r * p);
-    return std::bit_cast<double>(std::bit_cast<std::uint64_t>(power) +
-                                 (std::bit_cast<std::uint64_t>(shifted) << 52));
-}
 
 // base * exp(x) where exp(x) is subnormal: as a square, since times base it may be normal again.
 double weight_of_deep(double base, double x) {

@@ -7,7 +7,6 @@
 // pairs leaning on single attributes. Values are integers, added modulo 2^64: subtracting and adding them
 // again on the way leaves a row's sum exact.
 #include <algorithm>
-#include <bit>
 #include <numeric>
 
 #include "core/marginals/marginals.hpp"
@@ -19,14 +18,6 @@ namespace privmw {
 namespace {
 
 constexpr std::size_t block = 16384;  // rows: their sums stay in L2 while marginal after marginal adds
-
-// The nearest double of an int64. Its halves stand in the low bits of two doubles, whose large parts cancel
-// exactly before the one rounding: compilers vectorise this, where few machines have an instruction.
-double to_double(Wrapping sum) {
-    const double high = std::bit_cast<double>((sum >> 32) ^ 0x4530000080000000);        // + 2^84 + 2^63
-    const double low = std::bit_cast<double>((sum & 0xffffffff) | 0x4330000000000000);  // + 2^52
-    return (high - (0x1p84 + 0x1p63 + 0x1p52)) + low;
-}
 
 // Takes the common slab off every slab of `cells`, adding it to the parent.
 void take_common(const Slabs& shape, std::uint32_t common, Wrapping* cells, Wrapping* parent) {
