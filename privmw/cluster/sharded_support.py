@@ -199,6 +199,8 @@ def _check_complete(support: object) -> None:
     if support.comm.size > 1:
         raise ValueError(f"support ({support!r}) must be complete: it is sharded already")
     support.check_complete()
+    if support.blocks is not None:
+        raise ValueError(f"support ({support!r}) must be of one table to be sharded")
 
 
 def _check_enough(rows: int, comm: Communicator) -> None:

@@ -12,12 +12,13 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from functools import partial
 from reprlib import repr as _short
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
+from privmw.data.blocks import checked_block_weights, checked_blocks, mixed_frequencies
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain, check_domain
 from privmw.data.immutable import Immutable
@@ -52,6 +53,8 @@ class Support(Immutable):
         "__weakref__",
         "_columns",
         "_marginals",
+        "block_weights",
+        "blocks",
         "comm",
         "constraints",
         "counts",
@@ -68,6 +71,10 @@ class Support(Immutable):
         str, ...
     ]  # attributes that the public rows do not have: their codes are 0, and mean nothing
     constraints: Constraints | None  # which every row satisfies; a saved release does not hold them
+    blocks: (
+        Int64s | None
+    )  # rows x public tables: how many records of each a row stands for; None for one table
+    block_weights: Float64s | None  # the weight of each table in the start, with sum 1
     comm: Communicator  # the ranks that hold the rows; usually one
     whole_size: int  # the number of distinct rows of all ranks
     records: int  # the number of public records that the rows of all ranks stand for
@@ -83,11 +90,14 @@ class Support(Immutable):
         comm: Communicator = ALONE,
         *,
         missing: Sequence[str] = (),
+        blocks: Int64s | None = None,
+        block_weights: Float64s | None = None,
     ) -> None:
         """For rows that are distinct, sorted and keep the constraints already: use from_table or full.
 
         comm: the ranks that hold the rows; all of them make their supports together.
         missing: attributes that the rows do not have; their codes must be 0.
+        blocks, block_weights: the counts of several public tables, which add up to counts, and their weights.
         """
         check_public("table", table)
         if type(counts) is not np.ndarray or counts.dtype != np.int64:
@@ -98,11 +108,15 @@ class Support(Immutable):
             if table.column(name).any():
                 raise ValueError(f"column {_short(name)} (missing) must hold code 0 in every row")
         counts = counts if is_frozen(counts) else freeze(counts.copy())
+        if blocks is not None or block_weights is not None:
+            block_weights = checked_blocks(blocks, block_weights, counts, comm)
         fields = {
             "table": table,
             "counts": counts,
             "missing": tuple(name for name in table.domain.names if name in missing),
             "constraints": constraints,
+            "blocks": blocks if blocks is None or is_frozen(blocks) else freeze(blocks.copy()),
+            "block_weights": block_weights,
             "comm": comm,
             "whole_size": sum_over_ranks(comm, table.n),
             "records": sum_over_ranks(comm, int(counts.sum())),
@@ -140,6 +154,84 @@ class Support(Immutable):
         if pending or support is None:
             support = cls._merge(support, pending)
         return support._spread(domain)._restrict(constraints)
+
+    @classmethod
+    def from_tables(
+        cls,
+        tables: Sequence[Records | Support],
+        constraints: Constraints | None = None,
+        *,
+        weights: Sequence[float] | None = None,
+    ) -> Support:
+        """The distinct rows of several public tables, or supports of them, that keep the constraints.
+
+        The start is the mixture of the tables' frequencies, each with its weight; by default they weigh the
+        same, whatever their sizes. `with_block_weights` moves the weights.
+
+        >>> domain = Domain({"sex": ["F", "M"]})
+        >>> tables = [Table.from_codes(rows, domain, private=False) for rows in ([[0], [0], [1]], [[1]])]
+        >>> support = Support.from_tables(tables)
+        >>> support
+        Support(2 distinct rows x 1 attributes of 4 public records in 2 tables)
+        >>> support.blocks.tolist(), support.block_weights.tolist(), support.start().round(3).tolist()
+        ([[2, 0], [1, 1]], [0.5, 0.5], [0.333, 0.667])
+        """
+        if isinstance(tables, str | Records | Support) or not isinstance(tables, Sequence):
+            raise TypeError(f"tables ({_short(tables)}) must be a list of public tables")
+        if not tables:
+            raise ValueError("tables (none) must be at least one")
+        for place, table in enumerate(tables):
+            if not isinstance(table, Support):
+                check_public(f"tables[{place}]", table)
+            elif table.blocks is not None or table.comm.size > 1 or table.missing or not table.records:
+                raise ValueError(
+                    f"tables[{place}] ({table!r}) must be of one table, with every attribute, on one rank"
+                )
+            if table.domain != tables[0].domain:
+                raise ValueError(f"tables[{place}] ({table!r}) must be on the domain of the first table")
+        if weights is not None and len(weights) != len(tables):
+            raise ValueError(f"weights ({len(weights)}) must be as many as tables ({len(tables)})")
+        supports = [
+            table._restrict(constraints)
+            if isinstance(table, Support)
+            else Support.from_table(table, constraints)
+            for table in tables
+        ]
+        if len({support.constraints for support in supports}) > 1:
+            raise ValueError("constraints must be given: the supports have different ones")
+        return supports[0] if len(supports) == 1 else cls._union(supports, weights)
+
+    @classmethod
+    def _union(cls, supports: Sequence[Support], weights: npt.ArrayLike | None) -> Support:
+        """The rows of several supports, each a block."""
+        table = Table.concatenate([support.table for support in supports])
+        first, places = _numbered(table)
+        blocks = np.zeros((len(first), len(supports)), np.int64)
+        begin = 0
+        for block, support in enumerate(supports):
+            blocks[places[begin : begin + support.size], block] = support.counts
+            begin += support.size
+        equal = np.full(len(supports), 1 / len(supports))
+        return cls(
+            table.take(first),
+            freeze(blocks.sum(axis=1)),
+            supports[0].constraints,
+            blocks=freeze(blocks),
+            block_weights=equal if weights is None else checked_block_weights(weights, len(supports)),
+        )
+
+    def with_block_weights(self, weights: npt.ArrayLike) -> Support:
+        """The same rows and tables, with other weights of the tables; they are divided by their sum.
+
+        >>> domain = Domain({"sex": ["F", "M"]})
+        >>> tables = [Table.from_codes(rows, domain, private=False) for rows in ([[0]], [[1]])]
+        >>> Support.from_tables(tables).with_block_weights([1, 3]).start().tolist()
+        [0.25, 0.75]
+        """
+        if self.blocks is None:
+            raise ValueError(f"support ({self!r}) must be of several tables to have weights of them")
+        checked = checked_block_weights(weights, self.blocks.shape[1])
+        return Support(self.table, self.counts, self.constraints, blocks=self.blocks, block_weights=checked)
 
     @classmethod
     def without_public(cls, domain: Domain, constraints: Constraints | None = None) -> Support:
@@ -202,19 +294,18 @@ class Support(Immutable):
             raise ValueError("rows must keep the constraints of the support")
         table = added if self.missing else Table.concatenate([self.table, added])
         before = table.n - added.n
-        order = np.lexsort(
-            table.columns[::-1]
-        )  # stable: a row of the support stands before those equal to it
-        new = np.zeros(table.n, bool)
-        new[0] = True
-        for column in table.columns:
-            ordered = column[order]
-            new[1:] |= ordered[1:] != ordered[:-1]
-        places = np.empty(table.n, np.int64)
-        places[order] = np.cumsum(new) - 1
-        counts = np.zeros(int(np.count_nonzero(new)), np.int64)
+        first, places = _numbered(table)
+        counts = np.zeros(len(first), np.int64)
         counts[places[:before]] = self.counts[:before]
-        support = Support(table.take(order[new]), freeze(counts), self.constraints)
+        blocks = None
+        if self.blocks is not None:
+            blocks = np.zeros((len(first), self.blocks.shape[1]), np.int64)
+            blocks[places[:before]] = self.blocks
+            freeze(blocks)
+        weights = self.block_weights
+        support = Support(
+            table.take(first), freeze(counts), self.constraints, blocks=blocks, block_weights=weights
+        )
         return WithRows(support, places[:before], places[before:])
 
     @classmethod
@@ -281,6 +372,10 @@ class Support(Immutable):
             raise ValueError(f"share ({_short(share)}) must be above 0 and below 1")
         rng = sampling_stream(seed)
         self._check_has_records()
+        if self.blocks is not None:
+            parts = [self._block(block).widened(times, share, seed) for block in range(self.blocks.shape[1])]
+            union = Support._union(parts, self.block_weights)
+            return union.with_rows(self.rows[self.counts == 0]).support if self.grown else union
         rows = np.repeat(np.flatnonzero(self.counts), times)
         attribute = rng.integers(0, len(self.domain), len(rows))
         records = np.cumsum(self.counts)
@@ -299,6 +394,12 @@ class Support(Immutable):
         factor = max(round((table.n - self.size) * (1 - share) / share / float(records[-1])), 1)
         counts = freeze(factor * public + repeats - (first < self.size))
         return Support(table.take(first), counts, self.constraints)
+
+    def _block(self, block: int) -> Support:
+        """The support of one of several tables."""
+        assert self.blocks is not None
+        counts = self.blocks[:, block]
+        return Support(self.table.take(counts > 0), freeze(counts[counts > 0]), self.constraints)
 
     @property
     def domain(self) -> Domain:
@@ -321,6 +422,8 @@ class Support(Immutable):
             raise ValueError(f"kind ({_short(kind)}) must be 'public' or 'uniform'")
         if kind == "public":
             self._check_has_records()
+            if self.blocks is not None and self.block_weights is not None:
+                return mixed_frequencies(self.blocks, self.block_weights)
             weights: Float64s = self.counts / float(self.records)
             return weights
         return np.full(self.size, 1.0 / self.whole_size)
@@ -354,9 +457,13 @@ class Support(Immutable):
         [0.25, 0.25, 0.5]
         """
         marginals = self.marginals(workload)
-        if weights is None:
+        if weights is not None:
+            scaled = _weights(weights, self.size)
+        elif self.blocks is not None:
+            scaled = self.start()
+        else:
             self._check_has_records()
-        scaled = self.counts.astype(np.float64) if weights is None else _weights(weights, self.size)
+            scaled = self.counts.astype(np.float64)
         kernels.rescale(scaled, comm=self.comm)
         masses, mass = kernels.to_masses(scaled, comm=self.comm)
         sums = marginals.sums(masses)
@@ -383,6 +490,8 @@ class Support(Immutable):
     def fingerprint(self) -> str:
         """A SHA-256 in hexadecimal of the domain, rows and counts of all ranks, however many ranks there are.
 
+        Of several tables, their counts and weights too.
+
         Constraints are no part of it. A collective call: all ranks make it.
 
         >>> support = Support.full(Domain({"age": 2, "sex": 2}))
@@ -393,6 +502,8 @@ class Support(Immutable):
         sums = np.array([hashes.sum(), mixed(~hashes).sum()]).view(np.int64)  # modulo 2^64: in any order
         self.comm.allreduce(sums)
         summary = [self.domain.fingerprint(), self.whole_size, self.records, *sums.tolist(), *self.missing]
+        if self.blocks is not None and self.block_weights is not None:
+            summary += [hashlib.sha256(self.blocks.tobytes()).hexdigest(), *self.block_weights.tolist()]
         return hashlib.sha256(repr(summary).encode()).hexdigest()
 
     def gathered(self, weights: Float64s | None = None) -> tuple[Support, Float64s | None] | None:
@@ -403,6 +514,7 @@ class Support(Immutable):
     def nbytes(self) -> int:
         """Bytes of the codes, the counts and the kernels' data."""
         total = sum(column.nbytes for column in self.table.columns) + self.counts.nbytes
+        total += 0 if self.blocks is None else self.blocks.nbytes
         total += self._columns.nbytes if self._columns else 0
         return total + (self._marginals[1].nbytes if self._marginals else 0)
 
@@ -413,12 +525,18 @@ class Support(Immutable):
         if not isinstance(other, Support):
             return NotImplemented
         same = self.table == other.table and self.missing == other.missing
-        return same and np.array_equal(self.counts, other.counts)
+        return (
+            same
+            and np.array_equal(self.counts, other.counts)
+            and _same(self.blocks, other.blocks)
+            and _same(self.block_weights, other.block_weights)
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[object, ...]:
-        return partial(Support, missing=self.missing), (self.table, self.counts, self.constraints)
+        beside = {"missing": self.missing, "blocks": self.blocks, "block_weights": self.block_weights}
+        return partial(Support, **beside), (self.table, self.counts, self.constraints)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         return f"Support({self._described(f'{self.size} distinct rows')})"
@@ -428,6 +546,7 @@ class Support(Immutable):
         if len(self.missing) == len(self.domain):
             return f"no public row, {len(self.domain)} attributes"
         about = f"{rows} x {len(self.domain)} attributes of {self.records} public records"
+        about += "" if self.blocks is None else f" in {self.blocks.shape[1]} tables"
         about += f", of which {self.grown} grown" if self.grown else ""
         return about + (f", without {in_words(self.missing)}" if self.missing else "")
 
@@ -462,6 +581,25 @@ def in_words(names: Sequence[str]) -> str:
     """The names of attributes in a message, at most three of them."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(_short(name) for name in names[:3]) + more
+
+
+def _numbered(table: Table) -> tuple[npt.NDArray[np.intp], Int64s]:
+    """The first row of each kind, kinds in ascending order of their codes, and the kind of every row."""
+    order = np.lexsort(table.columns[::-1])  # stable: the first of equal rows stays the first
+    new = np.zeros(table.n, bool)
+    new[0] = True
+    for column in table.columns:
+        ordered = column[order]
+        new[1:] |= ordered[1:] != ordered[:-1]
+    kinds = np.empty(table.n, np.int64)
+    kinds[order] = np.cumsum(new) - 1
+    return order[new], kinds
+
+
+def _same(first: npt.NDArray[Any] | None, second: npt.NDArray[Any] | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return np.array_equal(first, second)
 
 
 def _weights(weights: npt.ArrayLike, size: int) -> Float64s:
