@@ -71,8 +71,11 @@ def make_question(workload: Workload, order: int | None, unit: Unit) -> Question
     return Question(workload, measured, np.array([place[marginal] for marginal in shot]), unit)
 
 
-def check_public(support: Support, workload: Workload) -> None:
-    """Refuse a support and a workload that do not belong together."""
+def check_public(support: Support, workload: Workload, *, completes: bool = False) -> None:
+    """Refuse a support and a workload that do not belong together.
+
+    completes: whether the algorithm completes rows that lack attributes; else they are refused.
+    """
     if not isinstance(support, Support):
         raise TypeError(f"support ({type(support).__name__}) must be a Support")
     if not isinstance(workload, Workload):
@@ -81,15 +84,19 @@ def check_public(support: Support, workload: Workload) -> None:
         raise ValueError(f"workload ({workload!r}) must be on the domain of the support")
     if workload.cells == 0:
         raise ValueError(f"workload ({workload!r}) must have at least one cell")
+    if not completes:
+        support.check_complete()
 
 
-def check_inputs(private: Records | None, support: Support, workload: Workload) -> PrivateSize:
+def check_inputs(
+    private: Records | None, support: Support, workload: Workload, *, completes: bool = False
+) -> PrivateSize:
     """Check all inputs of a run, once; returns the number of private records and their unit: all public.
 
     Called by all ranks together. Rank 0 has the private table and the others None, unless the records are
     sharded over all of them.
     """
-    check_public(support, workload)
+    check_public(support, workload, completes=completes)
     comm = support.comm
     on_every_rank(comm, lambda: _check_private(private, support))
     sharded = private is not None and private.comm.size > 1

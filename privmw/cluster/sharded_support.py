@@ -57,13 +57,16 @@ class ShardedSupport(Support):
         return cls.from_table(ShardedRecords.from_parquet(paths, domain, comm, private=False), constraints)
 
     @classmethod
-    def from_table(cls, public: Records, constraints: Constraints | None = None) -> ShardedSupport:
+    def from_table(
+        cls, public: Records, constraints: Constraints | None = None, *, domain: Domain | None = None
+    ) -> ShardedSupport:
         """The distinct rows of public records that keep the constraints, on the ranks of the records.
 
-        Private records are refused. Collective.
+        Private records are refused, and so are public ones that are not on the domain given: a support with
+        fewer columns lies on one rank. Collective.
         """
         comm = public.comm if isinstance(public, Records) else ALONE
-        on_every_rank(comm, lambda: _check(public, constraints))
+        on_every_rank(comm, lambda: _check(public, constraints, domain))
         check_same(comm, "constraints", "" if constraints is None else constraints.to_json())
         rows = _owned_rows(public)
         if constraints is not None:
@@ -130,7 +133,7 @@ class ShardedSupport(Support):
 
     def __repr__(self) -> str:
         shard = f"rank {self.comm.rank} of {self.comm.size}: {self.size} of {self.whole_size} distinct rows"
-        return f"ShardedSupport({shard} x {len(self.domain)} attributes of {self.records} public records)"
+        return f"ShardedSupport({self._described(shard)})"
 
 
 def _owned_rows(public: Records) -> Rows:
@@ -180,8 +183,10 @@ def _sorted_table(columns: list[Codes], domain: Domain) -> tuple[Table, npt.NDAr
     return _table([columns.pop(0)[order] for _ in domain.names], domain), order
 
 
-def _check(public: Records, constraints: Constraints | None) -> None:
+def _check(public: Records, constraints: Constraints | None, domain: Domain | None) -> None:
     check_public("public", public)
+    if domain is not None and public.domain != domain:
+        raise ValueError(f"public ({public!r}) must have every column of the domain on several ranks")
     if constraints is not None and not isinstance(constraints, Constraints):
         raise TypeError(f"constraints ({_short(constraints)}) must be Constraints")
     if constraints is not None and constraints.domain != public.domain:
@@ -193,6 +198,9 @@ def _check_complete(support: object) -> None:
         raise TypeError(f"support ({_short(support)}) must be a Support")
     if support.comm.size > 1:
         raise ValueError(f"support ({support!r}) must be complete: it is sharded already")
+    support.check_complete()
+    if support.blocks is not None:
+        raise ValueError(f"support ({support!r}) must be of one table to be sharded")
 
 
 def _check_enough(rows: int, comm: Communicator) -> None:

@@ -53,16 +53,20 @@ def shares_records(private: Records | None, support: Support) -> bool:
     >>> shares_records(private, Support.from_table(Table.from_codes([[0, 1]] * 60, domain, private=False)))
     False
     """
-    hashes = support.comm.gather(row_hashes(support.table.columns).view(np.int64))
-    counts = support.comm.gather(support.counts)
+    public = support.counts > 0
+    known = [a for a, name in enumerate(support.domain.names) if name not in support.missing]
+    if not known:
+        return False
+    hashes = support.comm.gather(row_hashes([support.table.columns[a][public] for a in known]).view(np.int64))
+    counts = support.comm.gather(support.counts[public])
     if hashes is None or counts is None or private is None:
         return False
     public_hashes, public_counts = np.concatenate(hashes).view(np.uint64), np.concatenate(counts)
-    if private.n == 0:
+    if private.n == 0 or len(public_counts) == 0:
         return False
     with erasing() as erased:
         private_hashes = erased(np.empty(private.n, np.uint64))
-        _fill(private_hashes, private)
+        _fill(private_hashes, private, known)
         rows, copies = _copies(private_hashes)
         erased(rows)
         erased(copies)
@@ -73,11 +77,11 @@ def shares_records(private: Records | None, support: Support) -> bool:
         return _alike(found, public_counts, copies)
 
 
-def _fill(hashes: Hashes, private: Records) -> None:
-    """Write a hash of every private row, sorted."""
+def _fill(hashes: Hashes, private: Records, known: list[int]) -> None:
+    """Write a hash of every private row, sorted; known: the attributes that the public rows have."""
     start = 0
     for batch in private.batches():
-        part = row_hashes(batch.columns)
+        part = row_hashes([batch.columns[a] for a in known])
         hashes[start : start + batch.n] = part
         part.fill(0)
         start += batch.n

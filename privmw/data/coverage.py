@@ -2,7 +2,7 @@
 
 A release re-weights rows, so it gives 0 to what no row has, whatever the private table holds: worth knowing
 before a budget is spent. All of it is public. Combinations that a constraint excludes do not count. Marginals
-of more than LARGEST cells are skipped, and listed.
+of more than LARGEST cells are skipped, and listed. Attributes that the rows lack are no part of it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def coverage_of(support: Support) -> Coverage:
     if not isinstance(support, Support):
         raise TypeError(f"support ({type(support).__name__}) must be a Support")
     sizes, names = support.domain.sizes, support.domain.names
-    singles = [(a,) for a in range(len(sizes))]
+    singles = [(a,) for a in range(len(sizes)) if names[a] not in support.missing]
     counted, skipped = _split(singles, sizes)
     occurs: dict[int, Bools] = {}
     values, possible_values = [], 0

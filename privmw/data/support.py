@@ -2,20 +2,23 @@
 
 Rows are sorted by their codes, attribute by attribute: neighbouring rows then share most of their uncommon
 values, which makes the kernels faster (caches, branch prediction). A weighted support answers a workload with
-fractions: sums of integer masses (privmw.kernels) over their total.
+fractions: sums of integer masses (privmw.kernels) over their total. A row of count 0 is no public record: a
+model has grown it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from reprlib import repr as _short
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
+from privmw.data.blocks import checked_block_weights, checked_blocks, mixed_frequencies
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain, check_domain
 from privmw.data.immutable import Immutable
@@ -50,20 +53,32 @@ class Support(Immutable):
         "__weakref__",
         "_columns",
         "_marginals",
+        "block_weights",
+        "blocks",
         "comm",
         "constraints",
         "counts",
+        "grown",
+        "missing",
         "records",
         "table",
         "whole_size",
     )
 
     table: Table  # the distinct rows, one contiguous column per attribute
-    counts: Int64s  # how many public records each row stands for
+    counts: Int64s  # how many public records each row stands for; 0 for a grown row
+    missing: tuple[
+        str, ...
+    ]  # attributes that the public rows do not have: their codes are 0, and mean nothing
     constraints: Constraints | None  # which every row satisfies; a saved release does not hold them
+    blocks: (
+        Int64s | None
+    )  # rows x public tables: how many records of each a row stands for; None for one table
+    block_weights: Float64s | None  # the weight of each table in the start, with sum 1
     comm: Communicator  # the ranks that hold the rows; usually one
     whole_size: int  # the number of distinct rows of all ranks
     records: int  # the number of public records that the rows of all ranks stand for
+    grown: int  # the number of rows of all ranks that no public record has
     _columns: kernels.Columns | None
     _marginals: tuple[Workload, kernels.Marginals] | None
 
@@ -73,38 +88,63 @@ class Support(Immutable):
         counts: Int64s,
         constraints: Constraints | None = None,
         comm: Communicator = ALONE,
+        *,
+        missing: Sequence[str] = (),
+        blocks: Int64s | None = None,
+        block_weights: Float64s | None = None,
     ) -> None:
         """For rows that are distinct, sorted and keep the constraints already: use from_table or full.
 
         comm: the ranks that hold the rows; all of them make their supports together.
+        missing: attributes that the rows do not have; their codes must be 0.
+        blocks, block_weights: the counts of several public tables, which add up to counts, and their weights.
         """
         check_public("table", table)
         if type(counts) is not np.ndarray or counts.dtype != np.int64:
             raise TypeError(f"counts ({type(counts).__name__}) must be an array of int64")
-        if counts.shape != (table.n,) or counts.min() < 1:
-            raise ValueError(f"counts must be positive, one for each of the {table.n} rows")
+        if counts.shape != (table.n,) or counts.min() < 0:
+            raise ValueError(f"counts must not be negative, one for each of the {table.n} rows")
+        for name in missing:
+            if table.column(name).any():
+                raise ValueError(f"column {_short(name)} (missing) must hold code 0 in every row")
         counts = counts if is_frozen(counts) else freeze(counts.copy())
+        if blocks is not None or block_weights is not None:
+            block_weights = checked_blocks(blocks, block_weights, counts, comm)
         fields = {
             "table": table,
             "counts": counts,
+            "missing": tuple(name for name in table.domain.names if name in missing),
             "constraints": constraints,
+            "blocks": blocks if blocks is None or is_frozen(blocks) else freeze(blocks.copy()),
+            "block_weights": block_weights,
             "comm": comm,
             "whole_size": sum_over_ranks(comm, table.n),
             "records": sum_over_ranks(comm, int(counts.sum())),
+            "grown": sum_over_ranks(comm, int(np.count_nonzero(counts == 0))),
             "_columns": None,
             "_marginals": None,
         }
         self._set(**fields)
 
     @classmethod
-    def from_table(cls, public: Records, constraints: Constraints | None = None) -> Support:
+    def from_table(
+        cls, public: Records, constraints: Constraints | None = None, *, domain: Domain | None = None
+    ) -> Support:
         """The distinct rows of a public table, in memory or in a file, that keep the constraints.
 
-        A private table is refused.
+        A private table is refused. domain: that of the private table, if the public one has fewer columns or
+        has them in another order; rules about a column that it lacks then wait until rows are completed.
+
+        >>> public = Table.from_codes([[1], [0], [1]], Domain({"sex": 2}), private=False)
+        >>> Support.from_table(public, domain=Domain({"age": 3, "sex": 2}))
+        Support(2 distinct rows x 2 attributes of 3 public records, without 'age')
         """
         check_public("public", public)
         if public.comm.size > 1:
             raise ValueError(f"public ({public!r}) must lie on one rank: use ShardedSupport.from_table")
+        domain = public.domain if domain is None else domain
+        _check_columns(public.domain, domain)
+        _check_constraints(constraints, domain)
         support: Support | None = None
         pending: list[Table] = []
         for batch in public.batches():
@@ -113,19 +153,160 @@ class Support(Immutable):
                 support = cls._merge(support, pending)
         if pending or support is None:
             support = cls._merge(support, pending)
-        return support._restrict(constraints)
+        return support._spread(domain)._restrict(constraints)
+
+    @classmethod
+    def from_tables(
+        cls,
+        tables: Sequence[Records | Support],
+        constraints: Constraints | None = None,
+        *,
+        weights: Sequence[float] | None = None,
+    ) -> Support:
+        """The distinct rows of several public tables, or supports of them, that keep the constraints.
+
+        The start is the mixture of the tables' frequencies, each with its weight; by default they weigh the
+        same, whatever their sizes. `with_block_weights` moves the weights.
+
+        >>> domain = Domain({"sex": ["F", "M"]})
+        >>> tables = [Table.from_codes(rows, domain, private=False) for rows in ([[0], [0], [1]], [[1]])]
+        >>> support = Support.from_tables(tables)
+        >>> support
+        Support(2 distinct rows x 1 attributes of 4 public records in 2 tables)
+        >>> support.blocks.tolist(), support.block_weights.tolist(), support.start().round(3).tolist()
+        ([[2, 0], [1, 1]], [0.5, 0.5], [0.333, 0.667])
+        """
+        if isinstance(tables, str | Records | Support) or not isinstance(tables, Sequence):
+            raise TypeError(f"tables ({_short(tables)}) must be a list of public tables")
+        if not tables:
+            raise ValueError("tables (none) must be at least one")
+        for place, table in enumerate(tables):
+            if not isinstance(table, Support):
+                check_public(f"tables[{place}]", table)
+            elif table.blocks is not None or table.comm.size > 1 or table.missing or not table.records:
+                raise ValueError(
+                    f"tables[{place}] ({table!r}) must be of one table, with every attribute, on one rank"
+                )
+            if table.domain != tables[0].domain:
+                raise ValueError(f"tables[{place}] ({table!r}) must be on the domain of the first table")
+        if weights is not None and len(weights) != len(tables):
+            raise ValueError(f"weights ({len(weights)}) must be as many as tables ({len(tables)})")
+        supports = [
+            table._restrict(constraints)
+            if isinstance(table, Support)
+            else Support.from_table(table, constraints)
+            for table in tables
+        ]
+        if len({support.constraints for support in supports}) > 1:
+            raise ValueError("constraints must be given: the supports have different ones")
+        return supports[0] if len(supports) == 1 else cls._union(supports, weights)
+
+    @classmethod
+    def _union(cls, supports: Sequence[Support], weights: npt.ArrayLike | None) -> Support:
+        """The rows of several supports, each a block."""
+        table = Table.concatenate([support.table for support in supports])
+        first, places = _numbered(table)
+        blocks = np.zeros((len(first), len(supports)), np.int64)
+        begin = 0
+        for block, support in enumerate(supports):
+            blocks[places[begin : begin + support.size], block] = support.counts
+            begin += support.size
+        equal = np.full(len(supports), 1 / len(supports))
+        return cls(
+            table.take(first),
+            freeze(blocks.sum(axis=1)),
+            supports[0].constraints,
+            blocks=freeze(blocks),
+            block_weights=equal if weights is None else checked_block_weights(weights, len(supports)),
+        )
+
+    def with_block_weights(self, weights: npt.ArrayLike) -> Support:
+        """The same rows and tables, with other weights of the tables; they are divided by their sum.
+
+        >>> domain = Domain({"sex": ["F", "M"]})
+        >>> tables = [Table.from_codes(rows, domain, private=False) for rows in ([[0]], [[1]])]
+        >>> Support.from_tables(tables).with_block_weights([1, 3]).start().tolist()
+        [0.25, 0.75]
+        """
+        if self.blocks is None:
+            raise ValueError(f"support ({self!r}) must be of several tables to have weights of them")
+        checked = checked_block_weights(weights, self.blocks.shape[1])
+        return Support(self.table, self.counts, self.constraints, blocks=self.blocks, block_weights=checked)
+
+    @classmethod
+    def without_public(cls, domain: Domain, constraints: Constraints | None = None) -> Support:
+        """A support for no public table at all: one row that stands for no record, every attribute missing.
+
+        >>> Support.without_public(Domain({"age": 3, "sex": 2}))
+        Support(no public row, 2 attributes)
+        """
+        check_domain(domain)
+        _check_constraints(constraints, domain)
+        row = Table.from_codes(np.zeros((1, len(domain)), np.uint8), domain, private=False)
+        return cls(row, freeze(np.zeros(1, np.int64)), constraints, missing=domain.names)
+
+    def _spread(self, domain: Domain) -> Support:
+        """The support on a domain with further attributes, which are missing, or in another order."""
+        if self.domain == domain:
+            return self
+        first = np.arange(self.size)
+        if [name for name in domain.names if name in self.domain] != list(self.domain.names):
+            ordered = self.table.project([name for name in domain.names if name in self.domain])
+            first = kernels.distinct_rows(ordered.columns, ordered.domain.sizes)[0].astype(np.intp)
+        columns = {
+            name: self.table.column(name)[first] if name in self.domain else np.zeros(self.size, np.uint8)
+            for name in domain.names
+        }
+        missing = [name for name in domain.names if name not in self.domain]
+        table = Table(columns, domain, private=False)
+        return Support(table, freeze(self.counts[first]), missing=missing)
 
     def _restrict(self, constraints: Constraints | None) -> Support:
-        """The support of the rows that keep the constraints."""
+        """The support of the rows that keep the constraints, but for rules about missing attributes."""
         if constraints is None:
             return self
-        if not isinstance(constraints, Constraints):
-            raise TypeError(f"constraints ({_short(constraints)}) must be Constraints")
-        mask = constraints.mask(self.table)
+        _check_constraints(constraints, self.domain)
+        applied = constraints.among([name for name in self.domain.names if name not in self.missing])
+        mask = applied.mask(self.table)
         if not mask.any():
-            complaint = constraints.complaint(constraints.broken(self.table), self.size)
+            complaint = applied.complaint(applied.broken(self.table), self.size)
             raise ValueError(f"constraints must leave a row of the support: {complaint}")
-        return Support(self.table.take(mask), freeze(self.counts[mask]), constraints)
+        return Support(self.table.take(mask), freeze(self.counts[mask]), constraints, missing=self.missing)
+
+    def with_rows(self, codes: npt.ArrayLike) -> WithRows:
+        """The support with further rows, of count 0 where no public record has them, and where each lies.
+
+        codes: rows x attributes, complete, keeping the constraints; they may repeat, and may be rows of the
+        support already. If the public rows lack attributes, the result has none of them, only these rows.
+
+        >>> domain = Domain({"age": 3, "sex": 2})
+        >>> support = Support.from_table(Table.from_codes([[2, 0], [0, 1], [2, 0]], domain, private=False))
+        >>> wider = support.with_rows([[1, 1], [2, 0], [1, 1]])
+        >>> wider.support.rows.tolist(), wider.support.counts.tolist()
+        ([[0, 1], [1, 1], [2, 0]], [1, 0, 2])
+        >>> wider.places.tolist(), wider.added.tolist()
+        ([0, 2], [1, 2, 1])
+        """
+        if self.comm.size > 1:
+            raise ValueError(f"support ({self!r}) must lie on one rank to get further rows")
+        added = Table.from_codes(codes, self.domain, private=False)
+        if self.constraints is not None and not self.constraints.mask(added).all():
+            raise ValueError("rows must keep the constraints of the support")
+        table = added if self.missing else Table.concatenate([self.table, added])
+        before = table.n - added.n
+        first, places = _numbered(table)
+        counts = np.zeros(len(first), np.int64)
+        counts[places[:before]] = self.counts[:before]
+        blocks = None
+        if self.blocks is not None:
+            blocks = np.zeros((len(first), self.blocks.shape[1]), np.int64)
+            blocks[places[:before]] = self.blocks
+            freeze(blocks)
+        weights = self.block_weights
+        support = Support(
+            table.take(first), freeze(counts), self.constraints, blocks=blocks, block_weights=weights
+        )
+        return WithRows(support, places[:before], places[before:])
 
     @classmethod
     def _merge(cls, support: Support | None, tables: list[Table]) -> Support:
@@ -185,11 +366,17 @@ class Support(Immutable):
         >>> support.widened().size
         6
         """
+        self.check_complete()
         times = check_integer("times", times, 1)
         if not 0 < check_number("share", share) < 1:
             raise ValueError(f"share ({_short(share)}) must be above 0 and below 1")
         rng = sampling_stream(seed)
-        rows = np.repeat(np.arange(self.size), times)
+        self._check_has_records()
+        if self.blocks is not None:
+            parts = [self._block(block).widened(times, share, seed) for block in range(self.blocks.shape[1])]
+            union = Support._union(parts, self.block_weights)
+            return union.with_rows(self.rows[self.counts == 0]).support if self.grown else union
+        rows = np.repeat(np.flatnonzero(self.counts), times)
         attribute = rng.integers(0, len(self.domain), len(rows))
         records = np.cumsum(self.counts)
         other = np.searchsorted(records, rng.integers(0, records[-1], len(rows)), "right")
@@ -207,6 +394,12 @@ class Support(Immutable):
         factor = max(round((table.n - self.size) * (1 - share) / share / float(records[-1])), 1)
         counts = freeze(factor * public + repeats - (first < self.size))
         return Support(table.take(first), counts, self.constraints)
+
+    def _block(self, block: int) -> Support:
+        """The support of one of several tables."""
+        assert self.blocks is not None
+        counts = self.blocks[:, block]
+        return Support(self.table.take(counts > 0), freeze(counts[counts > 0]), self.constraints)
 
     @property
     def domain(self) -> Domain:
@@ -228,6 +421,9 @@ class Support(Immutable):
         if kind not in ("public", "uniform"):
             raise ValueError(f"kind ({_short(kind)}) must be 'public' or 'uniform'")
         if kind == "public":
+            self._check_has_records()
+            if self.blocks is not None and self.block_weights is not None:
+                return mixed_frequencies(self.blocks, self.block_weights)
             weights: Float64s = self.counts / float(self.records)
             return weights
         return np.full(self.size, 1.0 / self.whole_size)
@@ -244,6 +440,7 @@ class Support(Immutable):
     def marginals(self, workload: Workload) -> kernels.Marginals:
         """The kernels' plan for a workload; the last one is kept."""
         check_workload(workload, self.domain, "support")
+        self._check_known([self.domain.names[a] for a in np.unique(workload.attributes)])
         if self._marginals is not None and self._marginals[0] is workload:
             return self._marginals[1]
         plan = kernels.Marginals(self.columns, workload.attributes, workload.starts)
@@ -260,7 +457,13 @@ class Support(Immutable):
         [0.25, 0.25, 0.5]
         """
         marginals = self.marginals(workload)
-        scaled = self.counts.astype(np.float64) if weights is None else _weights(weights, self.size)
+        if weights is not None:
+            scaled = _weights(weights, self.size)
+        elif self.blocks is not None:
+            scaled = self.start()
+        else:
+            self._check_has_records()
+            scaled = self.counts.astype(np.float64)
         kernels.rescale(scaled, comm=self.comm)
         masses, mass = kernels.to_masses(scaled, comm=self.comm)
         sums = marginals.sums(masses)
@@ -271,6 +474,7 @@ class Support(Immutable):
         """The positions, ascending, of the rows that have these values (codes) of these attributes."""
         if isinstance(names, str) or not isinstance(names, Sequence):
             raise TypeError(f"names ({_short(names)}) must be a tuple of attribute names")
+        self._check_known(names)
         return kernels.matching_rows(self.columns, [self.domain.index(name) for name in names], values)
 
     def hash_order(self) -> Int64s:
@@ -286,6 +490,8 @@ class Support(Immutable):
     def fingerprint(self) -> str:
         """A SHA-256 in hexadecimal of the domain, rows and counts of all ranks, however many ranks there are.
 
+        Of several tables, their counts and weights too.
+
         Constraints are no part of it. A collective call: all ranks make it.
 
         >>> support = Support.full(Domain({"age": 2, "sex": 2}))
@@ -295,7 +501,9 @@ class Support(Immutable):
         hashes = mixed(row_hashes(self.table.columns) ^ mixed(self.counts.astype(np.uint64)))
         sums = np.array([hashes.sum(), mixed(~hashes).sum()]).view(np.int64)  # modulo 2^64: in any order
         self.comm.allreduce(sums)
-        summary = [self.domain.fingerprint(), self.whole_size, self.records, *sums.tolist()]
+        summary = [self.domain.fingerprint(), self.whole_size, self.records, *sums.tolist(), *self.missing]
+        if self.blocks is not None and self.block_weights is not None:
+            summary += [hashlib.sha256(self.blocks.tobytes()).hexdigest(), *self.block_weights.tolist()]
         return hashlib.sha256(repr(summary).encode()).hexdigest()
 
     def gathered(self, weights: Float64s | None = None) -> tuple[Support, Float64s | None] | None:
@@ -306,6 +514,7 @@ class Support(Immutable):
     def nbytes(self) -> int:
         """Bytes of the codes, the counts and the kernels' data."""
         total = sum(column.nbytes for column in self.table.columns) + self.counts.nbytes
+        total += 0 if self.blocks is None else self.blocks.nbytes
         total += self._columns.nbytes if self._columns else 0
         return total + (self._marginals[1].nbytes if self._marginals else 0)
 
@@ -315,16 +524,82 @@ class Support(Immutable):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Support):
             return NotImplemented
-        return self.table == other.table and np.array_equal(self.counts, other.counts)
+        same = self.table == other.table and self.missing == other.missing
+        return (
+            same
+            and np.array_equal(self.counts, other.counts)
+            and _same(self.blocks, other.blocks)
+            and _same(self.block_weights, other.block_weights)
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Support, (self.table, self.counts, self.constraints)
+        beside = {"missing": self.missing, "blocks": self.blocks, "block_weights": self.block_weights}
+        return partial(Support, **beside), (self.table, self.counts, self.constraints)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
-        rows = f"{self.size} distinct rows x {len(self.domain)} attributes"
-        return f"Support({rows} of {self.records} public records)"
+        return f"Support({self._described(f'{self.size} distinct rows')})"
+
+    def _described(self, rows: str) -> str:
+        """What a repr says: the number of rows comes in."""
+        if len(self.missing) == len(self.domain):
+            return f"no public row, {len(self.domain)} attributes"
+        about = f"{rows} x {len(self.domain)} attributes of {self.records} public records"
+        about += "" if self.blocks is None else f" in {self.blocks.shape[1]} tables"
+        about += f", of which {self.grown} grown" if self.grown else ""
+        return about + (f", without {in_words(self.missing)}" if self.missing else "")
+
+    def check_complete(self) -> None:
+        """Refuse a support whose rows lack attributes."""
+        if self.missing:
+            raise ValueError(
+                f"support ({self!r}) must have every attribute of the domain: its public rows lack "
+                f"{in_words(self.missing)}"
+            )
+
+    def _check_has_records(self) -> None:
+        if self.records == 0:
+            raise ValueError(f"support ({self!r}) must have a public record: there are no public frequencies")
+
+    def _check_known(self, names: Iterable[str]) -> None:
+        """Refuse attributes that the rows lack."""
+        lacking = [name for name in names if name in self.missing]
+        if lacking:
+            raise ValueError(f"the public rows lack {in_words(lacking)}: only a completed support answers it")
+
+
+class WithRows(NamedTuple):
+    """A support with further rows; where the rows of the former support lie in it, and the added ones."""
+
+    support: Support
+    places: Int64s
+    added: Int64s
+
+
+def in_words(names: Sequence[str]) -> str:
+    """The names of attributes in a message, at most three of them."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(_short(name) for name in names[:3]) + more
+
+
+def _numbered(table: Table) -> tuple[npt.NDArray[np.intp], Int64s]:
+    """The first row of each kind, kinds in ascending order of their codes, and the kind of every row."""
+    order = np.lexsort(table.columns[::-1])  # stable: the first of equal rows stays the first
+    new = np.zeros(table.n, bool)
+    new[0] = True
+    for column in table.columns:
+        ordered = column[order]
+        new[1:] |= ordered[1:] != ordered[:-1]
+    kinds = np.empty(table.n, np.int64)
+    kinds[order] = np.cumsum(new) - 1
+    return order[new], kinds
+
+
+def _same(first: npt.NDArray[Any] | None, second: npt.NDArray[Any] | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return np.array_equal(first, second)
 
 
 def _weights(weights: npt.ArrayLike, size: int) -> Float64s:
@@ -355,6 +630,25 @@ def check_public(name: str, table: object) -> None:
         raise TypeError(f"{name} ({_short(table)}) must be a Table")
     if table.private:
         raise ValueError(f"{name} (a private table) must be public: a support shows its rows")
+
+
+def _check_columns(public: Domain, domain: Domain) -> None:
+    """Refuse a public table with an attribute that the domain has not, or declares otherwise."""
+    check_domain(domain)
+    for attribute in public.attributes:
+        if attribute.name not in domain:
+            raise ValueError(f"public: column {_short(attribute.name)} must be an attribute of the domain")
+        if attribute != domain[attribute.name]:
+            raise ValueError(f"public: column {_short(attribute.name)} must have the values of the domain")
+
+
+def _check_constraints(constraints: Constraints | None, domain: Domain) -> None:
+    if constraints is None:
+        return
+    if not isinstance(constraints, Constraints):
+        raise TypeError(f"constraints ({_short(constraints)}) must be Constraints")
+    if constraints.domain != domain:
+        raise ValueError(f"constraints ({constraints!r}) must be on the domain of the support")
 
 
 def _readable(number: int) -> str:

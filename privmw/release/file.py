@@ -86,6 +86,10 @@ def _members(release: Release) -> Iterator[tuple[str, bytes]]:
     yield from write_measurements(release.measurements)
     yield "weights.npy", write_array(release.weights)
     yield "support/counts.npy", write_array(release.support.counts)
+    if release.support.blocks is not None and release.support.block_weights is not None:
+        yield "support/block_weights.npy", write_array(release.support.block_weights)
+        for block, counts in enumerate(release.support.blocks.T):
+            yield f"support/blocks/{block}.npy", write_array(np.ascontiguousarray(counts))
     for place, column in enumerate(release.support.table.columns):
         yield f"support/{place}.npy", write_array(column)
 
@@ -120,7 +124,16 @@ def _support(domain: Domain, members: dict[str, bytes]) -> Support:
         columns[attribute.name] = read_array(members.pop(f"support/{place}.npy"), dtype)
     table = Table(columns, domain, private=False)
     _check_rows(table)
-    return Support(table, read_array(members.pop("support/counts.npy"), np.int64))
+    counts = read_array(members.pop("support/counts.npy"), np.int64)
+    if "support/block_weights.npy" not in members:
+        return Support(table, counts)
+    weights = read_array(members.pop("support/block_weights.npy"), np.float64)
+    blocks = [
+        read_array(members.pop(f"support/blocks/{block}.npy"), np.int64) for block in range(len(weights))
+    ]
+    if any(len(block) != len(counts) for block in blocks):
+        raise ValueError(f"blocks must be as long as counts ({len(counts)})")
+    return Support(table, counts, blocks=np.stack(blocks, axis=1), block_weights=weights)
 
 
 def _workload(domain: Domain, name: str, members: dict[str, bytes]) -> Workload:

@@ -94,6 +94,7 @@ class Release(Immutable):
     ) -> None:
         if not isinstance(support, Support):
             raise TypeError(f"support ({_short(support)}) must be a Support")
+        support.check_complete()
         measured = workload if measured is None or measured == workload else measured
         for name, checked in (("workload", workload), ("measured", measured)):
             if not isinstance(checked, Workload):

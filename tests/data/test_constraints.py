@@ -203,7 +203,7 @@ def test_a_support_without_rows_says_how_many_each_rule_took():
 
 
 def test_constraints_of_another_domain_are_refused():
-    with pytest.raises(ValueError, match="must be on the domain of the constraints"):
+    with pytest.raises(ValueError, match="must be on the domain of the support"):
         Support.from_table(Table.from_codes([[0] * 6], DOMAIN, private=False), NO_FATHERS)
     with pytest.raises(TypeError, match="must be Constraints"):
         Support.full(SMALL, {"invalid": []})

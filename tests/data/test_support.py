@@ -231,7 +231,7 @@ def test_a_private_table_makes_no_support():
         [1] * 5,
         np.ones(4, np.int64),
         np.ones(5),
-        np.zeros(5, np.int64),
+        np.array([1, 1, -1, 1, 1], np.int64),
         np.ones((5, 1), np.int64),
         "11111",
     ],

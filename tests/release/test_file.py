@@ -235,7 +235,7 @@ def pickled():
         ("support/0.npy", array([3, 0, 3, 9], np.uint8), "must ascend"),
         ("support/2.npy", array([5, 9, 9, 59_999], np.uint16), "must be distinct"),
         ("support/0.npy", array([0, 3, 3, 9], np.int64), "must be 1-D and uint8"),
-        ("support/counts.npy", array([1, 1, 0, 1], np.int64), "must be positive"),
+        ("support/counts.npy", array([1, 1, -1, 1], np.int64), "must not be negative"),
         ("workload/attributes.npy", array([0, 0, 3], np.int32), "must be from 0 to 2"),
         ("workload/attributes.npy", array([0, 1, 0], np.int32), "must ascend"),
         ("workload/attributes.npy", array([0, 1, 1], np.int32), "twice"),

@@ -80,6 +80,19 @@ class Constraints:
             keys += [f'  "{key}": [\n' + ",\n".join(lines) + "\n  ]"] if lines else []
         return "{\n" + ",\n".join(keys) + "\n}\n"
 
+    def among(self, names: Sequence[str]) -> Constraints:
+        """The rules that name these attributes only, on the same domain.
+
+        >>> domain = Domain({"age": 3, "sex": 2, "married": ["no", "yes"]})
+        >>> Constraints({"invalid": [{"age": [0], "married": ["yes"]}]}, domain).among(["age", "sex"])
+        Constraints(0 rules on 0 attributes)
+        """
+        positions = {self._domain.index(name) for name in names}
+        among = object.__new__(Constraints)
+        among._domain = self._domain
+        among._rules = tuple(rule for rule in self._rules if positions.issuperset(rule.positions))
+        return among
+
     def mask(self, table: Table) -> Bools:
         """Which rows of a public table keep every rule. Rules on the same attributes take one lookup."""
         self._check(table)

@@ -86,7 +86,7 @@ def render(release: Release, *, evaluation: Evaluation | None = None) -> str:
 def _content(release: Release) -> dict[str, Any]:
     """Everything that needs no evaluation, by the names that the template uses."""
     support, domain = release.support, release.support.domain
-    full = support.size == domain.size and int(support.counts.max()) == 1
+    full = support.size == domain.size and bool((support.counts == 1).all())
     measured, levels = release.agreement(), facts.noise_levels(release)
     agreement = measured if len(measured.cells) else None
     spent, attributes = facts.spending(release), facts.distributions(release)
