@@ -22,6 +22,7 @@ from privmw.algorithms.question import Question, Unit, check_inputs
 from privmw.data.records import Records
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
+from privmw.models.grown import GrownSupport
 from privmw.models.projected import Kind, ProjectedSupport
 from privmw.random import Rng
 from privmw.release import Release
@@ -48,6 +49,7 @@ class PEP(Algorithm):
     slack: Kind = "l2"
     gamma: float | None = None
     prior_weight: float | None = None
+    particles: int | None = None
 
     # A projection takes some tens of passes, and a chosen prior weight several projections.
     effort: ClassVar[Effort] = Effort(shot=500, round=12, passes=60)
@@ -66,7 +68,16 @@ class PEP(Algorithm):
                 self._between("gamma", 0, 1)
 
     def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:
-        """A support that is projected again after each round."""
+        """A support that is projected again after each round, and may grow at the last."""
+        if self.particles is not None:
+            return GrownSupport(
+                support,
+                question.workload,
+                question.measured,
+                n,
+                particles=self.particles,
+                threads=threads,
+            )
         return ProjectedSupport(
             support,
             question.workload,

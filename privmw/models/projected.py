@@ -184,7 +184,6 @@ class ProjectedSupport:
         marginals = kernels.Marginals(
             self._model.support.columns, chosen.attributes, chosen.starts, threads=self._threads
         )
-        rows = marginals.sums(np.ones(self._model.support.size, np.int64), threads=self._threads)
-        self._model.comm.allreduce(rows)
-        places = np.flatnonzero((self._targets.precision(cells) > 0) & (rows > 0))
-        return MarginalMatrix(cells[places], places, marginals, self._threads, self._model.comm)
+        return MarginalMatrix.of(
+            self._targets.precision(cells), [marginals], self._threads, self._model.comm, cells
+        )

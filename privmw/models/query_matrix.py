@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -96,7 +97,8 @@ class CellMatrix(_ExactMatrix):
 class MarginalMatrix(_ExactMatrix):
     """Cells of whole marginals: one gather, or one addition, for each row and marginal.
 
-    places: which of the marginals' cells are queries; the others are left out.
+    places: which of the marginals' cells are queries; the others are left out. parts: the same marginals over
+    several sets of rows; the matrix is over the rows of all, one set after the other.
     """
 
     bits = 61
@@ -105,24 +107,49 @@ class MarginalMatrix(_ExactMatrix):
         self,
         cells: Int64s,
         places: Int64s,
-        marginals: kernels.Marginals,
+        parts: Sequence[kernels.Marginals],
         threads: int | None = None,
         comm: Communicator = ALONE,
     ) -> None:
         super().__init__(cells, threads, comm)
-        self._places, self._marginals = places, marginals
-        self._all_values = np.zeros(marginals.cells)
-        self._all_sums = np.empty(marginals.cells, np.int64)
+        self._places, self._parts = places, parts
+        self._ends = np.cumsum([0, *(part.columns.rows for part in parts)]).tolist()
+        self._all_values = np.zeros(parts[0].cells)
+        self._all_sums = np.empty(parts[0].cells, np.int64)
+
+    @classmethod
+    def of(
+        cls,
+        precision: Float64s,
+        parts: Sequence[kernels.Marginals],
+        threads: int | None = None,
+        comm: Communicator = ALONE,
+        cells: Int64s | None = None,
+    ) -> MarginalMatrix:
+        """The cells of positive precision that have a row: no weights change the answer of the others, 0.
+
+        cells: the numbers of the marginals' cells, if they are not those from 0.
+        """
+        rows = np.zeros(parts[0].cells, np.int64)
+        for part in parts:
+            rows += part.sums(np.ones(part.columns.rows, np.int64), threads=threads)
+        comm.allreduce(rows)
+        places = np.flatnonzero((precision > 0) & (rows > 0))
+        return cls(places if cells is None else cells[places], places, parts, threads, comm)
 
     def potentials(self, values: Float64s) -> Float64s:
         """For each row the sum of its cells' values."""
         self._all_values[self._places] = values
-        return self._marginals.potentials(self._all_values, threads=self._threads)
+        found = [part.potentials(self._all_values, threads=self._threads) for part in self._parts]
+        return found[0] if len(found) == 1 else np.concatenate(found)
 
     def gram(self, weights: Float64s) -> Float64s | None:
         """Return None: there are too many cells for a square matrix of them."""
         return None
 
     def _add(self, integers: Float64s) -> Int64s:
-        sums = self._marginals.sums(integers.astype(np.int64), self._all_sums, threads=self._threads)
+        masses = integers.astype(np.int64)
+        sums = self._parts[0].sums(masses[: self._ends[1]], self._all_sums, threads=self._threads)
+        for part, first, end in zip(self._parts[1:], self._ends[1:], self._ends[2:], strict=False):
+            sums += part.sums(masses[first:end], threads=self._threads)
         return sums[self._places]

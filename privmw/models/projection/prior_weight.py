@@ -24,11 +24,17 @@ PRECISION = 0.1  # of a fit on the way, in units of the squared noise that error
 
 
 def choose_prior_weight(
-    matrix: QueryMatrix, prior: Float64s, answers: Float64s, precision: Float64s, threads: int | None
+    matrix: QueryMatrix,
+    prior: Float64s,
+    answers: Float64s,
+    precision: Float64s,
+    threads: int | None,
+    *,
+    lightest: float = LIGHTEST,
 ) -> tuple[float, Float64s]:
     """The weight of least estimated error, and the multipliers of its fit.
 
-    Tries weights from heavy to light; each fit starts from the one before and costs more than it. Stops at
+    Tries weights from heavy to `lightest`; each fit starts from the one before and costs more than it. Stops at
     the first whose estimate is not lower by more than chance explains.
     """
     signs = sampling_stream(0).integers(0, 2, matrix.count) * 2.0 - 1.0
@@ -37,7 +43,7 @@ def choose_prior_weight(
     best, before = (math.inf, HEAVIEST, np.zeros(matrix.count)), (math.inf, prior[:0])
     multipliers: Float64s | None = None
     weight = HEAVIEST
-    while weight >= LIGHTEST:
+    while weight >= lightest:
         slack, tolerance = Slack(w=precision / weight), PRECISION / weight
         fit = project(
             matrix, prior, answers, slack, multipliers=multipliers, tolerance=tolerance, threads=threads

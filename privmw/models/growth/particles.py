@@ -1,0 +1,125 @@
+"""Particles: records that move through the whole domain as the fitted multipliers ask, and weigh as a prior.
+
+A particle is a record with its parent, a public record. Its prior keeps each value of the parent with
+probability 1 - REDRAWN / attributes, and draws it from a base distribution otherwise: so every record of the
+domain can be reached. Under multipliers l, a record x has score s(x) = sum of l over the cells that hold x.
+Particles follow prior * exp(s) as the multipliers change (sequential Monte Carlo: Del Moral, Doucet and Jasra
+2006): those that the change favours are doubled, others are dropped, and each draws its values anew, one
+attribute after the other, given the rest (Gibbs). Their weight in the *prior* then is exp(-s) times the mean
+of exp(s), which the changes give on the way.
+
+The sampling stream alone draws here. All ranks move the same particles. Released values only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from privmw import kernels
+from privmw.data.constraints import Constraints
+from privmw.data.domain import Domain
+from privmw.data.table import Table
+from privmw.data.workload import Workload
+from privmw.kernels.arrays import Bools, Float64s, UInt32s
+
+REDRAWN = 2.0  # of a parent's values, on average
+LEAST_EFFECTIVE = 0.05  # of the particles: a change that leaves fewer is made in steps
+MOST_STEPS = 8  # of one change
+HALVINGS = 20  # of the interval in which the length of a step is sought
+
+
+class Particles:
+    """Records and their parents (codes, particles x attributes), and their scores under the last multipliers.
+
+    base: for each attribute the distribution of values that are not kept. workload: that of the multipliers.
+    """
+
+    def __init__(
+        self,
+        parents: UInt32s,
+        base: list[Float64s],
+        workload: Workload,
+        constraints: Constraints | None,
+        stream: np.random.Generator,
+        threads: int | None,
+    ) -> None:
+        self._parents, self._base, self._stream, self._threads = parents, base, stream, threads
+        self._domain: Domain = workload.domain
+        self._constraints = constraints
+        self._redrawn = min(REDRAWN / len(base), 1.0)
+        self._moves = kernels.Moves(self._domain.sizes, workload.attributes, workload.starts, threads=threads)
+        self._multipliers = np.zeros(workload.cells)
+        self.records = parents.copy()
+        self.scores = np.zeros(len(parents))
+        self.log_mean = 0.0  # of exp(score) over the prior
+        self._redraw()  # without scores: from the prior
+
+    def follow(self, multipliers: Float64s) -> None:
+        """Move the particles to prior * exp(score) of these multipliers."""
+        for step in range(MOST_STEPS):
+            self._moves.set_values(multipliers)
+            change = self._moves.potentials(self.records) - self.scores
+            share = 1.0 if step == MOST_STEPS - 1 else self._share(change)
+            self._resample(share * change)
+            self._multipliers = self._multipliers + share * (multipliers - self._multipliers)
+            self._moves.set_values(self._multipliers)
+            self._redraw()
+            self.scores = self._moves.potentials(self.records)
+            if share == 1.0:
+                return
+
+    def log_prior(self) -> Float64s:
+        """The logarithm of each particle's weight in the prior, of which all particles together are one."""
+        log_prior: Float64s = self.log_mean - self.scores - np.log(len(self.records))
+        return log_prior
+
+    def _share(self, change: Float64s) -> float:
+        """How much of a change leaves enough particles of similar weight."""
+        least = LEAST_EFFECTIVE * len(change)
+        if _effective(change) >= least:
+            return 1.0
+        low, high = 0.0, 1.0
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if _effective(middle * change) >= least else (low, middle)
+        return low
+
+    def _resample(self, change: Float64s) -> None:
+        """Double and drop particles in proportion to exp(change), systematically: at evenly spaced points."""
+        count = len(change)
+        weights, log_total = kernels.tilt(np.full(count, 1 / count), change, threads=self._threads)
+        self.log_mean += log_total
+        ends = np.cumsum(weights)
+        points = (np.arange(count) + self._stream.random()) * (ends[-1] / count)
+        chosen = np.minimum(np.searchsorted(ends, points, "right"), count - 1)
+        self.records, self._parents = self.records[chosen], self._parents[chosen]
+
+    def _redraw(self) -> None:
+        """Draw every attribute anew, one after the other, given the others."""
+        for a, base in enumerate(self._base):
+            before = self.records[:, a].copy()
+            words = self._stream.integers(0, 2**64, len(before), np.uint64)
+            self._moves.redraw(
+                self.records,
+                a,
+                np.ascontiguousarray(self._parents[:, a]),
+                1 - self._redrawn,
+                self._redrawn * base,
+                words,
+                threads=self._threads,
+            )
+            # To stay where a draw breaks a rule is a Metropolis step: the law of possible records is kept.
+            broken = ~self._possible()
+            self.records[broken, a] = before[broken]
+
+    def _possible(self) -> Bools:
+        """Which records keep the constraints."""
+        if self._constraints is None:
+            return np.ones(len(self.records), bool)
+        return self._constraints.mask(Table.from_codes(self.records, self._domain, private=False))
+
+
+def _effective(change: Float64s) -> float:
+    """How many particles of equal weight are worth as much as these, weighted by exp(change)."""
+    weights, _ = kernels.tilt(np.full(len(change), 1 / len(change)), change)
+    return 1 / float(np.einsum("i,i->", weights, weights))

@@ -1,0 +1,203 @@
+"""Growth: down a path of prior weights, particles move to where the fit lacks rows; thinning ends the path.
+
+1. The released values are thinned into a part to fit and a part to judge by (problem.py).
+2. The prior is the start on the public rows and, with SHARE of its mass, particles (particles.py).
+3. From a heavy prior weight to lighter ones: fit, let the particles follow the multipliers, fit again. A cell
+   that no row holds has a multiplier too, which draws particles into it.
+4. The weight whose fit errs least on the other part is taken, and its particles stay. A weight heavier than
+   FREE and than the one that the public rows choose for themselves is not: so a good public table is left as
+   it is.
+
+Fits chase the noise of the part that was fitted, and particles do too, but the other part does not share it.
+Released values, public rows and the sampling stream only.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from privmw import kernels
+from privmw.data.support import Support
+from privmw.data.workload import Workload
+from privmw.kernels.arrays import Float64s, Int64s, UInt32s
+from privmw.models.growth.particles import Particles
+from privmw.models.growth.problem import Problem
+from privmw.models.projection.prior_weight import LIGHTEST, STEP, choose_prior_weight
+from privmw.models.projection.solver import Slack, project
+from privmw.models.query_matrix import MarginalMatrix
+from privmw.random import sampling_stream
+from privmw.ranks import Communicator, allgather
+
+SHARE = 0.05  # of the prior, which the particles have together
+HEAVIEST = 10**4.5  # of the path, in records
+FREE = 10**3.5  # a weight up to this may be taken whatever the public rows choose
+GAP = 0.5  # of a fit on the way, in units of the squared noise that errors are counted in
+UNIFORM = 0.025  # of a base distribution, so that every value can be drawn
+ROUNDING = 1.001  # a weight so far from a bound is still at it
+SEED = 0  # of the sampling stream: a fixed one, so that the same measurements give the same rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grown:
+    """The particles of the weight that was chosen. Multipliers are one for each cell of the problem."""
+
+    records: UInt32s
+    log_prior: Float64s  # of each particle; together they are one
+    weight: float
+    multipliers: Float64s
+
+
+def grow(
+    support: Support,
+    start: Float64s,
+    problem: Problem,
+    one_ways: Problem,
+    count: int,
+    threads: int | None,
+) -> Grown:
+    """Let `count` particles grow from a start on the public rows, as the problem asks."""
+    stream = sampling_stream(SEED)
+    fitted_part, judge = problem.thinned(stream)
+    masses = _masses(support, start)
+    parents = _draw_rows(support, masses, stream.integers(0, 2**62, count))
+    base = _base(support, masses, one_ways, threads)
+    fits = _Fits(support, start, fitted_part, threads)
+    heaviest = _heaviest(fits.public, start, problem, support, threads)
+    particles = Particles(parents, base, problem.workload, support.constraints, stream, threads)
+    multipliers = np.zeros(problem.workload.cells)
+    best, least, before = None, math.inf, math.inf
+    weight = HEAVIEST
+    while weight >= LIGHTEST:
+        multipliers, _ = fits.fit(particles, weight, multipliers)
+        particles.follow(multipliers)
+        multipliers, fitted = fits.fit(particles, weight, multipliers)
+        if weight <= heaviest * ROUNDING:
+            # Heavy cells count more: the largest errors are theirs, and cells of almost nothing are many.
+            loss = float(np.einsum("i,i,i->", fitted, (fitted - judge.answers) ** 2, judge.precision))
+            if loss < least:
+                best, least = Grown(particles.records, particles.log_prior(), weight, multipliers), loss
+            if loss > before:
+                break
+            before = loss
+        multipliers = multipliers * STEP  # a lighter prior: the same misfit pulls harder
+        weight /= STEP
+    assert best is not None
+    return best
+
+
+class _Fits:
+    """Fits of a problem on the public rows and particles."""
+
+    def __init__(self, support: Support, start: Float64s, problem: Problem, threads: int | None) -> None:
+        self._problem, self._threads, self._comm = problem, threads, support.comm
+        self._start, self._sizes = start, support.domain.sizes
+        self.public = self._marginals(support.columns)
+
+    def fit(self, particles: Particles, weight: float, multipliers: Float64s) -> tuple[Float64s, Float64s]:
+        """The multipliers of all cells at a prior weight, and the answers, from earlier multipliers."""
+        problem, own = self._problem, _own(len(particles.records), self._comm)
+        records = particles.records[own]
+        columns = kernels.Columns(
+            [records[:, a].astype(np.min_scalar_type(size - 1)) for a, size in enumerate(self._sizes)],
+            self._sizes,
+        )
+        matrix = MarginalMatrix.of(
+            problem.precision, [self.public, self._marginals(columns)], self._threads, self._comm
+        )
+        prior, _ = kernels.tilt(
+            np.concatenate([(1 - SHARE) * self._start, np.full(len(records), SHARE)]),
+            np.concatenate([np.zeros(len(self._start)), particles.log_prior()[own]]),
+            threads=self._threads,
+            comm=self._comm,
+        )
+        answers, precision = problem.answers[matrix.cells], problem.precision[matrix.cells]
+        fit = project(
+            matrix,
+            prior,
+            answers,
+            Slack(w=precision / weight),
+            multipliers=multipliers[matrix.cells],
+            tolerance=GAP / weight,
+            threads=self._threads,
+        )
+        fitted = np.zeros(len(problem.answers))
+        fitted[matrix.cells] = matrix.sums(fit.weights)
+        # A cell that no row holds is answered by 0, and its multiplier is what would be best there.
+        found = (problem.answers - fitted) * problem.precision / weight
+        found[matrix.cells] = fit.multipliers
+        return found, fitted
+
+    def _marginals(self, columns: kernels.Columns) -> kernels.Marginals:
+        workload = self._problem.workload
+        return kernels.Marginals(columns, workload.attributes, workload.starts, threads=self._threads)
+
+
+def _heaviest(
+    public: kernels.Marginals, start: Float64s, problem: Problem, support: Support, threads: int | None
+) -> float:
+    """The heaviest weight to be taken: FREE, or what the public rows alone choose, if that is more."""
+    matrix = MarginalMatrix.of(problem.precision, [public], threads, support.comm)
+    answers, precision = problem.answers[matrix.cells], problem.precision[matrix.cells]
+    weight, _ = choose_prior_weight(matrix, start, answers, precision, threads, lightest=FREE / ROUNDING)
+    return max(weight, FREE)
+
+
+def _own(count: int, comm: Communicator) -> slice:
+    """The particles whose weights this rank fits."""
+    return slice(count * comm.rank // comm.size, count * (comm.rank + 1) // comm.size)
+
+
+def _masses(support: Support, start: Float64s) -> Int64s:
+    """The weights of rows as integers: any number of ranks has the same."""
+    scaled = start.copy()
+    kernels.rescale(scaled, comm=support.comm)
+    masses, _ = kernels.to_masses(scaled, comm=support.comm)
+    return masses
+
+
+def _draw_rows(support: Support, masses: Int64s, words: Int64s) -> UInt32s:
+    """A row of the support for each word, in proportion to masses; the same whatever ranks hold the rows.
+
+    words: below 2^62, and so is the total of the masses.
+    """
+    order = support.hash_order()
+    ends = np.cumsum(masses[order])
+    totals = allgather(support.comm, ends[-1:])[:, 0].tolist()
+    before, total = sum(totals[: support.comm.rank]), sum(totals)
+    points = (words.astype(object) * total >> 62).astype(np.int64) - before
+    places = np.searchsorted(ends, points, "right")
+    here = (points >= 0) & (places < len(ends))
+    codes = np.zeros((len(words), len(support.domain)), np.int64)
+    rows = order[places[here]]
+    for a, column in enumerate(support.table.columns):
+        codes[here, a] = column[rows]
+    support.comm.allreduce(codes.reshape(-1))
+    return codes.astype(np.uint32)
+
+
+def _base(support: Support, masses: Int64s, one_ways: Problem, threads: int | None) -> list[Float64s]:
+    """For each attribute the distribution of values that a particle does not take from its parent.
+
+    The start's, half and half with what was measured where that is above its noise; and a little of each
+    value, so that none is out of reach.
+    """
+    workload = Workload.all(support.domain, k=1)
+    marginals = kernels.Marginals(support.columns, workload.attributes, workload.starts, threads=threads)
+    sums = marginals.sums(masses, threads=threads)
+    support.comm.allreduce(sums)
+    measured = dict(zip(one_ways.workload, range(len(one_ways.workload)), strict=True))
+    base = []
+    for a, name in enumerate(support.domain.names):
+        begun = sums[workload.offsets[a] : workload.offsets[a + 1]]
+        shares = begun / begun.sum()
+        if (name,) in measured:
+            cells = one_ways.workload.cells_of([measured[name,]])
+            answers, precision = one_ways.answers[cells], one_ways.precision[cells]
+            seen = np.where(answers * np.sqrt(precision) > 1, answers, 0.0)
+            if seen.any():
+                shares = (shares + seen / seen.sum()) / 2
+        base.append((1 - UNIFORM) * shares + UNIFORM / len(shares))
+    return base

@@ -1,0 +1,49 @@
+"""A public start, fitted to the one-way marginals first.
+
+A public table that is biased in one attribute pulls every answer that concerns it. The one-way marginals are
+known far better than any single cell, so the start is projected onto them, at the prior weight that they
+choose; further fits begin there. A good public table keeps its frequencies. Released values only.
+"""
+
+from __future__ import annotations
+
+from privmw import kernels
+from privmw.data.blocks import mixed_frequencies, moved_block_weights
+from privmw.data.support import Support
+from privmw.kernels.arrays import Float64s
+from privmw.models.growth.problem import Problem
+from privmw.models.projection.prior_weight import choose_prior_weight
+from privmw.models.projection.solver import Slack, project
+from privmw.models.query_matrix import MarginalMatrix
+
+TOLERANCE = 1e-9
+MOVES_OF_BLOCKS = 5  # of the weights of several public tables
+
+
+def fitted_start(support: Support, one_ways: Problem, threads: int | None) -> Float64s:
+    """The public frequencies projected onto the one-way marginals.
+
+    Of several public tables, the weights are moved first to where the fitted rows are likeliest.
+    """
+    prior = support.start()
+    workload = one_ways.workload
+    if not len(workload):
+        return prior
+    marginals = kernels.Marginals(support.columns, workload.attributes, workload.starts, threads=threads)
+    matrix = MarginalMatrix.of(one_ways.precision, [marginals], threads, support.comm)
+    answers, precision = one_ways.answers[matrix.cells], one_ways.precision[matrix.cells]
+
+    def fitted(prior: Float64s) -> Float64s:
+        weight, warm = choose_prior_weight(matrix, prior, answers, precision, threads)
+        slack = Slack(w=precision / weight)
+        return project(
+            matrix, prior, answers, slack, multipliers=warm, tolerance=TOLERANCE, threads=threads
+        ).weights
+
+    weights = fitted(prior)
+    if support.blocks is not None and support.block_weights is not None:
+        moved = support.block_weights
+        for _ in range(MOVES_OF_BLOCKS):
+            moved = moved_block_weights(support.blocks, weights, moved)
+            weights = fitted(mixed_frequencies(support.blocks, moved))
+    return weights
