@@ -1,7 +1,7 @@
 """Reads the real records under PRIVMW_DATA as tables of codes; says why where there are none.
 
-What is read: `acs_pums/`, `adult/` with their `domain.json`. Which records play private and which public is
-for `pairs.py`.
+What is read: `acs_pums/`, `acs_nist_excerpts/`, `adult/` with their `domain.json`. Which records play private
+and which public is for `pairs.py`.
 """
 
 from __future__ import annotations
@@ -71,6 +71,26 @@ def _positions(name: str, raw: np.ndarray, codes: Sequence[int]) -> np.ndarray:
     if not np.array_equal(values[found], raw):
         raise ValueError(f"column {name!r} must hold values of its domain")
     return found
+
+
+def nist(year: int) -> pmw.Table:
+    """The national excerpt of a year, 2018 or 2019, on 18 attributes."""
+    path = folder("acs_nist_excerpts")
+    described = json.loads((path / "domain.json").read_text())
+    sources = {"AGEP10": "AGEP", "POVPIP6": "POVPIP"}
+    sizes = described["profile18"]
+    raw = _read(path / f"national{year}.parquet", [sources.get(name, name) for name in sizes])
+    columns = {}
+    for name in sizes:
+        values = raw[sources.get(name, name)]
+        if name == "AGEP10":
+            columns[name] = np.minimum(values.astype(np.int64) // 10, 9)
+        elif name == "POVPIP6":
+            columns[name] = np.array([0 if v == "N" else 1 + min(int(v) // 100, 5) for v in values])
+        else:
+            places = {value: code for code, value in enumerate(described["attributes"][name]["observed"])}
+            columns[name] = np.array([places[value] for value in values])
+    return pmw.Table(columns, pmw.Domain(sizes), private=False)
 
 
 @lru_cache(maxsize=1)

@@ -16,6 +16,7 @@ The way of the data, room by room (README.md has the map):
 from privmw import accounting, kernels, mechanisms, postprocess
 from privmw.accounting import Account, Budget, BudgetError, Ledger, Neighbors
 from privmw.algorithms.auto import release_auto
+from privmw.algorithms.choose_public import choose_public
 from privmw.algorithms.measure import measure_marginals
 from privmw.algorithms.mw_pub import MWPub, release_mw_pub
 from privmw.algorithms.mwem import MWEM, release_mwem
@@ -62,6 +63,7 @@ __all__ = [
     "__version__",
     "accounting",
     "best_mixture_error",
+    "choose_public",
     "evaluate",
     "kernels",
     "load_release",

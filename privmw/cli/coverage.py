@@ -14,6 +14,10 @@ NAMED, LISTED = 3, 100  # marginals in a line, and in the facts
 def coverage_lines(coverage: Coverage, public: Coverage, domain: Domain) -> list[str]:
     """Lines about the rows that a release weighs; public: about the public ones, before any widening."""
     lines = []
+    if public.lacking:
+        names = ", ".join(plain(name, 30) for name in public.lacking)
+        plural = "s" * (len(public.lacking) != 1)
+        lines.append(f"the public file lacks the column{plural} {names}: only measurements tell of them")
     if coverage.values:
         lines.append(
             f"{coverage.missing_values:,} of {coverage.possible_values:,} values of the domain have no "
@@ -63,6 +67,7 @@ def coverage_facts(coverage: Coverage, domain: Domain) -> dict[str, Any]:
             "possible": coverage.possible_pairs,
             "by_attributes": [facts(missing) for missing in coverage.pairs[:LISTED]],
         },
+        "lacking": list(coverage.lacking),
         "skipped": [list(names) for names in coverage.skipped[:LISTED]],
     }
 

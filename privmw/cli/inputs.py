@@ -68,8 +68,8 @@ def read_public_inputs(
         if comm is not ALONE:
             shard = ShardedSupport.from_parquet(options.public, domain, comm, constraints=constraints)
             return PublicInputs(shard, workload)
-        public = scan_table(options.public, domain, private=False)
-        return PublicInputs(Support.from_table(public, constraints=constraints), workload)
+        public = scan_table(options.public, domain, private=False, missing_ok=options.method == "auto")
+        return PublicInputs(Support.from_table(public, constraints, domain=domain), workload)
 
 
 def make_workload(options: argparse.Namespace, domain: Domain) -> Workload:

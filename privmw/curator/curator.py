@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from reprlib import repr as _short
@@ -171,6 +171,47 @@ class Curator:
                 return selection.draw(score, self.__stream, excluded)
             largest = erased(scores.marginal_scores(counts[:cells], answers, self._ledger.n, offsets))
             return selection.draw(largest, self.__stream, excluded)
+
+    @sealed
+    def choose_public(
+        self,
+        answers: Sequence[npt.NDArray[np.float64]],
+        *,
+        epsilon: Real,
+        distance: Literal["largest", "mean"] = "largest",
+    ) -> int:
+        """Choose the public table that is nearest to the private one, by its answers; returns its number.
+
+        Requires: for each of at least two tables, its public float64 fractions, one a cell of the workload.
+        Ensures: the exponential mechanism on minus the distance: the largest |count 2^b - round(n answer
+            2^b)| over the cells, or ("mean") their sum, which is the mean over the marginals of the L1
+            distance times their number. b is 20, or less where the sum would not stay below 2^62: from n and
+            the number of cells alone.
+        Privacy: one run at epsilon among the tables. A replaced record moves a count by at most 1, and with
+            it the term of a cell by at most 2^b (the rest is public), so a largest term by at most 2^b. In
+            each of J marginals it moves at most two counts, so the sum by at most 2 J 2^b. A unit of at most
+            m records is so many replaced one after another: m times that, the sensitivity that is paid.
+        Numerics: integers throughout; rounding concerns public numbers only.
+        Checked by:
+            tests/curator/test_choose_public.py::test_scores_of_neighbours_differ_by_at_most_the_sensitivity,
+            tests/curator/test_choose_public.py::test_choices_have_the_probabilities_by_hand,
+            tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
+        """
+        if self._ledger.neighbors is not Neighbors.REPLACE_ONE:
+            raise ValueError("neighbors (ADD_REMOVE_ONE) must be REPLACE_ONE to choose: scores use n")
+        if distance not in ("largest", "mean"):
+            raise ValueError(f"distance ({_short(distance)}) must be 'largest' or 'mean'")
+        n, workload = self._ledger.n, self._workload
+        checked = [scores.check_answers(fractions, workload.cells) for fractions in answers]
+        if len(checked) < 2:
+            raise ValueError(f"answers (of {len(checked)} tables) must be of at least two tables")
+        moved = scores.distance_sensitivity(distance, n, workload.cells, len(workload))
+        selection = Selection.prepare(
+            "exponential", candidates=len(checked), sensitivity=self._at_most * moved, epsilon=epsilon
+        )
+        with self.__paid(selection.event) as counts, erasing() as erased:
+            score = erased(scores.table_scores(counts, checked, n, distance))
+            return selection.draw(score, self.__stream)[0]
 
     @sealed
     def measure(

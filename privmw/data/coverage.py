@@ -41,7 +41,7 @@ class Coverage:
 
     values, pairs: by attribute and by two attributes, in the order of the domain, where some are missing.
     possible_values, possible_pairs: how many there are in all. skipped: the attributes, and the pairs of
-    them, that have too many combinations to look at.
+    them, that have too many combinations to look at. lacking: the attributes that the rows do not have.
     """
 
     values: tuple[Missing, ...]
@@ -49,6 +49,7 @@ class Coverage:
     possible_values: int
     possible_pairs: int
     skipped: tuple[tuple[str, ...], ...]
+    lacking: tuple[str, ...] = ()
 
     @property
     def missing_values(self) -> int:
@@ -98,6 +99,7 @@ def coverage_of(support: Support) -> Coverage:
         possible_values,
         possible_pairs,
         tuple(tuple(names[a] for a in marginal) for marginal in skipped + large),
+        support.missing,
     )
 
 

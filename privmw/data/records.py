@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from privmw.data.domain import Domain, check_domain
@@ -85,6 +85,16 @@ def check_domain_and_privacy(domain: object, private: object) -> None:
     check_domain(domain)
     if not isinstance(private, bool):
         raise TypeError("private must be True or False")
+
+
+def known_part(where: str, domain: Domain, columns: Collection[object], *, private: bool) -> Domain:
+    """The domain of the attributes that a public table has columns for; a private table is refused."""
+    if private:
+        raise ValueError("missing_ok (True) must not be given for a private table: it has every column")
+    names = [name for name in domain.names if name in columns]
+    if not names:
+        raise ValueError(f"{where} must have at least one column of the domain")
+    return domain if len(names) == len(domain) else domain.project(names)
 
 
 def check_is_private(records: Records) -> None:

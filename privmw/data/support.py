@@ -388,11 +388,12 @@ class Support(Immutable):
         if self.constraints is not None:
             table = table.take(self.constraints.mask(table))  # every public row stays
         first, repeats = kernels.distinct_rows(table.columns, self.domain.sizes)
-        # Integer counts, 1 for each new record and `factor` for each public one: the public rows keep their
-        # relative frequencies, and the new records have their share.
+        # Integer counts, `new` for each new record and `factor` for each public one, of which one is 1: the
+        # public rows keep their relative frequencies, and the new records have their share.
         public = np.where(first < self.size, self.counts[np.minimum(first, self.size - 1)], 0)
-        factor = max(round((table.n - self.size) * (1 - share) / share / float(records[-1])), 1)
-        counts = freeze(factor * public + repeats - (first < self.size))
+        ratio = (table.n - self.size) * (1 - share) / share / float(records[-1])
+        factor, new = max(round(ratio), 1), max(round(1 / ratio), 1) if ratio else 1
+        counts = freeze(factor * public + new * (repeats - (first < self.size)))
         return Support(table.take(first), counts, self.constraints)
 
     def _block(self, block: int) -> Support:

@@ -136,16 +136,17 @@ class Table(Immutable, Records):
         private: bool,
         unit: str | None = None,
         at_most: int | None = None,
+        missing_ok: bool = False,
     ) -> Table:
         """The table of a pandas, polars or pyarrow frame, or of any other that narwhals takes.
 
         Each attribute of the domain is read from the column of its name; other columns are ignored. A value
-        becomes its code by `Attribute.code`. Codes are copied: a frame can still be written to. unit and
-        at_most: as for `read_table`.
+        becomes its code by `Attribute.code`. Codes are copied: a frame can still be written to. unit,
+        at_most and missing_ok: as for `read_table`.
         """
         from privmw.io.frames import from_frame  # here: it imports tables
 
-        return from_frame(frame, domain, private=private, unit=unit, at_most=at_most)
+        return from_frame(frame, domain, private=private, unit=unit, at_most=at_most, missing_ok=missing_ok)
 
     def to_frame(
         self,

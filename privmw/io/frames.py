@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from privmw.data.domain import Domain
-from privmw.data.records import check_domain_and_privacy
+from privmw.data.records import check_domain_and_privacy, known_part
 from privmw.data.table import Table
 from privmw.data.unit import RECORD, checked_unit, entering
 from privmw.io.extras import need
@@ -30,6 +30,7 @@ def from_frame(
     private: bool,
     unit: str | None = None,
     at_most: int | None = None,
+    missing_ok: bool = False,
 ) -> Table:
     """The table of a frame; see `Table.from_frame`.
 
@@ -42,6 +43,8 @@ def from_frame(
            [1, 1]], dtype=uint8)
     """
     check_domain_and_privacy(domain, private)
+    if missing_ok:
+        domain = known_part("frame", domain, take_frame(frame, private=private).columns, private=private)
     name, most = checked_unit(unit, at_most, domain, private)
     need("pyarrow", "take frames", "io")
     from privmw.io.encode import Encoder

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from privmw.data.domain import Domain
-from privmw.data.records import Records, check_domain_and_privacy
+from privmw.data.records import Records, check_domain_and_privacy, known_part
 from privmw.data.row_hash import Hashes
 from privmw.data.table import Table
 from privmw.data.unit import RECORD, checked_unit, entering
@@ -63,10 +63,12 @@ class Scan(Records):
         private: bool,
         unit: str | None = None,
         at_most: int | None = None,
+        missing_ok: bool = False,
     ) -> None:
-        check_domain_and_privacy(domain, private)
+        path = files.checked_path(path)
+        domain = _domain_of(path, domain, private, missing_ok)
         name, most = checked_unit(unit, at_most, domain, private)
-        hashes = self._open([(files.checked_path(path), None)], domain, private, name)
+        hashes = self._open([(path, None)], domain, private, name)
         if name != RECORD:
             self.cap(entering(hashes, most), name, most)
 
@@ -210,6 +212,7 @@ def scan_table(
     private: bool,
     unit: str | None = None,
     at_most: int | None = None,
+    missing_ok: bool = False,
 ) -> Scan:
     r"""Open a table that is too large for memory, to be counted or made into a support batch by batch.
 
@@ -224,7 +227,7 @@ def scan_table(
     ...     scan_table(path, domain, private=False).counts(Workload(domain, [("sex",)]))
     array([1, 1])
     """
-    return Scan(path, domain, private=private, unit=unit, at_most=at_most)
+    return Scan(path, domain, private=private, unit=unit, at_most=at_most, missing_ok=missing_ok)
 
 
 @sealed
@@ -235,6 +238,7 @@ def read_table(
     private: bool,
     unit: str | None = None,
     at_most: int | None = None,
+    missing_ok: bool = False,
 ) -> Table:
     r"""The table in a .parquet, .csv or .csv.gz file, or in the parquet files of a folder.
 
@@ -246,6 +250,9 @@ def read_table(
     same value there enter, and a release protects them together. Its values are integers or text, none
     missing. Which records enter depends on no other value: see privmw/data/unit.py.
 
+    missing_ok: a public file may lack columns of the domain; its table is then on the domain of those that it
+    has, and `Support.from_table(table, domain=domain)` makes a support of it.
+
     >>> import pathlib, tempfile
     >>> domain = Domain({"age": {"edges": [0, 18, 120]}, "sex": ["F", "M"]})
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -255,7 +262,7 @@ def read_table(
     [[1, 0], [0, 1]]
     """
     path = files.checked_path(path)
-    check_domain_and_privacy(domain, private)
+    domain = _domain_of(path, domain, private, missing_ok)
     name, most = checked_unit(unit, at_most, domain, private)
     read = list(_codes([(path, None)], domain, private, name))
     batches = [codes for codes, _ in read]
@@ -267,6 +274,17 @@ def read_table(
     table = _table(batches, domain, private, name, most)
     marks = () if private else (files.about(file).get("for_release") for file in files.files_of(path))
     return table.not_for_release() if any(mark is False for mark in marks) else table
+
+
+def _domain_of(path: str, domain: Domain, private: bool, missing_ok: bool) -> Domain:
+    """The domain of a table: the one given, or, with missing_ok, of the columns that every file has."""
+    check_domain_and_privacy(domain, private)
+    if not missing_ok:
+        return domain
+    columns: list[set[object]] = [
+        set(files.columns_of(file, private=private)[0]) for file in files.files_of(path)
+    ]
+    return known_part(path, domain, set.intersection(*columns), private=private)
 
 
 def _kept(codes: list[SignedCodes], enters: Bools) -> list[SignedCodes]:

@@ -3,19 +3,26 @@
 The score of a cell is |count 2^20 - round(n answer 2^20)|. A replaced record moves a count by at most 1 and
 nothing else here, as n and the model's answers are public; so a score moves by at most SENSITIVITY = 2^20,
 exactly. n is below 2^32, so that everything stays below 2^53: int64 cannot overflow, and doubles are exact.
+
+The score of a whole public table is minus its distance from the counts: its largest cell score, or the sum of
+all of them. A replaced record leaves one cell of each marginal and enters another, so the sum moves by at
+most twice the number of marginals times 2^bits.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from privmw.kernels.draws import Errors
+from privmw.secrecy import erased_on_failure, erasing
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Answers: TypeAlias = npt.NDArray[np.float64]
+Distance: TypeAlias = Literal["largest", "mean"]
 
 SCORE_BITS = 20
 SENSITIVITY = 1 << SCORE_BITS
@@ -59,3 +66,49 @@ def marginal_scores(counts: Int64s, answers: Answers, n: int, offsets: Int64s) -
     [1.0, 2.0]
     """
     return cell_scores(counts, answers, n).largest(offsets)
+
+
+def bits_of_distance(n: int, cells: int) -> int:
+    """Return how many bits after the point the scores of tables keep: fewer than 20 where a sum is large.
+
+    A cell's score is below 2 n 2^bits, so that the sum of all of them stays below 2^62.
+
+    >>> bits_of_distance(50_000, 5_500_000), bits_of_distance(2**32 - 1, 2**27)
+    (20, 1)
+    """
+    bits = min(SCORE_BITS, 61 - n.bit_length() - cells.bit_length())
+    if bits < 0:
+        raise ValueError(f"workload ({cells} cells) must have fewer than 2^{61 - n.bit_length()} cells")
+    return bits
+
+
+def distance_sensitivity(distance: Distance, n: int, cells: int, marginals: int) -> int:
+    """Return how far a replaced record moves the score of a table, at most.
+
+    >>> distance_sensitivity("largest", 4, 6, 2) == 2**20, distance_sensitivity("mean", 4, 6, 2) == 2**22
+    (True, True)
+    """
+    return (1 if distance == "largest" else 2 * marginals) << bits_of_distance(n, cells)
+
+
+def table_scores(counts: Int64s, answers: Sequence[Answers], n: int, distance: Distance) -> Int64s:
+    """Return the score of each table, by its answers: minus its distance from the counts.
+
+    "largest": the largest cell score. "mean": the sum of all, which is the mean over the marginals of the L1
+    distance, times their number.
+
+    >>> answers = [np.array([0.5, 0.5]), np.array([1.0, 0.0])]
+    >>> (table_scores(np.array([3, 1]), answers, 4, "mean") / SENSITIVITY).tolist()
+    [-2.0, -2.0]
+    """
+    bits, whole = bits_of_distance(n, len(counts)), np.array([0, len(counts)])
+    distances = np.zeros(len(answers), np.int64)
+    with erased_on_failure(distances):
+        for place, fractions in enumerate(answers):
+            errors = Errors(counts, fractions, float(n << bits), bits)
+            with erasing() as erased:
+                if distance == "largest":
+                    distances[place : place + 1] = erased(errors.largest(whole))
+                else:
+                    np.sum(erased(errors.scores()), keepdims=True, out=distances[place : place + 1])
+        return np.negative(distances, out=distances)

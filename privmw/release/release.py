@@ -35,6 +35,7 @@ from privmw.release.measurements import Measurement
 
 __all__ = ["Release", "Round"]
 
+PUBLIC_SCALE = 2.0**50  # counts of as_public: rounding moves no weight of 2^20 rows by more than 1e-9
 LARGEST_GAP = 1e-9  # between the weights' sum and 1: far above rounding, far below an error
 
 
@@ -188,6 +189,27 @@ class Release(Immutable):
         rng.shuffle(rows)
         records = self.support.table.take(rows)
         return records if self.ledger.for_release else records.not_for_release()
+
+    def as_public(self) -> Support:
+        """The rows as a support for another release: its public frequencies are the weights. Costs nothing.
+
+        Counts are the weights on a scale of 2^50. Every row is a public row of it, grown ones too: a row
+        without weight keeps one part in 2^50, so that the next release can raise it. The rows of a release
+        whose noise was seeded are marked as not for release.
+
+        >>> from privmw import Budget, Domain, Neighbors
+        >>> support = Support.full(Domain({"sex": ["F", "M"]}))
+        >>> ledger = Ledger(Budget.zcdp(1), Neighbors.REPLACE_ONE, n=40)
+        >>> workload = Workload.all(support.domain, k=1)
+        >>> last_year = Release(support, workload, [0.25, 0.75], ledger=ledger, settings={})
+        >>> last_year.as_public().start().tolist()
+        [0.25, 0.75]
+        """
+        self._check_whole()
+        support = self.support
+        counts = np.maximum(np.rint(self.weights * PUBLIC_SCALE), 1).astype(np.int64)
+        table = support.table if self.ledger.for_release else support.table.not_for_release()
+        return Support(table, freeze(counts), support.constraints)
 
     def agreement(self) -> Agreement:
         """How the released answers agree with the noisy counts: figures, and whether noise may explain them.

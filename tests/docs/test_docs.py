@@ -53,7 +53,15 @@ def run_shell(code, scratch):
     os.chdir(where.read_text("utf-8").strip())
 
 
-SLOW = {"cli", "cluster", "files", "index", "postprocess", "tutorial"}  # pages that make releases and reports
+SLOW = {
+    "cli",
+    "cluster",
+    "files",
+    "index",
+    "postprocess",
+    "tutorial",
+    "yearly",
+}  # pages that make releases and reports
 
 
 @pytest.mark.parametrize("name", slow_among([page.stem for page in PAGES if any(blocks(page))], SLOW))

@@ -445,3 +445,42 @@ def test_the_survey_is_read_from_its_own_codes():
     for name in names:
         assert np.array_equal(np.array(labels[name])[table.column(name)], rows[name].to_numpy())
     assert pmw.Support.from_table(pmw.scan_table(folder, domain, private=False)).counts.sum() > 90_000
+
+
+def test_a_public_file_may_lack_columns_if_that_is_said(tmp_path):
+    path = tmp_path / "public.csv"
+    path.write_text("b,other\nx,1\ny,2\n")
+    for read in (pmw.read_table, pmw.scan_table):
+        with pytest.raises(ValueError, match="column 'a' is missing"):
+            read(path, SMALL, private=False)
+        table = read(path, SMALL, private=False, missing_ok=True)
+        assert table.domain == SMALL.project(["b"])
+        support = pmw.Support.from_table(table, domain=SMALL)
+        assert (support.missing, support.rows.tolist()) == (("a",), [[0, 0], [0, 1]])
+        with pytest.raises(ValueError, match="must not be given for a private table"):
+            read(path, SMALL, private=True, missing_ok=True)
+        with pytest.raises(ValueError, match="must have at least one column of the domain"):
+            read(path, pmw.Domain({"age": 3}), private=False, missing_ok=True)
+    whole = tmp_path / "whole.csv"
+    whole.write_text("b,a\nx,1\n")
+    assert pmw.read_table(whole, SMALL, private=False, missing_ok=True).domain is SMALL
+
+
+def test_a_folder_of_public_files_has_the_columns_that_every_file_has(tmp_path):
+    pq.write_table(pa.table({"a": [1], "b": ["x"]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"b": ["y"]}), tmp_path / "2.parquet")
+    table = pmw.read_table(tmp_path, SMALL, private=False, missing_ok=True)
+    assert table.domain == SMALL.project(["b"])
+    assert table.codes().tolist() == [[0], [1]]
+    scan = pmw.scan_table(tmp_path, SMALL, private=False, missing_ok=True)
+    assert pickle.loads(pickle.dumps(scan)).domain == table.domain
+
+
+def test_a_frame_may_lack_columns_if_that_is_said():
+    pytest.importorskip("narwhals")
+    frame = pa.table({"b": ["x", "y"]})
+    assert pmw.Table.from_frame(frame, SMALL, private=False, missing_ok=True).codes().tolist() == [[0], [1]]
+    with pytest.raises(ValueError, match="must not be given for a private table"):
+        pmw.Table.from_frame(frame, SMALL, private=True, missing_ok=True)
+    with pytest.raises(ValueError, match="frame must have at least one column of the domain"):
+        pmw.Table.from_frame(frame, pmw.Domain({"age": 3}), private=False, missing_ok=True)

@@ -119,6 +119,16 @@ def curator_selection(side, tables=TABLES, **options):
         return column(chosen), door.ledger.events[:1]
 
 
+# The tables that make neighbours worst: one has the record of here, five that of there.
+PUBLIC = [np.tile([1.0 - value, float(value)], 8) for value in [0] + [1] * 5]
+
+
+def choice_of_table(side, tables=TABLES, **options):
+    with curator(side, tables) as door:
+        chosen = [door.choose_public(PUBLIC, epsilon=2, **options) for _ in range(DOOR_RUNS // 2)]
+        return column(chosen), door.ledger.events[:1]
+
+
 def curator_measurement(side, tables=TABLES, neighbors=Neighbors.REPLACE_ONE, **options):
     public_n = 1 if neighbors is Neighbors.ADD_REMOVE_ONE else None
     with curator(side, tables, neighbors=neighbors, public_n=public_n) as door:
@@ -207,6 +217,13 @@ HONEST = {
     ),
     "curator: no record or one, a marginal": (lambda side: none_or_one(side, marginal=0, epsilon=1), 0, 0.1),
     "curator: no record or one, the total": (lambda side: none_or_one(side, total=True, rho=0.5), 1e-2, 0.3),
+    "curator: a public table, largest": (choice_of_table, 0, 0.3),
+    "curator: a public table, mean": (lambda side: choice_of_table(side, distance="mean"), 0, 0.3),
+    "unit: a public table, mean": (
+        lambda side: choice_of_table(side, CAPPED, distance="mean"),
+        0,
+        0.3,
+    ),
     "release, two rounds": (lambda side: releases(side, 1.0, 0.2), 1e-2, 0.1),
     "unit: a cell, permute-and-flip": (lambda side: curator_selection(side, CAPPED), 0, 0.3),
     "unit: a marginal, exponential": (
@@ -235,6 +252,7 @@ SLOW = [
     "permute-and-flip, top 2",
     "release, two rounds",
     "unit: a marginal, exponential",
+    "unit: a public table, mean",
     "unit added or removed: Laplace on a marginal",
     "unit: Gaussian on two marginals",
     "unit: release, two rounds",
@@ -285,6 +303,13 @@ def half_the_score(side):
         return curator_selection(side, mechanism="exponential")
 
 
+def one_cell_of_each_marginal(side):
+    right = scores.distance_sensitivity
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scores, "distance_sensitivity", lambda *given: right(*given) // 2)
+        return choice_of_table(side, distance="mean")
+
+
 def one_coin(side):
     generator = np.random.default_rng(side)
     bug = functools.partial(planted_bugs.permute_and_flip_of_one_coin, uniforms=generator, rng=generator)
@@ -331,6 +356,7 @@ PLANTED = {
     "sensitivity off by two, permute-and-flip": (lambda side: half_sensitivity("permute-and-flip", side), 0),
     "sensitivity off by two, exponential": (lambda side: half_sensitivity("exponential", side), 0),
     "sensitivity off by two, in the curator": (half_the_score, 0),
+    "sensitivity off by two, public tables": (one_cell_of_each_marginal, 0),
     "selection not charged": (selection_not_charged, 1e-2),
     "coin reused among candidates": (one_coin, 0),
     "noise reused among cells": (one_noise, 0),

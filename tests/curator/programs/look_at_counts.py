@@ -35,6 +35,8 @@ def look(codes):
             for mechanism in ("permute-and-flip", "exponential"):
                 for among in ("cell", "marginal"):
                     curator.select(answers, epsilon=0.5, mechanism=mechanism, among=among)
+            for distance in ("largest", "mean"):
+                curator.choose_public([answers, answers], epsilon=0.5, distance=distance)
             # Noise so large that no noisy count looks like a count.
             curator.measure(np.arange(workload.cells), rho=1e-12)
             curator.measure(marginals=np.arange(len(workload)), epsilon=1e-6)

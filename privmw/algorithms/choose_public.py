@@ -1,0 +1,122 @@
+"""A private choice among public tables, before a run: which has the marginals nearest to the private ones.
+
+"Leveraging public data for practical private query release" (Liu et al. 2021) proposes it. The private table
+goes from here into the Curator and nowhere else; the public ones become answers to a workload first.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from reprlib import repr as _short
+from typing import Literal
+
+from privmw.accounting import Budget, ExponentialMechanism, Ledger, epsilon_for_rho_exponential
+from privmw.accounting.rounding import Real, positive
+from privmw.algorithms.accounted import AccountPath, open_account, settle
+from privmw.curator import Curator
+from privmw.data.records import Records
+from privmw.data.support import Support
+from privmw.data.workload import Workload
+from privmw.kernels.arrays import Float64s
+from privmw.random import Rng
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The number of the chosen table, its support, and the ledger of what the choice cost."""
+
+    index: int
+    support: Support
+    ledger: Ledger
+
+
+def choose_public(
+    private: Records,
+    tables: Sequence[Records | Support],
+    workload: Workload,
+    *,
+    epsilon: Real | None = None,
+    rho: Real | None = None,
+    score: Literal["largest", "mean"] = "largest",
+    rng: Rng = None,
+    account: AccountPath = None,
+) -> Chosen:
+    """Choose the public table, or support, whose answers to a workload are nearest to the private ones.
+
+    The exponential mechanism: the nearer a table, the likelier its choice, by its largest error over all
+    cells or by the mean over the marginals of the L1 distance. epsilon or rho is the cost; a release from the
+    chosen support costs its own on top of it. A table may lack columns that the workload does not ask for.
+    rng: None for a release; a seed for experiments marks the ledger. account: the account of the private
+    table, or its file, where the cost is reserved before anything is released.
+
+    >>> from privmw import Domain, Table
+    >>> domain = Domain({"sex": ["F", "M"]})
+    >>> private = Table.from_codes([[0], [1]] * 500, domain, private=True)
+    >>> tables = [Table.from_codes(rows, domain, private=False) for rows in ([[0]], [[0], [1]])]
+    >>> chosen = choose_public(private, tables, Workload.all(domain, k=1), epsilon=0.5)
+    >>> chosen.index, chosen.support, chosen.ledger.epsilon(0)
+    (1, Support(2 distinct rows x 1 attributes of 2 public records), 0.5)
+    """
+    if not isinstance(private, Records):
+        raise TypeError(f"private ({type(private).__name__}) must be a Table")
+    if private.comm.size > 1:
+        raise ValueError(f"private (on {private.comm.size} ranks) must lie on one rank to choose a table")
+    if (rho is None) == (epsilon is None):
+        raise TypeError("exactly one of rho and epsilon must be given")
+    if score not in ("largest", "mean"):
+        raise ValueError(f"score ({_short(score)}) must be 'largest' or 'mean'")
+    if not isinstance(workload, Workload):
+        raise TypeError(f"workload ({type(workload).__name__}) must be a Workload")
+    budget = Budget.zcdp(rho) if rho is not None else Budget.pure(positive("epsilon", epsilon or 0))
+    supports = _supports(tables, private)
+    answers = [_answers(f"tables[{place}]", support, workload) for place, support in enumerate(supports)]
+    pure = budget.limit if rho is None else epsilon_for_rho_exponential(rho)
+    opened, run = open_account(account), secrets.token_hex(16)
+    with Curator(private, workload, budget, rng=rng) as curator:
+        if opened is not None:  # here: the curator has checked everything, and has released nothing
+            opened.reserve(
+                run,
+                [ExponentialMechanism(pure, len(supports))],
+                f"choose_public, among {len(supports)} tables, {budget!r}",
+                unit=curator.ledger.unit,
+                for_release=curator.ledger.for_release,
+            )
+        index = curator.choose_public(answers, epsilon=pure, distance=score)
+        if opened is not None:
+            settle(opened, run, curator.ledger)
+        return Chosen(index, supports[index], curator.ledger)
+
+
+def _supports(tables: Sequence[Records | Support], private: Records) -> list[Support]:
+    """The support of each table, on the domain of the private one."""
+    if isinstance(tables, str | Records | Support) or not isinstance(tables, Sequence):
+        raise TypeError(f"tables ({type(tables).__name__}) must be a list of public tables")
+    if len(tables) < 2:
+        raise ValueError(f"tables ({len(tables)}) must be at least two to choose from")
+    for place, table in enumerate(tables):
+        if not isinstance(table, Records | Support):
+            raise TypeError(f"tables[{place}] ({type(table).__name__}) must be a Table or a Support")
+        if isinstance(table, Records) and table.private:
+            raise ValueError(f"tables[{place}] (a private table) must be public: a support shows its rows")
+        if table.comm.size > 1:
+            raise ValueError(f"tables[{place}] ({table!r}) must lie on one rank")
+    supports = []
+    for place, table in enumerate(tables):
+        if isinstance(table, Records):
+            try:
+                table = Support.from_table(table, domain=private.domain)
+            except ValueError as error:
+                raise ValueError(f"tables[{place}]: {error}") from None
+        elif table.domain != private.domain:
+            raise ValueError(f"tables[{place}] ({table!r}) must be on the domain of the private table")
+        supports.append(table)
+    return supports
+
+
+def _answers(name: str, support: Support, workload: Workload) -> Float64s:
+    try:
+        return support.answers(workload)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
