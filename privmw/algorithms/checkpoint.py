@@ -97,7 +97,10 @@ class Checkpoint:
         number = history[-1].round
         if self._every is None or number % self._every:
             return
-        rows, others = model.state()
+        state = model.state()
+        if state is None:
+            return
+        rows, others = state
         order = self._support.hash_order()
         arrays = {f"rows/{name}.npy": array[order] for name, array in rows.items()}
         arrays |= {f"others/{name}.npy": array for name, array in others.items()}

@@ -14,9 +14,10 @@ from privmw.accounting.rounding import Real, positive_integer
 from privmw.algorithms.loop import Model
 from privmw.algorithms.mechanism import Mechanism
 from privmw.algorithms.plan import Effort
-from privmw.algorithms.question import Question, Unit
+from privmw.algorithms.question import Question, Unit, check_is_workload
 from privmw.algorithms.schedule import Schedule
 from privmw.data.support import Support
+from privmw.data.workload import Workload
 from privmw.kernels.checks import check_number
 
 Select = Literal["permute-and-flip", "exponential", "all"]
@@ -63,6 +64,27 @@ class Algorithm(ABC):
                 raise ValueError(f"warm_up ({self.warm_up}) must be 0 with select='all': it is all there is")
         elif self.order is not None and self.select != "all":
             raise ValueError(f"order ({self.order}) must come with select='all' or a warm_up above 0")
+
+    @property
+    def completes(self) -> bool:
+        """Whether the model completes public rows that lack attributes, or does without any."""
+        return False
+
+    def public_rows(self, support: Support | None, workload: Workload) -> Support:
+        """The support of a run: None stands for no public table, which an algorithm may refuse."""
+        if support is not None:
+            return support
+        if not self.completes:
+            raise ValueError(
+                f"support (None) must be a Support: {type(self).__name__} re-weights public rows; "
+                f"release_auto does without, and PEP with particles"
+            )
+        check_is_workload(workload)
+        return Support.without_public(workload.domain)
+
+    def most_rows(self, support: Support) -> int:
+        """At most how many rows a release from this support has."""
+        return support.whole_size
 
     @abstractmethod
     def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:

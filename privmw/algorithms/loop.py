@@ -41,8 +41,11 @@ class Model(Protocol):
     def result(self) -> tuple[Support, Float64s]:
         """The rows to release, and their weights: the rows of a support, or rows that the model made."""
 
-    def state(self) -> State:
-        """Everything that later updates depend on besides the measurements; arrays are not copied."""
+    def state(self) -> State | None:
+        """Everything that later updates depend on besides the measurements; arrays are not copied.
+
+        None where it cannot be stored: a run that is resumed learns from all its rounds again.
+        """
 
     def restore(self, measurements: Sequence[Measurement], state: State) -> None:
         """Restore the state reached after these measurements."""

@@ -115,22 +115,30 @@ class Mechanism:
         at_most = positive_integer("at_most", at_most)
         return noise_of_steps(self.algorithm.schedule, self.budget, question, n, at_most)
 
-    def plan(self, support: Support, workload: Workload, n: int | None = None, at_most: int = 1) -> Plan:
+    def plan(
+        self, support: Support | None, workload: Workload, n: int | None = None, at_most: int = 1
+    ) -> Plan:
         """What a run will need: bytes, noise and seconds, from public sizes; n gives noise as a fraction.
 
         at_most: how many records of a unit enter; the noise grows with it.
 
         Seconds are estimated from one evaluation of the workload, which this runs.
         """
-        check_public(support, workload)
+        support = self._public_rows(support, workload)
         at_most = positive_integer("at_most", at_most)
         question = self._question(support, workload, at_most)
         if n is not None:
             n = positive_integer("n", n)
         schedule, effort = self.algorithm.schedule, self.algorithm.effort
-        return make_plan(schedule, self.budget, support, question, n, at_most, effort)
+        rows = support if not support.missing else completed_evenly(support)
+        return make_plan(schedule, self.budget, rows, question, n, at_most, effort)
 
-    def bytes_of_release(self, support: Support, workload: Workload) -> int:
+    def _public_rows(self, support: Support | None, workload: Workload) -> Support:
+        rows = self.algorithm.public_rows(support, workload)
+        check_public(rows, workload, completes=self.algorithm.completes)
+        return rows
+
+    def bytes_of_release(self, support: Support | None, workload: Workload) -> int:
         """At most how many bytes the file of a release takes, but for the text of its domain and ledger.
 
         >>> from privmw import Domain, MWPub
@@ -139,14 +147,16 @@ class Mechanism:
         >>> mechanism.bytes_of_release(Support.full(domain), Workload.all(domain, k=2))
         68908
         """
-        check_public(support, workload)
+        support = self._public_rows(support, workload)
         question = self._question(support, workload, at_most=1)
-        return bytes_of_release(self.algorithm.schedule, support, question)
+        return bytes_of_release(
+            self.algorithm.schedule, support, question, rows=self.algorithm.most_rows(support)
+        )
 
     def __call__(
         self,
         private: Records | None,
-        support: Support,
+        support: Support | None,
         workload: Workload,
         *,
         rng: Rng = None,
@@ -173,9 +183,10 @@ class Mechanism:
         progress, account and the private table, for which the others give None; or all give the same
         `ShardedRecords`. Only rank 0 needs to see the checkpoint if every is None.
         """
-        size = check_inputs(private, support, workload)
+        rows = self.algorithm.public_rows(support, workload)
+        size = check_inputs(private, rows, workload, completes=self.algorithm.completes)
         return self.run_checked(
-            size, private, support, workload, rng, threads, progress, checkpoint, every, account
+            size, private, rows, workload, rng, threads, progress, checkpoint, every, account
         )
 
     def run_checked(
@@ -268,7 +279,9 @@ class Mechanism:
                     f"{algorithm.measure}s, {candidates}"
                 )
         question = make_question(workload, algorithm.order, algorithm.measure)
-        check_memory(support, question, shot=shares.shot is not None)
+        check_memory(
+            support, question, shot=shares.shot is not None, added=algorithm.most_rows(support) - support.size
+        )
         if shares.shot is not None:
             _check_scale(shares.noise, shares.shot, question.sensitivity_of_shot, at_most)
         if shares.measure is not None:

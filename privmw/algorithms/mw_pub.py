@@ -101,7 +101,6 @@ def release_mw_pub(
     >>> release_mw_pub(private, support, Workload.all(domain, k=2), epsilon=1.0, delta=1e-6, rounds=5).n
     300
     """
-    size = check_inputs(private, support, workload)
     algorithm = MWPub(
         rounds=rounds,
         select=select,
@@ -114,6 +113,8 @@ def release_mw_pub(
         output=output,
         start=start,
     )
+    support = algorithm.public_rows(support, workload)
+    size = check_inputs(private, support, workload)
     mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n)
     return mechanism.run_checked(
         size, private, support, workload, rng, threads, progress, checkpoint, every, account

@@ -16,7 +16,7 @@ from privmw.algorithms.configuration import Select
 from privmw.algorithms.loop import Progress
 from privmw.algorithms.mw_pub import MWPub
 from privmw.algorithms.options import lists_options
-from privmw.algorithms.question import Unit, check_inputs
+from privmw.algorithms.question import Unit, check_inputs, check_is_workload
 from privmw.data.records import Records
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
@@ -35,6 +35,13 @@ class MWEM(MWPub):
 
     select: Select = "exponential"
     start: Start = "uniform"
+
+    def public_rows(self, support: Support | None, workload: Workload) -> Support:
+        """The support of a run: None is the full domain."""
+        if support is not None:
+            return support
+        check_is_workload(workload)
+        return Support.full(workload.domain)
 
 
 @lists_options
@@ -74,11 +81,6 @@ def release_mwem(
     >>> release_mwem(private, None, Workload.all(domain, k=2), epsilon=1.0, delta=0, rounds=5).support.size
     6
     """
-    if support is None:
-        if not isinstance(workload, Workload):
-            raise TypeError(f"workload ({type(workload).__name__}) must be a Workload")
-        support = Support.full(workload.domain)
-    size = check_inputs(private, support, workload)
     algorithm = MWEM(
         rounds=rounds,
         select=select,
@@ -91,7 +93,9 @@ def release_mwem(
         output=output,
         start=start,
     )
+    rows = algorithm.public_rows(support, workload)
+    size = check_inputs(private, rows, workload)
     mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n)
     return mechanism.run_checked(
-        size, private, support, workload, rng, threads, progress, checkpoint, every, account
+        size, private, rows, workload, rng, threads, progress, checkpoint, every, account
     )

@@ -78,7 +78,6 @@ def release_mwem_pub(
     >>> release_mwem_pub(private, support, Workload.all(domain, k=2), epsilon=1.0, rounds=5).ledger.rho < 1
     True
     """
-    size = check_inputs(private, support, workload)
     algorithm = MWEMPub(
         rounds=rounds,
         select=select,
@@ -91,6 +90,8 @@ def release_mwem_pub(
         output=output,
         start=start,
     )
+    support = algorithm.public_rows(support, workload)
+    size = check_inputs(private, support, workload)
     mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n)
     return mechanism.run_checked(
         size, private, support, workload, rng, threads, progress, checkpoint, every, account

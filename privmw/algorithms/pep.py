@@ -22,12 +22,13 @@ from privmw.algorithms.question import Question, Unit, check_inputs
 from privmw.data.records import Records
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
-from privmw.models.grown import GrownSupport
+from privmw.models.grown import COMPLETED, GrownSupport
 from privmw.models.projected import Kind, ProjectedSupport
 from privmw.random import Rng
 from privmw.release import Release
 
 LIGHTEST, HEAVIEST = 1e-3, 1e12  # records: outside, the start is no prior, or nothing is fitted
+FEWEST_PARTICLES, MOST_PARTICLES = 100, 10_000_000
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -37,7 +38,8 @@ class PEP(Algorithm):
     gamma (l1): how far an answer may be missed, as a fraction; None takes each measurement's standard
     deviation. Where no distribution on the support is that near, or none can be certified, gamma is doubled
     until one is; the history records it. prior_weight (l2): how many records the start is worth; None chooses
-    it from the measurements, at no cost.
+    it from the measurements, at no cost. particles (l2): how many records move through the domain at the last
+    round, to become rows that the public table lacks; None adds none.
 
     >>> PEP(rounds=25, measure="marginal", prior_weight=300).calibrate(rho=0.01).rho
     0.01
@@ -66,6 +68,28 @@ class PEP(Algorithm):
                 raise ValueError(f"gamma ({self.gamma}) must come with slack='l1'")
             if self._number("gamma") != 0:
                 self._between("gamma", 0, 1)
+        if self.particles is not None:
+            self._positive_integer("particles")
+            if not FEWEST_PARTICLES <= self.particles <= MOST_PARTICLES:
+                raise ValueError(
+                    f"particles ({self.particles}) must be from {FEWEST_PARTICLES} to {MOST_PARTICLES:,}"
+                )
+            if self.slack != "l2" or self.start != "public" or self.prior_weight is not None:
+                raise ValueError(
+                    f"particles ({self.particles}) must come with slack='l2', start='public' and a prior "
+                    f"weight that is chosen"
+                )
+
+    @property
+    def completes(self) -> bool:
+        """Whether the model completes public rows that lack attributes, or does without any."""
+        return self.particles is not None
+
+    def most_rows(self, support: Support) -> int:
+        """At most how many rows a release from this support has: particles become rows."""
+        if self.particles is None:
+            return support.whole_size
+        return self.particles + (COMPLETED if support.missing else support.whole_size)
 
     def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:
         """A support that is projected again after each round, and may grow at the last."""
@@ -94,7 +118,7 @@ class PEP(Algorithm):
 @lists_options
 def release_pep(
     private: Records | None,
-    support: Support,
+    support: Support | None,
     workload: Workload,
     *,
     epsilon: Real | None = None,
@@ -111,6 +135,7 @@ def release_pep(
     slack: Kind = "l2",
     gamma: float | None = None,
     prior_weight: float | None = None,
+    particles: int | None = None,
     rng: Rng = None,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -119,6 +144,8 @@ def release_pep(
     account: AccountPath = None,
 ) -> Release:
     """Release by PEP; the options of the algorithm are those of `PEP`.
+
+    A support of None is no public table; it needs particles.
 
     epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint,
     every and account: as for a calibrated `Mechanism`.
@@ -132,7 +159,6 @@ def release_pep(
     >>> release.history[-1].details["gap"] < 1e-9
     True
     """
-    size = check_inputs(private, support, workload)
     algorithm = PEP(
         rounds=rounds,
         select=select,
@@ -145,8 +171,11 @@ def release_pep(
         slack=slack,
         gamma=gamma,
         prior_weight=prior_weight,
+        particles=particles,
     )
+    rows = algorithm.public_rows(support, workload)
+    size = check_inputs(private, rows, workload, completes=algorithm.completes)
     mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n)
     return mechanism.run_checked(
-        size, private, support, workload, rng, threads, progress, checkpoint, every, account
+        size, private, rows, workload, rng, threads, progress, checkpoint, every, account
     )

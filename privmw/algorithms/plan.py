@@ -29,6 +29,8 @@ FEWEST_ARRAYS_OF_CELLS = 3  # that any run needs at once
 ARRAYS_OF_SHOT = 6  # for each cell of a first shot: number, noisy count, target, precision, their order
 # The texts in a release's file: its settings and domain; a round and a choice in its history and ledger.
 BYTES_OF_TEXTS, BYTES_OF_ROUND, BYTES_OF_CHOICE = 2**16, 2**10, 2**9
+# What growth keeps of a particle: the record, its parent, copies of both while they are resampled, columns.
+BYTES_OF_CODE, BYTES_OF_PARTICLE = 24, 200
 SECONDS_PER_CELL = 1e-8  # scoring and drawing: memory speed, not worth a measurement
 
 
@@ -93,11 +95,19 @@ class Effort:
     passes: int = 0
 
 
-def check_memory(support: Support, question: Question, *, shot: bool) -> None:
-    """Refuse a run that does not fit in memory: the system would kill it after its budget was spent."""
+def check_memory(support: Support, question: Question, *, shot: bool, added: int = 0) -> None:
+    """Refuse a run that does not fit in memory: the system would kill it after its budget was spent.
+
+    added: how many rows the model may add to the support.
+    """
     cells = question.measured.cells
     arrays = FEWEST_ARRAYS_OF_CELLS * cells + (ARRAYS_OF_SHOT * question.cells_of_shot if shot else 0)
     least = support.nbytes + 8 * (arrays + support.size)
+    particles = max(added, 0) * (BYTES_OF_CODE * len(support.domain) + BYTES_OF_PARTICLE)
+    if least + particles > available_memory() >= least:
+        raise ValueError(
+            f"particles must fit in memory, and {added:,} rows need about {particles / 1e9:,.1f} GB: take fewer"
+        )
     if least > available_memory():
         raise ValueError(
             f"workload ({cells:,} cells) must fit in memory, and needs at least {least / 1e9:,.1f} GB: "
@@ -105,14 +115,14 @@ def check_memory(support: Support, question: Question, *, shot: bool) -> None:
         )
 
 
-def bytes_of_release(schedule: Schedule, support: Support, question: Question) -> int:
+def bytes_of_release(schedule: Schedule, support: Support, question: Question, *, rows: int) -> int:
     """At most how many bytes a release takes in its file: rows, weights, counts, noisy counts and history."""
     widths = sum(column.itemsize for column in support.table.columns)
     largest = 1 if question.unit == "cell" else int(np.diff(question.measured.offsets).max())
     measured = question.cells_of_shot + schedule.rounds * schedule.per_round * largest
     workloads = 8 * (len(question.workload.starts) + len(question.workload.attributes))
     texts = BYTES_OF_TEXTS + schedule.rounds * (BYTES_OF_ROUND + BYTES_OF_CHOICE * schedule.per_round)
-    return support.whole_size * (widths + 16) + 16 * measured + 2 * workloads + texts
+    return rows * (widths + 16) + 16 * measured + 2 * workloads + texts
 
 
 def noise_of_steps(

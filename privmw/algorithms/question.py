@@ -71,6 +71,12 @@ def make_question(workload: Workload, order: int | None, unit: Unit) -> Question
     return Question(workload, measured, np.array([place[marginal] for marginal in shot]), unit)
 
 
+def check_is_workload(workload: object) -> None:
+    """Refuse what is no workload."""
+    if not isinstance(workload, Workload):
+        raise TypeError(f"workload ({type(workload).__name__}) must be a Workload")
+
+
 def check_public(support: Support, workload: Workload, *, completes: bool = False) -> None:
     """Refuse a support and a workload that do not belong together.
 
@@ -78,8 +84,7 @@ def check_public(support: Support, workload: Workload, *, completes: bool = Fals
     """
     if not isinstance(support, Support):
         raise TypeError(f"support ({type(support).__name__}) must be a Support")
-    if not isinstance(workload, Workload):
-        raise TypeError(f"workload ({type(workload).__name__}) must be a Workload")
+    check_is_workload(workload)
     if workload.domain != support.domain:
         raise ValueError(f"workload ({workload!r}) must be on the domain of the support")
     if workload.cells == 0:

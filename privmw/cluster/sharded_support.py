@@ -19,10 +19,11 @@ from privmw.cluster.sharded_records import Path, ShardedRecords
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.data.records import Records
+from privmw.data.row_hash import row_hashes
 from privmw.data.support import Support, check_public
 from privmw.data.table import Table
-from privmw.kernels.arrays import Array, Codes, Float64s, freeze
-from privmw.ranks import ALONE, Communicator, check_same, on_every_rank, sum_over_ranks
+from privmw.kernels.arrays import Array, Bools, Codes, Float64s, freeze
+from privmw.ranks import ALONE, Communicator, allgather, check_same, on_every_rank, sum_over_ranks
 
 PENDING = 2**20  # rows that a rank reads before it sends them to their owners, and that these then merge
 
@@ -106,6 +107,15 @@ class ShardedSupport(Support):
         support: Support = self.comm.broadcast(gathered[0] if gathered else self)
         wider = on_every_rank(self.comm, lambda: support.widened(times, share, seed))
         return ShardedSupport.of(wider, self.comm)
+
+    def _own(self, added: Table) -> Bools:
+        """The rows whose hashes lie among those of this rank: equal rows are on the same rank. Collective."""
+        hashes = row_hashes(self.table.columns)
+        # Ascending ranges of hashes belong to the ranks, each from the least hash that a rank holds.
+        least = allgather(self.comm, hashes.min().view(np.int64))[:, 0].view(np.uint64)
+        owners = np.searchsorted(least[1:], row_hashes(added.columns), "right")
+        own: Bools = owners == self.comm.rank
+        return own
 
     def gathered(self, weights: Float64s | None = None) -> tuple[Support, Float64s | None] | None:
         """On rank 0 the complete support, and weights in its order; None elsewhere. Collective.

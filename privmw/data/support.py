@@ -27,7 +27,7 @@ from privmw.data.records import Records
 from privmw.data.row_hash import mixed, row_hashes
 from privmw.data.table import Table
 from privmw.data.workload import Workload, check_workload
-from privmw.kernels.arrays import Codes, Float64s, Int64s, UInt32s, freeze, is_frozen
+from privmw.kernels.arrays import Bools, Codes, Float64s, Int64s, UInt32s, freeze, is_frozen
 from privmw.kernels.checks import check_integer, check_number
 from privmw.random import sampling_stream
 from privmw.ranks import ALONE, Communicator, sum_over_ranks
@@ -278,6 +278,7 @@ class Support(Immutable):
 
         codes: rows x attributes, complete, keeping the constraints; they may repeat, and may be rows of the
         support already. If the public rows lack attributes, the result has none of them, only these rows.
+        Where the support is sharded all ranks give the same codes, and each holds some of the rows.
 
         >>> domain = Domain({"age": 3, "sex": 2})
         >>> support = Support.from_table(Table.from_codes([[2, 0], [0, 1], [2, 0]], domain, private=False))
@@ -287,13 +288,14 @@ class Support(Immutable):
         >>> wider.places.tolist(), wider.added.tolist()
         ([0, 2], [1, 2, 1])
         """
-        if self.comm.size > 1:
-            raise ValueError(f"support ({self!r}) must lie on one rank to get further rows")
         added = Table.from_codes(codes, self.domain, private=False)
         if self.constraints is not None and not self.constraints.mask(added).all():
             raise ValueError("rows must keep the constraints of the support")
-        table = added if self.missing else Table.concatenate([self.table, added])
-        before = table.n - added.n
+        own = self._own(added)
+        tables = [] if self.missing else [self.table]
+        tables += [added.take(own)] if own.any() else []
+        before = 0 if self.missing else self.size
+        table = Table.concatenate(tables)
         first, places = _numbered(table)
         counts = np.zeros(len(first), np.int64)
         counts[places[:before]] = self.counts[:before]
@@ -302,11 +304,21 @@ class Support(Immutable):
             blocks = np.zeros((len(first), self.blocks.shape[1]), np.int64)
             blocks[places[:before]] = self.blocks
             freeze(blocks)
-        weights = self.block_weights
-        support = Support(
-            table.take(first), freeze(counts), self.constraints, blocks=blocks, block_weights=weights
+        support = type(self)(
+            table.take(first),
+            freeze(counts),
+            self.constraints,
+            self.comm,
+            blocks=blocks,
+            block_weights=self.block_weights,
         )
-        return WithRows(support, places[:before], places[before:])
+        lies = np.full(added.n, -1)
+        lies[own] = places[before:]
+        return WithRows(support, places[:before], lies)
+
+    def _own(self, added: Table) -> Bools:
+        """Which further rows this rank holds: all, unless the support is sharded."""
+        return np.ones(added.n, bool)
 
     @classmethod
     def _merge(cls, support: Support | None, tables: list[Table]) -> Support:
@@ -571,7 +583,10 @@ class Support(Immutable):
 
 
 class WithRows(NamedTuple):
-    """A support with further rows; where the rows of the former support lie in it, and the added ones."""
+    """A support with further rows; where the rows of the former support lie in it, and the added ones.
+
+    An added row that another rank holds lies at -1.
+    """
 
     support: Support
     places: Int64s

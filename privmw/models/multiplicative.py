@@ -50,7 +50,7 @@ class MultiplicativeWeights:
         output: Output = "last",
         threads: int | None = None,
     ) -> None:
-        self._model = WeightedSupport(support, workload, start, threads=threads)
+        self._model = WeightedSupport(support, workload, support.start(start), threads=threads)
         self._targets = Targets(measured, n)
         self._replay = replay
         self._sum = np.zeros(support.size) if output == "average" else None

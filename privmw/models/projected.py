@@ -52,7 +52,7 @@ class ProjectedSupport:
         prior_weight: float | None = None,
         threads: int | None = None,
     ) -> None:
-        self._model = WeightedSupport(support, workload, start, threads=threads)
+        self._model = WeightedSupport(support, workload, support.start(start), threads=threads)
         self._prior = support.start(start)
         self._targets = Targets(measured, n)
         self._slack, self._gamma, self._prior_weight = slack, gamma, prior_weight

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from privmw import kernels
-from privmw.data.support import Start, Support
+from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s, UInt32s
 from privmw.ranks import sum_over_ranks
@@ -20,11 +20,12 @@ class WeightedSupport:
     """Weights on a support's rows, and the answers of a workload kept in step with them."""
 
     def __init__(
-        self, support: Support, workload: Workload, start: Start = "public", *, threads: int | None = None
+        self, support: Support, workload: Workload, weights: Float64s, *, threads: int | None = None
     ) -> None:
+        """weights: with sum 1 over all ranks; they are not copied."""
         self.support, self.workload, self.threads = support, workload, threads
         self.comm = support.comm
-        self.weights = support.start(start)
+        self.weights = weights
         self._marginals = support.marginals(workload)
         # The sums of this rank's rows, followed by three numbers about the last update: one allreduce adds
         # them all up. On a single rank these are the sums of all rows already.

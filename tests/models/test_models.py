@@ -70,7 +70,7 @@ def large_support(seed):
 @pytest.mark.parametrize("kind", ["public", "uniform"])
 def test_answers_followed_by_changes_are_those_of_a_full_evaluation(kind, threads, monkeypatch):
     support, workload = large_support(3)
-    model = WeightedSupport(support, workload, kind, threads=threads)
+    model = WeightedSupport(support, workload, support.start(kind), threads=threads)
     fresh = support.marginals(workload)
     changes, evaluations = [], []
     follow, evaluate = kernels.Marginals.add_changes, WeightedSupport._evaluate
@@ -106,7 +106,7 @@ def test_answers_followed_by_changes_are_those_of_a_full_evaluation(kind, thread
 
 def test_answers_survive_new_scales():
     support, workload = large_support(5)
-    model = WeightedSupport(support, workload)
+    model = WeightedSupport(support, workload, support.start())
     heavy = np.argsort(-model.weights)[: support.size // 4]
     rows, rescaled = np.sort(heavy).astype(np.uint32), 0
     inner = kernels.multiply
@@ -128,7 +128,7 @@ def test_answers_survive_new_scales():
 
 
 def test_no_rows_and_all_rows_change_nothing():
-    model = WeightedSupport(support(), WORKLOAD)
+    model = WeightedSupport(support(), WORKLOAD, support().start())
     before = model.answers().copy()
     for rows in (np.zeros(0, np.uint32), np.arange(support().size, dtype=np.uint32)):
         model.multiply(rows, 1.5)
@@ -136,7 +136,7 @@ def test_no_rows_and_all_rows_change_nothing():
 
 
 def test_a_replaced_model_answers_as_the_support_does():
-    model = WeightedSupport(support(), WORKLOAD, "uniform")
+    model = WeightedSupport(support(), WORKLOAD, support().start("uniform"))
     weights = np.random.default_rng(0).random(support().size) * 1e-200
     model.replace(weights.copy())
     assert model.answers().tobytes() == support().answers(WORKLOAD, weights).tobytes()
