@@ -3,7 +3,13 @@
 Each of K products has one distribution for each attribute, independent of each other; the mixture's answer to
 a cell is a sum over products of products of probabilities. The tables are softmaxes, fitted by Adam to the
 squared misfit of all measured cells, each weighted by its precision (relaxed projection with softmax: Liu,
-Vietri and Wu 2021, "Iterative methods for private synthetic data"). Released values and public rows only.
+Vietri and Wu 2021, "Iterative methods for private synthetic data"), plus
+
+    prior_weight * sum over products k and attributes a of weight_k KL(table of a in k || margin of a),
+
+which is at least prior_weight times the divergence of the mixture from independent attributes: the objective
+of privmw/models/projected.py with a start that knows the one-way margins only, worth so many records. Without
+it small budgets fit the noise. Released values and public rows only.
 
 Matrix products are stacks of small ones, which OpenBLAS computes on one thread each: results have the same
 bits for any number of its threads, and it starts none. Between processors of different kinds they may differ
@@ -35,6 +41,7 @@ MOST_PRODUCTS = 2048  # so that a matrix product has two rows or more: OpenBLAS 
 BATCH = 2048  # public records of a step
 RATE, MEAN_DECAY, SQUARE_DECAY, TINY = 0.3, 0.9, 0.99, 1e-12  # of Adam; the rate falls as half a cosine
 SPREAD = 1.0  # logits start so far, at most, from those of the one-way margins
+PRIOR_WEIGHT = 100.0  # see docs/no_public_table.md
 LEAST_SHARE = 1e-6  # of a value at the start: a softmax cannot leave zero
 
 
@@ -137,6 +144,7 @@ def fit_products(
     row_weights: Float64s | None = None,
     known: Sequence[int] | None = None,
     row_weight: float = 0.0,
+    prior_weight: float = PRIOR_WEIGHT,
 ) -> Products:
     """Fit a mixture of products to measured answers, all of them released.
 
@@ -144,13 +152,14 @@ def fit_products(
     precision 0 was not measured, and its answer is ignored.
     rows, row_weights, known, row_weight: public records (codes, records x attributes), their weights, the
     attributes on which they are known (all), and how many records they are worth together.
+    prior_weight: how many records independent attributes are worth.
     """
-    search = Search(workload, cells_answers, precision, products=products, steps=steps, seed=seed)
-    if rows is not None and row_weight > 0:
-        search.add_rows(rows, row_weights, known, row_weight)
-    while search.step():
+    fit = ProductFit(workload, cells_answers, precision, products, steps, seed, prior_weight)
+    if rows is not None:
+        fit.add_rows(rows, row_weights, known, row_weight)
+    while fit.step():
         pass
-    return search.products()
+    return fit.products()
 
 
 @dataclass(frozen=True)
@@ -240,7 +249,7 @@ def _adding_order(other: Int64s) -> tuple[Int64s | None, Int64s, Int64s]:
     return None if already else order, values, starts
 
 
-class Search:
+class ProductFit:
     """Adam on the logits of a mixture's tables and weights, in single precision."""
 
     def __init__(
@@ -248,15 +257,15 @@ class Search:
         workload: Workload,
         cells_answers: Float64s,
         precision: Float64s,
-        *,
-        products: int = 100,
-        steps: int = 300,
-        seed: int = 0,
-        rate: float = RATE,
-        spread: float = SPREAD,
+        products: int,
+        steps: int,
+        seed: int,
+        prior_weight: float,
     ) -> None:
         products = check_integer("products", products, 1, MOST_PRODUCTS)
         steps = check_integer("steps", steps, 1)
+        if not 0 <= check_number("prior_weight", prior_weight) < math.inf:
+            raise ValueError(f"prior_weight ({prior_weight}) must be finite and not negative")
         for name, values in (("cells_answers", cells_answers), ("precision", precision)):
             if values.shape != (workload.cells,):
                 raise ValueError(f"{name} ({values.shape}) must be one for each of {workload.cells} cells")
@@ -276,12 +285,13 @@ class Search:
         for block, (_, of_block) in zip(self._blocks, self._targets, strict=True):
             of_block.reshape(-1, of_block.shape[2])[block.rows :] = 0.0  # repeated
         self._rng = sampling_stream(seed)
-        margins = one_way_margins(workload, cells_answers, precision)
+        margins = _one_way_margins(workload, cells_answers, precision)
         logits = np.log(np.concatenate(margins)).astype(np.float32)[:, None]
-        noise = self._rng.uniform(-spread, spread, (len(logits), products)).astype(np.float32)
+        noise = self._rng.uniform(-SPREAD, SPREAD, (len(logits), products)).astype(np.float32)
+        self._margin_logs, self._worth = logits, prior_weight * self._scale
         self._parameters = np.concatenate([logits + noise, np.zeros((1, products), np.float32)])
         self._mean, self._square = np.zeros_like(self._parameters), np.zeros_like(self._parameters)
-        self._steps, self._done, self._rate = steps, 0, rate
+        self._steps, self._done = steps, 0
         self._rows: tuple[Int64s, Float64s, float] | None = None
 
     def add_rows(
@@ -312,7 +322,7 @@ class Search:
         if self._done == self._steps:
             return False
         _, gradient = self.gradient()
-        rate = self._rate * (1 + math.cos(math.pi * self._done / self._steps)) / 2
+        rate = RATE * (1 + math.cos(math.pi * self._done / self._steps)) / 2
         self._done += 1
         self._mean += (1 - MEAN_DECAY) * (gradient - self._mean)
         self._square += (1 - SQUARE_DECAY) * (gradient * gradient - self._square)
@@ -337,6 +347,12 @@ class Search:
             by_weight += np.einsum("ij,ij->j", by_weighted, table)
             by_table[block.hub] += by_weighted * weights
             block.add_gradient(stacked, pull @ weighted, by_table)
+        if self._worth:
+            information = np.log(stacked + TINY) - self._margin_logs
+            of_products = np.einsum("ij,ij->j", stacked, information)
+            loss += self._worth * float(np.einsum("j,j->", weights, of_products))
+            by_weight += self._worth * of_products
+            by_table += self._worth * weights * information
         gradient = np.empty_like(self._parameters)
         along = stacked * by_table
         gradient[:-1] = along - stacked * np.add.reduceat(along, self._starts[:-1], axis=0)[self._attribute]
@@ -396,7 +412,7 @@ def _softmax(logits: Floats, starts: Sequence[int] | Int64s) -> Floats:
     return shares
 
 
-def one_way_margins(workload: Workload, cells_answers: Float64s, precision: Float64s) -> list[Float64s]:
+def _one_way_margins(workload: Workload, cells_answers: Float64s, precision: Float64s) -> list[Float64s]:
     """For each attribute its distribution by all marginals that have it and were measured whole.
 
     Each gives a value's share with the variance of a sum over its cells; the mean has weights inverse to it.
