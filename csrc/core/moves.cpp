@@ -1,6 +1,7 @@
 #include "core/moves.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <cstdlib>
 #include <limits>
 #include <memory>
@@ -22,7 +23,7 @@ constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();  // no
 
 double lean_below() {
     const char* set = std::getenv("LEAN");
-    return set ? std::atof(set) : 0.75;
+    return set ? std::atof(set) : 0.5;
 }
 
 struct Common {
@@ -43,23 +44,47 @@ Common common_of(const std::uint32_t* codes, std::size_t records, std::size_t wi
     return {static_cast<std::uint32_t>(most - counts.begin()), uncommon};
 }
 
-// sums: OUT, the totals of `width` columns of rows.
-template <std::size_t width>
-void add_rows(std::span<const Wrapping* const> rows, std::size_t at, Wrapping* sums) {
-    Wrapping totals[width] = {};
-    for (const Wrapping* row : rows)
-        for (std::size_t i = 0; i < width; ++i) totals[i] += row[at + i];
-    std::copy_n(totals, width, sums + at);
+// Adds to the scores (IN and OUT, `stride` a record) of some records a row each. records: null for the first
+// `count`. row: of a record, its place among the rows.
+template <std::size_t stride, class Row>
+void add_rows(const Wrapping* rows, const std::uint32_t* records, std::size_t count, Row&& row,
+              Wrapping* scores) {
+    const auto add = [&](std::size_t r) {
+        const Wrapping* const added = rows + row(r) * stride;
+        Wrapping* const sums = scores + r * stride;
+        Wrapping totals[stride];  // all is read before it is written: compilers add several at once
+        for (std::size_t v = 0; v < stride; ++v) totals[v] = sums[v] + added[v];
+        std::copy_n(totals, stride, sums);
+    };
+    if (records)
+        for (std::size_t k = 0; k < count; ++k) add(records[k]);
+    else
+        for (std::size_t r = 0; r < count; ++r) add(r);
 }
 
-void add_rows(std::span<const Wrapping* const> rows, std::size_t stride, Wrapping* sums) {
-    std::size_t at = 0;
-    for (; at + 8 <= stride; at += 8) add_rows<8>(rows, at, sums);
-    if (stride & 4) {
-        add_rows<4>(rows, at, sums);
-        at += 4;
+// The same for any stride, an even number: short rows are added without a loop.
+template <class Row>
+void add_rows(const Wrapping* rows, std::size_t stride, const std::uint32_t* records, std::size_t count,
+              Row&& row, Wrapping* scores) {
+    switch (stride) {
+        case 2:
+            return add_rows<2>(rows, records, count, row, scores);
+        case 4:
+            return add_rows<4>(rows, records, count, row, scores);
+        case 6:
+            return add_rows<6>(rows, records, count, row, scores);
+        case 8:
+            return add_rows<8>(rows, records, count, row, scores);
     }
-    if (stride & 2) add_rows<2>(rows, at, sums);
+    for (std::size_t k = 0; k < count; ++k) {
+        const std::size_t r = records ? records[k] : k;
+        const Wrapping* __restrict added = rows + row(r) * stride;
+        Wrapping* __restrict sums = scores + r * stride;
+        for (std::size_t v = 0; v < stride; v += 2) {
+            const Wrapping totals[2] = {sums[v] + added[v], sums[v + 1] + added[v + 1]};
+            std::copy_n(totals, 2, sums + v);
+        }
+    }
 }
 
 // The draws of a tile of records.
@@ -72,6 +97,7 @@ class Draws {
     void draw(const Wrapping* scores, const Weighing& weighing, const std::uint64_t* words, std::size_t first,
               std::size_t records, std::size_t width, std::uint32_t* codes) {
         const std::size_t size = weighing.base.size();
+        const PowerOfTwo power = power_;
         for (std::size_t r = 0; r < records; ++r) {
             double* const weights = weights_.data() + r * stride_;
             double* const below = below_.data() + r * stride_;
@@ -85,14 +111,14 @@ class Draws {
             }
             for (std::size_t v = 0; v < size; ++v) {
                 // Values of weight zero may have scores above the most: they stay zero.
-                const double x = power_ * to_double(of_record[v] - static_cast<Wrapping>(most));
-                below[v] = x < 0 ? x : 0;
+                const double x = power * to_double(of_record[v] - static_cast<Wrapping>(most));
+                weights[v] = x < least_normal ? 0 : weights[v];
+                below[v] = x < 0 ? (x > least_normal ? x : least_normal) : 0;
             }
         }
-        for (std::size_t i = 0; i < records * stride_; ++i) {
-            const double x = below_[i], power = exp_of_negative(x > least_normal ? x : least_normal);
-            weights_[i] *= x < least_normal ? 0 : power;
-        }
+        double* const all = weights_.data();
+        const double* const powers = below_.data();
+        for (std::size_t i = 0; i < records * stride_; ++i) all[i] *= exp_of_negative(powers[i]);
         for (std::size_t r = 0; r < records; ++r)
             codes[r * width] = choose(weights_.data() + r * stride_, size, words[first + r]);
     }
@@ -120,67 +146,78 @@ class Draws {
 }  // namespace
 
 // The marginals of the attribute that is drawn, rearranged: a row holds the values of a cell's other codes,
-// one for each value of the attribute. An attribute with a common value leans on it: f(v, b, c) becomes
-//   f(v, b0, c0) + [f(v, b, c0) - f(v, b0, c0)] + [f(v, b0, c) - f(v, b0, c0)] + the rest,
-// where a record adds the second part, summed over marginals, only if its b is uncommon, and the rest only if
-// b and c are. Without a common value, an attribute counts as uncommon everywhere.
+// one for each value of the attribute. A marginal of three leans on the common value b0 of the attribute b that
+// is uncommon in fewer records: f(v, b, c) becomes f(v, b0, c), which is added to the rows of c, and
+// f(v, b, c) - f(v, b0, c), which only records with an uncommon b have to add. In the same way the rows of c
+// lean on their common one. Sums are modulo 2^64: a score stays exact.
 struct Moves::Tables {
-    struct Other {
-        std::uint32_t attribute, common, size;
-        const Wrapping* rows;  // of two, summed over marginals
+    struct Triple {
+        std::size_t other;  // the other partner
+        const Wrapping* rows;
     };
     struct Partner {
-        std::uint32_t attribute, common;
-        const Wrapping* rows;      // by code, summed over marginals; null if there are none
-        std::size_t begin, end;    // its triples
+        std::uint32_t attribute, size;
+        std::uint32_t common;    // none: all its values are uncommon
+        const Wrapping* rows;    // one a value, summed over marginals; null if there are none
+        std::size_t begin, end;  // its triples: those whose other partner comes after it
     };
     // Read where it is: too large to be rearranged for so few records, or of four attributes or more.
     struct InPlace {
         std::size_t start, stride;
-        std::uint32_t order, attributes[5];
+        std::uint32_t others, attributes[5];
         std::size_t strides[5];
     };
 
     std::size_t stride;  // of rows: the attribute's size, made even
     std::unique_ptr<Wrapping[]> memory;
-    const Wrapping* alone;
-    std::vector<Partner> partners;  // rarest first
-    std::vector<Other> triples;     // by their rarer partner
+    const Wrapping* alone;          // the row that all records add
+    std::vector<Partner> partners;  // ascending by the share of records in which they are uncommon
+    std::vector<Triple> triples;
     std::vector<InPlace> in_place;
 
-    std::size_t most_rows() const { return 1 + partners.size() + triples.size(); }
-
-    // rows: OUT, those that a record adds.
-    std::size_t find_rows(const std::uint32_t* codes, std::uint32_t* uncommon, const Wrapping** rows) const {
-        std::size_t partners_here = 0, count = 1;
-        for (std::size_t i = 0; i < partners.size(); ++i) {
-            uncommon[partners_here] = static_cast<std::uint32_t>(i);
-            partners_here += codes[partners[i].attribute] != partners[i].common;
-        }
-        rows[0] = alone;
-        for (std::size_t k = 0; k < partners_here; ++k) {
-            const Partner& partner = partners[uncommon[k]];
-            const std::size_t code = codes[partner.attribute];
-            if (partner.rows) rows[count++] = partner.rows + code * stride;
-            for (std::size_t t = partner.begin; t < partner.end; ++t) {
-                const Other& other = triples[t];
-                const std::uint32_t second = codes[other.attribute];
-                rows[count] = other.rows + (code * other.size + second) * stride;
-                count += second != other.common;
-            }
-        }
-        return count;
-    }
-
-    void add_in_place(const std::uint32_t* codes, const Wrapping* values, std::size_t size, Wrapping* sums) const {
-        for (const InPlace& marginal : in_place) {
-            std::size_t at = marginal.start;
-            for (std::uint32_t i = 0; i < marginal.order; ++i)
-                at += codes[marginal.attributes[i]] * marginal.strides[i];
-            for (std::size_t v = 0; v < size; ++v) sums[v] += values[at + v * marginal.stride];
-        }
-    }
+    // scores: OUT, count x stride. aside: partners x count codes, and count more.
+    void add(const Wrapping* values, const std::uint32_t* codes, std::size_t width, std::size_t count,
+             std::size_t size, std::uint32_t* aside, Wrapping* scores) const;
 };
+
+void Moves::Tables::add(const Wrapping* values, const std::uint32_t* codes, std::size_t width,
+                        std::size_t count, std::size_t size, std::uint32_t* aside, Wrapping* scores) const {
+    for (std::size_t r = 0; r < count; ++r) std::copy_n(alone, stride, scores + r * stride);
+    for (std::size_t r = 0; r < count; ++r)
+        for (std::size_t i = 0; i < partners.size(); ++i)
+            aside[i * count + r] = codes[r * width + partners[i].attribute];
+    std::uint32_t* const uncommon = aside + partners.size() * count;
+    for (std::size_t i = 0; i < partners.size(); ++i) {
+        const Partner& partner = partners[i];
+        const std::uint32_t* const first = aside + i * count;
+        const std::uint32_t* chosen = nullptr;
+        std::size_t many = count;
+        if (partner.common != none) {
+            many = 0;
+            for (std::size_t r = 0; r < count; ++r) {
+                uncommon[many] = static_cast<std::uint32_t>(r);
+                many += first[r] != partner.common;
+            }
+            chosen = uncommon;
+        }
+        if (partner.rows)
+            add_rows(partner.rows, stride, chosen, many, [first](std::size_t r) { return std::size_t{first[r]}; },
+                     scores);
+        for (std::size_t t = partner.begin; t < partner.end; ++t) {
+            const std::uint32_t* const second = aside + triples[t].other * count;
+            const std::size_t second_size = partners[triples[t].other].size;
+            add_rows(triples[t].rows, stride, chosen, many,
+                     [=](std::size_t r) { return first[r] * second_size + second[r]; }, scores);
+        }
+    }
+    for (const InPlace& marginal : in_place)
+        for (std::size_t r = 0; r < count; ++r) {
+            const Wrapping* cells = values + marginal.start;
+            for (std::uint32_t i = 0; i < marginal.others; ++i)
+                cells += codes[r * width + marginal.attributes[i]] * marginal.strides[i];
+            for (std::size_t v = 0; v < size; ++v) scores[r * stride + v] += cells[v * marginal.stride];
+        }
+}
 
 Moves::Moves(std::vector<std::uint32_t> sizes, const MarginalList& workload)
     : sizes_(std::move(sizes)), marginals_(workload.size()), of_attribute_(sizes_.size()) {
@@ -209,172 +246,134 @@ std::size_t Moves::bytes() const {
 
 Moves::Tables Moves::make_tables(const Wrapping* values, const std::uint32_t* codes, std::size_t records,
                                  std::uint32_t attribute, int threads) const {
-    struct Side {
-        std::size_t partner, stride;
-    };
-    struct Leaning {
+    // A marginal to rearrange, with its other attributes and their strides; then partners instead of these.
+    struct Arranged {
         const Wrapping* cells;
         std::size_t stride;  // of the attribute
         std::uint32_t others;
-        Side sides[2];
+        struct {
+            std::size_t partner, stride;
+        } sides[2];
     };
     const std::uint32_t size = sizes_[attribute];
     Tables made;
     made.stride = size + (size & 1);
-    std::vector<Leaning> leaning;
-    std::vector<std::uint32_t> partner_of(sizes_.size(), none), chosen, counts;
+    std::vector<Arranged> arranged;
+    std::vector<std::size_t> partner_of(sizes_.size(), none);
+    std::vector<Common> commons(sizes_.size());
+    std::vector<std::uint32_t> others, counts;
     for (const std::uint32_t j : of_attribute_[attribute]) {
         const Marginal& marginal = marginals_[j];
-        Leaning lean{values + marginal.start, 0, 0, {}};
         Tables::InPlace in_place{marginal.start, 0, 0, {}, {}};
-        std::size_t slabs = 1;
+        std::size_t rows = 1;
         for (std::uint32_t i = 0; i < marginal.order; ++i) {
-            const std::uint32_t a = marginal.attributes[i];
-            if (a == attribute) {
-                lean.stride = in_place.stride = marginal.strides[i];
+            if (marginal.attributes[i] == attribute) {
+                in_place.stride = marginal.strides[i];
                 continue;
             }
-            slabs *= sizes_[a];
-            in_place.attributes[in_place.order] = a;
-            in_place.strides[in_place.order++] = marginal.strides[i];
+            rows *= sizes_[marginal.attributes[i]];
+            in_place.attributes[in_place.others] = marginal.attributes[i];
+            in_place.strides[in_place.others++] = marginal.strides[i];
         }
-        if (in_place.order > 2 || slabs > records) {
+        if (in_place.others > 2 || rows > records) {
             made.in_place.push_back(in_place);
             continue;
         }
-        for (; lean.others < in_place.order; ++lean.others) {
-            const std::uint32_t a = in_place.attributes[lean.others];
-            if (partner_of[a] == none) {
-                partner_of[a] = 0;
-                chosen.push_back(a);
-            }
-            lean.sides[lean.others] = {a, in_place.strides[lean.others]};
+        Arranged next{values + marginal.start, in_place.stride, in_place.others, {}};
+        for (std::uint32_t i = 0; i < next.others; ++i) {
+            const std::uint32_t a = in_place.attributes[i];
+            next.sides[i] = {a, in_place.strides[i]};
+            if (partner_of[a] != none) continue;
+            partner_of[a] = 0;
+            others.push_back(a);
+            commons[a] = common_of(codes + a, records, sizes_.size(), sizes_[a], counts);
         }
-        leaning.push_back(lean);
+        arranged.push_back(next);
     }
-    std::vector<Common> commons(sizes_.size());
-    for (const std::uint32_t a : chosen)
-        commons[a] = common_of(codes + a, records, sizes_.size(), sizes_[a], counts);
-    std::stable_sort(chosen.begin(), chosen.end(),
-                     [&](auto a, auto b) { return commons[a].uncommon < commons[b].uncommon; });
-    for (std::size_t i = 0; i < chosen.size(); ++i) {
-        partner_of[chosen[i]] = static_cast<std::uint32_t>(i);
-        made.partners.push_back({chosen[i], commons[chosen[i]].value, nullptr, 0, 0});
-    }
-    const auto size_of = [&](std::size_t partner) { return sizes_[made.partners[partner].attribute]; };
-    const auto common_at = [&](std::size_t partner) { return made.partners[partner].common; };
-
-    // The rarer partner first, and the triples of one partner together.
-    std::vector<std::vector<std::size_t>> of_partner(chosen.size());  // what its rows sum
-    std::size_t words = made.stride;
-    for (Leaning& lean : leaning) {
-        for (std::uint32_t i = 0; i < lean.others; ++i)
-            lean.sides[i].partner = partner_of[lean.sides[i].partner];
-        if (lean.others == 2 && lean.sides[0].partner > lean.sides[1].partner)
-            std::swap(lean.sides[0], lean.sides[1]);
-    }
-    std::stable_sort(leaning.begin(), leaning.end(), [](const Leaning& a, const Leaning& b) {
-        return a.others != b.others ? a.others < b.others : a.sides[0].partner < b.sides[0].partner;
+    std::sort(others.begin(), others.end(), [&](std::uint32_t a, std::uint32_t b) {
+        return std::pair(commons[a].uncommon, a) < std::pair(commons[b].uncommon, b);
     });
-    std::size_t first_triple = 0;
-    for (std::size_t j = 0; j < leaning.size(); ++j) {
-        const Leaning& lean = leaning[j];
-        first_triple += lean.others < 2;
-        for (std::uint32_t i = 0; i < lean.others; ++i)
-            if (lean.others == 1 || common_at(lean.sides[1 - i].partner) != none)
-                of_partner[lean.sides[i].partner].push_back(j);
-        if (lean.others == 2) {
-            const std::size_t partner = lean.sides[0].partner, other = lean.sides[1].partner;
-            if (made.partners[partner].begin == made.partners[partner].end)
-                made.partners[partner].begin = made.triples.size();
-            made.triples.push_back(
-                {made.partners[other].attribute, common_at(other), size_of(other), nullptr});
-            made.partners[partner].end = made.triples.size();
-            words += made.stride * size_of(partner) * size_of(other);
-        }
+    for (const std::uint32_t a : others) {
+        partner_of[a] = made.partners.size();
+        made.partners.push_back({a, sizes_[a], commons[a].value, nullptr, 0, 0});
     }
-    for (std::size_t i = 0; i < chosen.size(); ++i)
-        if (!of_partner[i].empty()) words += made.stride * size_of(i);
-    made.memory = std::make_unique_for_overwrite<Wrapping[]>(words);
-    Wrapping* next = made.memory.get();
-    const auto set_aside = [&](std::size_t rows) {
-        Wrapping* const aside = next;
-        next += rows * made.stride;
-        return aside;
-    };
-    Wrapping* const alone = set_aside(1);
-    made.alone = alone;
-    std::fill_n(alone, made.stride, 0);
-    for (const Leaning& lean : leaning) {
-        const Wrapping* cells = lean.cells;
-        bool leans = true;
-        for (std::uint32_t i = 0; i < lean.others; ++i) {
-            leans &= common_at(lean.sides[i].partner) != none;
-            cells += leans ? common_at(lean.sides[i].partner) * lean.sides[i].stride : 0;
-        }
-        if (leans)
-            for (std::size_t v = 0; v < size; ++v) alone[v] += cells[v * lean.stride];
-    }
-    std::vector<Wrapping*> partner_rows(chosen.size()), triple_rows(made.triples.size());
-    for (std::size_t i = 0; i < chosen.size(); ++i)
-        if (!of_partner[i].empty()) made.partners[i].rows = partner_rows[i] = set_aside(size_of(i));
-    for (std::size_t t = 0; t < made.triples.size(); ++t)
-        made.triples[t].rows = triple_rows[t] =
-            set_aside(std::size_t{size_of(leaning[first_triple + t].sides[0].partner)} * made.triples[t].size);
 
-    const auto fill_partner = [&](std::size_t i) {
-        Wrapping* const rows = partner_rows[i];
-        if (!rows) return;
-        std::fill_n(rows, made.stride * size_of(i), 0);
-        for (const std::size_t j : of_partner[i]) {
-            const Leaning& lean = leaning[j];
-            const std::uint32_t side = lean.others == 2 && lean.sides[1].partner == i;
-            const Wrapping* cells = lean.cells;
-            if (lean.others == 2)
-                cells += common_at(lean.sides[1 - side].partner) * lean.sides[1 - side].stride;
-            for (std::uint32_t b = 0; b < size_of(i); ++b)
-                for (std::size_t v = 0; v < size; ++v)
-                    rows[b * made.stride + v] += cells[b * lean.sides[side].stride + v * lean.stride];
-        }
-        if (common_at(i) != none) {
-            const std::vector<Wrapping> taken(rows + common_at(i) * made.stride,
-                                              rows + (common_at(i) + 1) * made.stride);
-            for (std::uint32_t b = 0; b < size_of(i); ++b)
-                for (std::size_t v = 0; v < size; ++v) rows[b * made.stride + v] -= taken[v];
-        }
+    // What the rows of each partner sum, and what its triples are.
+    std::vector<std::vector<const Arranged*>> sums(others.size()), triples(others.size());
+    std::size_t rows = 1;
+    for (Arranged& marginal : arranged) {
+        for (std::uint32_t i = 0; i < marginal.others; ++i)
+            marginal.sides[i].partner = partner_of[marginal.sides[i].partner];
+        if (marginal.others == 1) sums[marginal.sides[0].partner].push_back(&marginal);
+        if (marginal.others < 2) continue;
+        auto& [first, second] = marginal.sides;
+        if (first.partner > second.partner) std::swap(first, second);
+        triples[first.partner].push_back(&marginal);
+        rows += std::size_t{made.partners[first.partner].size} * made.partners[second.partner].size;
+        if (made.partners[first.partner].common != none) sums[second.partner].push_back(&marginal);
+    }
+    for (std::size_t i = 0; i < others.size(); ++i)
+        if (!sums[i].empty()) rows += made.partners[i].size;
+
+    made.memory = std::make_unique_for_overwrite<Wrapping[]>(rows * made.stride);
+    Wrapping* const alone_row = made.memory.get();
+    Wrapping* next = alone_row + made.stride;
+    std::vector<std::function<void()>> fills;
+    // Copies a row, or adds it to one.
+    const auto read = [size](const Wrapping* cells, std::size_t stride, Wrapping* row, auto&& change) {
+        for (std::size_t v = 0; v < size; ++v) change(row[v], cells[v * stride]);
     };
-    const auto fill_triple = [&](std::size_t t) {
-        const Leaning& lean = leaning[first_triple + t];
-        const std::uint32_t b0 = common_at(lean.sides[0].partner), c0 = common_at(lean.sides[1].partner);
-        const std::size_t b_stride = lean.sides[0].stride, c_stride = lean.sides[1].stride;
-        const std::uint32_t b_size = size_of(lean.sides[0].partner), c_size = made.triples[t].size;
-        Wrapping* row = triple_rows[t];
-        for (std::uint32_t b = 0; b < b_size; ++b)
-            for (std::uint32_t c = 0; c < c_size; ++c, row += made.stride) {
-                if (b == b0 || c == c0) continue;  // no record adds it
-                const Wrapping* const cells = lean.cells;
-                const std::size_t at = b * b_stride + c * c_stride;
-                for (std::size_t v = 0; v < size; ++v) row[v] = cells[at + v * lean.stride];
-                if (b0 != none) {
-                    const std::size_t at_b0 = b0 * b_stride + c * c_stride;
-                    for (std::size_t v = 0; v < size; ++v) row[v] -= cells[at_b0 + v * lean.stride];
+    const auto plus = [](Wrapping& to, Wrapping from) { to += from; };
+    const auto minus = [](Wrapping& to, Wrapping from) { to -= from; };
+    for (std::size_t i = 0; i < others.size(); ++i) {
+        Tables::Partner& partner = made.partners[i];
+        if (!sums[i].empty()) {
+            partner.rows = next;
+            fills.push_back([&, i, rows = next] {
+                const Tables::Partner& partner = made.partners[i];
+                std::fill_n(rows, partner.size * made.stride, 0);
+                for (const Arranged* marginal : sums[i]) {
+                    const auto& side = marginal->sides[marginal->others - 1];
+                    const Wrapping* cells = marginal->cells;
+                    if (marginal->others == 2)
+                        cells += made.partners[marginal->sides[0].partner].common * marginal->sides[0].stride;
+                    for (std::size_t c = 0; c < partner.size; ++c)
+                        read(cells + c * side.stride, marginal->stride, rows + c * made.stride, plus);
                 }
-                if (c0 != none) {
-                    const std::size_t at_c0 = b * b_stride + c0 * c_stride;
-                    for (std::size_t v = 0; v < size; ++v) row[v] -= cells[at_c0 + v * lean.stride];
-                }
-                if (b0 != none && c0 != none) {
-                    const std::size_t at_both = b0 * b_stride + c0 * c_stride;
-                    for (std::size_t v = 0; v < size; ++v) row[v] += cells[at_both + v * lean.stride];
-                }
-                if (size & 1) row[size] = 0;
-            }
-    };
-    const std::size_t partners = chosen.size();
-    for_each_task(static_cast<std::int64_t>(partners + made.triples.size()), threads, [&](std::int64_t i) {
-        if (static_cast<std::size_t>(i) < partners) fill_partner(i);
-        else fill_triple(static_cast<std::size_t>(i) - partners);
-    });
+                if (partner.common == none) return;
+                const Wrapping* const common = rows + partner.common * made.stride;
+                for (std::size_t c = 0; c < partner.size; ++c)
+                    if (c != partner.common) read(common, 1, rows + c * made.stride, minus);
+            });
+            next += partner.size * made.stride;
+        }
+        partner.begin = made.triples.size();
+        for (const Arranged* marginal : triples[i]) {
+            const std::size_t second = marginal->sides[1].partner;
+            made.triples.push_back({second, next});
+            fills.push_back([&, i, second, marginal, row = next]() mutable {
+                const std::uint32_t common = made.partners[i].common;
+                const std::size_t b_stride = marginal->sides[0].stride, c_stride = marginal->sides[1].stride;
+                for (std::size_t b = 0; b < made.partners[i].size; ++b)
+                    for (std::size_t c = 0; c < made.partners[second].size; ++c, row += made.stride) {
+                        const Wrapping* const cells = marginal->cells + c * c_stride;
+                        std::fill_n(row, made.stride, 0);
+                        read(cells + b * b_stride, marginal->stride, row, plus);
+                        if (common != none) read(cells + common * b_stride, marginal->stride, row, minus);
+                    }
+            });
+            next += made.stride * partner.size * made.partners[second].size;
+        }
+        partner.end = made.triples.size();
+    }
+    for_each_task(static_cast<std::int64_t>(fills.size()), threads, [&](std::int64_t i) { fills[i](); });
+    std::fill_n(alone_row, made.stride, 0);
+    for (const Arranged& marginal : arranged)
+        if (marginal.others == 0) read(marginal.cells, marginal.stride, alone_row, plus);
+    for (const Tables::Partner& partner : made.partners)
+        if (partner.rows && partner.common != none)
+            read(partner.rows + partner.common * made.stride, 1, alone_row, plus);
+    made.alone = alone_row;
     return made;
 }
 
@@ -385,22 +384,17 @@ void Moves::redraw(const std::int64_t* values, int exponent, std::uint32_t* code
     const auto* const cells = reinterpret_cast<const Wrapping*>(values);
     const Tables tables = make_tables(cells, codes, records, attribute, threads);
     const std::size_t width = sizes_.size(), stride = tables.stride;
-    const std::size_t tile = std::clamp<std::size_t>(tile_scores / stride, 1, block);
+    const std::size_t tile = std::clamp<std::size_t>(tile_scores / stride, 1, std::getenv("TILE")?atoi(std::getenv("TILE")):64);
     for_each_task(static_cast<std::int64_t>((records + block - 1) / block), threads, [&](std::int64_t b) {
         const std::size_t first = static_cast<std::size_t>(b) * block, last = std::min(records, first + block);
-        std::vector<std::uint32_t> uncommon(tables.partners.size() + 1);
-        std::vector<const Wrapping*> rows(tables.most_rows() + 1);
+        std::vector<std::uint32_t> aside((tables.partners.size() + 1) * tile);
         std::vector<Wrapping> scores(tile * stride);
         Draws draws(exponent, stride, tile);
         for (std::size_t from = first; from < last; from += tile) {
             const std::size_t count = std::min(tile, last - from);
-            for (std::size_t r = 0; r < count; ++r) {
-                const std::uint32_t* const record = codes + (from + r) * width;
-                const std::size_t found = tables.find_rows(record, uncommon.data(), rows.data());
-                add_rows({rows.data(), found}, stride, scores.data() + r * stride);
-                tables.add_in_place(record, cells, weighing.base.size(), scores.data() + r * stride);
-            }
-            draws.draw(scores.data(), weighing, words, from, count, width, codes + from * width + attribute);
+            std::uint32_t* const here = codes + from * width;
+            tables.add(cells, here, width, count, weighing.base.size(), aside.data(), scores.data());
+            draws.draw(scores.data(), weighing, words, from, count, width, here + attribute);
         }
     });
 }
