@@ -16,8 +16,10 @@ def coverage_lines(coverage: Coverage, public: Coverage, domain: Domain) -> list
     lines = []
     if public.lacking:
         names = ", ".join(plain(name, 30) for name in public.lacking)
-        plural = "s" * (len(public.lacking) != 1)
-        lines.append(f"the public file lacks the column{plural} {names}: only measurements tell of them")
+        plural, them = ("", "it") if len(public.lacking) == 1 else ("s", "them")
+        lines.append(
+            f"the public file lacks the column{plural} {names}: only what is measured tells of {them}"
+        )
     if coverage.values:
         lines.append(
             f"{coverage.missing_values:,} of {coverage.possible_values:,} values of the domain have no "

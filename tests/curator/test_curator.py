@@ -573,7 +573,16 @@ def test_no_attribute_in_plain_sight_holds_counts_and_the_table_is_let_go():
     door = secrets()
     assert not hasattr(door, "__dict__")
     plain = [name for name in dir(door) if not name.startswith("_")]
-    assert sorted(plain) == ["close", "closed", "ledger", "measure", "n", "select", "workload"]
+    assert sorted(plain) == [
+        "choose_public",
+        "close",
+        "closed",
+        "ledger",
+        "measure",
+        "n",
+        "select",
+        "workload",
+    ]
     assert not any(isinstance(getattr(door, name), np.ndarray) for name in plain)
     held = [door]
     for _ in range(3):

@@ -178,3 +178,12 @@ def test_a_release_with_grown_rows_is_saved_and_loaded(tmp_path):
     assert loaded == release
     assert loaded.support.grown == 1
     assert sorted(loaded.sample(4, seed=0).codes()[:, 0].tolist()) == [0, 0, 2, 2]
+
+
+def test_the_lines_about_coverage_name_the_columns_that_a_public_file_lacks():
+    from privmw.cli.coverage import coverage_facts, coverage_lines
+
+    coverage = coverage_of(fewer())
+    line = coverage_lines(coverage, coverage, DOMAIN)[0]
+    assert line == "the public file lacks the column job: only what is measured tells of it"
+    assert coverage_facts(coverage, DOMAIN)["lacking"] == ["job"]
