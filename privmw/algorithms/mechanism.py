@@ -27,6 +27,7 @@ from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.unit import unit_in_words
 from privmw.data.workload import MOVED, Workload
+from privmw.models.growth.completion import completed_evenly
 from privmw.random import Rng, is_seeded
 from privmw.ranks import check_same, on_every_rank, on_root
 from privmw.release import Release

@@ -2,7 +2,11 @@
 
 Until then it is a projection on the public rows (projected.py). At the last update the start is fitted to the
 one-way marginals, particles grow (growth/), those that were chosen become rows of the support, of count 0,
-and the projection is made once more on all rows. Released values and public rows only.
+and the projection is made once more on all rows. Where public rows lack attributes, or there are none, rows
+that released values complete stand in for them, from the first update on.
+
+Everything here follows from released values, public rows and a fixed seed: a run that is resumed finds it
+again. Released values and public rows only.
 """
 
 from __future__ import annotations
@@ -14,13 +18,20 @@ import numpy as np
 from privmw import kernels
 from privmw.data.support import Support
 from privmw.data.workload import Workload
-from privmw.models.growth.path import SHARE, grow
+from privmw.kernels.arrays import Float64s
+from privmw.models.growth.completion import COMPLETED, completed, completed_evenly
+from privmw.models.growth.path import SHARE, Grown, grow
 from privmw.models.growth.problem import Problem
 from privmw.models.growth.start import fitted_start
 from privmw.models.projected import ProjectedSupport
 from privmw.models.weighted_rows import WeightedSupport
+from privmw.random import sampling_stream
 from privmw.ranks import sum_over_ranks
 from privmw.release.measurements import Measurement
+
+__all__ = ["COMPLETED", "GrownSupport", "completed_evenly"]
+
+SEED = 0  # of the sampling stream: fixed, so that the same measurements give the same rows
 
 
 class GrownSupport(ProjectedSupport):
@@ -39,12 +50,21 @@ class GrownSupport(ProjectedSupport):
         particles: int,
         threads: int | None = None,
     ) -> None:
-        super().__init__(support, workload, measured, n, threads=threads)
-        self._workload, self._particles = workload, particles
+        rows, start = support, "public"
+        if support.missing:
+            rows, start = completed_evenly(support, SEED), "uniform"
+        super().__init__(rows, workload, measured, n, start=start, threads=threads)
+        self._public, self._workload, self._particles = support, workload, particles
+        self._grown = False
 
     def update(self, measurements: Sequence[Measurement], *, last: bool = False) -> Mapping[str, float]:
         """Project onto all measurements so far, the last time on more rows; returns the certificate."""
         if not last:
+            if self._public.missing and self._updates == 0:
+                for measurement in measurements:
+                    self._targets.add(measurement)
+                self._begin(*completed(self._public, Problem.of(self._targets), SEED))
+                measurements = ()
             return super().update(measurements)
         for measurement in measurements:
             self._targets.add(measurement)
@@ -57,21 +77,53 @@ class GrownSupport(ProjectedSupport):
         details["grown_mass"] = sum_over_ranks(support.comm, int(mass.sum())) / 2.0**kernels.MASS_BITS
         return details
 
+    def state(self) -> tuple[dict[str, Float64s], dict[str, Float64s]] | None:
+        """As of a projection; None once the rows are no longer those of the public table."""
+        return None if self._grown or self._public.missing else super().state()
+
     def _grow(self) -> None:
         """Replace the support, the prior and its weight by grown ones."""
-        problem, support = Problem.of(self._targets), self._model.support
+        problem, support = Problem.of(self._targets), self._public
+        stream = sampling_stream(SEED)
+        thinned = problem.thinned(stream)
         one_ways = problem.one_ways()
-        start = fitted_start(support, one_ways, self._threads)
-        grown = grow(support, start, problem, one_ways, self._particles, self._threads)
-        wider = support.with_rows(grown.records)
-        shares, _ = kernels.tilt(
-            np.concatenate([(1 - SHARE) * start, np.full(len(grown.records), SHARE)]),
-            np.concatenate([np.zeros(len(start)), grown.log_prior]),
-            threads=self._threads,
+        if support.missing:
+            support, start = completed(support, thinned[0], SEED)
+        else:
+            start = fitted_start(support, one_ways, self._threads)
+        grown = grow(
+            support,
+            start,
+            problem,
+            thinned,
+            one_ways,
+            self._particles,
+            stream,
+            self._threads,
+            bounded=not self._public.missing,
         )
-        prior = np.zeros(wider.support.size)
-        prior[wider.places] = shares[: len(start)]
-        np.add.at(prior, wider.added, shares[len(start) :])
-        self._model = WeightedSupport(wider.support, self._workload, threads=self._threads)
-        self._prior, self._chosen = prior, grown.weight
+        self._begin(*_joined(support, start, grown, self._threads))
+        self._chosen, self._grown = grown.weight, True
         self._fitted, self._values = problem.cells, grown.multipliers
+
+    def _begin(self, support: Support, prior: Float64s) -> None:
+        """Go on with other rows."""
+        self._model = WeightedSupport(support, self._workload, prior.copy(), threads=self._threads)
+        self._prior, self._groups = prior, None
+        self._fitted, self._values = self._fitted[:0], self._values[:0]
+
+
+def _joined(support: Support, start: Float64s, grown: Grown, threads: int | None) -> tuple[Support, Float64s]:
+    """The support with the particles as rows, and the prior of all rows."""
+    wider = support.with_rows(grown.records)
+    here = wider.added >= 0
+    shares, _ = kernels.tilt(
+        np.concatenate([(1 - SHARE) * start, np.full(int(here.sum()), SHARE)]),
+        np.concatenate([np.zeros(len(start)), grown.log_prior[here]]),
+        threads=threads,
+        comm=support.comm,
+    )
+    prior = np.zeros(wider.support.size)
+    prior[wider.places] = shares[: len(start)]
+    np.add.at(prior, wider.added[here], shares[len(start) :])
+    return wider.support, prior

@@ -28,7 +28,6 @@ from privmw.models.growth.problem import Problem
 from privmw.models.projection.prior_weight import LIGHTEST, STEP, choose_prior_weight
 from privmw.models.projection.solver import Slack, project
 from privmw.models.query_matrix import MarginalMatrix
-from privmw.random import sampling_stream
 from privmw.ranks import Communicator, allgather
 
 SHARE = 0.05  # of the prior, which the particles have together
@@ -37,7 +36,6 @@ FREE = 10**3.5  # a weight up to this may be taken whatever the public rows choo
 GAP = 0.5  # of a fit on the way, in units of the squared noise that errors are counted in
 UNIFORM = 0.025  # of a base distribution, so that every value can be drawn
 ROUNDING = 1.001  # a weight so far from a bound is still at it
-SEED = 0  # of the sampling stream: a fixed one, so that the same measurements give the same rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,18 +52,25 @@ def grow(
     support: Support,
     start: Float64s,
     problem: Problem,
+    thinned: tuple[Problem, Problem],
     one_ways: Problem,
     count: int,
+    stream: np.random.Generator,
     threads: int | None,
+    *,
+    bounded: bool = True,
 ) -> Grown:
-    """Let `count` particles grow from a start on the public rows, as the problem asks."""
-    stream = sampling_stream(SEED)
-    fitted_part, judge = problem.thinned(stream)
+    """Let `count` particles grow from a start on the rows of a support, as the problem asks.
+
+    thinned: the problem's parts to fit and to judge by. bounded: whether a weight is refused that is heavier
+    than FREE and than the rows alone would choose.
+    """
+    fitted_part, judge = thinned
     masses = _masses(support, start)
     parents = _draw_rows(support, masses, stream.integers(0, 2**62, count))
     base = _base(support, masses, one_ways, threads)
     fits = _Fits(support, start, fitted_part, threads)
-    heaviest = _heaviest(fits.public, start, problem, support, threads)
+    heaviest = _heaviest(fits.public, start, problem, support, threads) if bounded else HEAVIEST
     particles = Particles(parents, base, problem.workload, support.constraints, stream, threads)
     multipliers = np.zeros(problem.workload.cells)
     best, least, before = None, math.inf, math.inf
