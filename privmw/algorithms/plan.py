@@ -106,7 +106,8 @@ def check_memory(support: Support, question: Question, *, shot: bool, added: int
     particles = max(added, 0) * (BYTES_OF_CODE * len(support.domain) + BYTES_OF_PARTICLE)
     if least + particles > available_memory() >= least:
         raise ValueError(
-            f"particles must fit in memory, and {added:,} rows need about {particles / 1e9:,.1f} GB: take fewer"
+            f"particles must fit in memory, and {added:,} rows need about {particles / 1e9:,.1f} GB: "
+            f"take fewer"
         )
     if least > available_memory():
         raise ValueError(

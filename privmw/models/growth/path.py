@@ -46,6 +46,7 @@ class Grown:
     log_prior: Float64s  # of each particle; together they are one
     weight: float
     multipliers: Float64s
+    answers: Float64s  # to the part that was fitted
 
 
 def grow(
@@ -73,24 +74,33 @@ def grow(
     heaviest = _heaviest(fits.public, start, problem, support, threads) if bounded else HEAVIEST
     particles = Particles(parents, base, problem.workload, support.constraints, stream, threads)
     multipliers = np.zeros(problem.workload.cells)
-    best, least, before = None, math.inf, math.inf
+    best: Grown | None = None
     weight = HEAVIEST
     while weight >= LIGHTEST:
         multipliers, _ = fits.fit(particles, weight, multipliers)
         particles.follow(multipliers)
         multipliers, fitted = fits.fit(particles, weight, multipliers)
         if weight <= heaviest * ROUNDING:
-            # Heavy cells count more: the largest errors are theirs, and cells of almost nothing are many.
-            loss = float(np.einsum("i,i,i->", fitted, (fitted - judge.answers) ** 2, judge.precision))
-            if loss < least:
-                best, least = Grown(particles.records, particles.log_prior(), weight, multipliers), loss
-            if loss > before:
+            gain, chance = (math.inf, 0.0) if best is None else _gain(judge, fitted, best.answers)
+            if gain > chance:
+                best = Grown(particles.records, particles.log_prior(), weight, multipliers, fitted)
+            elif gain < 0:
                 break
-            before = loss
         multipliers = multipliers * STEP  # a lighter prior: the same misfit pulls harder
         weight /= STEP
     assert best is not None
     return best
+
+
+def _gain(judge: Problem, one: Float64s, other: Float64s) -> tuple[float, float]:
+    """How much less one fit errs than another by the judging part, and the standard deviation of that.
+
+    The sum over cells of w ((other - a)^2 - (one - a)^2) / variance, w the mean of both answers: heavy cells
+    have the largest errors, and cells of almost nothing are many. Linear in a, so that its noise is known.
+    """
+    apart = (one + other) / 2 * (one - other)
+    gain = float(np.einsum("i,i,i->", apart, 2 * judge.answers - one - other, judge.precision))
+    return gain, 2 * math.sqrt(float(np.einsum("i,i,i->", apart, apart, judge.precision)))
 
 
 class _Fits:

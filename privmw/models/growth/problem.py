@@ -46,8 +46,9 @@ class Problem:
 
         >>> from privmw import Domain
         >>> workload = Workload(Domain({"age": 3, "sex": 2}), [("age", "sex"), ("sex",)])
-        >>> problem = Problem(workload, np.array([.1, .1, .2, .2, .2, .2, .3, .7]), np.full(8, 6.0), np.arange(8))
-        >>> problem.one_ways().answers.round(3).tolist(), problem.one_ways().precision.tolist()
+        >>> answers = np.array([0.1, 0.1, 0.2, 0.2, 0.2, 0.2, 0.3, 0.7])
+        >>> one_ways = Problem(workload, answers, np.full(8, 6.0), np.arange(8)).one_ways()
+        >>> one_ways.answers.round(3).tolist(), one_ways.precision.round(3).tolist()
         ([0.2, 0.4, 0.4, 0.35, 0.65], [3.0, 3.0, 3.0, 8.0, 8.0])
         """
         domain, offsets = self.workload.domain, self.workload.offsets

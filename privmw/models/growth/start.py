@@ -17,6 +17,7 @@ from privmw.models.projection.solver import Slack, project
 from privmw.models.query_matrix import MarginalMatrix
 
 TOLERANCE = 1e-9
+CERTAINTY = 2.0  # in standard deviations: a start is left as it is unless it is surely wrong
 MOVES_OF_BLOCKS = 5  # of the weights of several public tables
 
 
@@ -34,7 +35,9 @@ def fitted_start(support: Support, one_ways: Problem, threads: int | None) -> Fl
     answers, precision = one_ways.answers[matrix.cells], one_ways.precision[matrix.cells]
 
     def fitted(prior: Float64s) -> Float64s:
-        weight, warm = choose_prior_weight(matrix, prior, answers, precision, threads)
+        weight, warm = choose_prior_weight(
+            matrix, prior, answers, precision, threads, certainty=CERTAINTY
+        )
         slack = Slack(w=precision / weight)
         return project(
             matrix, prior, answers, slack, multipliers=warm, tolerance=TOLERANCE, threads=threads

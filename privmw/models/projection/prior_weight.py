@@ -31,11 +31,13 @@ def choose_prior_weight(
     threads: int | None,
     *,
     lightest: float = LIGHTEST,
+    certainty: float = 1.0,
 ) -> tuple[float, Float64s]:
     """The weight of least estimated error, and the multipliers of its fit.
 
-    Tries weights from heavy to `lightest`; each fit starts from the one before and costs more than it. Stops at
-    the first whose estimate is not lower by more than chance explains.
+    Tries weights from heavy to `lightest`; each fit starts from the one before and costs more than it. Stops
+    at the first whose estimate is not lower by `certainty` times what chance explains, and takes no weight
+    whose estimate is lower by one time less than that.
     """
     signs = sampling_stream(0).integers(0, 2, matrix.count) * 2.0 - 1.0
     scale = np.sqrt(precision)
@@ -55,9 +57,10 @@ def choose_prior_weight(
         freedom = float((signs * scale * (matrix.sums(probe.weights) - fitted)).sum())
         missed = (fitted - answers) * scale
         error = float(np.einsum("i,i->", missed, missed)) + 2 * freedom
-        if error < best[0]:
+        chance = _chance(fitted, before[1], scale) if len(before[1]) else 0.0
+        if error < best[0] - (certainty - 1) * chance:
             best = (error, weight, fit.multipliers)
-        if len(before[1]) and error > before[0] - _chance(fitted, before[1], scale):
+        if error > before[0] - certainty * chance:
             break
         before = (error, fitted)
         multipliers = fit.multipliers * STEP  # a lighter prior: the same misfit pulls harder
