@@ -3,25 +3,23 @@
 The rule (benches/README.md has the figures it rests on; s is the noise, as a fraction of n, that one shot at
 the whole workload would put on each cell):
 
-1. A small support is widened: rows with one value from another record, at most LARGEST_WIDENED rows in all.
-   Re-weighting cannot reach a combination that no row has.
-2. If s is at most MOST_NOISE: one shot at every marginal of the workload. Nothing is spent on choosing, and
+1. If s is at most MOST_NOISE: one shot at every marginal of the workload. Nothing is spent on choosing, and
    each cell is estimated from all marginals that overlap it.
-3. Otherwise, if all marginals of order 2, or of order 1, are at most half as many and bring the noise down to
-   that: one shot at these. They have the larger errors of a public start, and the start supplies the rest.
-4. Otherwise rounds: the exponential mechanism over whole marginals, as many rounds as keep the noise of each
-   measurement at ROUND_NOISE, from FEWEST to MOST.
+2. Otherwise, if all marginals of order 2 are at most half as many and bring the noise down to that: one shot
+   at these. They have the larger errors of a public start, and the start supplies the rest.
+3. Otherwise rounds: WARM_UP of the budget measures every attribute alone, then the exponential mechanism
+   chooses among whole marginals, ROUNDS times.
 
-The model is PEP with l2 slack; the weight of the public start is chosen from the measurements themselves,
-which costs nothing (privmw/models/projection/prior_weight.py). n, the sizes, the budget and the public rows
-decide all of this; the papers chose the number of rounds by looking at the true error.
+The model is PEP with l2 slack, whose rows grow at the end (privmw/models/grown.py): combinations that the
+public table lacks get rows, and there may be no public table at all. A support that holds the whole domain
+has nothing to grow. n, the sizes, the budget and the public rows decide all of this, and released values how
+far rows grow; the papers chose the number of rounds by looking at the true error.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from fractions import Fraction
 
 from privmw.accounting import Budget
 from privmw.accounting.rounding import Real
@@ -34,52 +32,50 @@ from privmw.algorithms.pep import PEP
 from privmw.algorithms.question import check_inputs
 from privmw.data.records import Records
 from privmw.data.support import Support
-from privmw.data.workload import MOVED, Workload
+from privmw.data.workload import Workload
 from privmw.random import Rng
 from privmw.release import Release
 from privmw.release.noises import DiscreteGaussianNoise
 
-MOST_NOISE, ROUND_NOISE = 0.02, 0.015
-FEWEST, MOST = 10, 50
-LARGEST_WIDENED, MOST_TIMES = 40_000, 10
+MOST_NOISE = 0.02
+ROUNDS, WARM_UP = 20, 0.2
+PARTICLES = 8000
 
 
-def choose_algorithm(n: int, workload: Workload, budget: Budget, at_most: int = 1) -> PEP:
-    """What `release_auto` runs for n records, a workload and a zCDP budget: public numbers alone.
+def choose_algorithm(n: int, support: Support, workload: Workload, budget: Budget, at_most: int = 1) -> PEP:
+    """What `release_auto` runs for n records, a support, a workload and a zCDP budget: nothing private.
 
     at_most: how many records of a unit enter.
 
     >>> from privmw import Domain, Table
-    >>> workload = Workload.all(Domain({name: 4 for name in "abcdefgh"}), k=3)
-    >>> choose_algorithm(50_000, workload, Budget.zcdp(0.01))
-    PEP(select='all')
-    >>> choose_algorithm(3_000, workload, Budget.zcdp(0.01))
-    PEP(select='all', order=2)
-    >>> choose_algorithm(1_000, workload, Budget.zcdp(0.0001))
-    PEP(rounds=10)
+    >>> domain = Domain({name: 4 for name in "abcdefgh"})
+    >>> support, workload = Support.without_public(domain), Workload.all(domain, k=3)
+    >>> choose_algorithm(50_000, support, workload, Budget.zcdp(0.01))
+    PEP(select='all', particles=8000)
+    >>> choose_algorithm(3_000, support, workload, Budget.zcdp(0.01))
+    PEP(select='all', order=2, particles=8000)
+    >>> choose_algorithm(1_000, support, workload, Budget.zcdp(0.0001))
+    PEP(rounds=20, warm_up=0.2, order=1, particles=8000)
     """
 
-    def noise(sensitivity: int, share: Fraction = budget.limit) -> float:
-        return DiscreteGaussianNoise.scale_for(share, sensitivity, at_most) / n
+    def noise(sensitivity: int) -> float:
+        return DiscreteGaussianNoise.scale_for(budget.limit, sensitivity, at_most) / n
 
+    particles = None if support.whole_size == support.domain.size else PARTICLES
     if noise(workload.sensitivity(range(len(workload)))) <= MOST_NOISE:
-        return PEP(select="all")
-    largest = max(workload.order(j) for j in range(len(workload)))
-    for order in (2, 1):
-        marginals = math.comb(len(workload.domain), order)
-        if order < largest and 2 * marginals <= len(workload):
-            shot = Workload.all(workload.domain, k=order)
-            if noise(shot.sensitivity(range(marginals))) <= MOST_NOISE:
-                return PEP(select="all", order=order)
-    # Half of the budget measures, one marginal a round: the square of the noise grows with the rounds.
-    rounds = int((ROUND_NOISE / noise(MOVED, budget.limit / 2)) ** 2)
-    return PEP(rounds=min(max(rounds, FEWEST), MOST))
+        return PEP(select="all", particles=particles)
+    pairs = math.comb(len(workload.domain), 2)
+    if max(workload.order(j) for j in range(len(workload))) > 2 and 2 * pairs <= len(workload):
+        shot = Workload.all(workload.domain, k=2)
+        if noise(shot.sensitivity(range(pairs))) <= MOST_NOISE:
+            return PEP(select="all", order=2, particles=particles)
+    return PEP(rounds=ROUNDS, warm_up=WARM_UP, order=1, particles=particles)
 
 
 @lists_options
 def release_auto(
     private: Records | None,
-    support: Support,
+    support: Support | None,
     workload: Workload,
     *,
     epsilon: Real | None = None,
@@ -96,6 +92,7 @@ def release_auto(
 
     epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint,
     every and account: as for a calibrated `Mechanism`.
+    A support of None is no public table; its rows may lack attributes (`Support.from_table` with a domain).
     The release's settings say what was chosen. Its support may have more rows than the given one.
 
     >>> from privmw import Domain, Table
@@ -107,10 +104,9 @@ def release_auto(
     >>> release.settings["algorithm"], release.ledger.epsilon(1e-6) <= 1.0
     ('PEP', True)
     """
-    size = check_inputs(private, support, workload)
-    mechanism, rows = recommend(
-        size.n, support, workload, at_most=size.at_most, epsilon=epsilon, delta=delta, rho=rho
-    )
+    rows = PEP(particles=PARTICLES).public_rows(support, workload)
+    size = check_inputs(private, rows, workload, completes=True)
+    mechanism = recommend(size.n, rows, workload, at_most=size.at_most, epsilon=epsilon, delta=delta, rho=rho)
     return mechanism.run_checked(
         size, private, rows, workload, rng, threads, progress, checkpoint, every, account
     )
@@ -118,21 +114,20 @@ def release_auto(
 
 def recommend(
     n: int,
-    support: Support,
+    support: Support | None,
     workload: Workload,
     *,
     at_most: int = 1,
     epsilon: Real | None = None,
     delta: Real | None = None,
     rho: Real | None = None,
-) -> tuple[Mechanism, Support]:
-    """What `release_auto` runs for n records, and the support it runs on: public numbers and rows decide.
+) -> Mechanism:
+    """What `release_auto` runs for n records: public numbers and rows decide.
 
     at_most: how many records of a unit enter.
     """
     budget = make_budget(epsilon, delta, rho=rho, n=n)
     if budget.notion != "zCDP":
         raise ValueError("delta (0) must be above 0: the recommended methods use Gaussian noise")
-    times = min(LARGEST_WIDENED // support.whole_size - 1, MOST_TIMES)
-    rows = support.widened(times) if times >= 1 else support
-    return Mechanism(choose_algorithm(n, workload, budget, at_most), budget), rows
+    rows = PEP(particles=PARTICLES).public_rows(support, workload)
+    return Mechanism(choose_algorithm(n, rows, workload, budget, at_most), budget)

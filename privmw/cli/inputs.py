@@ -100,6 +100,6 @@ def choose(
         if options.rounds is not None:
             raise RefusalError("--rounds must come with a --method other than auto, which chooses them")
         given = {"epsilon": options.epsilon, "delta": options.delta, "at_most": at_most}
-        return recommend(n, inputs.support, inputs.workload, **given)
+        return recommend(n, inputs.support, inputs.workload, **given), inputs.support
     algorithm = kind() if options.rounds is None else kind(rounds=options.rounds)
     return algorithm.calibrate(options.epsilon, options.delta, n=n), inputs.support

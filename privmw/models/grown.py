@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from privmw import kernels
-from privmw.data.support import Support
+from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s
 from privmw.models.growth.completion import COMPLETED, completed, completed_evenly
@@ -50,9 +50,8 @@ class GrownSupport(ProjectedSupport):
         particles: int,
         threads: int | None = None,
     ) -> None:
-        rows, start = support, "public"
-        if support.missing:
-            rows, start = completed_evenly(support, SEED), "uniform"
+        rows = completed_evenly(support, SEED) if support.missing else support
+        start: Start = "uniform" if support.missing else "public"
         super().__init__(rows, workload, measured, n, start=start, threads=threads)
         self._public, self._workload, self._particles = support, workload, particles
         self._grown = False

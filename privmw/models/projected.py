@@ -79,7 +79,7 @@ class ProjectedSupport:
         """The support, and the weights of its rows to release, with sum 1."""
         return self._model.support, self._model.distribution()
 
-    def state(self) -> tuple[dict[str, Float64s], dict[str, Float64s]]:
+    def state(self) -> tuple[dict[str, Float64s], dict[str, Float64s]] | None:
         """The weights of this rank's rows; the last multipliers, with the cells and round they belong to."""
         numbers = {
             "multipliers": self._values,

@@ -35,9 +35,7 @@ def fitted_start(support: Support, one_ways: Problem, threads: int | None) -> Fl
     answers, precision = one_ways.answers[matrix.cells], one_ways.precision[matrix.cells]
 
     def fitted(prior: Float64s) -> Float64s:
-        weight, warm = choose_prior_weight(
-            matrix, prior, answers, precision, threads, certainty=CERTAINTY
-        )
+        weight, warm = choose_prior_weight(matrix, prior, answers, precision, threads, certainty=CERTAINTY)
         slack = Slack(w=precision / weight)
         return project(
             matrix, prior, answers, slack, multipliers=warm, tolerance=TOLERANCE, threads=threads
