@@ -17,7 +17,7 @@ from privmw.models.projection.solver import Slack, project
 from privmw.models.query_matrix import MarginalMatrix
 
 TOLERANCE = 1e-9
-CERTAINTY = 2.0  # in standard deviations: a start is left as it is unless it is surely wrong
+CERTAINTY = 3.0  # in standard deviations: a start is left as it is unless it is surely wrong
 MOVES_OF_BLOCKS = 5  # of the weights of several public tables
 
 
