@@ -85,8 +85,8 @@ class Moves:
         check_within("kept", kept, self.sizes[attribute])
         keep = check_number("keep", keep)
         check_length("base", check_array("base", base, np.float64), self.sizes[attribute])
-        if not (0 <= keep < np.inf and base.min() >= 0 and base.max() < np.inf):
-            raise ValueError("keep and base must be finite and not negative")
+        if not (0 <= keep <= 2.0**900 and base.min() >= 0 and base.max() <= 2.0**900):
+            raise ValueError("keep and base must be from 0 to 2^900")
         if keep == 0 and not base.any():
             raise ValueError("keep and base must not all be zero")
         check_length("words", check_array("words", words, np.uint64), len(codes))
@@ -117,7 +117,7 @@ class Moves:
 
     @property
     def nbytes(self) -> int:
-        """Bytes allocated: the values, and what was made of them for the attributes drawn since."""
+        """Bytes allocated between calls: the values, and the shapes of the marginals."""
         return self._core.nbytes()
 
     def __repr__(self) -> str:
