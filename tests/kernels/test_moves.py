@@ -68,7 +68,7 @@ def redrawn(moves, codes, attribute, keep=KEEP, kept=KEPT, words=None, threads=N
 
 @pytest.mark.parametrize("attribute", range(3))
 def test_even_words_draw_every_value_as_often_as_its_probability_says(attribute, backend):
-    count = 3_000
+    count, forgotten = 3_000, 0.0
     with door_of(backend):
         moves = moves_of(SIZES, MARGINALS, VALUES)
         for record in itertools.product(*map(range, SIZES)):
@@ -77,8 +77,8 @@ def test_even_words_draw_every_value_as_often_as_its_probability_says(attribute,
             assert np.array_equal(np.delete(drawn, attribute, 1), np.delete(codes, attribute, 1))
             counts = np.bincount(drawn[:, attribute], minlength=SIZES[attribute])
             assert np.abs(counts - count * chances(record, attribute)).max() <= 1
-            # The tester sees a kept value that is forgotten.
-            assert np.abs(counts - count * chances(record, attribute, keep=0)).max() > 5
+            forgotten = max(forgotten, np.abs(counts - count * chances(record, attribute, keep=0)).max())
+    assert forgotten > 500  # draws without the kept value would be seen
 
 
 def joint():
