@@ -18,6 +18,7 @@ constexpr std::size_t tile_records = 64;     // whose scores are added together,
 constexpr std::size_t tile_scores = 2048;    // 16 KB
 constexpr std::size_t sampled = 1024;        // records that tell the commonest values
 constexpr std::uint32_t most_values = 4096;  // of an attribute that may have a common value
+constexpr std::size_t alone_below = std::size_t{1} << 17;  // values that one thread rearranges
 // An attribute has a common value if fewer records than this have another: leaning on it made a sweep 1.8
 // times as fast with all three-way marginals of 67 attributes, 1.35 times with those of ADULT; with uniform
 // attributes it would cost 8 to 20 % (benches/bench_moves.py).
@@ -83,6 +84,61 @@ void add_rows(const Wrapping* rows, std::size_t stride, const std::uint32_t* rec
             std::copy_n(totals, 2, sums + v);
         }
     }
+}
+
+// One of the other attributes of a marginal: at first its position, then its place among the partners.
+struct Side {
+    std::size_t partner, stride;
+    std::uint32_t size, common;
+};
+
+// A marginal to rearrange.
+struct Arranged {
+    const Wrapping* cells;
+    std::size_t stride;  // of the attribute that is drawn
+    std::uint32_t others;
+    Side sides[2];  // a triple's rarer one first
+};
+
+// Rows of one value for each of the `size` values of the attribute, and a zero where that is odd.
+struct Shape {
+    std::size_t size, stride;
+    void add(const Wrapping* cells, std::size_t step, Wrapping* row) const {
+        for (std::size_t v = 0; v < size; ++v) row[v] += cells[v * step];
+    }
+    void subtract(const Wrapping* cells, std::size_t step, Wrapping* row) const {
+        for (std::size_t v = 0; v < size; ++v) row[v] -= cells[v * step];
+    }
+};
+
+// rows: OUT, one a value of the last side of all these marginals. That of its common value is what the others
+// lean on.
+void fill_partner(std::span<const Arranged* const> marginals, const Shape& shape, Wrapping* rows) {
+    const Side& last = marginals[0]->sides[marginals[0]->others - 1];
+    std::fill_n(rows, last.size * shape.stride, 0);
+    for (const Arranged* marginal : marginals) {
+        const Side &first = marginal->sides[0], &side = marginal->sides[marginal->others - 1];
+        const Wrapping* const cells =
+            marginal->cells + (marginal->others == 2 ? first.common * first.stride : 0);
+        for (std::size_t c = 0; c < side.size; ++c)
+            shape.add(cells + c * side.stride, marginal->stride, rows + c * shape.stride);
+    }
+    if (last.common == none) return;
+    for (std::size_t c = 0; c < last.size; ++c)
+        if (c != last.common) shape.subtract(rows + last.common * shape.stride, 1, rows + c * shape.stride);
+}
+
+// rows: OUT, one for each pair of values of the sides.
+void fill_triple(const Arranged& marginal, const Shape& shape, Wrapping* row) {
+    const auto& [first, second] = marginal.sides;
+    for (std::size_t b = 0; b < first.size; ++b)
+        for (std::size_t c = 0; c < second.size; ++c, row += shape.stride) {
+            const Wrapping* const cells = marginal.cells + c * second.stride;
+            std::fill_n(row, shape.stride, 0);
+            shape.add(cells + b * first.stride, marginal.stride, row);
+            if (first.common != none)
+                shape.subtract(cells + first.common * first.stride, marginal.stride, row);
+        }
 }
 
 // The draws of a tile of records.
@@ -246,18 +302,10 @@ std::size_t Moves::bytes() const {
 
 Moves::Tables Moves::make_tables(const Wrapping* values, const std::uint32_t* codes, std::size_t records,
                                  std::uint32_t attribute, int threads) const {
-    // A marginal to rearrange, with its other attributes and their strides; then partners instead of these.
-    struct Arranged {
-        const Wrapping* cells;
-        std::size_t stride;  // of the attribute
-        std::uint32_t others;
-        struct {
-            std::size_t partner, stride;
-        } sides[2];
-    };
-    const std::uint32_t size = sizes_[attribute];
+    const std::size_t size = sizes_[attribute];
+    const Shape shape{size, size + (size & 1)};
     Tables made;
-    made.stride = size + (size & 1);
+    made.stride = shape.stride;
     std::vector<Arranged> arranged;
     std::vector<std::size_t> partner_of(sizes_.size(), none);
     std::vector<Common> commons(sizes_.size());
@@ -282,7 +330,7 @@ Moves::Tables Moves::make_tables(const Wrapping* values, const std::uint32_t* co
         Arranged next{values + marginal.start, in_place.stride, in_place.others, {}};
         for (std::uint32_t i = 0; i < next.others; ++i) {
             const std::uint32_t a = in_place.attributes[i];
-            next.sides[i] = {a, in_place.strides[i]};
+            next.sides[i] = {a, in_place.strides[i], sizes_[a], none};
             if (partner_of[a] != none) continue;
             partner_of[a] = 0;
             others.push_back(a);
@@ -302,77 +350,50 @@ Moves::Tables Moves::make_tables(const Wrapping* values, const std::uint32_t* co
     std::vector<std::vector<const Arranged*>> sums(others.size()), triples(others.size());
     std::size_t rows = 1;
     for (Arranged& marginal : arranged) {
-        for (std::uint32_t i = 0; i < marginal.others; ++i)
-            marginal.sides[i].partner = partner_of[marginal.sides[i].partner];
-        if (marginal.others == 1) sums[marginal.sides[0].partner].push_back(&marginal);
-        if (marginal.others < 2) continue;
+        for (std::uint32_t i = 0; i < marginal.others; ++i) {
+            Side& side = marginal.sides[i];
+            side.common = commons[side.partner].value;
+            side.partner = partner_of[side.partner];
+        }
         auto& [first, second] = marginal.sides;
+        if (marginal.others == 1) sums[first.partner].push_back(&marginal);
+        if (marginal.others < 2) continue;
         if (first.partner > second.partner) std::swap(first, second);
         triples[first.partner].push_back(&marginal);
-        rows += std::size_t{made.partners[first.partner].size} * made.partners[second.partner].size;
-        if (made.partners[first.partner].common != none) sums[second.partner].push_back(&marginal);
+        rows += std::size_t{first.size} * second.size;
+        if (first.common != none) sums[second.partner].push_back(&marginal);
     }
     for (std::size_t i = 0; i < others.size(); ++i)
         if (!sums[i].empty()) rows += made.partners[i].size;
 
-    made.memory = std::make_unique_for_overwrite<Wrapping[]>(rows * made.stride);
+    made.memory = std::make_unique_for_overwrite<Wrapping[]>(rows * shape.stride);
     Wrapping* const alone_row = made.memory.get();
-    Wrapping* next = alone_row + made.stride;
+    Wrapping* next = alone_row + shape.stride;
     std::vector<std::function<void()>> fills;
-    // Copies a row, or adds it to one.
-    const auto read = [size](const Wrapping* cells, std::size_t stride, Wrapping* row, auto&& change) {
-        for (std::size_t v = 0; v < size; ++v) change(row[v], cells[v * stride]);
-    };
-    const auto plus = [](Wrapping& to, Wrapping from) { to += from; };
-    const auto minus = [](Wrapping& to, Wrapping from) { to -= from; };
     for (std::size_t i = 0; i < others.size(); ++i) {
         Tables::Partner& partner = made.partners[i];
         if (!sums[i].empty()) {
             partner.rows = next;
-            fills.push_back([&, i, rows = next] {
-                const Tables::Partner& partner = made.partners[i];
-                std::fill_n(rows, partner.size * made.stride, 0);
-                for (const Arranged* marginal : sums[i]) {
-                    const auto& side = marginal->sides[marginal->others - 1];
-                    const Wrapping* cells = marginal->cells;
-                    if (marginal->others == 2)
-                        cells += made.partners[marginal->sides[0].partner].common * marginal->sides[0].stride;
-                    for (std::size_t c = 0; c < partner.size; ++c)
-                        read(cells + c * side.stride, marginal->stride, rows + c * made.stride, plus);
-                }
-                if (partner.common == none) return;
-                const Wrapping* const common = rows + partner.common * made.stride;
-                for (std::size_t c = 0; c < partner.size; ++c)
-                    if (c != partner.common) read(common, 1, rows + c * made.stride, minus);
-            });
-            next += partner.size * made.stride;
+            fills.push_back([&, i, next] { fill_partner(sums[i], shape, next); });
+            next += partner.size * shape.stride;
         }
         partner.begin = made.triples.size();
         for (const Arranged* marginal : triples[i]) {
-            const std::size_t second = marginal->sides[1].partner;
-            made.triples.push_back({second, next});
-            fills.push_back([&, i, second, marginal, row = next]() mutable {
-                const std::uint32_t common = made.partners[i].common;
-                const std::size_t b_stride = marginal->sides[0].stride, c_stride = marginal->sides[1].stride;
-                for (std::size_t b = 0; b < made.partners[i].size; ++b)
-                    for (std::size_t c = 0; c < made.partners[second].size; ++c, row += made.stride) {
-                        const Wrapping* const cells = marginal->cells + c * c_stride;
-                        std::fill_n(row, made.stride, 0);
-                        read(cells + b * b_stride, marginal->stride, row, plus);
-                        if (common != none) read(cells + common * b_stride, marginal->stride, row, minus);
-                    }
-            });
-            next += made.stride * partner.size * made.partners[second].size;
+            made.triples.push_back({marginal->sides[1].partner, next});
+            fills.push_back([&shape, marginal, next] { fill_triple(*marginal, shape, next); });
+            next += partner.size * marginal->sides[1].size * shape.stride;
         }
         partner.end = made.triples.size();
     }
-    for_each_task(static_cast<std::int64_t>(fills.size()), threads, [&](std::int64_t i) { fills[i](); });
-    std::fill_n(alone_row, made.stride, 0);
+    // Small tables are filled sooner than a thread is there.
+    for_each_task(static_cast<std::int64_t>(fills.size()), rows * shape.stride < alone_below ? 1 : threads,
+                  [&](std::int64_t i) { fills[i](); });
+    std::fill_n(alone_row, shape.stride, 0);
     for (const Arranged& marginal : arranged)
-        if (marginal.others == 0) read(marginal.cells, marginal.stride, alone_row, plus);
+        if (marginal.others == 0) shape.add(marginal.cells, marginal.stride, alone_row);
     for (const Tables::Partner& partner : made.partners)
         if (partner.rows && partner.common != none)
-            read(partner.rows + partner.common * made.stride, 1, alone_row, plus);
+            shape.add(partner.rows + partner.common * shape.stride, 1, alone_row);
     made.alone = alone_row;
     return made;
 }

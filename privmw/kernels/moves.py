@@ -110,7 +110,7 @@ class Moves:
             raise TypeError("codes must be a contiguous two-dimensional array of uint32")
         if codes.shape[1] != len(self.sizes):
             raise ValueError(f"codes ({codes.shape[1]} columns) must have {len(self.sizes)} columns")
-        beyond = codes.max(axis=0, initial=0) >= self._sizes_array
+        beyond = _largest_codes(codes) >= self._sizes_array
         if beyond.any():
             a = int(beyond.argmax())
             raise ValueError(f"codes of attribute {a} must be below its size ({self.sizes[a]})")
@@ -122,3 +122,12 @@ class Moves:
 
     def __repr__(self) -> str:
         return f"Moves({self.cells} cells over {len(self.sizes)} attributes, {backend()})"
+
+
+def _largest_codes(codes: UInt32s) -> UInt32s:
+    """The largest code of each column; 32 rows side by side, as numpy is slow to begin each short row."""
+    width = codes.shape[1]
+    even = len(codes) // 32 * 32
+    largest = codes[:even].reshape(-1, 32 * width).max(axis=0, initial=0).reshape(32, width).max(axis=0)
+    largest_of_all: UInt32s = np.maximum(largest, codes[even:].max(axis=0, initial=0))
+    return largest_of_all

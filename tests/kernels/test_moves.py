@@ -78,7 +78,7 @@ def test_even_words_draw_every_value_as_often_as_its_probability_says(attribute,
             counts = np.bincount(drawn[:, attribute], minlength=SIZES[attribute])
             assert np.abs(counts - count * chances(record, attribute)).max() <= 1
             forgotten = max(forgotten, np.abs(counts - count * chances(record, attribute, keep=0)).max())
-    assert forgotten > 500  # draws without the kept value would be seen
+    assert forgotten > 300  # draws without the kept value would be seen
 
 
 def joint():
