@@ -237,23 +237,20 @@ struct Moves::Tables {
 void Moves::Tables::add(const Wrapping* values, const std::uint32_t* codes, std::size_t width,
                         std::size_t count, std::size_t size, std::uint32_t* aside, Wrapping* scores) const {
     for (std::size_t r = 0; r < count; ++r) std::copy_n(alone, stride, scores + r * stride);
-    for (std::size_t r = 0; r < count; ++r)
-        for (std::size_t i = 0; i < partners.size(); ++i)
-            aside[i * count + r] = codes[r * width + partners[i].attribute];
     std::uint32_t* const uncommon = aside + partners.size() * count;
-    for (std::size_t i = 0; i < partners.size(); ++i) {
+    for (std::size_t i = partners.size(); i-- > 0;) {  // the other partner of a triple is at hand
         const Partner& partner = partners[i];
-        const std::uint32_t* const first = aside + i * count;
-        const std::uint32_t* chosen = nullptr;
-        std::size_t many = count;
-        if (partner.common != none) {
-            many = 0;
-            for (std::size_t r = 0; r < count; ++r) {
-                uncommon[many] = static_cast<std::uint32_t>(r);
-                many += first[r] != partner.common;
-            }
-            chosen = uncommon;
+        const std::uint32_t* const column = codes + partner.attribute;
+        const std::uint32_t common = partner.common;
+        std::uint32_t* const first = aside + i * count;
+        std::size_t many = 0;
+        for (std::size_t r = 0; r < count; ++r) {
+            const std::uint32_t code = column[r * width];
+            first[r] = code;
+            uncommon[many] = static_cast<std::uint32_t>(r);
+            many += code != common;
         }
+        const std::uint32_t* const chosen = many < count ? uncommon : nullptr;
         if (partner.rows)
             add_rows(
                 partner.rows, stride, chosen, many, [first](std::size_t r) { return std::size_t{first[r]}; },
