@@ -41,7 +41,7 @@ from privmw.release import Release
 from privmw.release.noises import DiscreteGaussianNoise
 
 MOST_NOISE, MOST_WITHOUT_CHOICE, ROUND_NOISE = 0.02, 0.1, 0.015
-FEWEST, MOST, WARM_UP = 10, 50, 0.2
+FEWEST, MOST, WARM_UP = 16, 50, 0.2
 PARTICLES = 8000
 
 
@@ -58,7 +58,7 @@ def choose_algorithm(n: int, support: Support, workload: Workload, budget: Budge
     >>> choose_algorithm(3_000, support, workload, Budget.zcdp(0.01))
     PEP(select='all', order=2, particles=8000)
     >>> choose_algorithm(1_000, support, workload, Budget.zcdp(0.0001))
-    PEP(rounds=10, warm_up=0.2, order=1, particles=8000)
+    PEP(rounds=16, warm_up=0.2, order=1, particles=8000)
     """
 
     def noise(sensitivity: int, share: Fraction = budget.limit) -> float:

@@ -66,7 +66,11 @@ class Problem:
                 others = tuple(other for other in range(len(attributes)) if other != axis)
                 here = slice(places[a], places[a + 1])
                 gained = 1 / variances.sum(axis=others)
-                weighted[here] += answers.sum(axis=others) * gained
+                shares = answers.sum(axis=others)
+                # The total is known. Without what is beyond it, errors of two attributes of one marginal are
+                # uncorrelated where its cells have equal noise.
+                shares -= (shares.sum() - 1) / len(shares)
+                weighted[here] += shares * gained
                 precision[here] += gained
         known = [name for a, name in enumerate(domain.names) if precision[places[a]] > 0]
         cells = precision > 0

@@ -22,7 +22,7 @@ from privmw.models.query_matrix import MarginalMatrix
 
 LARGEST_WIDENED, MOST_TIMES = 40_000, 10  # rows in all, and new records for each row
 TOLERANCE = 1e-9
-CERTAINTY = 3.0  # in standard deviations: a start is left as it is unless it is surely wrong
+CERTAINTY = 5.0  # in standard deviations: a start is left as it is unless it is surely wrong
 MOVES_OF_BLOCKS = 5  # of the weights of several public tables
 
 
