@@ -42,7 +42,7 @@ MOST_PRODUCTS = 2048  # so that a matrix product has two rows or more: OpenBLAS 
 BATCH = 2048  # public records of a step
 RATE, MEAN_DECAY, SQUARE_DECAY, TINY = 0.3, 0.9, 0.99, 1e-12  # of Adam; the rate falls as half a cosine
 SPREAD = 1.0  # logits start so far, at most, from those of the one-way margins
-PRIOR_WEIGHT = 100.0  # see docs/no_public_table.md
+INDEPENDENCE = 220.0  # prior_weight = this / (attributes * sqrt(sigma)): see default_prior_weight
 LEAST_SHARE = 1e-6  # of a value at the start: a softmax cannot leave zero
 
 
@@ -145,7 +145,7 @@ def fit_products(
     row_weights: Float64s | None = None,
     known: Sequence[int] | None = None,
     row_weight: float = 0.0,
-    prior_weight: float = PRIOR_WEIGHT,
+    prior_weight: float | None = None,
 ) -> Products:
     """Fit a mixture of products to measured answers, all of them released.
 
@@ -153,14 +153,29 @@ def fit_products(
     precision 0 was not measured, and its answer is ignored.
     rows, row_weights, known, row_weight: public records (codes, records x attributes), their weights, the
     attributes on which they are known (all), and how many records they are worth together.
-    prior_weight: how many records independent attributes are worth.
+    prior_weight: how many records independent attributes are worth; None for `default_prior_weight`.
     """
+    if prior_weight is None:
+        prior_weight = default_prior_weight(workload, precision)
     fit = ProductFit(workload, cells_answers, precision, products, steps, seed, prior_weight)
     if rows is not None:
         fit.add_rows(rows, row_weights, known, row_weight)
     while fit.step():
         pass
     return fit.products()
+
+
+def default_prior_weight(workload: Workload, precision: Float64s) -> float:
+    """How many records independent attributes are worth: 220 / (attributes * sqrt(noise of a cell)).
+
+    The divergences of the attributes add up, so each has its part of a fixed sum. Found on ADULT, all
+    three-way marginals measured once, where of 30, 100, 300 and 1,000 the best is 100 at sigma .03 and 300 at
+    sigma .003 to .006, and on a survey of 67 attributes at sigma .018, where it is 30.
+    """
+    measured = precision[precision > 0]
+    if not len(measured):
+        return 0.0
+    return INDEPENDENCE / len(workload.domain) * float(measured.mean()) ** 0.25
 
 
 @dataclass(frozen=True)
