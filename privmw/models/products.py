@@ -155,8 +155,6 @@ def fit_products(
     attributes on which they are known (all), and how many records they are worth together.
     prior_weight: how many records independent attributes are worth; None for `default_prior_weight`.
     """
-    if prior_weight is None:
-        prior_weight = default_prior_weight(workload, precision)
     fit = ProductFit(workload, cells_answers, precision, products, steps, seed, prior_weight)
     if rows is not None:
         fit.add_rows(rows, row_weights, known, row_weight)
@@ -173,9 +171,7 @@ def default_prior_weight(workload: Workload, precision: Float64s) -> float:
     sigma .003 to .006, and on a survey of 67 attributes at sigma .018, where it is 30.
     """
     measured = precision[precision > 0]
-    if not len(measured):
-        return 0.0
-    return INDEPENDENCE / len(workload.domain) * float(measured.mean()) ** 0.25
+    return INDEPENDENCE / len(workload.domain) * math.pow(float(measured.mean()), 0.25)
 
 
 @dataclass(frozen=True)
@@ -279,12 +275,10 @@ class ProductFit:
         products: int,
         steps: int,
         seed: int,
-        prior_weight: float,
+        prior_weight: float | None,
     ) -> None:
         products = check_integer("products", products, 1, MOST_PRODUCTS)
         steps = check_integer("steps", steps, 1)
-        if not 0 <= check_number("prior_weight", prior_weight) < math.inf:
-            raise ValueError(f"prior_weight ({prior_weight}) must be finite and not negative")
         for name, values in (("cells_answers", cells_answers), ("precision", precision)):
             if values.shape != (workload.cells,):
                 raise ValueError(f"{name} ({values.shape}) must be one for each of {workload.cells} cells")
@@ -293,6 +287,10 @@ class ProductFit:
             raise ValueError("precision must be finite and not negative, and positive for a cell or more")
         if not np.isfinite(cells_answers[used]).all():
             raise ValueError("cells_answers must be finite where precision is positive")
+        if prior_weight is None:
+            prior_weight = default_prior_weight(workload, precision)
+        if not 0 <= check_number("prior_weight", prior_weight) < math.inf:
+            raise ValueError(f"prior_weight ({prior_weight}) must be finite and not negative")
         self._sizes = workload.domain.sizes
         self._starts = np.concatenate([[0], np.cumsum(self._sizes)])
         self._attribute = np.repeat(np.arange(len(self._sizes)), self._sizes)
