@@ -78,7 +78,7 @@ def test_the_gradient_is_that_of_finite_differences(small, with_rows, monkeypatc
         fit.add_rows(rows, rng.uniform(0, 1, 30), [0, 2, 5], 0.7)
     # In double precision, at a place where nothing is at rest.
     fit._parameters = rng.normal(0, 1, fit._parameters.shape)
-    fit._targets = [(a.astype(np.float64), p.astype(np.float64)) for a, p in fit._targets]
+    fit._blocks = [(block, a.astype(np.float64), p.astype(np.float64)) for block, a, p in fit._blocks]
     here = fit._parameters.copy()
     _, gradient = fit.gradient()
     for _ in range(8):
