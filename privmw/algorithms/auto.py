@@ -6,7 +6,8 @@ the whole workload would put on each cell):
 1. If s is at most MOST_NOISE: one shot at every marginal of the workload. Nothing is spent on choosing, and
    each cell is estimated from all marginals that overlap it.
 2. Otherwise, if all marginals of order 2 are at most half as many and bring the noise down to that: one shot
-   at these. They have the larger errors of a public start, and the start supplies the rest.
+   at these. They have the larger errors of a public start, and the start supplies the rest; so not where
+   public rows lack attributes.
 3. Otherwise, if s is at most MOST_WITHOUT_CHOICE: one shot at the workload all the same.
 4. Otherwise rounds: WARM_UP of the budget measures every attribute alone, then the exponential mechanism
    chooses among whole marginals, in as many rounds as keep the noise of each measurement at ROUND_NOISE, from
@@ -52,7 +53,8 @@ def choose_algorithm(n: int, support: Support, workload: Workload, budget: Budge
 
     >>> from privmw import Domain, Table
     >>> domain = Domain({name: 4 for name in "abcdefgh"})
-    >>> support, workload = Support.without_public(domain), Workload.all(domain, k=3)
+    >>> public = Table.from_codes([[1, 0, 2, 0, 0, 0, 3, 0]], domain, private=False)
+    >>> support, workload = Support.from_table(public), Workload.all(domain, k=3)
     >>> choose_algorithm(50_000, support, workload, Budget.zcdp(0.01))
     PEP(select='all', particles=8000)
     >>> choose_algorithm(3_000, support, workload, Budget.zcdp(0.01))
@@ -69,7 +71,8 @@ def choose_algorithm(n: int, support: Support, workload: Workload, budget: Budge
     if whole <= MOST_NOISE:
         return PEP(select="all", particles=particles)
     pairs = math.comb(len(workload.domain), 2)
-    if max(workload.order(j) for j in range(len(workload))) > 2 and 2 * pairs <= len(workload):
+    largest = max(workload.order(j) for j in range(len(workload)))
+    if largest > 2 and 2 * pairs <= len(workload) and not support.missing:
         shot = Workload.all(workload.domain, k=2)
         if noise(shot.sensitivity(range(pairs))) <= MOST_NOISE:
             return PEP(select="all", order=2, particles=particles)

@@ -20,7 +20,7 @@ from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s
 from privmw.models.growth.completion import COMPLETED, completed, completed_evenly
-from privmw.models.growth.path import SHARE, Grown, grow
+from privmw.models.growth.path import SHARE, Grown, grow, grow_completed
 from privmw.models.growth.problem import Problem
 from privmw.models.growth.start import LARGEST_WIDENED, fitted_start, widened_start
 from privmw.models.projected import ProjectedSupport
@@ -86,25 +86,15 @@ class GrownSupport(ProjectedSupport):
     def _grow(self) -> None:
         """Replace the support, the prior and its weight by grown ones."""
         problem = Problem.of(self._targets)
-        stream = sampling_stream(SEED)
-        thinned = problem.thinned(stream)
         one_ways = problem.one_ways()
         if self._public.missing:
-            support, start = completed(self._public, thinned[0], SEED)
+            support, start = completed(self._public, problem, SEED)
+            growing = grow_completed
         else:
             support, start = self._start
-            start = fitted_start(support, start, one_ways, self._threads)
-        grown = grow(
-            support,
-            start,
-            problem,
-            thinned,
-            one_ways,
-            self._particles,
-            stream,
-            self._threads,
-            bounded=not self._public.missing,
-        )
+            start, growing = fitted_start(support, start, one_ways, self._threads), grow
+        stream = sampling_stream(SEED)
+        grown = growing(support, start, problem, one_ways, self._particles, stream, self._threads)
         self._begin(*_joined(support, start, grown, self._threads))
         self._chosen = grown.weight
         self._fitted, self._values = problem.cells, grown.multipliers

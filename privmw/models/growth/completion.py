@@ -19,6 +19,7 @@ from privmw.models.products import fit_products
 from privmw.random import sampling_stream
 
 COMPLETED = 20_000  # records drawn; equal ones become one row
+MOST_RECORDS = 1000  # that the public rows are worth while the mixture is fitted
 MOST_DRAWS = 20  # until rows keep the constraints
 
 
@@ -39,7 +40,16 @@ def completed(support: Support, problem: Problem, seed: int) -> tuple[Support, F
     """The rows that a mixture fitted to the problem completes, and the frequency of each among the draws."""
     missing = set(_missing(support))
     known = [a for a in range(len(support.domain)) if a not in missing]
-    products = fit_products(problem.workload, problem.answers, problem.precision, seed=seed)
+    products = fit_products(
+        problem.workload,
+        problem.answers,
+        problem.precision,
+        seed=seed,
+        rows=support.rows if known else None,
+        row_weights=support.counts.astype(np.float64),
+        known=known,
+        row_weight=min(support.records, MOST_RECORDS),
+    )
     stream = sampling_stream(seed)
     return _completed(support, lambda rows: products.complete(rows, known, stream), stream)
 

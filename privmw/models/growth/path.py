@@ -4,9 +4,9 @@
 2. The prior is the start on the public rows and, with SHARE of its mass, particles (particles.py).
 3. From a heavy prior weight to lighter ones: fit, let the particles follow the multipliers, fit again. A cell
    that no row holds has a multiplier too, which draws particles into it.
-4. The weight whose fit errs least on the other part is taken, and its particles stay. A weight heavier than
-   FREE and than the one that the public rows choose for themselves is not: so a good public table is left as
-   it is.
+4. The weight that the public rows choose for themselves is the one to beat: another, not heavier than it or
+   FREE, is taken if its fit errs less on the judging part than chance explains. So a good public table is
+   left as it is, and its particles carry what they carried in the prior.
 
 Fits chase the noise of the part that was fitted, and particles do too, but the other part does not share it.
 Released values, public rows and the sampling stream only.
@@ -15,6 +15,7 @@ Released values, public rows and the sampling stream only.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,7 @@ from privmw.ranks import Communicator, allgather
 
 SHARE = 0.05  # of the prior, which the particles have together
 HEAVIEST = 10**4.5  # of the path, in records
+OF_COMPLETED = 10**3.0  # the weight of completed rows
 FREE = 10**3.5  # a weight up to this may be taken whatever the public rows choose
 GAP = 0.5  # of a fit on the way, in units of the squared noise that errors are counted in
 UNIFORM = 0.025  # of a base distribution, so that every value can be drawn
@@ -53,44 +55,25 @@ def grow(
     support: Support,
     start: Float64s,
     problem: Problem,
-    thinned: tuple[Problem, Problem],
     one_ways: Problem,
     count: int,
     stream: np.random.Generator,
     threads: int | None,
-    *,
-    bounded: bool = True,
 ) -> Grown:
-    """Let `count` particles grow from a start on the rows of a support, as the problem asks.
-
-    thinned: the problem's parts to fit and to judge by. bounded: whether a weight is refused that is heavier
-    than FREE and than the rows alone would choose.
-    """
-    fitted_part, judge = thinned
-    masses = _masses(support, start)
-    parents = _draw_rows(support, masses, stream.integers(0, 2**62, count))
-    base = _base(support, masses, one_ways, threads)
-    fits = _Fits(support, start, fitted_part, threads)
-    chosen = _of_rows(fits.public, start, problem, support, threads)
-    heaviest = max(chosen, FREE) if bounded else HEAVIEST
-    particles = Particles(parents, base, problem.workload, support.constraints, stream, threads)
-    multipliers = np.zeros(problem.workload.cells)
+    """Let `count` particles grow from a start on public rows; the judging part chooses the prior weight."""
+    part, judge = problem.thinned(stream)
+    path = _Path(support, start, part, one_ways, count, stream, threads)
+    chosen = path.fits.weight_of_rows(problem)
     tried: list[Grown] = []
-    weight, settled = HEAVIEST, None
-    while weight >= LIGHTEST:
-        multipliers, _ = fits.fit(particles, weight, multipliers)
-        particles.follow(multipliers)
-        multipliers, fitted = fits.fit(particles, weight, multipliers)
-        grown = Grown(particles.records, particles.log_prior(), weight, multipliers, fitted)
-        if weight <= heaviest * ROUNDING:
+    settled: Grown | None = None
+    for grown in path:
+        if grown.weight <= max(chosen, FREE) * ROUNDING:
             tried.append(grown)
-        if weight <= min(chosen, HEAVIEST) * ROUNDING:
+        if grown.weight <= chosen * ROUNDING:
             if settled is None:
-                settled = grown  # the weight that the rows alone choose
-            elif _gain(judge, fitted, tried[-2].answers)[0] < 0:
+                settled = grown  # at the weight that the rows alone choose
+            elif _gain(judge, grown.answers, tried[-2].answers)[0] < 0:
                 break
-        multipliers = multipliers * STEP  # a lighter prior: the same misfit pulls harder
-        weight /= STEP
     assert settled is not None
     best, most = settled, 0.0
     for grown in tried:
@@ -98,6 +81,55 @@ def grow(
         if gain > max(most, chance):
             best, most = grown, gain
     return best
+
+
+def grow_completed(
+    support: Support,
+    start: Float64s,
+    problem: Problem,
+    one_ways: Problem,
+    count: int,
+    stream: np.random.Generator,
+    threads: int | None,
+) -> Grown:
+    """Let particles grow from rows that were completed by released values, to a fixed prior weight.
+
+    Such rows know the noise of every released value already, so that no part of it can judge.
+    """
+    path = _Path(support, start, problem, one_ways, count, stream, threads)
+    return next(grown for grown in path if grown.weight <= OF_COMPLETED * ROUNDING)
+
+
+class _Path:
+    """Particles that move as the prior weight falls, and the fits on the way."""
+
+    def __init__(
+        self,
+        support: Support,
+        start: Float64s,
+        problem: Problem,
+        one_ways: Problem,
+        count: int,
+        stream: np.random.Generator,
+        threads: int | None,
+    ) -> None:
+        masses = _masses(support, start)
+        parents = _draw_rows(support, masses, stream.integers(0, 2**62, count))
+        base = _base(support, masses, one_ways, threads)
+        self.fits = _Fits(support, start, problem, threads)
+        self._particles = Particles(parents, base, problem.workload, support.constraints, stream, threads)
+
+    def __iter__(self) -> Iterator[Grown]:
+        """What has grown at each weight, from heavy to light."""
+        particles, weight = self._particles, HEAVIEST
+        multipliers: Float64s | None = None
+        while weight >= LIGHTEST:
+            multipliers, _ = self.fits.fit(particles, weight, multipliers)
+            particles.follow(multipliers)
+            multipliers, fitted = self.fits.fit(particles, weight, multipliers)
+            yield Grown(particles.records, particles.log_prior(), weight, multipliers, fitted)
+            multipliers = multipliers * STEP  # a lighter prior: the same misfit pulls harder
+            weight /= STEP
 
 
 def _gain(judge: Problem, one: Float64s, other: Float64s) -> tuple[float, float]:
@@ -119,7 +151,15 @@ class _Fits:
         self._start, self._sizes = start, support.domain.sizes
         self.public = self._marginals(support.columns)
 
-    def fit(self, particles: Particles, weight: float, multipliers: Float64s) -> tuple[Float64s, Float64s]:
+    def weight_of_rows(self, problem: Problem) -> float:
+        """The prior weight that the rows of the support alone choose for a problem."""
+        matrix = MarginalMatrix.of(problem.precision, [self.public], self._threads, self._comm)
+        answers, precision = problem.answers[matrix.cells], problem.precision[matrix.cells]
+        return min(choose_prior_weight(matrix, self._start, answers, precision, self._threads)[0], HEAVIEST)
+
+    def fit(
+        self, particles: Particles, weight: float, multipliers: Float64s | None
+    ) -> tuple[Float64s, Float64s]:
         """The multipliers of all cells at a prior weight, and the answers, from earlier multipliers."""
         problem, own = self._problem, _own(len(particles.records), self._comm)
         records = particles.records[own]
@@ -142,7 +182,7 @@ class _Fits:
             prior,
             answers,
             Slack(w=precision / weight),
-            multipliers=multipliers[matrix.cells],
+            multipliers=None if multipliers is None else multipliers[matrix.cells],
             tolerance=GAP / weight,
             threads=self._threads,
         )
@@ -156,15 +196,6 @@ class _Fits:
     def _marginals(self, columns: kernels.Columns) -> kernels.Marginals:
         workload = self._problem.workload
         return kernels.Marginals(columns, workload.attributes, workload.starts, threads=self._threads)
-
-
-def _of_rows(
-    public: kernels.Marginals, start: Float64s, problem: Problem, support: Support, threads: int | None
-) -> float:
-    """The weight that the rows of the support alone choose."""
-    matrix = MarginalMatrix.of(problem.precision, [public], threads, support.comm)
-    answers, precision = problem.answers[matrix.cells], problem.precision[matrix.cells]
-    return choose_prior_weight(matrix, start, answers, precision, threads)[0]
 
 
 def _own(count: int, comm: Communicator) -> slice:
