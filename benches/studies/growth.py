@@ -186,10 +186,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epsilons", type=float, nargs="+", default=list(EPSILONS))
-    parser.add_argument("--only", default="", help="sets with this in their name")
+    parser.add_argument("--only", default="", help="sets whose names start so")
     parser.add_argument("--smoke", action="store_true")
     given = parser.parse_args()
-    names = tuple(name for name in (*SEEN, *UNSEEN) if given.only in name)
+    names = tuple(name for name in (*SEEN, *UNSEEN) if name.startswith(given.only))
     try:
         if given.smoke:
             printed = lines(("ADULT, unbiased 10 %",), [0.1], 1, 1)
