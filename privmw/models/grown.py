@@ -54,6 +54,7 @@ class GrownSupport(ProjectedSupport):
         start: Start = "uniform" if support.missing else "public"
         super().__init__(rows, workload, measured, n, start=start, threads=threads)
         self._public, self._workload, self._particles = support, workload, particles
+        self._evenly = rows
         self._grown = False
 
     def update(self, measurements: Sequence[Measurement], *, last: bool = False) -> Mapping[str, float]:
@@ -62,7 +63,7 @@ class GrownSupport(ProjectedSupport):
             if self._public.missing and self._updates == 0:
                 for measurement in measurements:
                     self._targets.add(measurement)
-                self._begin(*completed(self._public, Problem.of(self._targets), SEED))
+                self._begin(*completed(self._public, Problem.of(self._targets), SEED, self._evenly))
                 measurements = ()
             return super().update(measurements)
         for measurement in measurements:
@@ -87,7 +88,7 @@ class GrownSupport(ProjectedSupport):
         thinned = problem.thinned(stream)
         one_ways = problem.one_ways()
         if support.missing:
-            support, start = completed(support, thinned[0], SEED)
+            support, start = completed(support, thinned[0], SEED, self._evenly)
         else:
             start = fitted_start(support, one_ways, self._threads)
         grown = grow(
