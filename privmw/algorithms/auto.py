@@ -61,7 +61,8 @@ def choose_algorithm(n: int, support: Support, workload: Workload, budget: Budge
     def noise(sensitivity: int) -> float:
         return DiscreteGaussianNoise.scale_for(budget.limit, sensitivity, at_most) / n
 
-    particles = None if support.whole_size == support.domain.size else PARTICLES
+    whole = support.whole_size == support.domain.size and not support.missing
+    particles = None if whole else PARTICLES
     if noise(workload.sensitivity(range(len(workload)))) <= MOST_NOISE:
         return PEP(select="all", particles=particles)
     pairs = math.comb(len(workload.domain), 2)
