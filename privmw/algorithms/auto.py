@@ -66,7 +66,8 @@ def choose_algorithm(n: int, support: Support, workload: Workload, budget: Budge
     def noise(sensitivity: int, share: Fraction = budget.limit) -> float:
         return DiscreteGaussianNoise.scale_for(share, sensitivity, at_most) / n
 
-    particles = None if support.whole_size == support.domain.size else PARTICLES
+    everything = support.whole_size == support.domain.size and not support.missing
+    particles = None if everything else PARTICLES
     whole = noise(workload.sensitivity(range(len(workload))))
     if whole <= MOST_NOISE:
         return PEP(select="all", particles=particles)

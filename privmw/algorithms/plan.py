@@ -118,7 +118,7 @@ def check_memory(support: Support, question: Question, *, shot: bool, added: int
 
 def bytes_of_release(schedule: Schedule, support: Support, question: Question, *, rows: int) -> int:
     """At most how many bytes a release takes in its file: rows, weights, counts, noisy counts and history."""
-    widths = sum(column.itemsize for column in support.table.columns)
+    widths = sum(np.min_scalar_type(size - 1).itemsize for size in support.domain.sizes)
     largest = 1 if question.unit == "cell" else int(np.diff(question.measured.offsets).max())
     measured = question.cells_of_shot + schedule.rounds * schedule.per_round * largest
     workloads = 8 * (len(question.workload.starts) + len(question.workload.attributes))
@@ -160,9 +160,10 @@ def make_plan(
 ) -> Plan:
     """Combine sizes with one timed evaluation."""
     shares, levels = schedule.shares(budget), noise_of_steps(schedule, budget, question, n, at_most)
-    support.answers(question.workload)  # a run plans the kernels once: not part of an evaluation's time
+    weights = support.start("uniform")  # rows that stand in for a public table have no frequencies
+    support.answers(question.workload, weights)  # a run plans the kernels once: not an evaluation's time
     began = time.perf_counter()
-    support.answers(question.workload)
+    support.answers(question.workload, weights)
     evaluation = time.perf_counter() - began
     cells = question.measured.cells
     needed = support.nbytes + 8 * (ARRAYS_OF_CELLS * cells + ARRAYS_OF_ROWS * support.size)

@@ -65,7 +65,7 @@ class GrownSupport(ProjectedSupport):
             if self._public.missing and self._updates == 0:
                 for measurement in measurements:
                     self._targets.add(measurement)
-                self._begin(*completed(self._public, Problem.of(self._targets), SEED))
+                self._begin(*completed(self._public, Problem.of(self._targets), SEED, self._start[0]))
                 measurements = ()
             return super().update(measurements)
         for measurement in measurements:
@@ -88,7 +88,7 @@ class GrownSupport(ProjectedSupport):
         problem = Problem.of(self._targets)
         one_ways = problem.one_ways()
         if self._public.missing:
-            support, start = completed(self._public, problem, SEED)
+            support, start = completed(self._public, problem, SEED, self._start[0])
             growing = grow_completed
         else:
             support, start = self._start

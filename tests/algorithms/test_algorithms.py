@@ -352,12 +352,18 @@ def test_every_option_of_a_release_reaches_its_algorithm(release):
     unusual = {"rounds": 3, "select": "exponential", "measure": "marginal", "per_round": 2, "split": 0.25}
     unusual |= {"warm_up": 0.5, "order": 1, "start": "uniform"}
     if RELEASES[release] is PEP:
-        unusual |= {"slack": "l1", "gamma": 0.25, "prior_weight": 12.0}
+        unusual |= {"slack": "l1", "gamma": 0.25, "prior_weight": 12.0, "particles": None}
     else:
         unusual |= {"replay": "none", "output": "average"}
     assert set(unusual) == {field.name for field in dataclasses.fields(RELEASES[release])}
     settings = release(private(), support(), WORKLOAD, rho=1.0, rng=1, **unusual).settings
     assert settings == {"algorithm": RELEASES[release].__name__, **unusual}
+
+
+def test_particles_reach_the_algorithm():
+    release = release_pep(private(), support(), WORKLOAD, rho=1.0, rng=1, rounds=1, particles=100)
+    assert release.settings["particles"] == 100
+    assert release.history[-1].details["grown_rows"] > 0
 
 
 def test_a_configuration_without_a_budget_says_what_is_missing():

@@ -162,13 +162,13 @@ def test_a_release_costs_the_unit_no_more_than_its_budget():
 
 
 def test_the_recommended_method_reckons_with_the_noise_of_the_unit():
-    workload = Workload.all(Domain(dict.fromkeys("abcdefgh", 4)), k=3)
-    budget = Budget.zcdp(0.01)
-    chosen = {most: choose_algorithm(50_000, workload, budget, most) for most in (1, 16, 100)}
-    assert chosen[1] == choose_algorithm(50_000, workload, budget) == pmw.PEP(select="all")
+    domain = Domain(dict.fromkeys("abcdefgh", 4))
+    workload, support, budget = Workload.all(domain, k=3), pmw.Support.full(domain), Budget.zcdp(0.01)
+    chosen = {most: choose_algorithm(50_000, support, workload, budget, most) for most in (1, 16, 100)}
+    assert chosen[1] == choose_algorithm(50_000, support, workload, budget) == pmw.PEP(select="all")
     # The noise is that of a table of so many times fewer records.
-    assert chosen[16] == choose_algorithm(50_000 // 16, workload, budget) != chosen[1]
-    assert chosen[100] == choose_algorithm(500, workload, budget) != chosen[16]
+    assert chosen[16] == choose_algorithm(50_000 // 16, support, workload, budget) != chosen[1]
+    assert chosen[100] == choose_algorithm(500, support, workload, budget) != chosen[16]
     small = pmw.release_auto(capped(), pmw.Support.full(DOMAIN), WORKLOAD, epsilon=1.0, delta=1e-6)
     assert small.ledger.unit == "household of at most 2 records"
 

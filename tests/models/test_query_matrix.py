@@ -1,5 +1,7 @@
 """Every query matrix is the 0/1 matrix of its queries, and a projection may stand on any of them."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -24,11 +26,21 @@ def cells():
     return CellMatrix(EVERY, groups)
 
 
+def marginals(*ends):
+    """The matrix of whole marginals, with the rows up to each end as a part."""
+    parts = [
+        kernels.Columns([column[first:end] for column in SUPPORT.table.columns], DOMAIN.sizes)
+        for first, end in itertools.pairwise((0, *ends))
+    ]
+    return MarginalMatrix(
+        EVERY, EVERY, [kernels.Marginals(part, WORKLOAD.attributes, WORKLOAD.starts) for part in parts]
+    )
+
+
 MATRICES = {
     "cells": cells,
-    "marginals": lambda: MarginalMatrix(
-        EVERY, EVERY, kernels.Marginals(SUPPORT.columns, WORKLOAD.attributes, WORKLOAD.starts)
-    ),
+    "marginals": lambda: marginals(SUPPORT.size),
+    "marginals of several parts": lambda: marginals(1, 17, SUPPORT.size),
     "tallies": lambda: kernels.Tallies(DOMAIN.sizes, WORKLOAD.attributes, WORKLOAD.starts),
     "tallies of rows": lambda: kernels.Tallies(
         DOMAIN.sizes, WORKLOAD.attributes, WORKLOAD.starts, columns=SUPPORT.columns

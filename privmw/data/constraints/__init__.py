@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from reprlib import repr as _short
 
 import numpy as np
+import numpy.typing as npt
 
 from privmw.data.constraints.rule import Rule, checked_list, invalid_rule, valid_rule
 from privmw.data.domain import Domain, check_domain
@@ -111,6 +112,15 @@ class Constraints:
                     cells[np.ix_(*rule.codes)] = False
                 mask &= cells[tuple(table.columns[position] for position in positions)]
         return mask
+
+    def allows(self, codes: npt.ArrayLike) -> Bools:
+        """Which public records, rows of codes with one column an attribute, keep every rule.
+
+        >>> domain = Domain({"age": 3, "married": ["no", "yes"]})
+        >>> Constraints({"invalid": [{"age": [0], "married": ["yes"]}]}, domain).allows([[0, 1], [1, 1]])
+        array([False,  True])
+        """
+        return self.mask(Table.from_codes(codes, self._domain, private=False))
 
     def excluded(self, positions: Sequence[int]) -> Bools:
         """Which combinations of values of some attributes single rules exclude, whatever the others are.

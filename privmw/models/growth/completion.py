@@ -12,7 +12,6 @@ from collections.abc import Callable
 import numpy as np
 
 from privmw.data.support import Support
-from privmw.data.table import Table
 from privmw.kernels.arrays import Float64s, UInt32s
 from privmw.models.growth.problem import Problem
 from privmw.models.products import fit_products
@@ -33,11 +32,17 @@ def completed_evenly(support: Support, seed: int = 0) -> Support:
             rows[:, a] = stream.integers(0, sizes[a], len(rows))
         return rows
 
-    return _completed(support, draw, stream)[0]
+    rows = _drawn(support, draw, stream)
+    if not len(rows):
+        raise ValueError("constraints must allow a row: none of many that were drawn keeps them")
+    return support.with_rows(rows).support
 
 
-def completed(support: Support, problem: Problem, seed: int) -> tuple[Support, Float64s]:
-    """The rows that a mixture fitted to the problem completes, and the frequency of each among the draws."""
+def completed(support: Support, problem: Problem, seed: int, otherwise: Support) -> tuple[Support, Float64s]:
+    """The rows that a mixture fitted to the problem completes, and the frequency of each among the draws.
+
+    otherwise: rows to take, evenly, where the constraints allow none of those.
+    """
     missing = set(_missing(support))
     known = [a for a in range(len(support.domain)) if a not in missing]
     products = fit_products(
@@ -51,16 +56,20 @@ def completed(support: Support, problem: Problem, seed: int) -> tuple[Support, F
         row_weight=min(support.records, MOST_RECORDS),
     )
     stream = sampling_stream(seed)
-    return _completed(support, lambda rows: products.complete(rows, known, stream), stream)
+    rows = _drawn(support, lambda rows: products.complete(rows, known, stream), stream)
+    if not len(rows):
+        return otherwise, otherwise.start("uniform")
+    wider = support.with_rows(rows)
+    times = np.bincount(wider.added, minlength=wider.support.size)
+    return wider.support, times / len(rows)
 
 
 def _missing(support: Support) -> list[int]:
     return [support.domain.index(name) for name in support.missing]
 
 
-def _completed(
-    support: Support, complete: Callable[[UInt32s], UInt32s], stream: np.random.Generator
-) -> tuple[Support, Float64s]:
+def _drawn(support: Support, complete: Callable[[UInt32s], UInt32s], stream: np.random.Generator) -> UInt32s:
+    """Public records, completed, that keep the constraints: COMPLETED of them, or as many as are found."""
     rows = np.zeros((0, len(support.domain)), np.uint32)
     ends = np.cumsum(np.maximum(support.counts, 1 if support.records == 0 else 0))
     codes = support.rows.astype(np.uint32)
@@ -69,12 +78,8 @@ def _completed(
         points = (np.arange(COMPLETED) + stream.random()) * (ends[-1] / COMPLETED)
         drawn = complete(codes[np.searchsorted(ends, points, "right").clip(0, len(codes) - 1)])
         if support.constraints is not None:
-            drawn = drawn[support.constraints.mask(Table.from_codes(drawn, support.domain, private=False))]
+            drawn = drawn[support.constraints.allows(drawn)]
         rows = np.concatenate([rows, drawn])[:COMPLETED]
         if len(rows) == COMPLETED:
             break
-    if not len(rows):
-        raise ValueError("constraints must allow a row: none of many that were drawn keeps them")
-    wider = support.with_rows(rows)
-    times = np.bincount(wider.added, minlength=wider.support.size)
-    return wider.support, times / len(rows)
+    return rows

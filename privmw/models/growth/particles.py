@@ -2,11 +2,11 @@
 
 A particle is a record with its parent, a public record. Its prior keeps each value of the parent with
 probability 1 - REDRAWN / attributes, and draws it from a base distribution otherwise: so every record of the
-domain can be reached. Under multipliers l, a record x has score s(x) = sum of l over the cells that hold x.
-Particles follow prior * exp(s) as the multipliers change (sequential Monte Carlo: Del Moral, Doucet and Jasra
-2006): those that the change favours are doubled, others are dropped, and each draws its values anew, one
-attribute after the other, given the rest (Gibbs). Their weight in the *prior* then is exp(-s) times the mean
-of exp(s), which the changes give on the way.
+domain can be reached; records that break a constraint have none of it. Under multipliers l, a record x has
+score s(x) = sum of l over the cells that hold x. Particles follow prior * exp(s) as the multipliers change
+(sequential Monte Carlo: Del Moral, Doucet and Jasra 2006): those that the change favours are doubled, others
+are dropped, and each draws its values anew, one attribute after the other, given the rest (Gibbs). Their
+weight in the *prior* then is exp(-s) times the mean of exp(s), which the changes give on the way.
 
 The sampling stream alone draws here. All ranks move the same particles. Released values only.
 """
@@ -17,8 +17,6 @@ import numpy as np
 
 from privmw import kernels
 from privmw.data.constraints import Constraints
-from privmw.data.domain import Domain
-from privmw.data.table import Table
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Bools, Float64s, UInt32s
 
@@ -26,6 +24,7 @@ REDRAWN = 2.0  # of a parent's values, on average
 LEAST_EFFECTIVE = 0.05  # of the particles: a change that leaves fewer is made in steps
 MOST_STEPS = 8  # of one change
 HALVINGS = 20  # of the interval in which the length of a step is sought
+MOST_TRIES = 50  # to draw a record that keeps the constraints
 
 
 class Particles:
@@ -44,15 +43,15 @@ class Particles:
         threads: int | None,
     ) -> None:
         self._parents, self._base, self._stream, self._threads = parents, base, stream, threads
-        self._domain: Domain = workload.domain
         self._constraints = constraints
         self._redrawn = min(REDRAWN / len(base), 1.0)
-        self._moves = kernels.Moves(self._domain.sizes, workload.attributes, workload.starts, threads=threads)
+        self._moves = kernels.Moves(
+            workload.domain.sizes, workload.attributes, workload.starts, threads=threads
+        )
         self._multipliers = np.zeros(workload.cells)
-        self.records = parents.copy()
+        self.records = self._from_prior()
         self.scores = np.zeros(len(parents))
         self.log_mean = 0.0  # of exp(score) over the prior
-        self._redraw()  # without scores: from the prior
 
     def follow(self, multipliers: Float64s) -> None:
         """Move the particles to prior * exp(score) of these multipliers."""
@@ -94,29 +93,45 @@ class Particles:
         chosen = np.minimum(np.searchsorted(ends, points, "right"), count - 1)
         self.records, self._parents = self.records[chosen], self._parents[chosen]
 
+    def _from_prior(self) -> UInt32s:
+        """A record of each parent, drawn again until it keeps the constraints; at worst the parent itself."""
+        records: UInt32s = self._parents.copy()
+        left = np.arange(len(records))
+        for _ in range(MOST_TRIES):
+            drawn, parents = self._parents[left], self._parents[left]
+            for a in range(len(self._base)):
+                self._draw(drawn, parents, a)
+            possible = self._possible(drawn)
+            records[left[possible]] = drawn[possible]
+            left = left[~possible]
+            if not len(left):
+                break
+        return records
+
     def _redraw(self) -> None:
         """Draw every attribute anew, one after the other, given the others."""
-        for a, base in enumerate(self._base):
+        for a in range(len(self._base)):
             before = self.records[:, a].copy()
-            words = self._stream.integers(0, 2**64, len(before), np.uint64)
-            self._moves.redraw(
-                self.records,
-                a,
-                np.ascontiguousarray(self._parents[:, a]),
-                1 - self._redrawn,
-                self._redrawn * base,
-                words,
-                threads=self._threads,
-            )
+            self._draw(self.records, self._parents, a)
             # To stay where a draw breaks a rule is a Metropolis step: the law of possible records is kept.
-            broken = ~self._possible()
+            broken = ~self._possible(self.records)
             self.records[broken, a] = before[broken]
 
-    def _possible(self) -> Bools:
+    def _draw(self, records: UInt32s, parents: UInt32s, a: int) -> None:
+        """Draw one attribute of records anew, in place, given the others and their parents."""
+        self._moves.redraw(
+            records,
+            a,
+            np.ascontiguousarray(parents[:, a]),
+            1 - self._redrawn,
+            self._redrawn * self._base[a],
+            self._stream.integers(0, 2**64, len(records), np.uint64),
+            threads=self._threads,
+        )
+
+    def _possible(self, records: UInt32s) -> Bools:
         """Which records keep the constraints."""
-        if self._constraints is None:
-            return np.ones(len(self.records), bool)
-        return self._constraints.mask(Table.from_codes(self.records, self._domain, private=False))
+        return np.ones(len(records), bool) if self._constraints is None else self._constraints.allows(records)
 
 
 def _effective(change: Float64s) -> float:
