@@ -44,6 +44,7 @@ SETTINGS = {
     "slack": "how a misfit to the noisy counts was allowed for",
     "gamma": "how far a noisy count might be missed",
     "prior_weight": "how many records the start was worth; none: chosen by the noisy counts",
+    "particles": "how many records moved through the domain to become rows that the public table lacks",
     "replay": "whether a round repeated earlier measurements",
     "output": "whether the last weights were released, or the average of all rounds",
 }
