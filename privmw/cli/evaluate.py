@@ -68,7 +68,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
 
 
 def at_start(release: Release) -> Release | None:
-    """The same rows with the weights that the release started from; None if no public record is among them."""
+    """The same rows with the weights that the release started from; None without a public record."""
     if not release.support.records:
         return None
     kind = release.settings.get("start", "public")

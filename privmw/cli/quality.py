@@ -144,7 +144,8 @@ def _asked_and_measured(levels: tuple[NoiseLevel, ...], workload: Workload, n: i
         chosen = "" if level.step == "shot" else ", chosen one after the other"
         noise = f"with noise of {_records(level.deviation)} records ({level.deviation / n:.2%} of n)"
         parts.append(f"{what}{chosen}, {noise}")
-    return f"asked: {asked}; measured: {'; '.join(parts)}; the rest follows from {'the public rows' if public else 'these'}"
+    rest = "the public rows" if public else "these"
+    return f"asked: {asked}; measured: {'; '.join(parts)}; the rest follows from {rest}"
 
 
 def _count(count: int, unit: str, orders: list[int]) -> str:

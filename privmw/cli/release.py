@@ -151,7 +151,6 @@ def make_release(
     Whatever can be known before the budget is spent is checked here, on rank 0 with the output folder, and
     what was known of its quality is returned too.
     """
-
     compared = [] if options.public_is_public else options.public or []
 
     def read_domain() -> Domain:

@@ -173,7 +173,7 @@ def agreement_of(release: Release) -> Agreement:
         np.sqrt(combined.variances),
         laplace > 0,
         several=times > 1,
-        reached=release.support.answers(answered)[places] > 0,
+        reached=release.support.answers(answered, release.support.start("uniform"))[places] > 0,
         n=float(n),
     )
     attributes = compare_by_attribute(

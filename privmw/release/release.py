@@ -228,7 +228,7 @@ class Release(Immutable):
         >>> release.agreement()
         Agreement(DISAGREES: 2 cells, within 1, 2, 3 deviations 0.0%, 0.0%, 0.0%)
         >>> release.agreement().remedy
-        ('compare how sex is spelt in both files and in the domain, or add public rows with sex = M',)
+        ('compare how sex is spelt in both files and in the domain, or add public rows with sex = M, or take --method auto, which grows them',)
         """
         return agreement_of(self)
 

@@ -141,9 +141,9 @@ def weights(change: RowWeights) -> Picture:
         title="Weights of the rows, after against before",
         alt=(
             f"A histogram of {plural(rows, 'row')}. The middle row of those that keep weight has "
-            f"{middle:.3g} times its weight at the start; {plural(change.empty, 'row')} got no weight at all. "
-            f"The weights are as concentrated as on {quantity(change.effective_before)} equal rows before "
-            f"and {quantity(change.effective_after)} after."
+            f"{middle:.3g} times its weight at the start; {plural(change.empty, 'row')} got no weight at "
+            f"all. The weights are as concentrated as on {quantity(change.effective_before)} equal rows "
+            f"before and {quantity(change.effective_after)} after."
         ),
         caption=(
             f"Rows right of the dashed line became more common than at the start, rows left of it rarer. "
@@ -192,8 +192,8 @@ def growth(grown: Growth) -> Picture | None:
         height=1.15 + 0.24 * len(shown),
         title="What no public row has, by attribute",
         alt=(
-            f"A bar chart of {plural(len(shown), 'attribute')}. Grown rows carry {percent(grown.mass)} of the "
-            f"records. Most new pairs involve {names[0]}: {percent(pairs[0])} of the records.{value}"
+            f"A bar chart of {plural(len(shown), 'attribute')}. Grown rows carry {percent(grown.mass)} of "
+            f"the records. Most new pairs involve {names[0]}: {percent(pairs[0])} of the records.{value}"
         ),
         caption=(
             "The released records in which an attribute has a value that no public row has, or a value that "
