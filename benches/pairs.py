@@ -50,7 +50,7 @@ def adult(name: str, bias: float) -> Pair:
         rows.append(np.flatnonzero(people)[drawn])
     return Pair(
         name,
-        _private(everyone.take(adult_is_private(everyone.n))),
+        as_private(everyone.take(adult_is_private(everyone.n))),
         everyone.take(np.concatenate(rows)),
         pmw.Workload.all(everyone.domain, k=3),
     )
@@ -66,7 +66,7 @@ def _state(profile: str, file: str) -> pmw.Table:
     return real_data.acs(profile, [file])
 
 
-def _private(table: pmw.Table) -> pmw.Table:
+def as_private(table: pmw.Table) -> pmw.Table:
     return pmw.Table(zip(table.domain.names, table.columns, strict=True), table.domain, private=True)
 
 
@@ -76,7 +76,7 @@ def acs(name: str, private: str, public: str, share: float = 1.0) -> Pair:
     if share < 1:
         kept = np.random.RandomState(0).choice(theirs.n, int(share * theirs.n), replace=False)
         theirs = theirs.take(kept)
-    return Pair(name, _private(_state("acs67", private)), theirs, acs_workload(theirs.domain))
+    return Pair(name, as_private(_state("acs67", private)), theirs, acs_workload(theirs.domain))
 
 
 def acs_workload(domain: pmw.Domain) -> pmw.Workload:
@@ -88,11 +88,12 @@ def reduced(name: str, private: str, public: str) -> Pair:
     """All 3,003 five-way marginals of 15 attributes; the full domain has 172,032 rows, so MWEM can run."""
     theirs = _state("acs15_reduced", public)
     workload = pmw.Workload.all(theirs.domain, k=5)
-    return Pair(name, _private(_state("acs15_reduced", private)), theirs, workload)
+    return Pair(name, as_private(_state("acs15_reduced", private)), theirs, workload)
 
 
 HI_18, HI_15, NM_18 = "acs2018_hi", "acs2015_hi", "acs2018_nm"
 NE_18, ND_18, WY_18, DE_18 = "acs2018_ne", "acs2018_nd", "acs2018_wy", "acs2018_de"
+SD_18 = "acs2018_sd"
 
 # The papers' states (Pennsylvania from its own past, Ohio, New Jersey) are not here. These have their roles:
 # the same state earlier, a state alike, and one unlike.
@@ -109,6 +110,9 @@ _MAKERS: dict[str, Callable[[str], Pair]] = {
     "NE-18 from DE-18": partial(acs, private=NE_18, public=DE_18),
     "NE-18 from NM-18": partial(acs, private=NE_18, public=NM_18),
     "NE-18 from HI-18": partial(acs, private=NE_18, public=HI_18),
+    "SD-18 from ND-18": partial(acs, private=SD_18, public=ND_18),
+    "WY-18 from HI-18": partial(acs, private=WY_18, public=HI_18),
+    "WY-18 from SD-18, 2 %": partial(acs, private=WY_18, public=SD_18, share=0.02),
     "reduced HI-18 from HI-15": partial(reduced, private=HI_18, public=HI_15),
     "reduced NE-18 from ND-18": partial(reduced, private=NE_18, public=ND_18),
     "reduced NE-18 from HI-18": partial(reduced, private=NE_18, public=HI_18),

@@ -1,7 +1,7 @@
 """Reads the real records under PRIVMW_DATA as tables of codes; says why where there are none.
 
-What is read: `acs_pums/`, `acs_nist_excerpts/`, `adult/` with their `domain.json`. Which records play private
-and which public is for `pairs.py`.
+What is read: `acs_pums/`, `acs_nist_excerpts/`, `adult/` and `loans/` with their `domain.json`. Which records
+play private and which public is for `pairs.py`.
 """
 
 from __future__ import annotations
@@ -91,6 +91,13 @@ def nist(year: int) -> pmw.Table:
             places = {value: code for code, value in enumerate(described["attributes"][name]["observed"])}
             columns[name] = np.array([places[value] for value in values])
     return pmw.Table(columns, pmw.Domain(sizes), private=False)
+
+
+def loans() -> pmw.Table:
+    """The LOANS set on its 48 attributes."""
+    path = folder("loans")
+    sizes = json.loads((path / "domain.json").read_text())["sizes"]
+    return pmw.Table(_read(path / "loans.parquet", list(sizes)), pmw.Domain(sizes), private=False)
 
 
 @lru_cache(maxsize=1)

@@ -7,8 +7,10 @@ the whole workload would put on each cell):
    each cell is estimated from all marginals that overlap it.
 2. Otherwise, if all marginals of order 2 are at most half as many and bring the noise down to that: one shot
    at these. They have the larger errors of a public start, and the start supplies the rest.
-3. Otherwise rounds: WARM_UP of the budget measures every attribute alone, then the exponential mechanism
-   chooses among whole marginals, ROUNDS times.
+3. Otherwise, if s is at most MOST_WITHOUT_CHOICE: one shot at the workload all the same.
+4. Otherwise rounds: WARM_UP of the budget measures every attribute alone, then the exponential mechanism
+   chooses among whole marginals, in as many rounds as keep the noise of each measurement at ROUND_NOISE, from
+   FEWEST to MOST.
 
 The model is PEP with l2 slack, whose rows grow at the end (privmw/models/grown.py): combinations that the
 public table lacks get rows, and there may be no public table at all. A support that holds the whole domain
@@ -20,6 +22,7 @@ from __future__ import annotations
 
 import math
 import os
+from fractions import Fraction
 
 from privmw.accounting import Budget
 from privmw.accounting.rounding import Real
@@ -32,13 +35,13 @@ from privmw.algorithms.pep import PEP
 from privmw.algorithms.question import check_inputs
 from privmw.data.records import Records
 from privmw.data.support import Support
-from privmw.data.workload import Workload
+from privmw.data.workload import MOVED, Workload
 from privmw.random import Rng
 from privmw.release import Release
 from privmw.release.noises import DiscreteGaussianNoise
 
-MOST_NOISE = 0.02
-ROUNDS, WARM_UP = 20, 0.2
+MOST_NOISE, MOST_WITHOUT_CHOICE, ROUND_NOISE = 0.02, 0.1, 0.015
+FEWEST, MOST, WARM_UP = 10, 50, 0.2
 PARTICLES = 8000
 
 
@@ -55,21 +58,27 @@ def choose_algorithm(n: int, support: Support, workload: Workload, budget: Budge
     >>> choose_algorithm(3_000, support, workload, Budget.zcdp(0.01))
     PEP(select='all', order=2, particles=8000)
     >>> choose_algorithm(1_000, support, workload, Budget.zcdp(0.0001))
-    PEP(rounds=20, warm_up=0.2, order=1, particles=8000)
+    PEP(rounds=10, warm_up=0.2, order=1, particles=8000)
     """
 
-    def noise(sensitivity: int) -> float:
-        return DiscreteGaussianNoise.scale_for(budget.limit, sensitivity, at_most) / n
+    def noise(sensitivity: int, share: Fraction = budget.limit) -> float:
+        return DiscreteGaussianNoise.scale_for(share, sensitivity, at_most) / n
 
     particles = None if support.whole_size == support.domain.size else PARTICLES
-    if noise(workload.sensitivity(range(len(workload)))) <= MOST_NOISE:
+    whole = noise(workload.sensitivity(range(len(workload))))
+    if whole <= MOST_NOISE:
         return PEP(select="all", particles=particles)
     pairs = math.comb(len(workload.domain), 2)
     if max(workload.order(j) for j in range(len(workload))) > 2 and 2 * pairs <= len(workload):
         shot = Workload.all(workload.domain, k=2)
         if noise(shot.sensitivity(range(pairs))) <= MOST_NOISE:
             return PEP(select="all", order=2, particles=particles)
-    return PEP(rounds=ROUNDS, warm_up=WARM_UP, order=1, particles=particles)
+    if whole <= MOST_WITHOUT_CHOICE:
+        return PEP(select="all", particles=particles)
+    # Half of what the warm-up leaves measures, one marginal a round: rounds multiply the square of the noise.
+    rounds = int((ROUND_NOISE / noise(MOVED, (1 - Fraction(WARM_UP)) * budget.limit / 2)) ** 2)
+    rounds = min(max(rounds, FEWEST), MOST)
+    return PEP(rounds=rounds, warm_up=WARM_UP, order=1, particles=particles)
 
 
 @lists_options

@@ -22,7 +22,7 @@ from privmw.algorithms.question import Question, Unit, check_inputs
 from privmw.data.records import Records
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
-from privmw.models.grown import COMPLETED, GrownSupport
+from privmw.models.grown import COMPLETED, LARGEST_WIDENED, GrownSupport
 from privmw.models.projected import Kind, ProjectedSupport
 from privmw.random import Rng
 from privmw.release import Release
@@ -89,7 +89,7 @@ class PEP(Algorithm):
         """At most how many rows a release from this support has: particles become rows."""
         if self.particles is None:
             return support.whole_size
-        return self.particles + (COMPLETED if support.missing else support.whole_size)
+        return self.particles + (COMPLETED if support.missing else max(support.whole_size, LARGEST_WIDENED))
 
     def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:
         """A support that is projected again after each round, and may grow at the last."""

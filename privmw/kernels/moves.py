@@ -85,8 +85,8 @@ class Moves:
         check_within("kept", kept, self.sizes[attribute])
         keep = check_number("keep", keep)
         check_length("base", check_array("base", base, np.float64), self.sizes[attribute])
-        if not (0 <= keep < np.inf and base.min() >= 0 and base.max() < np.inf):
-            raise ValueError("keep and base must be finite and not negative")
+        if not (0 <= keep <= 2.0**900 and base.min() >= 0 and base.max() <= 2.0**900):
+            raise ValueError("keep and base must be from 0 to 2^900")
         if keep == 0 and not base.any():
             raise ValueError("keep and base must not all be zero")
         check_length("words", check_array("words", words, np.uint64), len(codes))
@@ -110,15 +110,24 @@ class Moves:
             raise TypeError("codes must be a contiguous two-dimensional array of uint32")
         if codes.shape[1] != len(self.sizes):
             raise ValueError(f"codes ({codes.shape[1]} columns) must have {len(self.sizes)} columns")
-        beyond = codes.max(axis=0, initial=0) >= self._sizes_array
+        beyond = _largest_codes(codes) >= self._sizes_array
         if beyond.any():
             a = int(beyond.argmax())
             raise ValueError(f"codes of attribute {a} must be below its size ({self.sizes[a]})")
 
     @property
     def nbytes(self) -> int:
-        """Bytes allocated: the values, and what was made of them for the attributes drawn since."""
+        """Bytes allocated between calls: the values, and the shapes of the marginals."""
         return self._core.nbytes()
 
     def __repr__(self) -> str:
         return f"Moves({self.cells} cells over {len(self.sizes)} attributes, {backend()})"
+
+
+def _largest_codes(codes: UInt32s) -> UInt32s:
+    """The largest code of each column; 32 rows side by side, as numpy is slow to begin each short row."""
+    width = codes.shape[1]
+    even = len(codes) // 32 * 32
+    largest = codes[:even].reshape(-1, 32 * width).max(axis=0, initial=0).reshape(32, width).max(axis=0)
+    largest_of_all: UInt32s = np.maximum(largest, codes[even:].max(axis=0, initial=0))
+    return largest_of_all

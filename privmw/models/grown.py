@@ -16,20 +16,20 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from privmw import kernels
-from privmw.data.support import Start, Support
+from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s
 from privmw.models.growth.completion import COMPLETED, completed, completed_evenly
 from privmw.models.growth.path import SHARE, Grown, grow
 from privmw.models.growth.problem import Problem
-from privmw.models.growth.start import fitted_start
+from privmw.models.growth.start import LARGEST_WIDENED, fitted_start, widened_start
 from privmw.models.projected import ProjectedSupport
 from privmw.models.weighted_rows import WeightedSupport
 from privmw.random import sampling_stream
 from privmw.ranks import sum_over_ranks
 from privmw.release.measurements import Measurement
 
-__all__ = ["COMPLETED", "GrownSupport", "completed_evenly"]
+__all__ = ["COMPLETED", "LARGEST_WIDENED", "GrownSupport"]
 
 SEED = 0  # of the sampling stream: fixed, so that the same measurements give the same rows
 
@@ -50,11 +50,14 @@ class GrownSupport(ProjectedSupport):
         particles: int,
         threads: int | None = None,
     ) -> None:
-        rows = completed_evenly(support, SEED) if support.missing else support
-        start: Start = "uniform" if support.missing else "public"
-        super().__init__(rows, workload, measured, n, start=start, threads=threads)
+        if support.missing:
+            rows = completed_evenly(support, SEED)
+            prior = rows.start("uniform")
+        else:
+            rows, prior = widened_start(support)
+        super().__init__(rows, workload, measured, n, prior=prior, threads=threads)
         self._public, self._workload, self._particles = support, workload, particles
-        self._grown = False
+        self._start = rows, prior
 
     def update(self, measurements: Sequence[Measurement], *, last: bool = False) -> Mapping[str, float]:
         """Project onto all measurements so far, the last time on more rows; returns the certificate."""
@@ -77,19 +80,20 @@ class GrownSupport(ProjectedSupport):
         return details
 
     def state(self) -> tuple[dict[str, Float64s], dict[str, Float64s]] | None:
-        """As of a projection; None once the rows are no longer those of the public table."""
-        return None if self._grown or self._public.missing else super().state()
+        """As of a projection; None where the rows are not those of the public table."""
+        return super().state() if self._model.support is self._public else None
 
     def _grow(self) -> None:
         """Replace the support, the prior and its weight by grown ones."""
-        problem, support = Problem.of(self._targets), self._public
+        problem = Problem.of(self._targets)
         stream = sampling_stream(SEED)
         thinned = problem.thinned(stream)
         one_ways = problem.one_ways()
-        if support.missing:
-            support, start = completed(support, thinned[0], SEED)
+        if self._public.missing:
+            support, start = completed(self._public, thinned[0], SEED)
         else:
-            start = fitted_start(support, one_ways, self._threads)
+            support, start = self._start
+            start = fitted_start(support, start, one_ways, self._threads)
         grown = grow(
             support,
             start,
@@ -102,7 +106,7 @@ class GrownSupport(ProjectedSupport):
             bounded=not self._public.missing,
         )
         self._begin(*_joined(support, start, grown, self._threads))
-        self._chosen, self._grown = grown.weight, True
+        self._chosen = grown.weight
         self._fitted, self._values = problem.cells, grown.multipliers
 
     def _begin(self, support: Support, prior: Float64s) -> None:

@@ -37,6 +37,7 @@ class ProjectedSupport:
     """A weighted support that is projected anew after each round.
 
     workload: the marginals to be answered; they are the first of `measured`, whose cells measurements number.
+    prior: the weights to start from, if they are not those of `start`.
     """
 
     def __init__(
@@ -47,13 +48,14 @@ class ProjectedSupport:
         n: int,
         *,
         start: Start = "public",
+        prior: Float64s | None = None,
         slack: Kind = "l2",
         gamma: float | None = None,
         prior_weight: float | None = None,
         threads: int | None = None,
     ) -> None:
-        self._model = WeightedSupport(support, workload, support.start(start), threads=threads)
-        self._prior = support.start(start)
+        self._prior = support.start(start) if prior is None else prior
+        self._model = WeightedSupport(support, workload, self._prior.copy(), threads=threads)
         self._targets = Targets(measured, n)
         self._slack, self._gamma, self._prior_weight = slack, gamma, prior_weight
         self._threads = threads

@@ -105,7 +105,8 @@ def most_potential(base: Float64s, potentials: Float64s, threads: int) -> float:
 
 
 @compiled
-def _exp_of_negative(x: float) -> float:
+def exp_of_negative(x: float) -> float:
+    """The exponential of a number from -708 to 0, bit for bit that of csrc/core/exponential.hpp."""
     n = np.rint(x * INVERSE_LN2)
     r = (x - n * LN2_HIGH) - n * LN2_LOW
     p = _COEFFICIENTS[0]
@@ -120,10 +121,10 @@ def _tilt(base: Float64s, potentials: Float64s, most: float, out: Float64s) -> f
     for row in range(len(base)):
         x = min(potentials[row] - most, 0.0)
         if x < LEAST_NORMAL:
-            power = _exp_of_negative(0.5 * x) if x > DEEPEST else 0.0
+            power = exp_of_negative(0.5 * x) if x > DEEPEST else 0.0
             out[row] = base[row] * power * power
         else:
-            out[row] = base[row] * _exp_of_negative(x)
+            out[row] = base[row] * exp_of_negative(x)
         heaviest = max(heaviest, out[row])
     return heaviest
 

@@ -91,12 +91,15 @@ class Moves:
 
     def potentials(self, codes: UInt32s, out: Float64s, threads: int) -> None:
         """Writes for each record the sum of the values of its cells."""
+        first, second = powers_of_two(self._exponent)
+        with np.errstate(over="ignore", under="ignore"):
+            out[:] = self._potential_sums(codes).astype(np.float64) * first * second
+
+    def _potential_sums(self, codes: UInt32s) -> Int64s:
         sums = np.zeros(len(codes), np.int64)
         for marginal, shape, place in self._marginals:
             sums += self._values[place].reshape(shape)[tuple(codes[:, a] for a in marginal)]
-        first, second = powers_of_two(self._exponent)
-        with np.errstate(over="ignore", under="ignore"):
-            out[:] = sums.astype(np.float64) * first * second
+        return sums
 
     def nbytes(self) -> int:
         """Bytes allocated."""

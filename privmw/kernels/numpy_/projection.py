@@ -86,7 +86,7 @@ def most_potential(base: Float64s, potentials: Float64s, threads: int) -> float:
 
 
 def exp_of_negative(x: Float64s) -> Float64s:
-    """The exponentials of numbers from -708 to 0, bit for bit those of csrc/core/tilt.cpp."""
+    """The exponentials of numbers from -708 to 0, bit for bit those of csrc/core/exponential.hpp."""
     n = np.rint(x * INVERSE_LN2)
     r = (x - n * LN2_HIGH) - n * LN2_LOW
     p = np.full(len(x), TAYLOR[0])

@@ -71,24 +71,32 @@ def grow(
     parents = _draw_rows(support, masses, stream.integers(0, 2**62, count))
     base = _base(support, masses, one_ways, threads)
     fits = _Fits(support, start, fitted_part, threads)
-    heaviest = _heaviest(fits.public, start, problem, support, threads) if bounded else HEAVIEST
+    chosen = _of_rows(fits.public, start, problem, support, threads)
+    heaviest = max(chosen, FREE) if bounded else HEAVIEST
     particles = Particles(parents, base, problem.workload, support.constraints, stream, threads)
     multipliers = np.zeros(problem.workload.cells)
-    best: Grown | None = None
-    weight = HEAVIEST
+    tried: list[Grown] = []
+    weight, settled = HEAVIEST, None
     while weight >= LIGHTEST:
         multipliers, _ = fits.fit(particles, weight, multipliers)
         particles.follow(multipliers)
         multipliers, fitted = fits.fit(particles, weight, multipliers)
+        grown = Grown(particles.records, particles.log_prior(), weight, multipliers, fitted)
         if weight <= heaviest * ROUNDING:
-            gain, chance = (math.inf, 0.0) if best is None else _gain(judge, fitted, best.answers)
-            if gain > chance:
-                best = Grown(particles.records, particles.log_prior(), weight, multipliers, fitted)
-            elif gain < 0:
+            tried.append(grown)
+        if weight <= min(chosen, HEAVIEST) * ROUNDING:
+            if settled is None:
+                settled = grown  # the weight that the rows alone choose
+            elif _gain(judge, fitted, tried[-2].answers)[0] < 0:
                 break
         multipliers = multipliers * STEP  # a lighter prior: the same misfit pulls harder
         weight /= STEP
-    assert best is not None
+    assert settled is not None
+    best, most = settled, 0.0
+    for grown in tried:
+        gain, chance = _gain(judge, grown.answers, settled.answers)
+        if gain > max(most, chance):
+            best, most = grown, gain
     return best
 
 
@@ -150,14 +158,13 @@ class _Fits:
         return kernels.Marginals(columns, workload.attributes, workload.starts, threads=self._threads)
 
 
-def _heaviest(
+def _of_rows(
     public: kernels.Marginals, start: Float64s, problem: Problem, support: Support, threads: int | None
 ) -> float:
-    """The heaviest weight to be taken: FREE, or what the public rows alone choose, if that is more."""
+    """The weight that the rows of the support alone choose."""
     matrix = MarginalMatrix.of(problem.precision, [public], threads, support.comm)
     answers, precision = problem.answers[matrix.cells], problem.precision[matrix.cells]
-    weight, _ = choose_prior_weight(matrix, start, answers, precision, threads, lightest=FREE / ROUNDING)
-    return max(weight, FREE)
+    return choose_prior_weight(matrix, start, answers, precision, threads)[0]
 
 
 def _own(count: int, comm: Communicator) -> slice:

@@ -1,4 +1,6 @@
-"""A public start, fitted to the one-way marginals first.
+"""The start of a growing support: a small one is widened, and fitted to the one-way marginals.
+
+Widening adds public rows in which one value comes from another public record, of count 0.
 
 A public table that is biased in one attribute pulls every answer that concerns it. The one-way marginals are
 known far better than any single cell, so the start is projected onto them, at the prior weight that they
@@ -6,6 +8,8 @@ choose; further fits begin there. A good public table keeps its frequencies. Rel
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from privmw import kernels
 from privmw.data.blocks import mixed_frequencies, moved_block_weights
@@ -16,17 +20,32 @@ from privmw.models.projection.prior_weight import choose_prior_weight
 from privmw.models.projection.solver import Slack, project
 from privmw.models.query_matrix import MarginalMatrix
 
+LARGEST_WIDENED, MOST_TIMES = 40_000, 10  # rows in all, and new records for each row
 TOLERANCE = 1e-9
-CERTAINTY = 2.0  # in standard deviations: a start is left as it is unless it is surely wrong
+CERTAINTY = 3.0  # in standard deviations: a start is left as it is unless it is surely wrong
 MOVES_OF_BLOCKS = 5  # of the weights of several public tables
 
 
-def fitted_start(support: Support, one_ways: Problem, threads: int | None) -> Float64s:
-    """The public frequencies projected onto the one-way marginals.
+def widened_start(support: Support) -> tuple[Support, Float64s]:
+    """The rows to start from, and their weights: of a small support of one table, with widened rows."""
+    times = min(LARGEST_WIDENED // support.whole_size - 1, MOST_TIMES)
+    if times < 1 or support.blocks is not None:
+        return support, support.start()
+    gathered = support.widened(times).gathered()
+    wider = support.comm.broadcast(None if gathered is None else gathered[0])
+    assert wider is not None
+    rows = support.with_rows(wider.rows)
+    own = rows.added >= 0
+    prior = np.zeros(rows.support.size)
+    prior[rows.added[own]] = wider.start()[own]
+    return rows.support, prior
+
+
+def fitted_start(support: Support, prior: Float64s, one_ways: Problem, threads: int | None) -> Float64s:
+    """A start projected onto the one-way marginals.
 
     Of several public tables, the weights are moved first to where the fitted rows are likeliest.
     """
-    prior = support.start()
     workload = one_ways.workload
     if not len(workload):
         return prior
