@@ -160,9 +160,11 @@ def make_plan(
 ) -> Plan:
     """Combine sizes with one timed evaluation."""
     shares, levels = schedule.shares(budget), noise_of_steps(schedule, budget, question, n, at_most)
-    support.answers(question.workload)  # a run plans the kernels once: not part of an evaluation's time
+    weights = support.start("uniform")  # there may be no public record
+    # A run plans the kernels once: that is not part of an evaluation's time.
+    support.answers(question.workload, weights)
     began = time.perf_counter()
-    support.answers(question.workload)
+    support.answers(question.workload, weights)
     evaluation = time.perf_counter() - began
     cells = question.measured.cells
     needed = support.nbytes + 8 * (ARRAYS_OF_CELLS * cells + ARRAYS_OF_ROWS * support.size)

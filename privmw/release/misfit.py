@@ -1,9 +1,9 @@
 """Why a release disagrees with its noisy counts, and what to do about it, in a line or two each.
 
 Two causes need different remedies. Where no row of the support has a value or a combination, no weights reach
-it, at any epsilon and after any number of rounds: rows must be added or grown. Where rows have it, multiplicative weights may need more
-rounds; a projection fits all measurements at once, so there the rows do not allow more. Released values and
-public rows only.
+it, at any epsilon and after any number of rounds: rows must be added or grown. Where rows have it,
+multiplicative weights may need more rounds; a projection fits all measurements at once, so there the rows do
+not allow more. Released values and public rows only.
 """
 
 from __future__ import annotations

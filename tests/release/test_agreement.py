@@ -183,7 +183,7 @@ def test_a_misfit_that_is_spread_over_many_cells_shows_in_a_value():
     assert len(alone.beyond) == 0
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [method for method in METHODS if method != "auto"])
 def test_another_spelling_of_a_value_is_told_with_its_remedy(method):
     (public, domain), (private, _) = people(1), people(2)
     private[private[:, 1] == 1, 1] = 2  # M is spelt otherwise
@@ -191,14 +191,15 @@ def test_another_spelling_of_a_value_is_told_with_its_remedy(method):
     assert not found.agrees
     assert found.reasons[0].startswith("no row has sex = other")
     assert found.remedy == (
-        "compare how sex is spelt in both files and in the domain, or add public rows with sex = other",
+        "compare how sex is spelt in both files and in the domain, or add public rows with sex = other, "
+        "or take --method auto, which grows them",
     )
 
 
 def test_the_noisy_share_of_a_lost_value_is_that_of_the_records():
     (public, domain), (private, _) = people(1), people(2)
     private[private[:, 1] == 1, 1] = 2
-    found = released(public, private, with_other(domain)).agreement()
+    found = released(public, private, with_other(domain), "pep").agreement()
     worst = found.values_beyond[0]
     assert (worst.attribute, worst.value, worst.released, worst.reached) == ("sex", 2, 0.0, False)
     assert worst.noisy == pytest.approx((private[:, 1] == 2).mean(), abs=5 * worst.deviation)
