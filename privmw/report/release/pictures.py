@@ -172,13 +172,13 @@ def growth(grown: Growth) -> Picture | None:
     def paint(figure: Any, axes: Any) -> None:
         rows = np.arange(len(shown))
         hatched = {"color": CHOOSING, "hatch": "////", "edgecolor": INK, "lw": 0.4}
-        axes.barh(rows, 100 * pairs, height=0.62, **hatched, label="in a pair with another attribute")
-        axes.barh(rows, 100 * values, height=0.3, color=BLUE, label="by itself")
+        axes.barh(rows, 100 * pairs, height=0.62, **hatched, label="a new pair with another attribute")
+        axes.barh(rows, 100 * values, height=0.3, color=BLUE, label="a new value")
         axes.axvline(100 * grown.mass, color=INK, lw=1, ls="--", label="all grown rows")
         axes.set_yticks(rows, names)
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xlim(left=0)
-        axes.set_xlabel("% of records with a value that is new")
+        axes.set_xlabel("% of records")
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="y", visible=False)
         legend(figure, axes)
@@ -197,8 +197,8 @@ def growth(grown: Growth) -> Picture | None:
         ),
         caption=(
             "The released records in which an attribute has a value that no public row has, or a value that "
-            "no public row has together with that of some other attribute. The rest of what grown rows carry "
-            f"(the dashed line) is new only in combinations of three attributes or more.{left_out}"
+            "no public row has together with that of some other attribute. The dashed line is all that grown "
+            f"rows carry: a record may also be new by its other attributes.{left_out}"
         ),
     )
 

@@ -22,7 +22,7 @@ SLACK = 1 + 1e-12  # the library's exp errs by less
 MOST_SETTINGS = 40
 
 ALGORITHMS = {
-    "PEP": "projection (PEP): of all ways to weigh the public rows, the one nearest to the start that fits "
+    "PEP": "projection (PEP): of all ways to weigh the rows, the one nearest to the start that fits "
     "the noisy counts",
     "MWPub": "multiplicative weights from a public start (MW-Pub): each noisy count makes the public rows it "
     "concerns heavier or lighter",
