@@ -27,7 +27,7 @@ from privmw.version import __version__
 COMMANDS = {
     "domain": (domain, "propose a domain from a public file"),
     "inspect": (inspect, "estimate the noise, memory and time of a release, from public information"),
-    "release": (release, "make a private release from a private and a public file"),
+    "release": (release, "make a private release from a private file, and public ones if there are any"),
     "finish": (finish, "write the files that a release lacks, where its command ended early"),
     "postprocess": (postprocess, "fit consistent, non-negative data to noisy counts, with a certificate"),
     "evaluate": (evaluate, "compute the true errors of a release (NOT PRIVATE: for experiments)"),

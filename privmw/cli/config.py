@@ -41,6 +41,14 @@ def with_config(arguments: Sequence[str], known: Mapping[str, argparse.Action]) 
             near = difflib.get_close_matches(option, known, n=1)
             hint = f"did you mean {near[0][2:].replace('-', '_')}?" if near else None
             raise RefusalError(f"{path}: {name} is no option of a release", hint)
+        if known[option].nargs is None and isinstance(known[option], argparse._AppendAction):
+            if any(word.partition("=")[0] == option for word in arguments):
+                continue  # those of the command line replace the recorded ones, and do not add to them
+            values = value if isinstance(value, list) else [value]
+            if not all(isinstance(one, str) for one in values):
+                raise RefusalError(f"{path}: {name} must be text or a list of texts")
+            recorded += [f"{option}={one}" for one in values]
+            continue
         if isinstance(value, list):
             value = ",".join(map(str, value))
         if isinstance(value, bool) and known[option].nargs == 0:

@@ -7,35 +7,31 @@ from typing import Any
 from privmw.data.coverage import Coverage, Missing
 from privmw.data.domain import Domain
 from privmw.data.names import cell_name, plain
+from privmw.release import Growth
 
 NAMED, LISTED = 3, 100  # marginals in a line, and in the facts
 
 
-def coverage_lines(coverage: Coverage, public: Coverage, domain: Domain) -> list[str]:
-    """Lines about the rows that a release weighs; public: about the public ones, before any widening."""
+def coverage_lines(coverage: Coverage, domain: Domain, *, grows: bool) -> list[str]:
+    """Lines about what no public row has; grows: whether the method grows rows."""
+    if len(coverage.lacking) == len(domain):
+        return ["no public table: rows are grown from what is measured alone"]
     lines = []
-    if public.lacking:
-        names = ", ".join(plain(name, 30) for name in public.lacking)
-        plural, them = ("", "it") if len(public.lacking) == 1 else ("s", "them")
+    if coverage.lacking:
+        names = ", ".join(plain(name, 30) for name in coverage.lacking)
+        plural, them = ("", "it") if len(coverage.lacking) == 1 else ("s", "them")
         lines.append(
             f"the public file lacks the column{plural} {names}: only what is measured tells of {them}"
         )
     if coverage.values:
         lines.append(
             f"{coverage.missing_values:,} of {coverage.possible_values:,} values of the domain have no "
-            f"public row ({_some(coverage.values, domain)}); {_consequence(coverage.missing_values)}"
+            f"public row ({_some(coverage.values, domain)}); {_consequence(coverage.missing_values, grows)}"
         )
-    if public.pairs:
-        missing = coverage.missing_pairs
-        reached = public.missing_pairs - missing
-        if reached:
-            fate = f"rows with a value of another record reach {'' if missing else 'all '}{reached:,} of them"
-            fate += f"; the other {missing:,} {_gets(missing)}" if missing else ""
-        else:
-            fate = _consequence(missing)
+    if coverage.pairs:
         lines.append(
-            f"{public.missing_pairs:,} of {public.possible_pairs:,} pairs of values that occur have no "
-            f"public row ({_some(coverage.pairs or public.pairs, domain)}); {fate}"
+            f"{coverage.missing_pairs:,} of {coverage.possible_pairs:,} pairs of values that occur have no "
+            f"public row ({_some(coverage.pairs, domain)}); {_consequence(coverage.missing_pairs, grows)}"
         )
     if coverage.skipped:
         names = "; ".join(" x ".join(plain(name, 30) for name in names) for names in coverage.skipped[:NAMED])
@@ -74,14 +70,55 @@ def coverage_facts(coverage: Coverage, domain: Domain) -> dict[str, Any]:
     }
 
 
-def _consequence(count: int) -> str:
-    """What a release does about what no row has: the one place that says so."""
+def growth_lines(growth: Growth, domain: Domain) -> list[str]:
+    """The line about the rows that were grown, if any were."""
+    if not growth.grown_rows:
+        return []
+    if not growth.public_rows:
+        return [f"{growth.rows:,} rows, all grown: no public record is among them."]
+    values = [
+        (new.mass, cell_name(domain, (attribute.name,), (new.value,), most=30))
+        for attribute in growth.attributes
+        for new in attribute.new_values
+    ]
+    shown = [f"{name} {mass:.1%}" for mass, name in sorted(values, key=lambda value: -value[0])[:NAMED]]
+    more = [f"and {len(values) - NAMED:,} more"] if len(values) > NAMED else []
+    told = f"; values that no public row has: {', '.join(shown + more)}" if values else ""
+    return [
+        f"{growth.rows:,} rows: {growth.public_rows:,} public, {growth.grown_rows:,} grown, which carry "
+        f"{growth.mass:.1%} of the records{told}."
+    ]
+
+
+def growth_facts(growth: Growth, domain: Domain) -> dict[str, Any]:
+    """The same as JSON values; values are shown as labels."""
+    return {
+        "public_rows": growth.public_rows,
+        "grown_rows": growth.grown_rows,
+        "mass": growth.mass,
+        "by_attribute": [
+            {
+                "attribute": attribute.name,
+                "new_value_mass": attribute.new_value_mass,
+                "new_pair_mass": attribute.new_pair_mass,
+                "new_values": [
+                    {"value": domain[attribute.name].label(new.value), "mass": new.mass}
+                    for new in attribute.new_values[:LISTED]
+                ],
+            }
+            for attribute in growth.attributes
+        ],
+    }
+
+
+def _consequence(count: int, grows: bool) -> str:
+    """What a release does about what no public row has: the one place that says so."""
     them, they = ("it", "it") if count == 1 else ("them", "they")
-    return f"no row of the release will have {them}: {they} {_gets(count)}"
-
-
-def _gets(count: int) -> str:
-    return f"{'gets' if count == 1 else 'get'} 0 at any epsilon"
+    if grows:
+        return f"rows are grown for {them} where what is measured asks for it"
+    return (
+        f"no row of the release will have {them}: {they} {'gets' if count == 1 else 'get'} 0 at any epsilon"
+    )
 
 
 def _some(missing: tuple[Missing, ...], domain: Domain) -> str:

@@ -39,7 +39,8 @@ def run(options: argparse.Namespace, console: Console) -> None:
         with console.step("counting the private file"):
             private = scan_table(options.private, release.support.domain, private=True)
             released = evaluate(release, private)
-            start = evaluate(at_start(release), private)
+            start = at_start(release)
+            before = None if start is None else evaluate(start, private)
             records = read_table(source / "synthetic.parquet", release.support.domain, private=False)
             synthetic = evaluate(records, private, release.workload)
         facts = {
@@ -47,11 +48,13 @@ def run(options: argparse.Namespace, console: Console) -> None:
             "warning": "NOT PRIVATE: true errors, covered by no privacy statement; do not publish",
             "release": errors(released),
             "synthetic": errors(synthetic),
-            "public_start": errors(start),
+            **({} if before is None else {"public_start": errors(before)}),
         }
         (folder / "evaluation.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
         write_report(folder / "report.html", release, evaluation=released)
-    rows = ("public start", start), ("release", released), ("synthetic records", synthetic)
+    rows = [("release", released), ("synthetic records", synthetic)]
+    if before is not None:
+        rows.insert(0, ("public start", before))
     lines = [
         "NOT PRIVATE: true errors, covered by no privacy statement. Do not publish them.",
         f"{'':20} {'largest':>9} {'mean':>9} {'rmse':>9}",
@@ -64,8 +67,10 @@ def run(options: argparse.Namespace, console: Console) -> None:
     console.result({"output": output, **facts}, "\n".join(lines))
 
 
-def at_start(release: Release) -> Release:
-    """The same rows with the weights that the release started from."""
+def at_start(release: Release) -> Release | None:
+    """The same rows with the weights that the release started from; None without a public record."""
+    if not release.support.records:
+        return None
     kind = release.settings.get("start", "public")
     weights = release.support.start("uniform" if kind == "uniform" else "public")
     return Release(release.support, release.workload, weights, ledger=release.ledger, settings={})

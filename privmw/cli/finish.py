@@ -21,7 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--records", type=positive, metavar="N", help="number of synthetic records (default: as began, or n)"
     )
     add_bins(parser, default=None)
-    parser.add_argument("--public", metavar="FILE", help="the public file, for --bins draw")
+    parser.add_argument(
+        "--public", action="append", metavar="FILE", help="a public file, for --bins draw (default: as began)"
+    )
     parser.add_argument("--seed", type=whole, help="of the synthetic records")
 
 

@@ -21,8 +21,9 @@ from privmw.cluster import mpi
 from privmw.cluster.sharded_support import ShardedSupport
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
-from privmw.data.support import Support
+from privmw.data.support import Support, in_words
 from privmw.data.workload import Workload
+from privmw.io.files import columns_of, files_of
 from privmw.io.scan import scan_table
 from privmw.ranks import ALONE, Communicator, launched, on_every_rank
 
@@ -32,10 +33,11 @@ SAMPLE_SEED = 0  # the draw of marginals is public: the same on every computer
 
 
 class PublicInputs(NamedTuple):
-    """The workload of a release, and the public rows to re-weight."""
+    """The workload of a release, the public rows to re-weight, and those of each public file."""
 
     support: Support
     workload: Workload
+    files: tuple[Support, ...] = ()
 
 
 def join_ranks(cluster: str | None) -> Communicator:
@@ -51,25 +53,66 @@ def join_ranks(cluster: str | None) -> Communicator:
 def read_public_inputs(
     options: argparse.Namespace, domain: Domain, console: Console, comm: Communicator = ALONE
 ) -> PublicInputs:
-    """Make the support and the workload; the support of MWEM is every row of the domain."""
+    """Make the support and the workload; the support of MWEM is every row of the domain.
+
+    Without a public file the support has no public row, which only `auto` can do with.
+    """
     constraints = on_every_rank(
         comm, lambda: Constraints.read(options.constraints, domain) if options.constraints else None
     )
     workload = on_every_rank(comm, lambda: make_workload(options, domain))
+    alone = comm is ALONE
     if options.method == "mwem":
-        if options.public is not None:
-            raise RefusalError("--public must not be given with --method mwem: it uses the whole domain")
-        if comm is not ALONE:
+        if options.public:
+            raise RefusalError("a public file must not be given with --method mwem: it uses the whole domain")
+        if not alone:
             return PublicInputs(ShardedSupport.full(domain, comm, constraints=constraints), workload)
         return PublicInputs(Support.full(domain, constraints=constraints), workload)
-    if options.public is None:
-        raise RefusalError("--public is missing", "only --method mwem does without")
-    with console.step(f"reading {options.public}"):
-        if comm is not ALONE:
-            shard = ShardedSupport.from_parquet(options.public, domain, comm, constraints=constraints)
-            return PublicInputs(shard, workload)
-        public = scan_table(options.public, domain, private=False, missing_ok=options.method == "auto")
-        return PublicInputs(Support.from_table(public, constraints, domain=domain), workload)
+    if not options.public:
+        if options.method != "auto":
+            raise RefusalError("--public is missing", "--method auto and --method mwem do without")
+        if not alone:
+            raise RefusalError("--cluster must come with --public", "rows that ranks share are public ones")
+        return PublicInputs(Support.without_public(domain, constraints), workload)
+    if not alone:
+        shard = _read_shard(options, domain, constraints, console, comm)
+        return PublicInputs(shard, workload, (shard,))
+    files = []
+    for path in options.public:
+        with console.step(f"reading {path}"):
+            public = scan_table(path, domain, private=False, missing_ok=options.method == "auto")
+            files.append(Support.from_table(public, constraints, domain=domain))
+        if files[-1].missing and len(options.public) > 1:
+            raise RefusalError(
+                f"{path} lacks the column {in_words(files[-1].missing)}",
+                "of several public files each must have every column of the domain",
+            )
+    return PublicInputs(Support.from_tables(files) if len(files) > 1 else files[0], workload, tuple(files))
+
+
+def _read_shard(
+    options: argparse.Namespace,
+    domain: Domain,
+    constraints: Constraints | None,
+    console: Console,
+    comm: Communicator,
+) -> Support:
+    """The rows of this rank, of one public file with every column of the domain."""
+    if len(options.public) > 1:
+        raise RefusalError("--cluster must come with one public file", "several lie on one rank")
+    (path,) = options.public
+
+    def check() -> None:
+        lacking = set(domain.names).difference(*(columns_of(f, private=False)[0] for f in files_of(path)))
+        if lacking:
+            names = in_words([name for name in domain.names if name in lacking])
+            raise RefusalError(
+                f"{path} lacks the column {names}", "without --cluster, --method auto completes its rows"
+            )
+
+    on_every_rank(comm, check)
+    with console.step(f"reading {path}"):
+        return ShardedSupport.from_parquet(path, domain, comm, constraints=constraints)
 
 
 def make_workload(options: argparse.Namespace, domain: Domain) -> Workload:
@@ -86,10 +129,8 @@ def make_workload(options: argparse.Namespace, domain: Domain) -> Workload:
         raise RefusalError(f"{flags}: {error}", "--sample draws some of very many marginals") from None
 
 
-def choose(
-    options: argparse.Namespace, n: int, inputs: PublicInputs, at_most: int = 1
-) -> tuple[Mechanism, Support]:
-    """Make the mechanism of --method with the budget of the options, and the support that it re-weights.
+def choose(options: argparse.Namespace, n: int, inputs: PublicInputs, at_most: int = 1) -> Mechanism:
+    """Make the mechanism of --method with the budget of the options.
 
     n, at_most: the number of private records, and how many of a unit enter.
     """
@@ -100,6 +141,6 @@ def choose(
         if options.rounds is not None:
             raise RefusalError("--rounds must come with a --method other than auto, which chooses them")
         given = {"epsilon": options.epsilon, "delta": options.delta, "at_most": at_most}
-        return recommend(n, inputs.support, inputs.workload, **given), inputs.support
+        return recommend(n, inputs.support, inputs.workload, **given)
     algorithm = kind() if options.rounds is None else kind(rounds=options.rounds)
-    return algorithm.calibrate(options.epsilon, options.delta, n=n), inputs.support
+    return algorithm.calibrate(options.epsilon, options.delta, n=n)

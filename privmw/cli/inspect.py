@@ -11,6 +11,7 @@ from privmw.cli import quality
 from privmw.cli.console import Console
 from privmw.cli.inputs import METHODS, choose, read_public_inputs
 from privmw.cli.options import add_budget, add_unit, add_workload, check_unit, positive
+from privmw.cli.refusal import RefusalError
 from privmw.data.domain import Domain
 from privmw.data.support import Support
 from privmw.data.unit import checked_unit, unit_in_words
@@ -18,16 +19,20 @@ from privmw.data.unit import checked_unit, unit_in_words
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("public", metavar="PUBLIC", help="the public file: parquet or csv")
+    parser.add_argument(
+        "public", nargs="*", metavar="PUBLIC", help="the public file: parquet or csv; none, or several"
+    )
     add_workload(parser)
     add_budget(parser, required=False)
     add_unit(parser)
     parser.add_argument(
-        "--n", type=positive, help="number of private records (default: as many as public ones)"
+        "--n",
+        type=positive,
+        help="number of private records (default: as many as public ones); must be given without these",
     )
     parser.add_argument(
         "--method",
-        choices=("auto", *(method for method in METHODS if method != "mwem")),  # which has no public file
+        choices=("auto", *METHODS),
         default="auto",
         help="default: auto, the recommended one",
     )
@@ -37,25 +42,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
-    """Read the public file and print the plan of a release."""
+    """Read the public files and print the plan of a release."""
     check_unit(options)
+    if not options.public and options.n is None:
+        raise RefusalError("--n is missing", "there is no public file with as many records")
     inputs = read_public_inputs(options, Domain.read(options.domain), console)
-    records = int(inputs.support.counts.sum())
+    records = inputs.support.records if options.public else 0
     n = options.n or records
     unit, at_most = checked_unit(options.unit, options.at_most, inputs.support.domain, private=True)
-    mechanism, support = choose(options, n, inputs, at_most)
+    mechanism, support = choose(options, n, inputs, at_most), inputs.support
     with console.step("comparing the public rows with the domain"):
         # Forced: a release would refuse what this reports.
-        known = quality.before(
-            mechanism, support, inputs.workload, n, at_most, public=inputs.support, force=True
-        )
+        known = quality.before(mechanism, support, inputs.workload, n, at_most, force=True)
     with console.step("timing one evaluation"):
         plan = mechanism.plan(support, inputs.workload, n=n, at_most=at_most)
+    rows = 0 if len(support.missing) == len(support.domain) else support.size
     facts = {
         "records": records,
-        "rows": inputs.support.size,
-        "attributes": len(inputs.support.domain),
-        "uncommon_values_a_row": uncommon_values(inputs.support),
+        "rows": rows,
+        "attributes": len(support.domain),
+        "uncommon_values_a_row": uncommon_values(support) if rows else None,
         "marginals": len(inputs.workload),
         "cells": inputs.workload.cells,
         "method": repr(mechanism.algorithm),
@@ -66,9 +72,10 @@ def run(options: argparse.Namespace, console: Console) -> None:
         "quality": known.facts,
         "plan": {**dataclasses.asdict(plan), "noise": [dataclasses.asdict(noise) for noise in plan.noise]},
     }
+    described = f"{rows:,} distinct rows of {records:,} public records" if rows else "no public row"
+    sparsity = f", {facts['uncommon_values_a_row']:.1f} uncommon values a row" if rows else ""
     lines = [
-        f"support    {inputs.support.size:,} distinct rows of {records:,} public records, "
-        f"{facts['attributes']} attributes, {facts['uncommon_values_a_row']:.1f} uncommon values a row",
+        f"support    {described}, {facts['attributes']} attributes{sparsity}",
         f"workload   {len(inputs.workload):,} marginals, {inputs.workload.cells:,} cells",
         f"method     {mechanism.algorithm!r} for {n:,} private records",
         *(f"           {line}" for line in mechanism.statement(unit_in_words(unit, at_most)).splitlines()),
@@ -87,5 +94,5 @@ def uncommon_values(support: Support) -> float:
     >>> uncommon_values(Support.from_table(public))
     1.0
     """
-    commonest = sum(int(np.bincount(column).max()) for column in support.table.columns)
-    return len(support.domain) - commonest / support.size
+    columns = [support.table.column(name) for name in support.domain.names if name not in support.missing]
+    return len(columns) - sum(int(np.bincount(column).max()) for column in columns) / support.size

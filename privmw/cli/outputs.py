@@ -37,7 +37,7 @@ class Synthetic(NamedTuple):
 
     records: int | None
     bins: str
-    public: str | None
+    public: list[str] | None
     seed: int | None
 
     @classmethod
@@ -51,7 +51,7 @@ def check_outputs(synthetic: Synthetic, domain: Domain) -> None:
     need("pyarrow.parquet", "write files", "app")
     check_installed()
     if synthetic.bins == "draw":
-        if synthetic.public is None:
+        if not synthetic.public:
             raise RefusalError("--bins draw must come with --public, from which values are drawn")
         Table.from_codes([[0] * len(domain)], domain, private=False).to_frame(
             bins="draw", public=synthetic.public, seed=0

@@ -1,7 +1,8 @@
 """What a release can be trusted with, before it is made and after: lines for people, facts for JSON.
 
 Before: what will be measured of what is asked, with how much noise, and what the public rows do not cover;
-noise that drowns every count is refused. After: whether the released answers agree with the noisy counts.
+noise that drowns every count is refused. After: whether the released answers agree with the noisy counts, and
+which rows were grown.
 `inspect`, `release` and `finish` print these; quality.json holds the facts. Public and released values only.
 """
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from privmw.algorithms.mechanism import Mechanism
 from privmw.algorithms.plan import NoiseLevel
-from privmw.cli.coverage import coverage_facts, coverage_lines
+from privmw.cli.coverage import coverage_facts, coverage_lines, growth_facts, growth_lines
 from privmw.cli.refusal import DISAGREES, RefusalError
 from privmw.data.coverage import coverage_of
 from privmw.data.support import Support
@@ -52,13 +53,11 @@ def before(
     n: int,
     at_most: int = 1,
     *,
-    public: Support | None = None,
     force: bool = False,
 ) -> Before:
     """Say what a release will measure and what its rows do not cover; refuses too much noise unless forced.
 
-    support: the rows that will be weighed; public: those of the public file, if `auto` added some. A
-    collective call. n, at_most: how many private records there are, and how many of a unit.
+    A collective call. n, at_most: how many private records there are, and how many of a unit.
     """
     levels = mechanism.noise(workload, n, at_most)
     most = max(level.deviation / n for level in levels)
@@ -69,13 +68,12 @@ def before(
         raise RefusalError(told, f"{advice}; --force releases all the same")
     lines = []
     if not _measures_all(levels, workload):
-        lines.append(_asked_and_measured(levels, workload, n))
+        lines.append(_asked_and_measured(levels, workload, n, public=support.records > 0))
     if most >= MUCH_NOISE:
         refused = ", which a release refuses without --force" if most > TOO_MUCH_NOISE else ""
         lines.append(f"WARNING: the noise of a count is {most:.0%} of the records{refused}; {advice}")
     coverage = coverage_of(support)
-    at_first = coverage if public is None or public is support else coverage_of(public)
-    lines += coverage_lines(coverage, at_first, support.domain)
+    lines += coverage_lines(coverage, support.domain, grows=mechanism.algorithm.completes)
     facts = {
         "asked": _asked(workload),
         "measured": [
@@ -89,8 +87,12 @@ def before(
 
 def after(release: Release, known: Before | None = None) -> After:
     """Say how a release agrees with what it measured; known: its coverage, which is computed otherwise."""
-    agreement = release.agreement()
-    coverage = coverage_facts(coverage_of(release.support), release.support.domain) if known is None else None
+    agreement, growth, domain = release.agreement(), release.growth(), release.support.domain
+    coverage = None  # a release without a public row does not say which columns the public file had
+    if known is not None:
+        coverage = known.facts["coverage"]
+    elif growth.public_rows:
+        coverage = coverage_facts(coverage_of(release.support), domain)
     facts = {
         "agrees": agreement.agrees,
         "reasons": list(agreement.reasons),
@@ -102,9 +104,11 @@ def after(release: Release, known: Before | None = None) -> After:
         "measured": _measured(release, agreement),
         "noise": [dataclasses.asdict(level) for level in noise_levels(release)],
         "agreement": _figures(release, agreement),
-        "coverage": coverage if known is None else known.facts["coverage"],
+        "coverage": coverage,
+        "growth": growth_facts(growth, domain),
     }
-    return After(tuple(_lines(agreement)), facts, 0 if agreement.agrees else DISAGREES)
+    lines = (*growth_lines(growth, domain), *_lines(agreement))
+    return After(lines, facts, 0 if agreement.agrees else DISAGREES)
 
 
 def _lines(agreement: Agreement) -> list[str]:
@@ -132,7 +136,7 @@ def _measures_all(levels: tuple[NoiseLevel, ...], workload: Workload) -> bool:
     return levels[0].step == "shot" and (levels[0].count, list(levels[0].orders)) == (len(workload), orders)
 
 
-def _asked_and_measured(levels: tuple[NoiseLevel, ...], workload: Workload, n: int) -> str:
+def _asked_and_measured(levels: tuple[NoiseLevel, ...], workload: Workload, n: int, *, public: bool) -> str:
     asked = _count(len(workload), "marginal", _asked(workload)["orders"])
     parts = []
     for level in levels:
@@ -140,7 +144,8 @@ def _asked_and_measured(levels: tuple[NoiseLevel, ...], workload: Workload, n: i
         chosen = "" if level.step == "shot" else ", chosen one after the other"
         noise = f"with noise of {_records(level.deviation)} records ({level.deviation / n:.2%} of n)"
         parts.append(f"{what}{chosen}, {noise}")
-    return f"asked: {asked}; measured: {'; '.join(parts)}; the rest follows from the public rows"
+    rest = "the public rows" if public else "these"
+    return f"asked: {asked}; measured: {'; '.join(parts)}; the rest follows from {rest}"
 
 
 def _count(count: int, unit: str, orders: list[int]) -> str:

@@ -1,4 +1,4 @@
-"""`privmw release`: from two files to a private release, its privacy statement and a report.
+"""`privmw release`: from a private file and public ones to a release, its privacy statement and a report.
 
 The output folder is reserved first, and everything that can be known is checked before the budget is spent.
 Then the rounds are stored in the folder as they are released, so that the same command goes on after any end,
@@ -41,11 +41,17 @@ ANY = ("command", "output", "threads", "cluster", "checkpoint", "every", "config
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("--private", required=True, metavar="FILE", help="the private file: parquet or csv")
-    parser.add_argument("--public", metavar="FILE", help="the public file, with the same columns")
+    parser.add_argument(
+        "--public",
+        action="append",
+        metavar="FILE",
+        help="the public file, with the same columns or, for --method auto, some of them; give it several "
+        "times to use several files, or not at all",
+    )
     parser.add_argument(
         "--public-is-public",
         action="store_true",
-        help="use the public file although it shares records with the private one: they will be published",
+        help="use a public file although it shares records with the private one: they will be published",
     )
     add_unit(parser)
     add_workload(parser)
@@ -129,10 +135,10 @@ def every(options: argparse.Namespace, comm: Communicator) -> int | None:
     return options.every or (None if in_output else 10)
 
 
-def not_public(options: argparse.Namespace) -> RefusalError:
+def not_public(options: argparse.Namespace, public: str) -> RefusalError:
     """The refusal of a public file that holds private records: its rows are published as they are."""
     return RefusalError(
-        f"{options.public} holds records of {options.private}, and public rows are published as they are",
+        f"{public} holds records of {options.private}, and public rows are published as they are",
         "name another public file; --public-is-public says that these records are no secret",
     )
 
@@ -140,19 +146,20 @@ def not_public(options: argparse.Namespace) -> RefusalError:
 def make_release(
     options: argparse.Namespace, console: Console, comm: Communicator, folder: RunFolder | None
 ) -> tuple[Release | None, quality.Before]:
-    """Read both files and spend the budget; returns the release, on ranks other than 0 None.
+    """Read the files and spend the budget; returns the release, on ranks other than 0 None.
 
     Whatever can be known before the budget is spent is checked here, on rank 0 with the output folder, and
     what was known of its quality is returned too.
     """
+    compared = [] if options.public_is_public else options.public or []
 
     def read_domain() -> Domain:
         domain = Domain.read(options.domain)
         if comm.rank == 0:
             check_outputs(Synthetic.of(vars(options)), domain)
-            compared = options.public is not None and not options.public_is_public
-            if compared and same_contents(options.private, options.public):
-                raise not_public(options)
+            for path in compared:
+                if same_contents(options.private, path):
+                    raise not_public(options, path)
         return domain
 
     domain = on_every_rank(comm, read_domain)
@@ -167,17 +174,15 @@ def make_release(
             )
 
     private = on_every_rank(comm, read_private)
-    if options.public is not None and not options.public_is_public:
-        with console.step(f"comparing {options.private} and {options.public}"):
-            shared = comm.broadcast(shares_records(private, inputs.support))
+    for path, public in zip(compared, inputs.files, strict=False):  # none is compared, or every one
+        with console.step(f"comparing {options.private} and {path}"):
+            shared = comm.broadcast(shares_records(private, public))
         if shared:
-            raise not_public(options)
+            raise not_public(options, path)
     n = comm.broadcast(0 if private is None else private.n)
     at_most = options.at_most or 1
-    mechanism, support = choose(options, n, inputs, at_most)
-    known = quality.before(
-        mechanism, support, inputs.workload, n, at_most, public=inputs.support, force=options.force
-    )
+    mechanism, support = choose(options, n, inputs, at_most), inputs.support
+    known = quality.before(mechanism, support, inputs.workload, n, at_most, force=options.force)
 
     def check() -> None:
         if folder is not None:

@@ -1,8 +1,9 @@
-"""What the rows of a support cover: values of the domain, and pairs of values, that no row has.
+"""What the public rows of a support cover: values of the domain, and pairs of values, that none has.
 
-A release re-weights rows, so it gives 0 to what no row has, whatever the private table holds: worth knowing
-before a budget is spent. All of it is public. Combinations that a constraint excludes do not count. Marginals
-of more than LARGEST cells are skipped, and listed. Attributes that the rows lack are no part of it.
+A release that only re-weights rows gives 0 to what no row has, whatever the private table holds: worth
+knowing before a budget is spent. All of it is public. Grown rows, of count 0, are no public rows.
+Combinations that a constraint excludes do not count. Marginals of more than LARGEST cells are skipped, and
+listed. Attributes that the rows lack are no part of it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ FIRST = 10  # combinations listed of each marginal
 
 @dataclass(frozen=True)
 class Missing:
-    """The combinations of values of one or two attributes that no row has.
+    """The combinations of values of one or two attributes that no public row has.
 
     count: how many there are, of so many possible ones; first: the codes of the first few.
     """
@@ -37,7 +38,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class Coverage:
-    """The values, and the pairs of values that do occur, that no row of a support has.
+    """The values, and the pairs of values that do occur, that no public row of a support has.
 
     values, pairs: by attribute and by two attributes, in the order of the domain, where some are missing.
     possible_values, possible_pairs: how many there are in all. skipped: the attributes, and the pairs of
@@ -53,17 +54,17 @@ class Coverage:
 
     @property
     def missing_values(self) -> int:
-        """How many values no row has."""
+        """How many values no public row has."""
         return sum(missing.count for missing in self.values)
 
     @property
     def missing_pairs(self) -> int:
-        """How many pairs of values that do occur no row has."""
+        """How many pairs of values that do occur no public row has."""
         return sum(missing.count for missing in self.pairs)
 
 
 def coverage_of(support: Support) -> Coverage:
-    """Find the values, and the pairs of values, that no row of a support has. A collective call.
+    """Find the values, and the pairs of values, that no public row of a support has. A collective call.
 
     >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": ["F", "M"]})
@@ -78,17 +79,17 @@ def coverage_of(support: Support) -> Coverage:
         raise TypeError(f"support ({type(support).__name__}) must be a Support")
     sizes, names = support.domain.sizes, support.domain.names
     singles = [(a,) for a in range(len(sizes)) if names[a] not in support.missing]
-    counted, skipped = _split(singles, sizes)
+    counted, skipped = small_and_large(singles, sizes)
     occurs: dict[int, Bools] = {}
     values, possible_values = [], 0
-    for (a,), rows in _row_counts(support, counted):
+    for (a,), rows in public_rows_in(support, counted):
         occurs[a] = rows > 0
         found = _missing(support, (a,), rows == 0, len(rows))
         possible_values += found.possible
         values.append(found)
-    counted, large = _split(itertools.combinations(occurs, 2), sizes)
+    counted, large = small_and_large(itertools.combinations(occurs, 2), sizes)
     pairs, possible_pairs = [], 0
-    for (a, b), rows in _row_counts(support, counted):
+    for (a, b), rows in public_rows_in(support, counted):
         both = occurs[a][:, np.newaxis] & occurs[b]
         found = _missing(support, (a, b), (rows == 0) & both.ravel(), int(both.sum()))
         possible_pairs += found.possible
@@ -103,7 +104,7 @@ def coverage_of(support: Support) -> Coverage:
     )
 
 
-def _split(
+def small_and_large(
     marginals: Iterable[tuple[int, ...]], sizes: Sequence[int]
 ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
     """The marginals to count, and those that have too many cells."""
@@ -114,16 +115,16 @@ def _split(
     return small, large
 
 
-def _row_counts(
+def public_rows_in(
     support: Support, marginals: Sequence[tuple[int, ...]]
 ) -> Iterator[tuple[tuple[int, ...], Int64s]]:
-    """Each marginal with the number of rows, of all ranks, in each of its cells; LARGEST cells at a time.
+    """Each marginal with the number of public rows, of all ranks, in each of its cells; LARGEST at a time.
 
     The kernels are called directly: a support keeps one plan, and that is for the workload.
     """
     sizes = support.domain.sizes
     cells = [math.prod(sizes[a] for a in marginal) for marginal in marginals]
-    ones = np.ones(support.size, np.int64)
+    public = (support.counts > 0).astype(np.int64)
     begin = 0
     while begin < len(marginals):
         end, total = begin, 0
@@ -133,7 +134,7 @@ def _row_counts(
         batch = marginals[begin:end]
         flat = np.array(list(itertools.chain.from_iterable(batch)), np.int32)
         starts = np.cumsum([0, *map(len, batch)], dtype=np.int64)
-        counts = kernels.Marginals(support.columns, flat, starts).sums(ones)
+        counts = kernels.Marginals(support.columns, flat, starts).sums(public)
         support.comm.allreduce(counts)
         offset = 0
         for marginal, size in zip(batch, cells[begin:end], strict=True):

@@ -74,7 +74,7 @@ class _Model:
         self.fixed = (rows == 0) | (rows == support.size)
         fixed_errors = np.abs((rows > 0) - answers)[self.fixed]
         self.unmovable = float(fixed_errors.max()) if len(fixed_errors) else 0.0
-        self.weights = support.start()
+        self.weights = _positive_start(support)
         kernels.rescale(self.weights)
         self._sum()
         self.errors = np.empty(workload.cells)
@@ -154,7 +154,7 @@ def _linear_program() -> Any:
             method="highs",
         )
         if solution.x is None:
-            return 0.0, support.start()
+            return 0.0, _positive_start(support)
         # If |z| <= 1 in L1, the largest error is at least z (q(D) - a), and that is least at a single row.
         dual = np.split(solution.ineqlin.marginals, 2)
         z = dual[1] - dual[0]
@@ -167,8 +167,13 @@ def _linear_program() -> Any:
 
 
 def _spread(support: Support, groups: UInt32s, shares: Float64s) -> Float64s:
-    """The weights of rows: each group's share, in proportion to the public counts."""
-    weights = support.start()
+    """The weights of rows: each group's share, in proportion to the start."""
+    weights = _positive_start(support)
     weights *= (shares / np.bincount(groups, weights, len(shares)))[groups]
     weights /= weights.sum()
     return weights
+
+
+def _positive_start(support: Support) -> Float64s:
+    """The public frequencies; uniform weights where some rows have none, which factors could not raise."""
+    return support.start("uniform" if support.grown else "public")

@@ -152,10 +152,11 @@ def _decoders(table: Table, bins: str, public: Any, seed: int | None) -> list[De
 
 
 def _tallies(public: Any, names: list[str]) -> dict[str, Tally]:
-    source = PublicSource(public)
-    check_names("public", source.names, names, private=False)
     tallies = {name: Tally() for name in names}
-    for batch in source.batches(names) if names else ():
-        for name, array in batch.items():
-            tallies[name].add(array)
+    for one in public if isinstance(public, list) else [public]:
+        source = PublicSource(one)
+        check_names("public", source.names, names, private=False)
+        for batch in source.batches(names) if names else ():
+            for name, array in batch.items():
+                tallies[name].add(array)
     return tallies

@@ -2,8 +2,9 @@
 
 from privmw.release.agreement import Agreement
 from privmw.release.file import load_release
+from privmw.release.growth import Growth
 from privmw.release.history import Round
 from privmw.release.measurements import Measurement
 from privmw.release.release import Release
 
-__all__ = ["Agreement", "Measurement", "Release", "Round", "load_release"]
+__all__ = ["Agreement", "Growth", "Measurement", "Release", "Round", "load_release"]

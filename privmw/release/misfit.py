@@ -1,9 +1,9 @@
 """Why a release disagrees with its noisy counts, and what to do about it, in a line or two each.
 
 Two causes need different remedies. Where no row of the support has a value or a combination, no weights reach
-it, at any epsilon and after any number of rounds. Where rows have it, multiplicative weights may need more
-rounds; a projection fits all measurements at once, so there the rows do not allow more. Released values and
-public rows only.
+it, at any epsilon and after any number of rounds: rows must be added or grown. Where rows have it,
+multiplicative weights may need more rounds; a projection fits all measurements at once, so there the rows do
+not allow more. Released values and public rows only.
 """
 
 from __future__ import annotations
@@ -101,17 +101,15 @@ def _add_rows(release: Release, lost: list[tuple[str, int]], apart: bool) -> lis
     remedies = []
     if full and (lost or apart):
         return ["check the constraints: every other combination of the domain has a row"]
+    grow = "" if release.settings.get("particles") else ", or take --method auto, which grows them"
     for attribute in list(dict.fromkeys(name for name, _ in lost))[:MOST]:
         value = next(value for name, value in lost if name == attribute)
         remedies.append(
             f"compare how {plain(attribute, 40)} is spelt in both files and in the domain, or add public "
-            f"rows with {cell_name(domain, [attribute], [value])}"
+            f"rows with {cell_name(domain, [attribute], [value])}{grow}"
         )
     if apart:
-        remedies.append(
-            "add public rows in which these values occur together: without them the answer is 0 at any "
-            "epsilon"
-        )
+        remedies.append(f"add public rows in which these values occur together{grow}")
     return remedies
 
 

@@ -30,6 +30,7 @@ from privmw.random import sampling_stream
 from privmw.ranks import allgather, sum_over_ranks
 from privmw.release import apportion
 from privmw.release.agreement import Agreement, agreement_of
+from privmw.release.growth import Growth, growth_of
 from privmw.release.history import Round, plain
 from privmw.release.measurements import Measurement
 
@@ -226,10 +227,29 @@ class Release(Immutable):
         >>> release = Release(support, workload, [1.0], measurements=[noisy], ledger=ledger, settings={})
         >>> release.agreement()
         Agreement(DISAGREES: 2 cells, within 1, 2, 3 deviations 0.0%, 0.0%, 0.0%)
-        >>> release.agreement().remedy
-        ('compare how sex is spelt in both files and in the domain, or add public rows with sex = M',)
+        >>> release.agreement().reasons[0].partition(",")[0]
+        'no row has sex = M'
         """
         return agreement_of(self)
+
+    def growth(self) -> Growth:
+        """The rows that are no public record but grown: their number, their mass, and what is new in them.
+
+        Gather a release on several ranks first.
+
+        >>> from privmw import Budget, Domain, Neighbors
+        >>> domain = Domain({"sex": ["F", "M"], "owner": 2})
+        >>> support = Support.from_table(Table.from_codes([[0, 0], [0, 1]], domain, private=False))
+        >>> rows = support.with_rows([[1, 1]]).support
+        >>> ledger, workload = Ledger(Budget.zcdp(1), Neighbors.REPLACE_ONE, n=40), Workload.all(domain, k=1)
+        >>> release = Release(rows, workload, [0.5, 0.25, 0.25], ledger=ledger, settings={})
+        >>> release.growth()
+        Growth(2 public rows, 1 grown, which carry 25.0% of the records)
+        >>> release.growth().attributes[0].new_values
+        (NewValue(value=1, mass=0.25),)
+        """
+        self._check_whole()
+        return growth_of(self)
 
     def statement(self) -> str:
         """The promise to the people in the private table, in plain words."""
@@ -265,9 +285,9 @@ class Release(Immutable):
         algorithm = self.settings.get("algorithm")
         named = f"{algorithm}, " if isinstance(algorithm, str) else ""
         seeded = "" if self.ledger.for_release else f", {self.ledger.generator}"
-        return (
-            f"Release({named}{self.support.whole_size} rows, rho {show(self.ledger.rho)}, n {self.n}{seeded})"
-        )
+        grown = f" ({self.support.grown} grown)" if self.support.grown else ""
+        rows = f"{self.support.whole_size} rows{grown}"
+        return f"Release({named}{rows}, rho {show(self.ledger.rho)}, n {self.n}{seeded})"
 
 
 def _weights(weights: npt.ArrayLike, support: Support) -> Float64s:

@@ -29,7 +29,10 @@ def write_pair(folder, n=N, attributes=ATTRIBUTES):
 
 
 def release_line(**options):
-    """The words of a release in the current folder; an option of None is left out, one of True is a flag."""
+    """The words of a release in the current folder.
+
+    An option of None is left out, one of True is a flag, and a list gives the option several times.
+    """
     words = ["release"]
     given = {
         "private": "private.parquet",
@@ -41,8 +44,9 @@ def release_line(**options):
         **options,
     }
     for name, value in given.items():
-        if value is not None:
-            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+        for one in value if isinstance(value, list) else [value]:
+            if one is not None:
+                words += [f"--{name.replace('_', '-')}", *([] if one is True else [str(one)])]
     return words
 
 

@@ -29,8 +29,8 @@ def said(before):
 
 
 def test_what_is_asked_and_what_is_measured_is_one_line_where_they_differ():
-    mechanism, rows = pmw.algorithms.auto.recommend(4_000, support(), WORKLOAD, epsilon=0.2, delta=1e-6)
-    before = quality.before(mechanism, rows, WORKLOAD, 4_000, public=support())
+    rows, mechanism = support(), pmw.PEP(select="all", order=1, particles=1_000).calibrate(rho=0.001)
+    before = quality.before(mechanism, rows, WORKLOAD, 4_000)
     (level,) = mechanism.noise(WORKLOAD, 4_000)
     line = before.lines[0]
     assert line.startswith(
@@ -70,8 +70,7 @@ def test_what_no_public_row_has_is_listed_with_what_becomes_of_it():
     codes = people(1).codes()
     codes = codes[(codes[:, 1] == 0) & ((codes[:, 0] != 3) | (codes[:, 2] != 2))]
     public = pmw.Support.from_table(pmw.Table.from_codes(codes, DOMAIN, private=False))
-    mechanism = pmw.PEP(select="all").calibrate(rho=0.5)
-    before = quality.before(mechanism, public, WORKLOAD, 4_000)
+    before = quality.before(pmw.PEP(select="all").calibrate(rho=0.5), public, WORKLOAD, 4_000)
     assert (
         "1 of 29 values of the domain have no public row (sex = M); no row of the release will have it"
         in said(before)
@@ -79,22 +78,34 @@ def test_what_no_public_row_has_is_listed_with_what_becomes_of_it():
     missing = before.facts["coverage"]["pairs"]["by_attributes"]
     entry = next(entry for entry in missing if entry["attributes"] == ["age", "region"])
     assert [DOMAIN["age"].label(3), DOMAIN["region"].label(2)] in entry["first"]
-    wide = public.widened()
-    widened = quality.before(mechanism, wide, WORKLOAD, 4_000, public=public)
-    assert "rows with a value of another record reach" in said(widened)
-    assert widened.facts["coverage"]["pairs"]["missing"] < before.facts["coverage"]["pairs"]["missing"]
+    growing = quality.before(
+        pmw.PEP(select="all", particles=1_000).calibrate(rho=0.5), public, WORKLOAD, 4_000
+    )
+    assert "(sex = M); rows are grown for it where what is measured asks for it" in said(growing)
+    assert "at any epsilon" not in said(growing)
+    assert growing.facts["coverage"] == before.facts["coverage"]
+
+
+def test_no_public_table_is_one_line():
+    nothing = pmw.Support.without_public(DOMAIN)
+    before = quality.before(
+        pmw.PEP(select="all", particles=1_000).calibrate(rho=0.5), nothing, WORKLOAD, 4_000
+    )
+    assert before.lines == ("no public table: rows are grown from what is measured alone",)
+    assert before.facts["coverage"]["lacking"] == list(DOMAIN.names)
 
 
 def disagreeing():
     private = people(2).codes()
     public = people(1).codes()
     public = public[public[:, 1] == 0]  # no person is M
-    return pmw.release_auto(
+    return pmw.release_pep(
         pmw.Table.from_codes(private, DOMAIN, private=True),
         pmw.Support.from_table(pmw.Table.from_codes(public, DOMAIN, private=False)),
         WORKLOAD,
         epsilon=1.0,
         delta=1e-6,
+        select="all",
         rng=1,
     )
 
@@ -122,7 +133,12 @@ def test_a_release_that_agrees_ends_well():
     known = quality.before(pmw.PEP(select="all").calibrate(rho=0.5), support(), WORKLOAD, 4_000)
     after = quality.after(release, known)
     assert after.code == 0
-    assert after.lines[0].startswith("Agrees with what was measured: of ")
+    grown, agrees = after.lines
+    assert agrees.startswith("Agrees with what was measured: of ")
+    growth = release.growth()
+    rows = f"{release.support.size:,} rows: {growth.public_rows:,} public, {growth.grown_rows:,} grown, which"
+    assert grown.startswith(f"{rows} carry {growth.mass:.1%} of the records")
+    assert after.facts["growth"]["mass"] == growth.mass
     assert after.facts["agrees"]
     assert after.facts["coverage"] == known.facts["coverage"]
     assert after.facts["measured"]["cells"] == WORKLOAD.cells

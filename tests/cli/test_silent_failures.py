@@ -54,22 +54,48 @@ def test_a_good_release_of_the_command_line_ends_with_zero(people, capsys):
     assert "Agrees with what was measured" in capsys.readouterr().out
 
 
-def test_another_spelling_in_the_private_file_is_told_after_the_release(people, capsys):
-    spell("sex", "Male", "MALE")
-    assert main(release_line(seed=1)) == DISAGREES
+def within_noise(name, value):
+    """Whether a released value lies within 3 standard deviations of its noisy share."""
+    found = pmw.load_release("out/release.npz").agreement()
+    attribute = next(attribute for attribute in found.attributes if attribute.name == name)
+    (gap,) = (gap for gap in attribute.values if gap.value == value)
+    return abs(gap.released - gap.noisy) <= 3 * gap.deviation
+
+
+@pytest.mark.parametrize(("epsilon", "seed"), [(1, 1), (1, 2), ("0.25", 3)])
+def test_another_spelling_in_the_private_file_gets_grown_rows(people, capsys, epsilon, seed):
+    spell("sex", "Male", "MALE")  # 76 % of all records
+    assert main(release_line(seed=seed, epsilon=epsilon)) == 0
     said = capsys.readouterr()
-    assert "sex = other" in said.err  # before: no public row has it
-    assert "no row has sex = other, which 7" in said.out
-    assert "compare how sex is spelt" in said.out
+    assert "(sex = other" in said.err  # before: no public row has it
+    assert "rows are grown for" in said.err
+    assert re.search(r"values that no public row has: sex = other 7[3-7]\.\d%", said.out)
+    assert within_noise("sex", 2)
     told = json.loads(Path("out/quality.json").read_text())
-    assert told["agrees"] is False
-    assert "DISAGREES" in Path("out/report.html").read_text("utf-8")
+    (sex,) = (entry for entry in told["growth"]["by_attribute"] if entry["attribute"] == "sex")
+    assert sex["new_values"][0]["value"] == "other"
+    assert 0.72 < sex["new_value_mass"] < 0.78
 
 
-def test_a_small_group_that_no_public_row_has_is_told_after_the_release(people, capsys):
+@pytest.mark.parametrize(("epsilon", "seed"), [(2, 1), (2, 2), (1, 1), (1, 3)])
+def test_a_small_group_that_no_public_row_has_gets_grown_rows(people, capsys, epsilon, seed):
     spell("region", "north", "west", share=0.06)  # 3 % of all records
-    assert main(release_line(seed=1, epsilon=2)) == DISAGREES
+    assert main(release_line(seed=seed, epsilon=epsilon)) == 0
     assert "region = other" in capsys.readouterr().out
+    assert within_noise("region", 2)
+
+
+def test_a_method_that_cannot_grow_rows_tells_of_another_spelling_after_the_release(people, capsys):
+    spell("sex", "Male", "MALE")
+    assert main(release_line(seed=1, method="mw-pub", rounds=20)) == DISAGREES
+    said = capsys.readouterr()
+    assert "no row of the release will have them: they get 0 at any epsilon" in said.err
+    assert "no row has sex = other" in said.out
+    assert "compare how sex is spelt" in said.out
+    assert "or take --method auto, which grows them" in said.out
+    told = json.loads(Path("out/quality.json").read_text())
+    assert (told["agrees"], told["growth"]["grown_rows"]) == (False, 0)
+    assert "DISAGREES" in Path("out/report.html").read_text("utf-8")
 
 
 def test_less_is_measured_than_asked_and_it_is_said(people, capsys):

@@ -57,6 +57,7 @@ SLOW = {
     "cli",
     "cluster",
     "files",
+    "growth",
     "index",
     "postprocess",
     "tutorial",

@@ -191,7 +191,8 @@ def test_another_spelling_of_a_value_is_told_with_its_remedy(method):
     assert not found.agrees
     assert found.reasons[0].startswith("no row has sex = other")
     assert found.remedy == (
-        "compare how sex is spelt in both files and in the domain, or add public rows with sex = other",
+        "compare how sex is spelt in both files and in the domain, or add public rows with sex = other, "
+        "or take --method auto, which grows them",
     )
 
 

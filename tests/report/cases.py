@@ -102,7 +102,19 @@ def unusual():
             rows, pmw.Workload.all(many, k=1), rows.start("uniform"), measurements=[noise], **free
         ),
         "a huge attribute": Release(few, pmw.Workload(huge, [("x",)]), [0.25, 0.75], **free),
+        "grown by hand": grown_by_hand(),
+        "no public row": by_hand(
+            support=pmw.Support.without_public(HAND_DOMAIN).with_rows([[3, 0, 9], [9, 1, 7]]).support,
+            weights=np.array([0.25, 0.75]),
+        ),
     }
+
+
+def grown_by_hand():
+    """The rows of `by_hand` and two grown ones: age 7 is new, and so is sex M at age 3."""
+    support = by_hand().support.with_rows([[3, 1, 9], [7, 0, 9]]).support
+    weights = np.array([0.125, 0.25, 0.0, 0.25, 0.25, 0.125])  # ages 0, 3, 3, 3, 7, 9
+    return by_hand(support=support, weights=weights)
 
 
 @cache

@@ -13,9 +13,9 @@ from evaluation.cases import release_of, table
 from privmw import report
 from privmw.release.measurements import Measurement
 from privmw.report import formats
-from privmw.report.release import facts
+from privmw.report.release import facts, pictures
 from privmw.report.release.words import promise
-from report.cases import HOSTILE, by_hand, evaluated, hostile, ledger, runs, unusual
+from report.cases import HOSTILE, by_hand, evaluated, grown_by_hand, hostile, ledger, runs, unusual
 from report.html_page import Page, assert_readable, assert_whole
 from slow import slow, slow_among
 
@@ -33,7 +33,9 @@ def every_release():
 
 
 PAGES = slow_among(
-    every_release(), every_release().keys() - {"auto", "rounds", "60,000 values", "by hand", "hostile"}
+    every_release(),
+    every_release().keys()
+    - {"auto", "rounds", "60,000 values", "by hand", "hostile", "grown by hand", "no public row"},
 )
 
 
@@ -126,6 +128,36 @@ def test_the_weights_and_attributes_are_compared_with_the_public_frequencies():
     assert (age.codes.tolist(), age.size) == ([0, 3, 9], 10)
     assert age.before == pytest.approx([0.2, 0.6, 0.2])
     assert age.after == pytest.approx([0.125, 0.5, 0.375])
+
+
+def test_grown_rows_are_told_by_attribute_and_have_no_weight_before():
+    release = grown_by_hand()
+    support, growth = release.support, release.growth()
+    assert support.rows[support.counts == 0].tolist() == [[3, 1, 9], [7, 0, 9]]
+    assert growth.mass == pytest.approx(0.5)
+    change = facts.row_weights(release)
+    assert (change.before > 0).sum() == 4
+    assert change.empty == 1  # a public row; every grown row has weight
+    page = Page(rendered("grown by hand"))
+    assert "Of 6 rows, 2 were grown: no public record has them. They carry 50 % of the" in page.text
+    assert "age = 7" in page.text.replace("\u00a0", " ")
+    assert "Not shown: 2 grown rows, without weight before." in page.text
+    picture = pictures.growth(growth)
+    assert picture.alt.startswith("A bar chart of 3 attributes. Grown rows carry 50 % of the records.")
+    assert "Most new values are of age: 25 %." in picture.alt
+
+
+def test_a_release_of_public_rows_has_no_picture_of_grown_ones():
+    assert pictures.growth(by_hand().growth()) is None
+    assert "Grown rows" not in Page(rendered("by hand")).text
+
+
+def test_without_a_public_record_nothing_is_compared_with_a_start():
+    page = Page(rendered("no public row"))
+    assert "All 2 rows were grown: no public record is among them." in page.text
+    assert "There is no public start to compare the weights and the attributes with" in page.text
+    assert "Weights of the rows, after against before" not in page.text
+    assert "distinct public rows" not in page.text
 
 
 def test_the_spending_is_the_ledgers():

@@ -14,8 +14,9 @@ import numpy as np
 
 from privmw.accounting import Event
 from privmw.accounting.rounding import float_up
+from privmw.data.domain import Domain
 from privmw.kernels.arrays import Float64s, Int64s
-from privmw.release import Agreement, Release
+from privmw.release import Agreement, Growth, Release
 from privmw.release.by_attribute import AttributeAgreement
 from privmw.release.measurements import Measurement
 from privmw.release.noises import MEASURED
@@ -91,10 +92,10 @@ def by_attribute(agreement: Agreement) -> list[AttributeAgreement]:
 
 @dataclass(frozen=True, eq=False)
 class RowWeights:
-    """The weights of the rows before (the public frequencies) and after.
+    """The weights of the rows before (the public frequencies, which grown rows have not) and after.
 
     effective rows: how many rows of equal weight would be as concentrated, 1 / sum of squared weights.
-    empty: how many rows have no weight after; moved: the share of the weight that moved to other rows.
+    empty: how many rows lost their weight; moved: the share of the weight that moved to other rows.
     """
 
     before: Float64s
@@ -105,17 +106,29 @@ class RowWeights:
     moved: float
 
 
-def row_weights(release: Release) -> RowWeights:
-    """How a release moved the weights of its rows."""
+def row_weights(release: Release) -> RowWeights | None:
+    """How a release moved the weights of its rows; None if no public record is among them."""
+    if not release.support.records:
+        return None
     before, after = release.support.start(), release.weights
     return RowWeights(
         before,
         after,
         float(1 / np.square(before).sum()),
         float(1 / np.square(after).sum()),
-        int(np.count_nonzero(after == 0)),
+        int(np.count_nonzero((after == 0) & (before > 0))),
         float(np.abs(after - before).sum() / 2),
     )
+
+
+def new_values(growth: Growth, domain: Domain) -> list[tuple[str, float]]:
+    """The values that grown rows have and no public row has, with their shares, the largest first."""
+    values = [
+        (cell_name(domain, (attribute.name,), (new.value,)), new.mass)
+        for attribute in growth.attributes
+        for new in attribute.new_values
+    ]
+    return sorted(values, key=lambda value: -value[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +147,12 @@ class Distribution:
 
 
 def distributions(release: Release) -> list[Distribution]:
-    """Every attribute's distribution before and after, those that moved most first."""
+    """Every attribute's distribution before and after, those that moved most first.
+
+    Without a public record there is no before, and no distribution is compared with it.
+    """
+    if not release.support.records:
+        return []
     support, start = release.support, release.support.start()
     attributes = []
     for attribute, column in zip(support.domain.attributes, support.table.columns, strict=True):

@@ -1,4 +1,4 @@
-"""Pictures of a release: its rounds, its budget, the rows' weights, each attribute, and true errors.
+"""Pictures of a release: its rounds, budget, the rows' weights, grown rows, each attribute, true errors.
 
 Markers, dashes and hatches differ as well as colours, so that the pictures can be read in grey print. Each
 has an alternative text with its main figures.
@@ -16,12 +16,13 @@ from privmw.data.domain import Domain
 from privmw.data.names import plain
 from privmw.evaluation.true_errors import Cell, Evaluation
 from privmw.kernels.arrays import Float64s
-from privmw.release import Release
+from privmw.release import Growth, Release
 from privmw.report.formats import percent, plural, quantity
 from privmw.report.release.facts import Distribution, RowWeights, Spending
 from privmw.report.svg import BLUE, INK, MUTED, NARROW, ORANGE, Picture, draw, legend, square_root_axes
 
 MOST_VALUES = 12  # of an attribute
+MOST_ATTRIBUTES = 15  # of grown rows
 MARKED = 120  # more markers on a line, or steps of an area, would hide it
 CHOOSING, OTHER = "#f2c9a6", "#bbbbbb"
 WIDEST = 8  # powers of two: weights that changed more are counted at this one
@@ -112,23 +113,25 @@ def budget(spent: Spending) -> Picture | None:
 
 
 def weights(change: RowWeights) -> Picture:
-    """Plot by how much the weights of rows changed, on a logarithmic scale."""
-    weighted = change.after > 0
+    """Plot by how much the weights of public rows changed, on a logarithmic scale."""
+    at_start = change.before > 0
+    weighted, rows = at_start & (change.after > 0), int(np.count_nonzero(at_start))
     ratios = np.log2(change.after[weighted] / change.before[weighted])
     edges = np.arange(-WIDEST - 0.25, WIDEST + 0.5, 0.5)
-    heights = np.histogram(np.clip(ratios, -WIDEST, WIDEST), edges)[0] / len(change.after)
+    heights = np.histogram(np.clip(ratios, -WIDEST, WIDEST), edges)[0] / rows
+    middle, grown = 2 ** float(np.median(ratios)) if len(ratios) else 0.0, len(change.after) - rows
 
     def paint(figure: Any, axes: Any) -> None:
         ticks = {-8.0: "≤ 1/256", -4.0: "1/16", 0.0: "1", 4.0: "16", 8.0: "≥ 256"}
         axes.bar((edges[1:] + edges[:-1]) / 2, 100 * heights, width=0.44, color=BLUE)
         if change.empty:
-            share = 100 * change.empty / len(change.after)
+            share = 100 * change.empty / rows
             axes.bar([-10], [share], width=0.44, color=CHOOSING, hatch="////", edgecolor=INK, lw=0.4)
             ticks = {-10.0: "zero", **{place: ticks[place] for place in (-4.0, 0.0, 4.0, 8.0)}}
         axes.axvline(0, color=INK, lw=0.8, ls="--")
         axes.set_xticks(list(ticks), list(ticks.values()))
         axes.set_xlabel("weight after, as a multiple of the weight before")
-        axes.set_ylabel("% of rows")
+        axes.set_ylabel("% of rows" if grown == 0 else "% of public rows")
         axes.grid(axis="x", visible=False)
 
     return draw(
@@ -137,17 +140,65 @@ def weights(change: RowWeights) -> Picture:
         height=2.7,
         title="Weights of the rows, after against before",
         alt=(
-            f"A histogram of {plural(len(change.after), 'row')}. The middle row of those that keep weight "
-            f"has {2 ** float(np.median(ratios)):.3g} times its weight at the start; "
-            f"{plural(change.empty, 'row')} got no weight at all. The weights are as concentrated as on "
-            f"{quantity(change.effective_before)} equal rows before and {quantity(change.effective_after)} "
-            "after."
+            f"A histogram of {plural(rows, 'row')}. The middle row of those that keep weight has "
+            f"{middle:.3g} times its weight at the start; {plural(change.empty, 'row')} got no weight at "
+            f"all. The weights are as concentrated as on {quantity(change.effective_before)} equal rows "
+            f"before and {quantity(change.effective_after)} after."
         ),
         caption=(
             f"Rows right of the dashed line became more common than at the start, rows left of it rarer. "
             f"{percent(change.moved)} of the weight moved to other rows. Effective number of rows: "
             f"{quantity(change.effective_before)} before, {quantity(change.effective_after)} after; "
             f"{plural(change.empty, 'row')} without weight."
+            + (f" Not shown: {plural(grown, 'grown row')}, without weight before." if grown else "")
+        ),
+    )
+
+
+def growth(grown: Growth) -> Picture | None:
+    """Plot, by attribute, the records with a value or a pair that no public row has; None if there are none.
+
+    Without a public row everything is new, and there is nothing to compare.
+    """
+    news = sorted(grown.attributes, key=lambda attribute: -attribute.new_pair_mass)
+    news = [attribute for attribute in news if attribute.new_pair_mass + attribute.new_value_mass > 0]
+    if not grown.public_rows or not news:
+        return None
+    shown = news[:MOST_ATTRIBUTES]
+    names = [plain(attribute.name, 24) for attribute in shown]
+    pairs = np.array([attribute.new_pair_mass for attribute in shown])
+    values = np.array([attribute.new_value_mass for attribute in shown])
+
+    def paint(figure: Any, axes: Any) -> None:
+        rows = np.arange(len(shown))
+        hatched = {"color": CHOOSING, "hatch": "////", "edgecolor": INK, "lw": 0.4}
+        axes.barh(rows, 100 * pairs, height=0.62, **hatched, label="a new pair with another attribute")
+        axes.barh(rows, 100 * values, height=0.3, color=BLUE, label="a new value")
+        axes.axvline(100 * grown.mass, color=INK, lw=1, ls="--", label="all grown rows")
+        axes.set_yticks(rows, names)
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.set_xlim(left=0)
+        axes.set_xlabel("% of records")
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="y", visible=False)
+        legend(figure, axes)
+
+    most = int(np.argmax(values))
+    value = f" Most new values are of {names[most]}: {percent(values[most])}." if values[most] else ""
+    left_out = f" {len(shown)} of {len(news)} attributes are shown." if len(news) > len(shown) else ""
+    return draw(
+        "growth",
+        paint,
+        height=1.15 + 0.24 * len(shown),
+        title="What no public row has, by attribute",
+        alt=(
+            f"A bar chart of {plural(len(shown), 'attribute')}. Grown rows carry {percent(grown.mass)} of "
+            f"the records. Most new pairs involve {names[0]}: {percent(pairs[0])} of the records.{value}"
+        ),
+        caption=(
+            "The released records in which an attribute has a value that no public row has, or a value that "
+            "no public row has together with that of some other attribute. The dashed line is all that grown "
+            f"rows carry: a record may also be new by its other attributes.{left_out}"
         ),
     )
 

@@ -24,6 +24,7 @@ MOST_ROUNDS = 60  # in the table of rounds
 MOST_NOISE_LEVELS = 8
 MOST_CELLS = 20  # beyond chance
 MOST_BY_ATTRIBUTE = 30
+MOST_NEW_VALUES = 20
 
 
 def write_report(
@@ -90,6 +91,7 @@ def _content(release: Release) -> dict[str, Any]:
     measured, levels = release.agreement(), facts.noise_levels(release)
     agreement = measured if len(measured.cells) else None
     spent, attributes = facts.spending(release), facts.distributions(release)
+    grown, change = release.growth(), facts.row_weights(release)
     start = "every row alike" if full else "public rows"
     farthest = None
     if agreement is not None:
@@ -100,6 +102,8 @@ def _content(release: Release) -> dict[str, Any]:
         "settings": words.settings_in_words(release.settings),
         "orders": np.unique(np.diff(release.workload.starts)).tolist(),
         "full": full,
+        "growth": grown,
+        "new_values": facts.new_values(grown, domain)[:MOST_NEW_VALUES],
         "statement": release.statement().splitlines(),
         "noise_levels": levels[:MOST_NOISE_LEVELS],
         "more_noise_levels": len(levels) - MOST_NOISE_LEVELS,
@@ -118,7 +122,8 @@ def _content(release: Release) -> dict[str, Any]:
             "gaps": None if agreement is None else gaps(agreement),
             "rounds": pictures.rounds(release),
             "budget": pictures.budget(spent),
-            "weights": pictures.weights(facts.row_weights(release)),
+            "weights": None if change is None else pictures.weights(change),
+            "growth": pictures.growth(grown),
             "attributes": [
                 pictures.attribute(distribution, domain, place, start)
                 for place, distribution in enumerate(attributes[:MOST_ATTRIBUTES])

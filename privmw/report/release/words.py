@@ -22,7 +22,7 @@ SLACK = 1 + 1e-12  # the library's exp errs by less
 MOST_SETTINGS = 40
 
 ALGORITHMS = {
-    "PEP": "projection (PEP): of all ways to weigh the public rows, the one nearest to the start that fits "
+    "PEP": "projection (PEP): of all ways to weigh the rows, the one nearest to the start that fits "
     "the noisy counts",
     "MWPub": "multiplicative weights from a public start (MW-Pub): each noisy count makes the public rows it "
     "concerns heavier or lighter",
@@ -44,6 +44,7 @@ SETTINGS = {
     "slack": "how a misfit to the noisy counts was allowed for",
     "gamma": "how far a noisy count might be missed",
     "prior_weight": "how many records the start was worth; none: chosen by the noisy counts",
+    "particles": "how many records moved through the domain to become rows that the public table lacks",
     "replay": "whether a round repeated earlier measurements",
     "output": "whether the last weights were released, or the average of all rounds",
 }
