@@ -184,6 +184,6 @@ def test_the_lines_about_coverage_name_the_columns_that_a_public_file_lacks():
     from privmw.cli.coverage import coverage_facts, coverage_lines
 
     coverage = coverage_of(fewer())
-    line = coverage_lines(coverage, coverage, DOMAIN)[0]
+    line = coverage_lines(coverage, DOMAIN, grows=True)[0]
     assert line == "the public file lacks the column job: only what is measured tells of it"
     assert coverage_facts(coverage, DOMAIN)["lacking"] == ["job"]

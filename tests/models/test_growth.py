@@ -46,21 +46,41 @@ def test_a_problem_has_every_marginal_that_was_measured_entirely_or_in_part():
     assert (found.precision > 0).tolist() == [True] * 6 + [False, True, False, False]
 
 
-def test_the_one_way_marginals_are_means_by_inverse_variance_of_exact_sums():
+def with_total_one(shares):
+    return shares - (shares.sum() - 1) / len(shares)
+
+
+def test_the_one_way_marginals_are_means_by_inverse_variance_of_sums_with_the_known_total():
     given = problem(WORKLOAD, 1)
     found = given.one_ways()
     variances = 1 / given.precision
     ab, bc = (given.answers[first:end] for first, end in ((0, 6), (6, 10)))
     of_ab, of_bc = variances[:6].reshape(3, 2), variances[6:10].reshape(2, 2)
     weights = 1 / of_ab.sum(axis=0), 1 / of_bc.sum(axis=1)
-    sums = ab.reshape(3, 2).sum(axis=0), bc.reshape(2, 2).sum(axis=1)
+    sums = with_total_one(ab.reshape(3, 2).sum(axis=0)), with_total_one(bc.reshape(2, 2).sum(axis=1))
     names = [name for (name,) in found.workload]
     assert names == ["a", "b", "c", "d"]
     b = found.workload.cells_of([1])
     np.testing.assert_allclose(found.precision[b], sum(weights), rtol=1e-12)
     np.testing.assert_allclose(found.answers[b], sum(map(np.multiply, weights, sums)) / sum(weights))
-    # An attribute of one value: the sum of everything.
-    np.testing.assert_allclose(found.answers[-1], given.answers[-2:].sum(), rtol=1e-12)
+    np.testing.assert_allclose(found.answers[-1], 1.0, rtol=1e-12)  # an attribute of one value
+
+
+def test_errors_of_two_attributes_of_one_marginal_are_uncorrelated():
+    """Over 4,000 draws a correlation of 0.1 would be 6 standard deviations; without the known total it is
+    1 / sqrt(6) = 0.41 for cells of a 3 x 2 table.
+    """
+    workload = pmw.Workload(DOMAIN, [("a", "b")])
+    rng = np.random.default_rng(7)
+    found, raw = [], []
+    for _ in range(4000):
+        noisy = rng.normal(1 / 6, 0.1, 6)
+        one_ways = Problem(workload, noisy, np.full(6, 100.0), np.arange(6)).one_ways().answers
+        found.append((one_ways[0], one_ways[3]))
+        table = noisy.reshape(3, 2)
+        raw.append((table.sum(axis=1)[0], table.sum(axis=0)[0]))
+    assert abs(np.corrcoef(np.array(found).T)[0, 1]) < 0.08
+    assert np.corrcoef(np.array(raw).T)[0, 1] > 0.3
 
 
 def test_one_way_marginals_without_noise_are_those_of_the_records():
@@ -82,7 +102,7 @@ def test_a_partly_measured_marginal_gives_no_one_way_marginal():
     precision[[0, 6, 13]] = 0  # one cell each of ab, bc and cd: a alone is known
     found = Problem(WORKLOAD, given.answers, precision, given.cells).one_ways()
     assert list(found.workload) == [("a",)]
-    np.testing.assert_allclose(found.answers, given.answers[10:13])
+    np.testing.assert_allclose(found.answers, with_total_one(given.answers[10:13]))
     precision[10] = 0
     assert len(Problem(WORKLOAD, given.answers, precision, given.cells).one_ways().workload) == 0
 
