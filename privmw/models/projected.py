@@ -20,7 +20,7 @@ from privmw.kernels.arrays import Float64s, Int64s
 from privmw.models.groups import Groups
 from privmw.models.projection.prior_weight import choose_prior_weight
 from privmw.models.projection.solver import Slack, project
-from privmw.models.query_matrix import CellMatrix, MarginalMatrix
+from privmw.models.query_matrix import CellMatrix, MarginalMatrix, RowMatrix, matrix_of
 from privmw.models.targets import Targets
 from privmw.models.weighted_rows import WeightedSupport
 from privmw.release.measurements import Measurement
@@ -170,7 +170,7 @@ class ProjectedSupport:
             self._groups.add(self._model.matching_rows(cell))
         return CellMatrix(cells, self._groups, self._threads, self._model.comm)
 
-    def _marginal_matrix(self) -> MarginalMatrix:
+    def _marginal_matrix(self) -> MarginalMatrix | RowMatrix:
         """The cells of every marginal that was measured, entirely or in part.
 
         Cells without a measurement are left out, and so are cells without a row: no weights change their
@@ -186,6 +186,6 @@ class ProjectedSupport:
         marginals = kernels.Marginals(
             self._model.support.columns, chosen.attributes, chosen.starts, threads=self._threads
         )
-        return MarginalMatrix.of(
-            self._targets.precision(cells), [marginals], self._threads, self._model.comm, cells
+        return matrix_of(
+            chosen, self._targets.precision(cells), [marginals], self._threads, self._model.comm, cells
         )

@@ -13,10 +13,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from privmw import kernels
+from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.models.groups import Groups
-from privmw.ranks import ALONE, Communicator, max_over_ranks
+from privmw.ranks import ALONE, Communicator, max_over_ranks, sum_over_ranks
 
+FEW_PER_CELL = 4  # cells beyond so many for each row and marginal: rows list their cells
 LEAST_EXPONENT = -900  # of a largest value: below it, there is nothing but rounding
 
 
@@ -153,3 +155,85 @@ class MarginalMatrix(_ExactMatrix):
         for part, first, end in zip(self._parts[1:], self._ends[1:], self._ends[2:], strict=False):
             sums += part.sums(masses[first:end], threads=self._threads)
         return sums[self._places]
+
+
+class RowMatrix(_ExactMatrix):
+    """Cells of whole marginals that are far more than rows: each row lists its cells, and no other counts."""
+
+    bits = 52  # as of a CellMatrix
+
+    def __init__(
+        self,
+        cells: Int64s,
+        incidence: kernels.Incidence,
+        threads: int | None = None,
+        comm: Communicator = ALONE,
+    ) -> None:
+        super().__init__(cells, threads, comm)
+        self._incidence = incidence
+
+    @classmethod
+    def of(
+        cls,
+        workload: Workload,
+        precision: Float64s,
+        rows: Sequence[kernels.Columns],
+        threads: int | None = None,
+        comm: Communicator = ALONE,
+        cells: Int64s | None = None,
+    ) -> RowMatrix:
+        """The cells of positive precision that have a row; as MarginalMatrix.of."""
+        places = np.concatenate([_places(workload, columns) for columns in rows])
+        measured = precision[places] > 0
+        starts = np.concatenate([[0], np.cumsum(measured.sum(axis=1))])
+        held = places[measured]  # row by row, ascending within a row
+        if comm.size == 1:
+            found = np.unique(held)
+        else:
+            times = np.zeros(workload.cells, np.int64)
+            times[held] = 1
+            comm.allreduce(times)
+            found = np.flatnonzero(times)
+        queries = np.searchsorted(found, held).astype(np.uint32)
+        incidence = kernels.Incidence(starts, queries, len(found))
+        return cls(found if cells is None else cells[found], incidence, threads, comm)
+
+    def potentials(self, values: Float64s) -> Float64s:
+        """For each row the sum of its cells' values."""
+        return self._incidence.potentials(values, threads=self._threads)
+
+    def gram(self, weights: Float64s) -> Float64s | None:
+        """Return None: there are too many cells for a square matrix of them."""
+        return None
+
+    def _add(self, integers: Float64s) -> Int64s:
+        return self._incidence.sums(integers).astype(np.int64)
+
+
+def _places(workload: Workload, columns: kernels.Columns) -> Int64s:
+    """For each row and marginal the place of the cell that holds the row, among all cells."""
+    places = np.empty((columns.rows, len(workload)), np.int64)
+    for j in range(len(workload)):
+        attributes = workload.attributes[workload.starts[j] : workload.starts[j + 1]].tolist()
+        codes = tuple(columns.columns[a] for a in attributes)
+        places[:, j] = np.ravel_multi_index(codes, [columns.sizes[a] for a in attributes])
+    places += workload.offsets[:-1]
+    return places
+
+
+def matrix_of(
+    workload: Workload,
+    precision: Float64s,
+    parts: Sequence[kernels.Marginals],
+    threads: int | None = None,
+    comm: Communicator = ALONE,
+    cells: Int64s | None = None,
+) -> MarginalMatrix | RowMatrix:
+    """The measured cells of a workload that have a row, in whichever way costs less.
+
+    parts: the workload's marginals over one or several sets of rows.
+    """
+    rows = sum_over_ranks(comm, sum(part.columns.rows for part in parts))
+    if workload.cells > FEW_PER_CELL * rows * len(workload):
+        return RowMatrix.of(workload, precision, [part.columns for part in parts], threads, comm, cells)
+    return MarginalMatrix.of(precision, parts, threads, comm, cells)

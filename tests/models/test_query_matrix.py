@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from privmw import Domain, Support, Workload, kernels
+from privmw import Domain, Support, Table, Workload, kernels
 from privmw.models.groups import Groups
 from privmw.models.projection.solver import Slack, project
-from privmw.models.query_matrix import CellMatrix, MarginalMatrix
+from privmw.models.query_matrix import CellMatrix, MarginalMatrix, RowMatrix, matrix_of
 from truth import reference
 
 DOMAIN = Domain({"a": 3, "b": 2, "c": 4})
@@ -41,6 +41,7 @@ MATRICES = {
     "cells": cells,
     "marginals": lambda: marginals(SUPPORT.size),
     "marginals of several parts": lambda: marginals(1, 17, SUPPORT.size),
+    "rows": lambda: RowMatrix.of(WORKLOAD, np.ones(WORKLOAD.cells), [SUPPORT.columns]),
     "tallies": lambda: kernels.Tallies(DOMAIN.sizes, WORKLOAD.attributes, WORKLOAD.starts),
     "tallies of rows": lambda: kernels.Tallies(
         DOMAIN.sizes, WORKLOAD.attributes, WORKLOAD.starts, columns=SUPPORT.columns
@@ -75,3 +76,18 @@ def test_a_projection_may_stand_on_any_query_matrix(slack):
     for fit in fits:
         assert fit.converged
         np.testing.assert_allclose(fit.weights, fits[0].weights, atol=1e-5)
+
+
+def test_few_rows_list_their_cells_and_many_do_not():
+    wide = Workload.all(Domain({"a": 40, "b": 50, "c": 60}), k=3)
+    few = Support.from_table(Table.from_codes([[3, 1, 2], [1, 1, 0]], wide.domain, private=False))
+    precision = np.ones(wide.cells)
+    precision[wide.cell(("a", "b", "c"), (1, 1, 0))] = 0  # not measured
+    matrix = matrix_of(wide, precision, [few.marginals(wide)])
+    assert isinstance(matrix, RowMatrix)
+    assert matrix.cells.tolist() == [wide.cell(("a", "b", "c"), (3, 1, 2))]
+    assert matrix.sums(np.array([0.25, 0.75])).tolist() == [0.75]  # rows are sorted
+    assert matrix.potentials(np.array([2.0])).tolist() == [0.0, 2.0]
+    assert isinstance(
+        matrix_of(WORKLOAD, np.ones(WORKLOAD.cells), [SUPPORT.marginals(WORKLOAD)]), MarginalMatrix
+    )

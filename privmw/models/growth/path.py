@@ -28,7 +28,7 @@ from privmw.models.growth.particles import Particles
 from privmw.models.growth.problem import Problem
 from privmw.models.projection.prior_weight import LIGHTEST, STEP, choose_prior_weight
 from privmw.models.projection.solver import Slack, project
-from privmw.models.query_matrix import MarginalMatrix
+from privmw.models.query_matrix import matrix_of
 from privmw.ranks import Communicator, allgather
 
 SHARE = 0.05  # of the prior, which the particles have together
@@ -153,7 +153,7 @@ class _Fits:
 
     def weight_of_rows(self, problem: Problem) -> float:
         """The prior weight that the rows of the support alone choose for a problem."""
-        matrix = MarginalMatrix.of(problem.precision, [self.public], self._threads, self._comm)
+        matrix = matrix_of(problem.workload, problem.precision, [self.public], self._threads, self._comm)
         answers, precision = problem.answers[matrix.cells], problem.precision[matrix.cells]
         return min(choose_prior_weight(matrix, self._start, answers, precision, self._threads)[0], HEAVIEST)
 
@@ -167,8 +167,12 @@ class _Fits:
             [records[:, a].astype(np.min_scalar_type(size - 1)) for a, size in enumerate(self._sizes)],
             self._sizes,
         )
-        matrix = MarginalMatrix.of(
-            problem.precision, [self.public, self._marginals(columns)], self._threads, self._comm
+        matrix = matrix_of(
+            problem.workload,
+            problem.precision,
+            [self.public, self._marginals(columns)],
+            self._threads,
+            self._comm,
         )
         prior, _ = kernels.tilt(
             np.concatenate([(1 - SHARE) * self._start, np.full(len(records), SHARE)]),

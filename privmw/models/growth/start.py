@@ -18,7 +18,7 @@ from privmw.kernels.arrays import Float64s
 from privmw.models.growth.problem import Problem
 from privmw.models.projection.prior_weight import choose_prior_weight
 from privmw.models.projection.solver import Slack, project
-from privmw.models.query_matrix import MarginalMatrix
+from privmw.models.query_matrix import matrix_of
 
 LARGEST_WIDENED, MOST_TIMES = 40_000, 10  # rows in all, and new records for each row
 TOLERANCE = 1e-9
@@ -50,7 +50,7 @@ def fitted_start(support: Support, prior: Float64s, one_ways: Problem, threads: 
     if not len(workload):
         return prior
     marginals = kernels.Marginals(support.columns, workload.attributes, workload.starts, threads=threads)
-    matrix = MarginalMatrix.of(one_ways.precision, [marginals], threads, support.comm)
+    matrix = matrix_of(workload, one_ways.precision, [marginals], threads, support.comm)
     answers, precision = one_ways.answers[matrix.cells], one_ways.precision[matrix.cells]
 
     def fitted(prior: Float64s) -> Float64s:
