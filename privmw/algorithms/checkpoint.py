@@ -48,7 +48,7 @@ FORM, VERSION = "privmw checkpoint", 2
 class Checkpoint:
     """The folder of one run, opened by all its ranks, or made where there is none.
 
-    identity: equal for two runs of the same settings; the support's rows and constraints are added to it here.
+    identity: equal for two runs of the same settings; the support's rows and constraints are added here.
     terms: a ledger without events. every: None stores rounds only, and only rank 0 needs to see the folder.
     """
 

@@ -31,7 +31,7 @@ def on_ranks(size, algorithm, rules=False, **options):
     def program(comm):
         support = pmw.ShardedSupport.of(lacking(RULES if rules else None), comm)
         private = PRIVATE if comm.rank == 0 else None
-        release = released(support, algorithm, private=private, threads=1, **options)
+        release = released(support, algorithm, private=private, **options)
         return release.gathered(), release.answers(), release.history[-1].details, release.support.whole_size
 
     return run_ranks(size, program)
@@ -39,7 +39,7 @@ def on_ranks(size, algorithm, rules=False, **options):
 
 @pytest.mark.parametrize("size", [3, *slow(1, 2, 4)])
 @pytest.mark.parametrize("rules", [True, *slow(False)])
-@pytest.mark.parametrize("algorithm", slow_among(ALGORITHMS, ["rounds", "cells"]))
+@pytest.mark.parametrize("algorithm", slow_among(ALGORITHMS, ["a shot and rounds", "cells"]))
 def test_any_number_of_ranks_grows_the_same_bits(algorithm, rules, size):
     one = alone(algorithm, rules)
     everywhere = on_ranks(size, algorithm, rules)
