@@ -48,8 +48,8 @@ FORM, VERSION = "privmw checkpoint", 2
 class Checkpoint:
     """The folder of one run, opened by all its ranks, or made where there is none.
 
-    identity: equal for two runs of the same settings; the rows of the support are added to it here. terms: a
-    ledger without events. every: None stores rounds only, and only rank 0 needs to see the folder.
+    identity: equal for two runs of the same settings; the support's rows and constraints are added here.
+    terms: a ledger without events. every: None stores rounds only, and only rank 0 needs to see the folder.
     """
 
     def __init__(
@@ -65,7 +65,9 @@ class Checkpoint:
         self._comm, self._support = support.comm, support
         self._every = None if every is None else positive_integer("every", every)
         self._folder, self._expected, self._terms = Path(folder), expected, terms
-        self._identity = hashlib.sha256(f"{identity} {support.fingerprint()}".encode()).hexdigest()
+        rules = "" if support.constraints is None else support.constraints.to_json()
+        named = f"{identity} {support.fingerprint()} {rules}"
+        self._identity = hashlib.sha256(named.encode()).hexdigest()
         self._digest, self._events = "", 0  # on rank 0: of the last stored round; stored in all
         run, released, ledger = on_root(self._comm, self._open)
         self.run: str = run  # the same whenever this run is resumed, and of no other

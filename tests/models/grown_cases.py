@@ -56,4 +56,4 @@ def released(support, algorithm="a shot", rho=0.3, private=PRIVATE, **options):
     """A release by an algorithm, or by its name, from a support, or from one by its name."""
     support = SUPPORTS[support]() if isinstance(support, str) else support
     algorithm = ALGORITHMS[algorithm] if isinstance(algorithm, str) else algorithm
-    return algorithm.calibrate(rho=rho)(private, support, WORKLOAD, **{"rng": 4, **options})
+    return algorithm.calibrate(rho=rho)(private, support, WORKLOAD, **{"rng": 4, "threads": 1, **options})

@@ -75,7 +75,7 @@ def test_a_public_table_that_is_the_private_distribution_keeps_its_mass(rho, see
 
 
 @pytest.mark.parametrize("name", [name for name in SUPPORTS if "rules" in name])
-@pytest.mark.parametrize("algorithm", ["a shot", "rounds", *slow("cells", "a shot and rounds")])
+@pytest.mark.parametrize("algorithm", slow_among(ALGORITHMS, ["rounds", "cells", "a shot and rounds"]))
 def test_combinations_that_cannot_be_get_exactly_nothing(name, algorithm):
     release = whole(name, algorithm)
     assert release.answer(["age", "own"], [0, 2]) == 0
@@ -85,7 +85,7 @@ def test_combinations_that_cannot_be_get_exactly_nothing(name, algorithm):
 
 
 @pytest.mark.parametrize("name", SUPPORTS)
-@pytest.mark.parametrize("algorithm", ["a shot", "a shot and rounds", *slow("rounds", "cells")])
+@pytest.mark.parametrize("algorithm", ["a shot", *slow("a shot and rounds", "rounds", "cells")])
 def test_a_release_with_grown_rows_is_saved_and_loaded(name, algorithm, tmp_path):
     release = whole(name, algorithm)
     check_release(release)
@@ -112,7 +112,7 @@ TRIED = [
 ]
 
 
-@pytest.mark.parametrize("threads", [1, 5, *slow(2)])
+@pytest.mark.parametrize("threads", [5, *slow(2)])
 @pytest.mark.parametrize(("name", "algorithm"), TRIED)
 def test_any_number_of_threads_grows_the_same_bits(name, algorithm, threads):
     assert released(name, algorithm, threads=threads) == whole(name, algorithm)

@@ -14,6 +14,7 @@ from privmw.models.growth.problem import Problem
 from privmw.models.targets import Targets
 from privmw.random import sampling_stream
 from privmw.release.measurements import Measurement
+from slow import slow
 
 ALPHA = 1e-9
 DOMAIN = pmw.Domain({"a": 3, "b": 2, "c": 2, "d": 1})
@@ -310,7 +311,7 @@ def test_every_move_keeps_the_constraints():
         assert RULES.allows(found.records).all()
 
 
-def estimates(kind=Particles, systems=100, count=1000, constraints=None):
+def estimates(kind=Particles, systems=60, count=1000, constraints=None):
     """What many small systems of particles say of the prior, record by record, after they followed a path."""
     found = []
     for seed in range(systems):
@@ -338,13 +339,13 @@ class ForgetsTheMean(Particles):
 
 @pytest.mark.parametrize("constraints", [None, RULES], ids=["free", "constrained"])
 def test_the_weights_of_particles_estimate_the_prior_of_every_record_without_bias(constraints):
-    """100 systems of 1,000 particles: the sum of the weights is known to within 1 %."""
+    """60 systems of 1,000 particles: the sum of the weights is known to within 1.5 %."""
     found = estimates(constraints=constraints)
     assert deviations(found, prior(constraints)).max() < 5
-    assert found.sum(axis=1).std(ddof=1) / np.sqrt(len(found)) < 0.01
+    assert found.sum(axis=1).std(ddof=1) / np.sqrt(len(found)) < 0.015
 
 
-@pytest.mark.parametrize("planted", [ForgetsTheMean, ForgetsParents, WrongSign])
+@pytest.mark.parametrize("planted", [ForgetsTheMean, *slow(ForgetsParents, WrongSign)])
 def test_biased_weights_are_caught(planted):
     assert deviations(estimates(planted), prior()).max() > 7
 
