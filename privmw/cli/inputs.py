@@ -23,7 +23,7 @@ from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.data.support import Support, in_words
 from privmw.data.workload import Workload
-from privmw.io.files import columns_of, files_of
+from privmw.io.files import checked_path, columns_of, files_of
 from privmw.io.scan import scan_table
 from privmw.ranks import ALONE, Communicator, launched, on_every_rank
 
@@ -103,12 +103,14 @@ def _read_shard(
     (path,) = options.public
 
     def check() -> None:
-        lacking = set(domain.names).difference(*(columns_of(f, private=False)[0] for f in files_of(path)))
-        if lacking:
-            names = in_words([name for name in domain.names if name in lacking])
-            raise RefusalError(
-                f"{path} lacks the column {names}", "without --cluster, --method auto completes its rows"
-            )
+        for file in files_of(checked_path(path)):
+            columns = set(columns_of(file, private=False)[0])
+            lacking = [name for name in domain.names if name not in columns]
+            if lacking:
+                raise RefusalError(
+                    f"{path} lacks the column {in_words(lacking)}",
+                    "without --cluster, --method auto completes its rows",
+                )
 
     on_every_rank(comm, check)
     with console.step(f"reading {path}"):

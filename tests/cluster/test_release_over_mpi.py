@@ -197,6 +197,27 @@ def test_what_a_command_refuses_is_said_once(folder, tmp_path, name):
     assert not list(tmp_path.iterdir())
 
 
+ONE_RANK = {
+    "no public file": ({"public": None}, "--cluster must come with --public"),
+    "several": ({"more": "all.parquet"}, "--cluster must come with one public file"),
+    "fewer columns": ({"public": "fewer.parquet"}, "fewer.parquet lacks the column 'sex'"),
+}
+
+
+@pytest.mark.parametrize("name", slow_among(ONE_RANK, ["no public file", "several"]))
+def test_public_files_that_one_rank_must_read_are_refused_on_several(folder, tmp_path, name):
+    options, words = ONE_RANK[name]
+    table = parquet.read_table(folder / "all.parquet")
+    parquet.write_table(table.drop_columns([DOMAIN.names[1]]), folder / "fewer.parquet")
+    given = {key: folder / value if value else None for key, value in options.items()}
+    more = given.pop("more", None)
+    line = command(folder, tmp_path / "out", method="auto", rounds=None, **given)
+    done = run_job(2, *line, *([] if more is None else [f"--public={more}"]), folder=tmp_path)
+    said_once(done, words)
+    assert done.returncode == 2
+    assert not list(tmp_path.iterdir())
+
+
 def test_ranks_that_were_started_without_being_meant_are_refused(folder, tmp_path):
     done = run_job(2, *command(folder, tmp_path / "out", cluster=None))
     assert done.returncode == 2

@@ -53,6 +53,12 @@ def test_what_no_row_has_is_found():
     assert found.skipped == ()
 
 
+def test_grown_rows_cover_nothing():
+    support = support_of()
+    everything = list(itertools.product(*map(range, DOMAIN.sizes)))
+    assert coverage_of(support.with_rows(everything).support) == coverage_of(support)
+
+
 def test_every_row_covers_everything():
     found = coverage_of(pmw.Support.full(DOMAIN))
     assert (found.values, found.pairs, found.missing_pairs) == ((), (), 0)

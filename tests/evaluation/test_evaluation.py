@@ -76,6 +76,14 @@ def test_an_evaluation_says_that_it_is_not_private():
         assert "NOT PRIVATE" in described.__doc__.splitlines()[0]
 
 
+def test_the_best_mixture_may_weigh_grown_rows():
+    private = table([[0, 0, 0], [2, 1, 3]], True)
+    support = pmw.Support.from_table(table([[0, 0, 0]])).with_rows([[2, 1, 3]]).support
+    assert best_mixture_error(private, support, WORKLOAD).upper < 1e-3
+    nothing = pmw.Support.without_public(DOMAIN).with_rows([[0, 0, 0], [2, 1, 3]]).support
+    assert best_mixture_error(private, nothing, WORKLOAD).upper < 1e-3
+
+
 def test_typical_cells_are_taken_at_even_steps_through_the_errors():
     domain = pmw.Domain({"x": 1000})
     workload = pmw.Workload.all(domain, k=1)
