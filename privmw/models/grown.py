@@ -22,7 +22,7 @@ from privmw.kernels.arrays import Float64s
 from privmw.models.growth.completion import COMPLETED, completed, completed_evenly
 from privmw.models.growth.path import SHARE, Grown, grow, grow_completed
 from privmw.models.growth.problem import Problem
-from privmw.models.growth.start import LARGEST_WIDENED, fitted_start, widened_start
+from privmw.models.growth.start import LARGEST_WIDENED, fitted_start, widened_start, with_new_values
 from privmw.models.projected import ProjectedSupport
 from privmw.models.weighted_rows import WeightedSupport
 from privmw.random import sampling_stream
@@ -95,7 +95,10 @@ class GrownSupport(ProjectedSupport):
             start, growing = fitted_start(support, start, one_ways, self._threads), grow
         stream = sampling_stream(SEED)
         grown = growing(support, start, problem, one_ways, self._particles, stream, self._threads)
-        self._begin(*_joined(support, start, grown, self._threads))
+        rows, prior = _joined(support, start, grown, self._threads)
+        if not self._public.missing:
+            prior = with_new_values(rows, prior, self._public, one_ways)
+        self._begin(rows, prior)
         self._chosen = grown.weight
         self._fitted, self._values = problem.cells, grown.multipliers
 

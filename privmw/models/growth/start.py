@@ -19,9 +19,12 @@ from privmw.models.growth.problem import Problem
 from privmw.models.projection.prior_weight import choose_prior_weight
 from privmw.models.projection.solver import Slack, project
 from privmw.models.query_matrix import matrix_of
+from privmw.ranks import sum_over_ranks
 
 LARGEST_WIDENED, MOST_TIMES = 40_000, 10  # rows in all, and new records for each row
 TOLERANCE = 1e-9
+NOTICED = 3.0  # standard deviations of a share above 0
+MOST_NEW = 0.99  # of the prior, that the rows of a new value may have
 CERTAINTY = 5.0  # in standard deviations: a start is left as it is unless it is surely wrong
 MOVES_OF_BLOCKS = 5  # of the weights of several public tables
 
@@ -67,3 +70,27 @@ def fitted_start(support: Support, prior: Float64s, one_ways: Problem, threads: 
             moved = moved_block_weights(support.blocks, weights, moved)
             weights = fitted(mixed_frequencies(support.blocks, moved))
     return weights
+
+
+def with_new_values(support: Support, prior: Float64s, public: Support, one_ways: Problem) -> Float64s:
+    """A prior in which values that no public row has weigh what was measured of them.
+
+    A public table that lacks a value says nothing of how often it is. Where a measured share is NOTICED
+    standard deviations above 0, rows with the value get it, and the others the rest.
+    """
+    for j, (name,) in enumerate(one_ways.workload):
+        cells = one_ways.workload.cells_of([j])
+        noticed = one_ways.answers[cells] * np.sqrt(one_ways.precision[cells]) > NOTICED
+        noticed &= public.answers(one_ways.workload.select([j])) == 0
+        column = support.table.column(name)
+        for value in np.flatnonzero(noticed).tolist():
+            has = column == value
+            whole, part = (
+                sum_over_ranks(support.comm, int(np.rint(weights * 2.0**kernels.MASS_BITS).sum()))
+                for weights in (prior, prior[has])
+            )
+            wanted = min(float(one_ways.answers[cells[value]]), MOST_NEW)
+            if 0 < part < whole:
+                prior = prior * np.where(has, wanted * whole / part, (1 - wanted) * whole / (whole - part))
+                prior /= whole / 2.0**kernels.MASS_BITS
+    return prior
