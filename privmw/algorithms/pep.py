@@ -89,7 +89,8 @@ class PEP(Algorithm):
         """At most how many rows a release from this support has: particles become rows."""
         if self.particles is None:
             return support.whole_size
-        return self.particles + (COMPLETED if support.missing else max(support.whole_size, LARGEST_WIDENED))
+        begun = COMPLETED if support.missing else max(support.whole_size, LARGEST_WIDENED)
+        return min(self.particles + begun, support.domain.size)
 
     def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:
         """A support that is projected again after each round, and may grow at the last."""
