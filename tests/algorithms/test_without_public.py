@@ -282,6 +282,14 @@ def test_a_support_on_another_domain_is_refused(make, nothing_is_asked):
             call()
 
 
+def test_rows_without_a_public_record_are_no_public_table(nothing_is_asked):
+    """The support of a release without a public table; `as_public` gives one that can be used."""
+    grown = pmw.Support.without_public(DOMAIN).with_rows(drawn(50, 1)).support
+    for algorithm in (ALGORITHMS["rounds"], pmw.PEP(rounds=1)):
+        with pytest.raises(ValueError, match="must have a public record: there are no public frequencies"):
+            released(grown, algorithm)
+
+
 def test_what_is_no_support_and_no_workload_is_refused(nothing_is_asked):
     with pytest.raises(TypeError, match=r"support \(Table\) must be a Support"):
         pmw.release_auto(PRIVATE, table(drawn(9, 1)), WORKLOAD, epsilon=1, delta=1e-9)

@@ -18,6 +18,7 @@ from models.grown_cases import (
     released,
     table,
 )
+from privmw.models import query_matrix
 from privmw.models.growth import start
 from slow import slow, slow_among
 
@@ -58,6 +59,12 @@ def test_any_number_of_ranks_grows_the_same_bits(algorithm, rules, size):
 @pytest.mark.parametrize("size", [2, *slow(3)])
 def test_ranks_that_widen_nothing_grow_the_same_bits(size, monkeypatch):
     monkeypatch.setattr(start, "LARGEST_WIDENED", 0)
+    assert on_ranks(size, "a shot and rounds")[0][0] == released(lacking(), "a shot and rounds")
+
+
+@pytest.mark.parametrize("size", [3, *slow(2)])
+def test_rows_that_list_their_cells_grow_the_same_bits_on_ranks(size, monkeypatch):
+    monkeypatch.setattr(query_matrix, "FEW_PER_CELL", 0)
     assert on_ranks(size, "a shot and rounds")[0][0] == released(lacking(), "a shot and rounds")
 
 

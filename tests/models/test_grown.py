@@ -19,6 +19,7 @@ from models.grown_cases import (
     released,
     table,
 )
+from privmw.models import query_matrix
 from privmw.models.growth import start
 from privmw.release.consistency import check_release
 from slow import slow, slow_among
@@ -127,6 +128,17 @@ def test_every_backend_grows_the_same_bits(name, algorithm, other):
     with door_of(backend):
         found = released(name, algorithm, threads=2)
     assert found == whole(name, algorithm)
+
+
+@pytest.mark.parametrize("other", [slow("numba")[0], "numpy"])
+@pytest.mark.parametrize("name", ["rows that lack ages", *slow("no public table")])
+def test_rows_that_list_their_cells_grow_the_same_bits_on_every_backend(name, other, monkeypatch):
+    backend = load(other) or pytest.skip(f"{other} is not installed")
+    monkeypatch.setattr(query_matrix, "FEW_PER_CELL", 0)
+    here = released(name, "a shot and rounds")
+    with door_of(backend):
+        assert released(name, "a shot and rounds") == here
+    np.testing.assert_allclose(here.answers(), whole(name, "a shot and rounds").answers(), atol=0.03)
 
 
 @pytest.mark.parametrize("algorithm", slow_among(ALGORITHMS, ["cells", "a shot and rounds"]))
