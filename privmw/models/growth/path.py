@@ -32,7 +32,8 @@ from privmw.models.query_matrix import matrix_of
 from privmw.ranks import Communicator, allgather
 
 SHARE = 0.05  # of the prior, which the particles have together
-HEAVIEST = 10**4.5  # of the path, in records
+HEAVIEST = 10**4.5  # of the path, in records: where it starts, unless that is too steep
+STEEPEST = 30.0  # pull, in nats, of a cell missed by all records: a steeper one leaves few particles
 OF_COMPLETED = 10**3.0  # the weight of completed rows
 FREE = 10**3.5  # a weight up to this may be taken whatever the public rows choose
 GAP = 0.5  # of a fit on the way, in units of the squared noise that errors are counted in
@@ -116,12 +117,15 @@ class _Path:
         masses = _masses(support, start)
         parents = _draw_rows(support, masses, stream.integers(0, 2**62, count))
         base = _base(support, masses, one_ways, threads)
+        self._precision = float(problem.precision.max())
         self.fits = _Fits(support, start, problem, threads)
         self._particles = Particles(parents, base, problem.workload, support.constraints, stream, threads)
 
     def __iter__(self) -> Iterator[Grown]:
         """What has grown at each weight, from heavy to light."""
         particles, weight = self._particles, HEAVIEST
+        while weight * STEEPEST < self._precision:
+            weight *= STEP
         multipliers: Float64s | None = None
         while weight >= LIGHTEST:
             multipliers, _ = self.fits.fit(particles, weight, multipliers)
