@@ -73,7 +73,9 @@ def grow(
         if grown.weight <= chosen * ROUNDING:
             if settled is None:
                 settled = grown  # at the weight that the rows alone choose
-            elif _gain(judge, grown.answers, tried[-2].answers)[0] < 0:
+                continue
+            gain, chance = _gain(judge, grown.answers, tried[-2].answers)
+            if gain < -chance:
                 break
     assert settled is not None
     best, most = settled, 0.0
