@@ -82,9 +82,13 @@ class Algorithm(ABC):
         check_is_workload(workload)
         return Support.without_public(workload.domain)
 
+    def added_rows(self, support: Support) -> int:
+        """At most how many rows the model makes beside those of the support."""
+        return 0
+
     def most_rows(self, support: Support) -> int:
         """At most how many rows a release from this support has."""
-        return support.whole_size
+        return min(support.whole_size + self.added_rows(support), support.domain.size)
 
     @abstractmethod
     def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:

@@ -280,9 +280,8 @@ class Mechanism:
                     f"{algorithm.measure}s, {candidates}"
                 )
         question = make_question(workload, algorithm.order, algorithm.measure)
-        check_memory(
-            support, question, shot=shares.shot is not None, added=algorithm.most_rows(support) - support.size
-        )
+        added = algorithm.added_rows(support)
+        check_memory(support, question, shot=shares.shot is not None, added=added)
         if shares.shot is not None:
             _check_scale(shares.noise, shares.shot, question.sensitivity_of_shot, at_most)
         if shares.measure is not None:

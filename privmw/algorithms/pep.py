@@ -85,12 +85,11 @@ class PEP(Algorithm):
         """Whether the model completes public rows that lack attributes, or does without any."""
         return self.particles is not None
 
-    def most_rows(self, support: Support) -> int:
-        """At most how many rows a release from this support has: particles become rows."""
+    def added_rows(self, support: Support) -> int:
+        """At most how many rows the model makes beside the support: particles, and what they start from."""
         if self.particles is None:
-            return support.whole_size
-        begun = COMPLETED if support.missing else max(support.whole_size, LARGEST_WIDENED)
-        return min(self.particles + begun, support.domain.size)
+            return 0
+        return self.particles + (COMPLETED if support.missing else LARGEST_WIDENED)
 
     def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:
         """A support that is projected again after each round, and may grow at the last."""

@@ -14,7 +14,7 @@ import numpy as np
 from privmw import kernels
 from privmw.data.blocks import mixed_frequencies, moved_block_weights
 from privmw.data.support import Support
-from privmw.kernels.arrays import Float64s
+from privmw.kernels.arrays import Bools, Float64s
 from privmw.models.growth.problem import Problem
 from privmw.models.projection.prior_weight import choose_prior_weight
 from privmw.models.projection.solver import Slack, project
@@ -85,12 +85,14 @@ def with_new_values(support: Support, prior: Float64s, public: Support, one_ways
         column = support.table.column(name)
         for value in np.flatnonzero(noticed).tolist():
             has = column == value
-            whole, part = (
-                sum_over_ranks(support.comm, int(np.rint(weights * 2.0**kernels.MASS_BITS).sum()))
-                for weights in (prior, prior[has])
-            )
+            share = _mass(support, prior, has) / _mass(support, prior, np.ones(len(has), bool))
             wanted = min(float(one_ways.answers[cells[value]]), MOST_NEW)
-            if 0 < part < whole:
-                prior = prior * np.where(has, wanted * whole / part, (1 - wanted) * whole / (whole - part))
-                prior /= whole / 2.0**kernels.MASS_BITS
+            if 0 < share < 1:
+                prior = prior * np.where(has, wanted / share, (1 - wanted) / (1 - share))
     return prior
+
+
+def _mass(support: Support, prior: Float64s, rows: Bools) -> int:
+    """The weight of some rows, as an exact sum of integers: the same on any number of ranks."""
+    masses = np.rint(prior[rows] * 2.0**kernels.MASS_BITS).astype(np.int64)
+    return sum_over_ranks(support.comm, int(masses.sum()))
