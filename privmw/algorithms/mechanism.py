@@ -211,6 +211,7 @@ class Mechanism:
         check_same(comm, "checkpoint and every", f"{checkpoint} {every}")
         if progress is not None and not callable(progress):
             raise TypeError(f"progress ({_short(progress)}) must be callable")
+        on_every_rank(comm, lambda: _check_for_release(support, rng) if comm.rank == 0 else None)
         opened = on_every_rank(comm, lambda: open_account(account) if comm.rank == 0 else None)
         terms = Ledger(self.budget, Neighbors.REPLACE_ONE, n=n, unit=unit_in_words(unit, at_most))
         journal = None
@@ -287,6 +288,15 @@ class Mechanism:
         if shares.measure is not None:
             _check_scale(shares.noise, shares.measure, MOVED, at_most)
         return question
+
+
+def _check_for_release(support: Support, rng: Rng) -> None:
+    """Refuse rows of a seeded release, whose noise protects nobody, in one that is not seeded too."""
+    if not support.table.for_release and not is_seeded(rng):
+        raise ValueError(
+            f"support ({support!r}, of a seeded release: not for release) must come with a seeded rng: a "
+            f"release shows its rows and their public frequencies"
+        )
 
 
 def _check_scale(noise: type[MeasuredNoise], share: Fraction, sensitivity: int, at_most: int = 1) -> None:

@@ -258,7 +258,7 @@ class Support(Immutable):
             for name in domain.names
         }
         missing = [name for name in domain.names if name not in self.domain]
-        table = Table(columns, domain, private=False)
+        table = self._marked(Table(columns, domain, private=False))
         return Support(table, freeze(self.counts[first]), missing=missing)
 
     def _restrict(self, constraints: Constraints | None) -> Support:
@@ -288,7 +288,7 @@ class Support(Immutable):
         >>> wider.places.tolist(), wider.added.tolist()
         ([0, 2], [1, 2, 1])
         """
-        added = Table.from_codes(codes, self.domain, private=False)
+        added = self._marked(Table.from_codes(codes, self.domain, private=False))
         if self.constraints is not None and not self.constraints.mask(added).all():
             raise ValueError("rows must keep the constraints of the support")
         own = self._own(added)
@@ -396,7 +396,7 @@ class Support(Immutable):
             np.concatenate([column, np.where(attribute == a, column[other], column[rows])])
             for a, column in enumerate(self.table.columns)
         ]
-        table = Table(zip(self.domain.names, columns, strict=True), self.domain, private=False)
+        table = self._marked(Table(zip(self.domain.names, columns, strict=True), self.domain, private=False))
         if self.constraints is not None:
             table = table.take(self.constraints.mask(table))  # every public row stays
         first, repeats = kernels.distinct_rows(table.columns, self.domain.sizes)
@@ -407,6 +407,10 @@ class Support(Immutable):
         factor, new = max(round(ratio), 1), max(round(1 / ratio), 1) if ratio else 1
         counts = freeze(factor * public + new * (repeats - (first < self.size)))
         return Support(table.take(first), counts, self.constraints)
+
+    def _marked(self, table: Table) -> Table:
+        """A table made of these rows: not for release where they are not."""
+        return table if self.table.for_release else table.not_for_release()
 
     def _block(self, block: int) -> Support:
         """The support of one of several tables."""

@@ -294,7 +294,8 @@ class ProductFit:
         self._sizes = workload.domain.sizes
         self._starts = np.concatenate([[0], np.cumsum(self._sizes)])
         self._attribute = np.repeat(np.arange(len(self._sizes)), self._sizes)
-        self._scale = 1 / float(precision.max())  # of the loss: gradients are near 1
+        # Of the loss: gradients are near 1, and those of what records are worth are no more than they.
+        self._scale = 1 / max(float(precision.max()), 1.0)
         self._blocks: list[tuple[_Block, Floats, Floats]] = []  # with answers and scaled precisions
         for block, cells in _blocks(workload, used, products):
             answers = np.where(used[cells], cells_answers[cells], 0.0).astype(np.float32)

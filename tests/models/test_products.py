@@ -334,3 +334,13 @@ def test_a_mixture_is_read_only():
         products.weights[0] = 1.0
     with pytest.raises(ValueError, match="read-only"):
         products.tables[0][0, 0] = 1.0
+
+
+@pytest.mark.parametrize("noise", [1e5, 2.0**40])
+def test_noise_far_beyond_the_records_leaves_distributions(noise):
+    answers = np.random.default_rng(0).normal(0, noise, WORKLOAD.cells)
+    precision = np.full(WORKLOAD.cells, noise**-2.0)
+    rows = np.zeros((1, len(DOMAIN)), np.int64)
+    fitted = fit_products(WORKLOAD, answers, precision, products=5, rows=rows, known=[0, 2], row_weight=1000)
+    # The public record is all that is known: noise adds nothing to it.
+    assert fitted.tables[0].T[0] @ fitted.weights > 0.9

@@ -39,6 +39,31 @@ def test_what_is_made_of_a_seeded_release_is_marked():
     assert not release(ledger=ledger(seeded=True)).as_public().table.for_release
 
 
+def test_what_is_made_of_a_seeded_release_stays_marked():
+    public = release(ledger=ledger(seeded=True)).as_public()
+    made = {
+        "widened": public.widened(),
+        "with rows": public.with_rows(public.rows).support,
+        "several": pmw.Support.from_tables([public, release().as_public()]),
+        "fewer columns": pmw.Support.from_table(public.table.project(DOMAIN.names[:1]), domain=DOMAIN),
+        "reordered": pmw.Support.from_table(public.table.project(DOMAIN.names[::-1]), domain=DOMAIN),
+    }
+    assert [name for name, support in made.items() if support.table.for_release] == []
+
+
+def test_a_seeded_release_is_no_public_table_of_one_that_is_published(tmp_path):
+    public = release(ledger=ledger(seeded=True)).as_public()
+    private = pmw.Table.from_codes(public.rows, DOMAIN, private=True)
+    account = pmw.Account.create(tmp_path / "a.account", pmw.Budget.zcdp(1))
+    with pytest.raises(ValueError, match="not for release"):
+        pmw.release_auto(private, public, WORKLOAD, rho=0.1, account=account)
+    assert not account.runs
+    experiment = pmw.release_auto(private, public, WORKLOAD, rho=0.1, rng=1)
+    assert not experiment.ledger.for_release
+    published = pmw.release_auto(private, release().as_public(), WORKLOAD, rho=0.1)
+    assert published.ledger.for_release
+
+
 def test_a_release_from_last_years_release_can_be_widened_joined_and_saved(tmp_path):
     rng = np.random.default_rng(0)
     domain = pmw.Domain({"a": 4, "b": 5, "c": 3})
