@@ -20,7 +20,7 @@ from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s
 from privmw.models.growth.completion import COMPLETED, completed, completed_evenly
-from privmw.models.growth.path import SHARE, Grown, grow, grow_completed
+from privmw.models.growth.path import SHARE, Grown, Path
 from privmw.models.growth.problem import Problem
 from privmw.models.growth.start import LARGEST_WIDENED, fitted_start, widened_start, with_new_values
 from privmw.models.projected import ProjectedSupport
@@ -87,20 +87,31 @@ class GrownSupport(ProjectedSupport):
         """Replace the support, the prior and its weight by grown ones."""
         problem = Problem.of(self._targets)
         one_ways = problem.one_ways()
+        stream = sampling_stream(SEED)
         if self._public.missing:
             support, start = completed(self._public, problem, SEED, self._start[0])
-            growing = grow_completed
+            grown = self._path(support, start, problem, one_ways, stream).down_to_fixed()
         else:
             support, start = self._start
-            start, growing = fitted_start(support, start, one_ways, self._threads), grow
-        stream = sampling_stream(SEED)
-        grown = growing(support, start, problem, one_ways, self._particles, stream, self._threads)
+            start = fitted_start(support, start, one_ways, self._threads)
+            part, judge = problem.thinned(stream)
+            grown = self._path(support, start, part, one_ways, stream).judged(problem, judge)
         rows, prior = _joined(support, start, grown, self._threads)
         if not self._public.missing:
             prior = with_new_values(rows, prior, self._public, one_ways)
         self._begin(rows, prior)
         self._chosen = grown.weight
         self._fitted, self._values = problem.cells, grown.multipliers
+
+    def _path(
+        self,
+        support: Support,
+        start: Float64s,
+        problem: Problem,
+        one_ways: Problem,
+        stream: np.random.Generator,
+    ) -> Path:
+        return Path(support, start, problem, one_ways, self._particles, stream, self._threads)
 
     def _begin(self, support: Support, prior: Float64s) -> None:
         """Go on with other rows."""

@@ -52,59 +52,11 @@ class Grown:
     answers: Float64s  # to the part that was fitted
 
 
-def grow(
-    support: Support,
-    start: Float64s,
-    problem: Problem,
-    one_ways: Problem,
-    count: int,
-    stream: np.random.Generator,
-    threads: int | None,
-) -> Grown:
-    """Let `count` particles grow from a start on public rows; the judging part chooses the prior weight."""
-    part, judge = problem.thinned(stream)
-    path = _Path(support, start, part, one_ways, count, stream, threads)
-    chosen = path.fits.weight_of_rows(problem)
-    tried: list[Grown] = []
-    settled: Grown | None = None
-    for grown in path:
-        if grown.weight <= max(chosen, FREE) * ROUNDING:
-            tried.append(grown)
-        if grown.weight <= chosen * ROUNDING:
-            if settled is None:
-                settled = grown  # at the weight that the rows alone choose
-                continue
-            gain, chance = _gain(judge, grown.answers, tried[-2].answers)
-            if gain < -chance:
-                break
-    assert settled is not None
-    best, most = settled, 0.0
-    for grown in tried:
-        gain, chance = _gain(judge, grown.answers, settled.answers)
-        if gain > max(most, chance):
-            best, most = grown, gain
-    return best
+class Path:
+    """Particles that move as the prior weight of a problem falls, and the fits on the way.
 
-
-def grow_completed(
-    support: Support,
-    start: Float64s,
-    problem: Problem,
-    one_ways: Problem,
-    count: int,
-    stream: np.random.Generator,
-    threads: int | None,
-) -> Grown:
-    """Let particles grow from rows that were completed by released values, to a fixed prior weight.
-
-    Such rows know the noise of every released value already, so that no part of it can judge.
+    start: the weights of the support's rows; count: how many particles there are.
     """
-    path = _Path(support, start, problem, one_ways, count, stream, threads)
-    return next(grown for grown in path if grown.weight <= OF_COMPLETED * ROUNDING)
-
-
-class _Path:
-    """Particles that move as the prior weight falls, and the fits on the way."""
 
     def __init__(
         self,
@@ -120,8 +72,35 @@ class _Path:
         parents = _draw_rows(support, masses, stream.integers(0, 2**62, count))
         base = _base(support, masses, one_ways, threads)
         self._precision = float(problem.precision.max())
-        self.fits = _Fits(support, start, problem, threads)
+        self._fits = _Fits(support, start, problem, threads)
         self._particles = Particles(parents, base, problem.workload, support.constraints, stream, threads)
+
+    def down_to_fixed(self) -> Grown:
+        """Go to a fixed weight: rows that released values completed know all of their noise already."""
+        return next(grown for grown in self if grown.weight <= OF_COMPLETED * ROUNDING)
+
+    def judged(self, whole: Problem, judge: Problem) -> Grown:
+        """Go to the weight that is best by the judging part of the whole problem."""
+        chosen = self._fits.weight_of_rows(whole)
+        tried: list[Grown] = []
+        settled: Grown | None = None
+        for grown in self:
+            if grown.weight <= max(chosen, FREE) * ROUNDING:
+                tried.append(grown)
+            if grown.weight <= chosen * ROUNDING:
+                if settled is None:
+                    settled = grown  # at the weight that the rows alone choose
+                    continue
+                gain, chance = _gain(judge, grown.answers, tried[-2].answers)
+                if gain < -chance:
+                    break
+        assert settled is not None
+        best, most = settled, 0.0
+        for grown in tried:
+            gain, chance = _gain(judge, grown.answers, settled.answers)
+            if gain > max(most, chance):
+                best, most = grown, gain
+        return best
 
     def __iter__(self) -> Iterator[Grown]:
         """What has grown at each weight, from heavy to light."""
@@ -130,9 +109,9 @@ class _Path:
             weight *= STEP
         multipliers: Float64s | None = None
         while weight >= LIGHTEST:
-            multipliers, _ = self.fits.fit(particles, weight, multipliers)
+            multipliers, _ = self._fits.fit(particles, weight, multipliers)
             particles.follow(multipliers)
-            multipliers, fitted = self.fits.fit(particles, weight, multipliers)
+            multipliers, fitted = self._fits.fit(particles, weight, multipliers)
             yield Grown(particles.records, particles.log_prior(), weight, multipliers, fitted)
             multipliers = multipliers * STEP  # a lighter prior: the same misfit pulls harder
             weight /= STEP
