@@ -169,7 +169,8 @@ class Support(Immutable):
         """The distinct rows of several public tables, or supports of them, that keep the constraints.
 
         The start is the mixture of the tables' frequencies, each with its weight; by default they weigh the
-        same, whatever their sizes. `with_block_weights` moves the weights.
+        same, whatever their sizes. `with_block_weights` moves the weights. Constraints that are given stand
+        in for those of supports.
 
         >>> domain = Domain({"sex": ["F", "M"]})
         >>> tables = [Table.from_codes(rows, domain, private=False) for rows in ([[0], [0], [1]], [[1]])]
