@@ -31,6 +31,8 @@ ARRAYS_OF_SHOT = 6  # for each cell of a first shot: number, noisy count, target
 BYTES_OF_TEXTS, BYTES_OF_ROUND, BYTES_OF_CHOICE = 2**16, 2**10, 2**9
 # What growth keeps of a particle: the record, its parent, copies of both while they are resampled, columns.
 BYTES_OF_CODE, BYTES_OF_PARTICLE = 24, 200
+# Of each value of each attribute: its shares and scores; and while rows are completed, 100 products of it.
+BYTES_OF_VALUE, BYTES_OF_FITTED_VALUE = 200, 8000
 SECONDS_PER_CELL = 1e-8  # scoring and drawing: memory speed, not worth a measurement
 
 
@@ -104,10 +106,12 @@ def check_memory(support: Support, question: Question, *, shot: bool, added: int
     arrays = FEWEST_ARRAYS_OF_CELLS * cells + (ARRAYS_OF_SHOT * question.cells_of_shot if shot else 0)
     least = support.nbytes + 8 * (arrays + support.size)
     particles = max(added, 0) * (BYTES_OF_CODE * len(support.domain) + BYTES_OF_PARTICLE)
-    if least + particles > available_memory() >= least:
+    values = sum(support.domain.sizes) if added > 0 else 0
+    of_values = values * (BYTES_OF_FITTED_VALUE if support.missing else BYTES_OF_VALUE)
+    if least + particles + of_values > available_memory() >= least:
         raise ValueError(
-            f"particles must fit in memory, and {added:,} rows need about {particles / 1e9:,.1f} GB: "
-            f"take fewer"
+            f"particles must fit in memory, and {added:,} rows need about {particles / 1e9:,.1f} GB, "
+            f"{values:,} values of attributes {of_values / 1e9:,.1f} GB: take fewer"
         )
     if least > available_memory():
         raise ValueError(

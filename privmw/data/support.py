@@ -34,6 +34,7 @@ from privmw.ranks import ALONE, Communicator, sum_over_ranks
 
 Start = Literal["public", "uniform"]
 
+MOST_RECORDS = 2**62  # of a support, so that no sum of counts is beyond 64 bits
 LARGEST_FULL = 2**28  # rows of Support.full, however much memory there is
 PENDING = 2**20  # rows of batches to read before they are merged; more if the support has more rows
 
@@ -104,6 +105,8 @@ class Support(Immutable):
             raise TypeError(f"counts ({type(counts).__name__}) must be an array of int64")
         if counts.shape != (table.n,) or counts.min() < 0:
             raise ValueError(f"counts must not be negative, one for each of the {table.n} rows")
+        if counts.sum(dtype=np.float64) >= MOST_RECORDS:
+            raise ValueError("counts must be fewer than 2^62 records together")
         for name in missing:
             if table.column(name).any():
                 raise ValueError(f"column {_short(name)} (missing) must hold code 0 in every row")
@@ -166,7 +169,8 @@ class Support(Immutable):
         """The distinct rows of several public tables, or supports of them, that keep the constraints.
 
         The start is the mixture of the tables' frequencies, each with its weight; by default they weigh the
-        same, whatever their sizes. `with_block_weights` moves the weights.
+        same, whatever their sizes. `with_block_weights` moves the weights. Constraints that are given stand
+        in for those of supports.
 
         >>> domain = Domain({"sex": ["F", "M"]})
         >>> tables = [Table.from_codes(rows, domain, private=False) for rows in ([[0], [0], [1]], [[1]])]

@@ -18,7 +18,7 @@ from privmw.accounting.statement import unit_size
 from privmw.release.history import Round
 from privmw.release.measurements import Measurement
 from privmw.release.noises import MEASURED, noise_of_event
-from privmw.release.release import Release
+from privmw.release.release import LARGEST_GAP, Release
 
 
 def check_release(release: Release) -> None:
@@ -75,6 +75,17 @@ def _check_history(release: Release) -> None:
             _check_cells(release, entry, measurements)
     if next(events, None) is not None:
         raise ValueError("the ledger must have no event after the last round")
+    _check_grown(release)
+
+
+def _check_grown(release: Release) -> None:
+    """Refuse grown rows that are not those, or do not weigh what, the last round says."""
+    details, support = release.history[-1].details, release.support
+    if "grown_rows" in details and details["grown_rows"] != support.grown:
+        raise ValueError(f"grown rows ({support.grown}) must be {details['grown_rows']}, by the history")
+    mass = float(release.weights[support.counts == 0].sum())
+    if "grown_mass" in details and not abs(details["grown_mass"] - mass) <= LARGEST_GAP:
+        raise ValueError(f"mass of grown rows ({mass}) must be {details['grown_mass']}, by the history")
 
 
 def _events_of(entry: Round, measurements: list[Measurement], events: Iterator[Event]) -> Iterator[Event]:

@@ -196,7 +196,8 @@ class Release(Immutable):
 
         Counts are the weights on a scale of 2^50. Every row is a public row of it, grown ones too: a row
         without weight keeps one part in 2^50, so that the next release can raise it. The rows of a release
-        whose noise was seeded are marked as not for release.
+        whose noise was seeded are marked as not for release, and only another seeded one takes them. A
+        release that was loaded has no constraints: `Support.from_tables([public], constraints)` has them.
 
         >>> from privmw import Budget, Domain, Neighbors
         >>> support = Support.full(Domain({"sex": ["F", "M"]}))

@@ -264,6 +264,18 @@ def test_particles_beyond_memory_are_refused(name, nothing_is_asked, monkeypatch
         released(name, pmw.PEP(rounds=1, particles=5_000_000))
 
 
+def test_values_beyond_memory_are_refused_even_where_no_marginal_has_them(nothing_is_asked, monkeypatch):
+    domain = pmw.Domain({"age": 6, "sex": 2, "number": 10**5})
+    rows = [pmw.Table.from_codes([[1, 1, 7]], domain, private=private) for private in (True, False)]
+    workload = pmw.Workload(domain, [("age", "sex")])
+    monkeypatch.setattr(plan, "available_memory", lambda: 2**28)
+    with pytest.raises(ValueError, match=r"100,008 values of attributes 0.8 GB: take fewer"):
+        pmw.release_auto(rows[0], None, workload, rho=0.1)
+    monkeypatch.setattr(plan, "available_memory", lambda: 2**24)
+    with pytest.raises(ValueError, match=r"100,008 values of attributes 0.0 GB: take fewer"):
+        pmw.release_auto(rows[0], pmw.Support.from_table(rows[1]), workload, rho=0.1)
+
+
 @pytest.mark.parametrize("make", [pmw.Support.full, pmw.Support.without_public])
 def test_a_support_on_another_domain_is_refused(make, nothing_is_asked):
     other = make(pmw.Domain({"age": 6, "sex": 2}))

@@ -326,3 +326,10 @@ def test_no_input_does_worse_than_a_type_or_value_error(first, second):
                 call()
             except (TypeError, ValueError):
                 continue
+
+
+def test_counts_whose_sum_is_beyond_64_bits_are_refused():
+    full = pmw.Support.full(pmw.Domain({"sex": 2}))
+    assert pmw.Support(full.table, np.array([2**61, 2**60])).records == 3 * 2**60
+    with pytest.raises(ValueError, match=r"counts must be fewer than 2\^62 records together"):
+        pmw.Support(full.table, np.array([2**62, 2**62]))

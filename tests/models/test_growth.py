@@ -394,6 +394,30 @@ def test_changes_of_any_size_leave_finite_weights(size):
         assert len(found.records) == 500
 
 
+@pytest.mark.parametrize("constraints", [None, RULES], ids=["free", "constrained"])
+def test_attributes_that_no_marginal_has_keep_the_law_of_the_prior(constraints):
+    workload = pmw.Workload(DOMAIN, [DOMAIN.names[2:]])
+    multipliers = np.random.default_rng(3).normal(0, 1, workload.cells)
+    parents = PARENTS[np.random.default_rng(8).choice(len(PARENTS), 60_000, p=SHARES)]
+    found = Particles(parents, BASE, workload, constraints, sampling_stream(8), None)
+    assert statistic(seen(found.records), prior(constraints)) < 1
+    found.follow(multipliers)
+    potentials = pmw.Support.full(DOMAIN).marginals(workload).potentials(multipliers)
+    weights = prior(constraints) * np.exp(potentials)
+    assert statistic(seen(found.records), weights / weights.sum()) < FOLLOWED
+
+
+def test_an_attribute_of_a_million_values_that_no_marginal_has_is_drawn_without_scoring_them(monkeypatch):
+    domain = pmw.Domain({"a": 3, "number": 10**6})
+    workload = pmw.Workload(domain, [("a",)])
+    base = [BASE[0], np.full(10**6, 1e-6)]
+    scored = []
+    monkeypatch.setattr(module.kernels.Moves, "redraw", lambda self, codes, a, *_, **__: scored.append(a))
+    found = Particles(np.zeros((3000, 2), np.uint32), base, workload, None, sampling_stream(0), None)
+    assert len(np.unique(found.records[:, 1])) > 2900
+    assert set(scored) == {0}
+
+
 def test_particles_of_one_attribute_are_drawn_from_the_base():
     domain = pmw.Domain({"a": 3})
     workload = pmw.Workload.all(domain, k=1)

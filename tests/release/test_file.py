@@ -385,3 +385,20 @@ def test_an_event_of_several_runs_stands_for_as_many_measurements(tmp_path):
     again = release(ledger=paid, measurements=[GAUSSIAN, measured()], history=(), settings={})
     again.save(tmp_path / "x")
     assert load_release(tmp_path / "x") == again
+
+
+@pytest.mark.parametrize("lie", ["grown_rows", "grown_mass", "counts"])
+def test_grown_rows_that_the_history_contradicts_are_refused(lie, tmp_path):
+    private = pmw.Table.from_codes([[0, 1, 5], [1, 0, 3]] * 50, DOMAIN, private=True)
+    support = pmw.Support.from_table(pmw.Table.from_codes([[0, 1, 5]], DOMAIN, private=False))
+    path = tmp_path / "x.release"
+    made = pmw.release_pep(private, support, WORKLOAD, rho=1, rounds=1, particles=100, rng=1)
+    made.save(path)
+    assert load_release(path) == made
+    if lie == "counts":
+        mended(path, **{"support/counts.npy": write_array(made.support.counts + 1)})
+    else:
+        history = json.loads(members(path)["release.json"])["history"]
+        history[-1]["details"][lie] *= 2
+        described(path, history=history)
+    refused(path, "by the history")

@@ -48,6 +48,7 @@ class Particles:
         self._moves = kernels.Moves(
             workload.domain.sizes, workload.attributes, workload.starts, threads=threads
         )
+        self._asked = np.isin(np.arange(len(base)), workload.attributes)
         self._multipliers = np.zeros(workload.cells)
         self.records = self._from_prior()
         self.scores = np.zeros(len(parents))
@@ -119,13 +120,20 @@ class Particles:
 
     def _draw(self, records: UInt32s, parents: UInt32s, a: int) -> None:
         """Draw one attribute of records anew, in place, given the others and their parents."""
+        words = self._stream.integers(0, 2**64, len(records), np.uint64)
+        if not self._asked[a]:
+            # Its prior, whatever its values: a kernel would score each of them for each record.
+            ends = np.cumsum(np.concatenate([[1 - self._redrawn], self._redrawn * self._base[a]]))
+            drawn = np.searchsorted(ends[:-1], (words >> np.uint64(11)) * 2.0**-53 * ends[-1], "right")
+            records[:, a] = np.where(drawn == 0, parents[:, a], drawn - 1)
+            return
         self._moves.redraw(
             records,
             a,
             np.ascontiguousarray(parents[:, a]),
             1 - self._redrawn,
             self._redrawn * self._base[a],
-            self._stream.integers(0, 2**64, len(records), np.uint64),
+            words,
             threads=self._threads,
         )
 
