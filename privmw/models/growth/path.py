@@ -6,7 +6,9 @@
    that no row holds has a multiplier too, which draws particles into it.
 4. The weight that the public rows choose for themselves is the one to beat: another, not heavier than it or
    FREE, is taken if its fit errs less on the judging part than chance explains. So a good public table is
-   left as it is, and its particles carry what they carried in the prior.
+   left as it is, and its particles carry what they carried in the prior. Where little noise meets few rows,
+   particles cannot follow to a weight that light: a fit that surely errs more than the one before it ends the
+   path, and the best until then is taken.
 
 Fits chase the noise of the part that was fitted, and particles do too, but the other part does not share it.
 Released values, public rows and the sampling stream only.
@@ -32,9 +34,10 @@ from privmw.models.query_matrix import matrix_of
 from privmw.ranks import Communicator, allgather
 
 SHARE = 0.05  # of the prior, which the particles have together
-HEAVIEST = 10**4.5  # of the path, in records
+HEAVIEST = 10**4.5  # in records; a path begins here, or at the weight of one cell's measurement if heavier
 OF_COMPLETED = 10**3.0  # the weight of completed rows
 FREE = 10**3.5  # a weight up to this may be taken whatever the public rows choose
+SURELY = 5.0  # in standard deviations: a fit that errs so much more than the one before it ends the path
 GAP = 0.5  # of a fit on the way, in units of the squared noise that errors are counted in
 UNIFORM = 0.025  # of a base distribution, so that every value can be drawn
 ROUNDING = 1.001  # a weight so far from a bound is still at it
@@ -64,21 +67,27 @@ def grow(
     part, judge = problem.thinned(stream)
     path = _Path(support, start, part, one_ways, count, stream, threads)
     chosen = path.fits.weight_of_rows(problem)
-    tried: list[Grown] = []
+    passed: list[Grown] = []
     settled: Grown | None = None
+    heaviest = max(chosen, FREE) * ROUNDING
     for grown in path:
-        if grown.weight <= max(chosen, FREE) * ROUNDING:
-            tried.append(grown)
+        if passed:
+            gain, chance = _gain(judge, grown.answers, passed[-1].answers)
+            if settled is None and gain < -SURELY * chance:
+                # Particles have lost their way before the weight that the rows alone choose.
+                settled, heaviest = passed[-1], math.inf
+                break
+        passed.append(grown)
         if grown.weight <= chosen * ROUNDING:
             if settled is None:
                 settled = grown  # at the weight that the rows alone choose
-            elif _gain(judge, grown.answers, tried[-2].answers)[0] < 0:
+            elif gain < 0:
                 break
     assert settled is not None
     best, most = settled, 0.0
-    for grown in tried:
+    for grown in passed:
         gain, chance = _gain(judge, grown.answers, settled.answers)
-        if gain > max(most, chance):
+        if grown.weight <= heaviest and gain > max(most, chance):
             best, most = grown, gain
     return best
 
@@ -117,11 +126,16 @@ class _Path:
         parents = _draw_rows(support, masses, stream.integers(0, 2**62, count))
         base = _base(support, masses, one_ways, threads)
         self.fits = _Fits(support, start, problem, threads)
+        # A multiplier is misfit * precision / weight. Where a first weight lets it exceed 1, the cells that
+        # lack rows pull all particles into one record before a fit can answer.
+        self._first = HEAVIEST
+        while self._first < problem.precision.max():
+            self._first *= STEP
         self._particles = Particles(parents, base, problem.workload, support.constraints, stream, threads)
 
     def __iter__(self) -> Iterator[Grown]:
         """What has grown at each weight, from heavy to light."""
-        particles, weight = self._particles, HEAVIEST
+        particles, weight = self._particles, self._first
         multipliers: Float64s | None = None
         while weight >= LIGHTEST:
             multipliers, _ = self.fits.fit(particles, weight, multipliers)
