@@ -68,7 +68,7 @@ def test_a_value_that_no_public_record_has_is_reached_in_a_large_domain(size):
 
 @pytest.mark.parametrize("rho", [1.0, *slow(10.0)])
 def test_particles_stay_apart_where_there_is_hardly_any_noise(rho):
-    """Particles that begin at a light prior fall into one record: few rows are grown, and the error is .12."""
+    """Particles that begin at a light prior fall into one record: few rows grow, and the error is .12."""
     private = draw_population(20_000, attributes=8, seed=1, private=True)
     public = pmw.Support.from_table(draw_population(20, attributes=8, seed=2))
     workload = pmw.Workload.all(private.domain, k=2)
