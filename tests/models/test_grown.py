@@ -21,6 +21,7 @@ from models.grown_cases import (
 )
 from privmw.models import query_matrix
 from privmw.models.growth import start
+from privmw.population import draw_population
 from privmw.release.consistency import check_release
 from slow import slow, slow_among
 
@@ -64,6 +65,18 @@ def test_a_value_that_no_public_record_has_is_reached_in_a_large_domain(size):
     algorithm = pmw.PEP(select="all", particles=500).calibrate(rho=0.3)
     release = algorithm(private, pmw.Support.from_table(public), pmw.Workload.all(domain, k=2), rng=1)
     assert release.answer(["zip"], [size - 1]) == pytest.approx(0.2, abs=0.02)
+
+
+@pytest.mark.parametrize("rho", [1.0, *slow(10.0)])
+def test_particles_stay_apart_where_there_is_hardly_any_noise(rho):
+    """Particles that begin at a light prior fall into one record: few rows grow, and the error is .12."""
+    private = draw_population(20_000, attributes=8, seed=1, private=True)
+    public = pmw.Support.from_table(draw_population(20, attributes=8, seed=2))
+    workload = pmw.Workload.all(private.domain, k=2)
+    algorithm = pmw.PEP(select="all", particles=1000).calibrate(rho=rho)
+    release = algorithm(private, public, workload, rng=0, threads=1)
+    assert details(release)["grown_rows"] > 500
+    assert np.abs(release.answers() - private.counts(workload) / private.n).max() < 0.02
 
 
 @pytest.mark.parametrize("rho", [0.001, 0.3, *slow(10.0)])

@@ -6,7 +6,9 @@
    that no row holds has a multiplier too, which draws particles into it.
 4. The weight that the public rows choose for themselves is the one to beat: another, not heavier than it or
    FREE, is taken if its fit errs less on the judging part than chance explains. So a good public table is
-   left as it is, and its particles carry what they carried in the prior.
+   left as it is, and its particles carry what they carried in the prior. Where little noise meets few rows,
+   particles may lose their way before: a fit that surely errs more than the one before it ends the path, and
+   the best until then is taken.
 
 Fits chase the noise of the part that was fitted, and particles do too, but the other part does not share it.
 Released values, public rows and the sampling stream only.
@@ -36,6 +38,7 @@ HEAVIEST = 10**4.5  # of the path, in records: where it starts, unless that is t
 STEEPEST = 30.0  # pull, in nats, of a cell missed by all records: a steeper one leaves few particles
 OF_COMPLETED = 10**3.0  # the weight of completed rows
 FREE = 10**3.5  # a weight up to this may be taken whatever the public rows choose
+SURELY = 5.0  # in standard deviations: a fit that errs so much more than the one before it ends the path
 GAP = 0.5  # of a fit on the way, in units of the squared noise that errors are counted in
 UNIFORM = 0.025  # of a base distribution, so that every value can be drawn
 ROUNDING = 1.001  # a weight so far from a bound is still at it
@@ -82,23 +85,25 @@ class Path:
     def judged(self, whole: Problem, judge: Problem) -> Grown:
         """Go to the weight that is best by the judging part of the whole problem."""
         chosen = self._fits.weight_of_rows(whole)
-        tried: list[Grown] = []
+        heaviest = max(chosen, FREE) * ROUNDING
+        passed: list[Grown] = []
         settled: Grown | None = None
         for grown in self:
-            if grown.weight <= max(chosen, FREE) * ROUNDING:
-                tried.append(grown)
-            if grown.weight <= chosen * ROUNDING:
-                if settled is None:
-                    settled = grown  # at the weight that the rows alone choose
-                    continue
-                gain, chance = _gain(judge, grown.answers, tried[-2].answers)
-                if gain < -chance:
-                    break
+            gain, chance = _gain(judge, grown.answers, passed[-1].answers) if passed else (math.inf, 0.0)
+            if settled is None and gain < -SURELY * chance:
+                # The particles have lost their way before the weight that the rows alone choose.
+                settled, heaviest = passed[-1], math.inf
+                break
+            passed.append(grown)
+            if settled is not None and gain < -chance:
+                break
+            if settled is None and grown.weight <= chosen * ROUNDING:
+                settled = grown  # at the weight that the rows alone choose
         assert settled is not None
         best, most = settled, 0.0
-        for grown in tried:
+        for grown in passed:
             gain, chance = _gain(judge, grown.answers, settled.answers)
-            if gain > max(most, chance):
+            if grown.weight <= heaviest and gain > max(most, chance):
                 best, most = grown, gain
         return best
 
