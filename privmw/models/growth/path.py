@@ -35,7 +35,7 @@ from privmw.ranks import Communicator, allgather
 
 SHARE = 0.05  # of the prior, which the particles have together
 HEAVIEST = 10**4.5  # of the path, in records: where it starts, unless that is too steep
-STEEPEST = 30.0  # pull, in nats, of a cell missed by all records: a steeper one leaves few particles
+STEEPEST = 3.0  # pull, in nats, of a cell missed by all records: a steeper one leaves few particles
 OF_COMPLETED = 10**3.0  # the weight of completed rows
 FREE = 10**3.5  # a weight up to this may be taken whatever the public rows choose
 SURELY = 5.0  # in standard deviations: a fit that errs so much more than the one before it ends the path
