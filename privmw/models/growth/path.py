@@ -33,7 +33,7 @@ from privmw.models.projection.solver import Slack, project
 from privmw.models.query_matrix import matrix_of
 from privmw.ranks import Communicator, allgather
 
-SHARE = 0.05  # of the prior, which the particles have together
+SHARE = 0.025  # of the prior, which the particles have together
 HEAVIEST = 10**4.5  # of the path, in records: where it starts, unless that is too steep
 STEEPEST = 3.0  # pull, in nats, of a cell missed by all records: a steeper one leaves few particles
 OF_COMPLETED = 10**3.0  # the weight of completed rows
