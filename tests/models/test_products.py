@@ -237,13 +237,14 @@ print(hashlib.sha256(b"".join(table.tobytes() for table in fitted.tables)).hexdi
 """
 
 
-def test_results_do_not_depend_on_the_number_of_blas_threads():
+def test_results_do_not_depend_on_the_number_of_blas_threads(tmp_path):
     """One product of 1,147 x 100 x 42 instead of a stack differs here between one thread and two."""
     digests = []
     for threads in ("1", "2"):
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
-        command = [sys.executable, "-c", FIT_AND_DIGEST]
-        digests.append(subprocess.run(command, env=environment, capture_output=True, check=True).stdout)
+        command = [sys.executable, "-c", FIT_AND_DIGEST]  # elsewhere: the package that is installed
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, check=True)
+        digests.append(done.stdout)
     assert digests[0] == digests[1]
 
 
