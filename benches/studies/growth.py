@@ -4,7 +4,7 @@
     python benches/study.py growth --only ADULT --epsilons 0.25 1
     python benches/study.py growth --seeds 2 --only "HI-18 from NM-18"
 
-"public rows only" is the rule of version 0.3: a small support is widened; one shot at the workload, or at all
+"public rows only" is the rule before rows grew: a small support is widened; one shot at the workload, or at all
 marginals of order 2 or 1, or rounds; a projection whose prior weight is chosen by Stein's estimate. Both
 methods get the same seed, and so the same noise where they measure the same. For each set and epsilon: mean
 and standard error over the seeds of the largest error and of the mean L1 error of a marginal, and processor
@@ -109,7 +109,7 @@ def case(name: str) -> Case:
 def public_rows_only(
     private: pmw.Table, support: pmw.Support, workload: pmw.Workload, epsilon: float, seed: int
 ) -> pmw.Release:
-    """The rule of version 0.3."""
+    """The rule before rows grew."""
     budget = make_budget(epsilon, n=private.n)
     times = min(40_000 // support.size - 1, 10)
     rows = support.widened(times) if times >= 1 else support

@@ -68,13 +68,9 @@ class Support(Immutable):
 
     table: Table  # the distinct rows, one contiguous column per attribute
     counts: Int64s  # how many public records each row stands for; 0 for a grown row
-    missing: tuple[
-        str, ...
-    ]  # attributes that the public rows do not have: their codes are 0, and mean nothing
+    missing: tuple[str, ...]  # attributes that the public rows lack: their codes are 0, and mean nothing
     constraints: Constraints | None  # which every row satisfies; a saved release does not hold them
-    blocks: (
-        Int64s | None
-    )  # rows x public tables: how many records of each a row stands for; None for one table
+    blocks: Int64s | None  # rows x public tables: the records of each in a row; None for one table
     block_weights: Float64s | None  # the weight of each table in the start, with sum 1
     comm: Communicator  # the ranks that hold the rows; usually one
     whole_size: int  # the number of distinct rows of all ranks

@@ -22,7 +22,7 @@ from privmw.models.query_matrix import matrix_of
 from privmw.ranks import sum_over_ranks
 
 LARGEST_WIDENED, MOST_TIMES = 40_000, 10  # rows in all, and new records for each row
-SHARE = 0.025  # of the public frequencies, which the widened rows have together
+WIDENED_SHARE = 0.025  # of the public frequencies, which the widened rows have together
 TOLERANCE = 1e-9
 NOTICED = 3.0  # standard deviations of a share above 0
 MOST_NEW = 0.99  # of the prior, that the rows of a new value may have
@@ -35,7 +35,7 @@ def widened_start(support: Support) -> tuple[Support, Float64s]:
     times = min(LARGEST_WIDENED // support.whole_size - 1, MOST_TIMES)
     if times < 1 or support.blocks is not None:
         return support, support.start()
-    gathered = support.widened(times, SHARE).gathered()
+    gathered = support.widened(times, WIDENED_SHARE).gathered()
     wider = support.comm.broadcast(None if gathered is None else gathered[0])
     assert wider is not None
     rows = support.with_rows(wider.rows)
