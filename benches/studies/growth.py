@@ -4,8 +4,8 @@
     python benches/study.py growth --only ADULT --epsilons 0.25 1
     python benches/study.py growth --seeds 2 --only "HI-18 from NM-18"
 
-"public rows only" is the rule before rows grew: a small support is widened; one shot at the workload, or at all
-marginals of order 2 or 1, or rounds; a projection whose prior weight is chosen by Stein's estimate. Both
+"public rows only" is the rule before rows grew: a small support is widened; one shot at the workload, or at
+all marginals of order 2 or 1, or rounds; a projection whose prior weight is chosen by Stein's estimate. Both
 methods get the same seed, and so the same noise where they measure the same. For each set and epsilon: mean
 and standard error over the seeds of the largest error and of the mean L1 error of a marginal, and processor
 seconds. The sets of SEEN were looked at while the constants of growth were chosen, the others were not.
