@@ -163,6 +163,9 @@ class Checkpoint:
         ledger = None
         digests: dict[str, str] = {}
         first = self._expected.numbers[0]
+        # A round that a killed run drew and had not stored is drawn again: only one of the two may stay.
+        for path in (self._folder / "rounds").glob(".*.unfinished"):
+            path.unlink(missing_ok=True)
         for path in sorted((self._folder / "rounds").glob("[0-9]*.zip")):
             stored = _read_round(path)
             if stored.after != self._digest:

@@ -190,6 +190,15 @@ def test_parts_of_weights_that_a_killed_rank_left_are_taken_away(tmp_path):
     assert not part.exists()
 
 
+def test_a_round_that_a_killed_run_did_not_finish_storing_does_not_stay(tmp_path):
+    ended(tmp_path / "kept", 1, ALGORITHMS["mw-pub"], until=3)
+    drawn = tmp_path / "kept" / "rounds" / ".000004.zip.0123456789abcdef.unfinished"
+    drawn.write_bytes((tmp_path / "kept" / "rounds" / "000003.zip").read_bytes())
+    ended(tmp_path / "kept", 1, ALGORITHMS["mw-pub"], until=4)
+    assert not drawn.exists()
+    assert (tmp_path / "kept" / "rounds" / "000004.zip").exists()
+
+
 @pytest.mark.parametrize("differs", [("kept", "other"), ("kept", None), (None, "kept")])
 def test_ranks_with_different_checkpoints_are_refused_everywhere(tmp_path, differs):
     def program(comm):
