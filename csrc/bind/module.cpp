@@ -11,6 +11,7 @@ void bind_marginals(py::module_& m);
 void bind_weights(py::module_& m);
 void bind_projection(py::module_& m);
 void bind_moves(py::module_& m);
+void bind_products(py::module_& m);
 void bind_least_squares(py::module_& m);
 void bind_draws(py::module_& m);
 
@@ -24,6 +25,7 @@ PYBIND11_MODULE(_native, m) {
     privmw::bind_weights(m);
     privmw::bind_projection(m);
     privmw::bind_moves(m);
+    privmw::bind_products(m);
     privmw::bind_least_squares(m);
     privmw::bind_draws(m);
 }

@@ -1,12 +1,12 @@
 """The kernels: arrays in, arrays out, no global state but a default number of threads; the GIL is released.
 
-Each noun (columns, rows, marginals, weights, projection, moves, least_squares, draws) has one door here,
-where arguments are checked. Behind the doors the backends `native` (C++), `numba_` and `numpy_` offer the
-same kernels, in files of the same names, and trust their arguments; `python_` holds what is plain Python.
+Each noun (columns, rows, marginals, weights, projection, moves, products, least_squares, draws) has one door
+here, where arguments are checked. Behind the doors the backends `native` (C++), `numba_` and `numpy_` offer
+the same kernels, in files of the same names, and trust their arguments; `python_` is what is plain Python.
 PRIVMW_BACKEND=native|numba|numpy forces a backend; the default is the compiled one or, where the extension
 was not built, the best of the others, with one warning. Sums over rows are integers (csrc/core/weights.hpp):
 every backend, number of threads and split of the rows over ranks gives the same bits. The float sums of an
-Incidence do not depend on the number of threads either; backends may round them differently.
+Incidence and of Products do not depend on the number of threads either; backends may round them differently.
 
 A new kernel is csrc/core/NOUN.hpp and .cpp, csrc/bind/NOUN.cpp, `_native.pyi`, numpy_/NOUN.py (numba uses it
 until it has one) and the door; a new noun also has a line in csrc/bind/module.cpp and one below. A new
@@ -18,6 +18,7 @@ from privmw.kernels.columns import Columns
 from privmw.kernels.least_squares import Solution, Tallies, Wanted
 from privmw.kernels.marginals import Marginals
 from privmw.kernels.moves import Moves
+from privmw.kernels.products import Products
 from privmw.kernels.projection import Incidence, solve_positive, tilt
 from privmw.kernels.rows import (
     distinct_rows,
@@ -38,6 +39,7 @@ __all__ = [
     "Incidence",
     "Marginals",
     "Moves",
+    "Products",
     "Solution",
     "Tallies",
     "Wanted",

@@ -5,7 +5,7 @@ from typing import Any, type_check_only
 import numpy as np
 import numpy.typing as npt
 
-from privmw.kernels.arrays import Bools, Codes, Float64s, Int32s, Int64s, UInt32s, UInt64s
+from privmw.kernels.arrays import Array, Bools, Codes, Float64s, Int32s, Int64s, UInt32s, UInt64s
 
 @type_check_only
 class _BoundType(type): ...  # pybind11's metaclass, which has no public name
@@ -82,6 +82,20 @@ class Moves(metaclass=_BoundType):
     ) -> None: ...
     def potentials(self, codes: UInt32s, out: Float64s, threads: int) -> None: ...
     def nbytes(self) -> int: ...
+
+# csrc/bind/products.cpp
+class Products(metaclass=_BoundType):
+    def __init__(self, sizes: Sequence[int], attributes: Int32s, starts: Int64s) -> None: ...
+    def answers(self, tables: Array, weights: Array, out: Array, threads: int) -> None: ...
+    def gradient(
+        self,
+        tables: Array,
+        weights: Array,
+        by_cell: Array,
+        by_tables: Array,
+        by_weights: Array,
+        threads: int,
+    ) -> None: ...
 
 # csrc/bind/least_squares.cpp
 class Tallies(metaclass=_BoundType):

@@ -78,7 +78,15 @@ FIRST_DRAW = STUB.read_text().splitlines().index("# csrc/bind/draws.cpp")  # the
 DRAWS = {name for name, node in KERNELS.items() if node.lineno > FIRST_DRAW}
 LACKS = {
     "native": set(),
-    "numba": {"Columns", "distinct_rows", "incidence_of_groups", "matching_bitmap", "matching_rows", *DRAWS},
+    "numba": {
+        "Columns",
+        "Products",
+        "distinct_rows",
+        "incidence_of_groups",
+        "matching_bitmap",
+        "matching_rows",
+        *DRAWS,
+    },
     "numpy": DRAWS,
     "python": set(KERNELS) - DRAWS,
 }
