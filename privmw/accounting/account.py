@@ -160,6 +160,11 @@ class Account:
         """The zCDP cost of all runs, rounded up."""
         return float_up(self.total.rho)
 
+    @property
+    def delta(self) -> float:
+        """The delta that rho comes with, of all runs, rounded up; 0 unless some event has one of its own."""
+        return float_up(self.total.delta)
+
     def epsilon(self, delta: Real) -> float:
         """Return the epsilon at delta of all runs together, rounded up; infinite without a bound."""
         bound = self.total.epsilon_at(probability("delta", delta, zero=True))
@@ -257,6 +262,11 @@ def _check_limit(contents: _Contents, costs: Mapping[Cost, int], what: str) -> N
     spent = limit.spent(after)
     if spent is None:
         raise BudgetError(f"run ({what}) must have a pure cost: the account's {limit!r} counts nothing else")
+    if spent <= limit.limit:
+        raise BudgetError(
+            f"run ({what}) must fit the account: the deltas of events would be {float_up(after.delta)} of an "
+            f"event_delta of {limit.event_delta}"
+        )
     raise BudgetError(
         f"run ({what}) must fit the account: {limit.unit} would be {float_up(spent)} of "
         f"{float_down(limit.limit)}, {float_up(limit.spent(before) or Fraction(0))} spent before"
@@ -265,7 +275,7 @@ def _check_limit(contents: _Contents, costs: Mapping[Cost, int], what: str) -> N
 
 def _at_most(spent: Composition, reserved: Composition, limit: Budget) -> bool:
     """Whether a cost is no more than another in every notion that counts."""
-    pairs = [(spent.rho, reserved.rho), (spent.epsilon, reserved.epsilon)]
+    pairs = [(spent.rho, reserved.rho), (spent.epsilon, reserved.epsilon), (spent.delta, reserved.delta)]
     pairs.append((limit.spent(spent), limit.spent(reserved)))
     return all(there is None or (here is not None and here <= there) for here, there in pairs)
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from .composition import Composition
+from .composition import Composition, delta_left
 from .conversion import epsilon_from_rho, rho_from_epsilon
 from .events import Cost, Event
-from .rounding import Real, positive, probability
+from .rounding import Real, finite, positive, probability
 
 
 class BudgetError(ValueError):
@@ -35,7 +35,9 @@ class Budget:
     """The most that may be spent. Make one with Budget.zcdp, Budget.approximate or Budget.pure.
 
     notion is "zCDP" (rho; epsilon and delta too if they were the goal), "pure" (epsilon) or "advanced"
-    (epsilon, delta, and only events with a pure cost).
+    (epsilon, delta, and only events with a pure cost). event_delta: what the deltas of events may add up to,
+    where events have one of their own; it is set aside from delta beforehand, so that a budget is a filter
+    too. With composition="advanced" it may be all of delta: then the costs of (epsilon, delta)-DP simply add.
 
     >>> Budget.approximate(1.0, 1e-9).notion
     'zCDP'
@@ -45,6 +47,7 @@ class Budget:
     rho: Real | None = None
     epsilon: Real | None = None
     delta: float | None = None
+    event_delta: Real = 0
 
     def __post_init__(self) -> None:
         """Refuse budgets that mean nothing, or whose rho is more than their epsilon and delta allow."""
@@ -57,22 +60,44 @@ class Budget:
             object.__setattr__(self, name, positive(name, getattr(self, name)))
         if self.delta is not None:
             object.__setattr__(self, "delta", probability("delta", self.delta))
+        self._check_event_delta()
         if self.rho is None or self.epsilon is None or self.delta is None:
             return
-        if epsilon_from_rho(self.rho, self.delta) > self.epsilon:
+        if epsilon_from_rho(self.rho, self._delta_left) > self.epsilon:
             raise ValueError(f"rho ({self.rho}) must imply epsilon {self.epsilon} at delta {self.delta}")
 
+    def _check_event_delta(self) -> None:
+        aside = finite("event_delta", self.event_delta)
+        object.__setattr__(self, "event_delta", aside)
+        if not 0 <= aside < 1:
+            raise ValueError(f"event_delta ({aside}) must be at least 0 and below 1")
+        if aside and self.notion == "pure":
+            raise ValueError(f"event_delta ({aside}) must be 0: pure differential privacy has no delta")
+        if self.delta is None:
+            return
+        if self.notion == "zCDP" and self._delta_left == 0:
+            raise ValueError(f"event_delta ({aside}) must be below delta ({self.delta})")
+        if Fraction(aside) > Fraction(self.delta):
+            raise ValueError(f"event_delta ({aside}) must be at most delta ({self.delta})")
+
+    @property
+    def _delta_left(self) -> float:
+        """What zCDP or advanced composition has of delta."""
+        return delta_left(self.delta or 0.0, Fraction(self.event_delta))
+
     @classmethod
-    def zcdp(cls, rho: Real) -> "Budget":
-        """Return a budget of rho-zCDP.
+    def zcdp(cls, rho: Real, *, event_delta: Real = 0) -> "Budget":
+        """Return a budget of rho-zCDP; of event_delta-approximate rho-zCDP where that is not 0.
 
         >>> Budget.zcdp(0.5).limit
         Fraction(1, 2)
         """
-        return cls("zCDP", rho=positive("rho", rho))
+        return cls("zCDP", rho=positive("rho", rho), event_delta=event_delta)
 
     @classmethod
-    def approximate(cls, epsilon: Real, delta: Real, composition: str = "zCDP") -> "Budget":
+    def approximate(
+        cls, epsilon: Real, delta: Real, composition: str = "zCDP", *, event_delta: Real = 0
+    ) -> "Budget":
         """Return a budget of (epsilon, delta)-DP, counted in zCDP or by "advanced" composition of pure costs.
 
         >>> Budget.approximate(1.0, 1e-9).rho < 0.01498
@@ -82,10 +107,13 @@ class Budget:
         """
         epsilon, delta = positive("epsilon", epsilon), probability("delta", delta)
         if composition == "advanced":
-            return cls("advanced", epsilon=epsilon, delta=delta)
+            return cls("advanced", epsilon=epsilon, delta=delta, event_delta=event_delta)
         if composition != "zCDP":
             raise ValueError(f"composition ({composition!r}) must be 'zCDP' or 'advanced'")
-        return cls("zCDP", rho=rho_from_epsilon(epsilon, delta), epsilon=epsilon, delta=delta)
+        left = delta_left(delta, Fraction(finite("event_delta", event_delta)))
+        # An event_delta that leaves nothing is refused by name as the budget is made.
+        rho = rho_from_epsilon(epsilon, left or delta)
+        return cls("zCDP", rho=rho, epsilon=epsilon, delta=delta, event_delta=event_delta)
 
     @classmethod
     def pure(cls, epsilon: Real) -> "Budget":
@@ -111,7 +139,8 @@ class Budget:
     def spent(self, total: Composition) -> Fraction | None:
         """Return what total costs in this budget's unit; None if it has no cost there (as Gaussian noise).
 
-        Exact for zCDP and pure DP, an upper bound within 1e-25 for advanced composition.
+        Exact for zCDP and pure DP, an upper bound within 1e-25 for advanced composition. The delta of
+        total is counted apart, against event_delta.
 
         >>> from privmw.accounting import PermuteAndFlip
         >>> Budget.zcdp(1).spent(Composition.of([PermuteAndFlip(1, candidates=3)]))
@@ -119,7 +148,7 @@ class Budget:
         """
         if self.notion == "zCDP":
             return total.rho
-        return total.epsilon if self.delta is None else total.epsilon_advanced(self.delta)
+        return total.epsilon if self.delta is None else total.epsilon_advanced(self._delta_left)
 
     def share(self, cost: Cost) -> Fraction | None:
         """Return a cost in this budget's unit where costs there simply add up; None where they do not.
@@ -133,14 +162,14 @@ class Budget:
         return cost.epsilon if self.delta is None else None
 
     def allows(self, total: Composition) -> bool:
-        """Return whether total is within the budget, to the last bit.
+        """Return whether total is within the budget, its delta included, to the last bit.
 
         >>> from privmw.accounting import PermuteAndFlip
         >>> Budget.zcdp(1).allows(Composition.of([PermuteAndFlip(1, candidates=3, count=2)]))
         True
         """
         spent = self.spent(total)
-        return spent is not None and spent <= self.limit
+        return spent is not None and spent <= self.limit and total.delta <= Fraction(self.event_delta)
 
     def fits(self, events: Iterable[Event]) -> bool:
         """Return whether all events together are within the budget.
@@ -155,7 +184,8 @@ class Budget:
         """Show the call that makes this budget."""
         if self.notion == "pure":
             return f"Budget.pure({self.epsilon!r})"
+        aside = f", event_delta={self.event_delta!r}" if self.event_delta else ""
         if self.epsilon is None:
-            return f"Budget.zcdp({self.rho!r})"
+            return f"Budget.zcdp({self.rho!r}{aside})"
         how = ", composition='advanced'" if self.notion == "advanced" else ""
-        return f"Budget.approximate({self.epsilon!r}, {self.delta!r}{how})"
+        return f"Budget.approximate({self.epsilon!r}, {self.delta!r}{how}{aside})"

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from .conversion import advanced_bound, epsilon_bound
 from .events import Cost, Event, Neighbors
-from .rounding import positive_integer
+from .rounding import float_down, positive_integer
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -77,9 +77,10 @@ class Parallel(Event):
         costs = [event.cost for event in self.events]
         epsilons = [cost.epsilon for cost in costs if cost.epsilon is not None]
         rho = sum(sorted((cost.rho for cost in costs), reverse=True)[:touched], Fraction(0))
+        delta = sum(sorted((cost.delta for cost in costs), reverse=True)[:touched], Fraction(0))
         if len(epsilons) < len(costs):
-            return Cost(rho, None)
-        return Cost(rho, sum(sorted(epsilons, reverse=True)[:touched], Fraction(0)))
+            return Cost(rho, None, delta)
+        return Cost(rho, sum(sorted(epsilons, reverse=True)[:touched], Fraction(0)), delta)
 
     def parts(self) -> Iterator[Event]:
         """Yield this event and every event inside it."""
@@ -102,6 +103,7 @@ class Composition:
 
     rho: Fraction = Fraction(0)
     epsilon: Fraction | None = Fraction(0)
+    delta: Fraction = Fraction(0)  # that rho and epsilon come with: see Cost
     # How many runs there were of each pure epsilon, for advanced composition. Empty once epsilon is None.
     runs: Mapping[Fraction, int] = field(default_factory=dict)
 
@@ -117,34 +119,60 @@ class Composition:
     def plus_costs(self, counts: Mapping[Cost, int]) -> "Composition":
         """Return the total with each of these costs more, as many times as counted."""
         rho = _tree_sum([self.rho, *(count * cost.rho for cost, count in counts.items())])
+        delta = _tree_sum([self.delta, *(count * cost.delta for cost, count in counts.items())])
         shares, runs = [self.epsilon], dict(self.runs)
         for cost, count in counts.items():
             shares.append(None if cost.epsilon is None else count * cost.epsilon)
             if cost.epsilon is not None:
                 runs[cost.epsilon] = runs.get(cost.epsilon, 0) + count
         pure = [share for share in shares if share is not None]
-        return Composition(rho, _tree_sum(pure), runs) if len(pure) == len(shares) else Composition(rho, None)
+        if len(pure) < len(shares):
+            return Composition(rho, None, delta)
+        return Composition(rho, _tree_sum(pure), delta, runs)
 
     def epsilon_advanced(self, delta: float) -> Fraction | None:
-        """Return an upper bound of epsilon at delta from pure costs: plain or advanced, the smaller."""
+        """Return an upper bound of epsilon at delta from pure costs: plain or advanced, the smaller.
+
+        delta: what is left for it, beside the costs' own deltas.
+        """
         if self.epsilon is None or delta == 0:
             return self.epsilon
         advanced = advanced_bound(self.runs, delta)
         return self.epsilon if advanced is None else min(self.epsilon, advanced)
 
     def epsilon_at(self, delta: float) -> Fraction | None:
-        """Return the smallest upper bound of epsilon at delta that any notion gives; None without one."""
-        bounds = [] if delta == 0 else [epsilon_bound(self.rho, delta)]
-        pure = self.epsilon_advanced(delta)
+        """Return the smallest upper bound of epsilon at delta that any notion gives; None without one.
+
+        Of two mixtures whose kept parts are (epsilon, left)-indistinguishable, the laws themselves are
+        (epsilon, left + own)-indistinguishable, where own is the delta of the costs.
+        """
+        if Fraction(delta) < self.delta:
+            return None
+        left = delta_left(delta, self.delta)
+        bounds = [] if left == 0 else [epsilon_bound(self.rho, left)]
+        pure = self.epsilon_advanced(left)
         return min(bounds if pure is None else [*bounds, pure], default=None)
 
     def for_group(self, size: int) -> "Composition":
-        """Return the total for a group of size records: rho grows with size squared, epsilon with size."""
+        """Return the total for a group of size records: rho grows with size squared, epsilon with size.
+
+        A cost with a delta says nothing of groups: each pair of neighbours has mixtures of its own. A delta
+        of 1 then stands for no guarantee; group_approximate gives what (epsilon, delta)-DP implies.
+        """
+        delta = self.delta if size == 1 or self.delta == 0 else Fraction(1)
         if self.epsilon is None:
-            return Composition(self.rho * size**2, None)
-        return Composition(
-            self.rho * size**2, self.epsilon * size, {e * size: count for e, count in self.runs.items()}
-        )
+            return Composition(self.rho * size**2, None, delta)
+        runs = {e * size: count for e, count in self.runs.items()}
+        return Composition(self.rho * size**2, self.epsilon * size, delta, runs)
+
+
+def delta_left(delta: float, own: Fraction) -> float:
+    """Return what a delta leaves beside the costs' own, rounded down, at least 0.
+
+    >>> delta_left(1e-9, Fraction(1, 10**12))
+    9.99e-10
+    """
+    return delta if own == 0 else float_down(max(Fraction(delta) - own, Fraction(0)))
 
 
 def count_costs(events: Iterable[Event]) -> dict[Cost, int]:
@@ -178,10 +206,11 @@ def _tree_sum(values: list[Fraction]) -> Fraction:
 
 
 def _sum(costs: Iterable[Cost]) -> Cost:
-    rho, epsilon = Fraction(0), Fraction(0)
+    rho, epsilon, delta = Fraction(0), Fraction(0), Fraction(0)
     pure = True
     for cost in costs:
         rho += cost.rho
+        delta += cost.delta
         pure = pure and cost.epsilon is not None
         epsilon += cost.epsilon or 0
-    return Cost(rho, epsilon if pure else None)
+    return Cost(rho, epsilon if pure else None, delta)

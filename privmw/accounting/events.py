@@ -30,12 +30,23 @@ class Neighbors(enum.Enum):
 class Cost(NamedTuple):
     """An exact cost: rho of zCDP, and epsilon of pure DP (None where there is no pure guarantee).
 
+    delta: both hold delta-approximately (Bun and Steinke 2016, Definition 8.1). For any two neighbours the
+    two laws are mixtures, of weight 1 - delta on laws that keep rho (or epsilon) exactly, and of weight delta
+    on anything at all. Run after run, rho, epsilon and delta each add up: the kept parts of two runs follow
+    one another with weight (1 - delta1)(1 - delta2), which is at least 1 - delta1 - delta2.
+
     >>> PermuteAndFlip(1, candidates=5).cost
-    Cost(rho=Fraction(1, 2), epsilon=Fraction(1, 1))
+    Cost(rho=Fraction(1, 2), epsilon=Fraction(1, 1), delta=Fraction(0, 1))
     """
 
     rho: Fraction
     epsilon: Fraction | None
+    delta: Fraction = Fraction(0)
+
+    def times(self, count: int) -> "Cost":
+        """Return the cost of count such runs: rho, epsilon and delta add up."""
+        epsilon = None if self.epsilon is None else count * self.epsilon
+        return Cost(count * self.rho, epsilon, count * self.delta)
 
 
 class Event(ABC):
@@ -56,9 +67,8 @@ class Event(ABC):
 
     @property
     def cost(self) -> Cost:
-        """The exact cost of all count runs: both rho and epsilon add up."""
-        rho, epsilon = self.cost_of_one
-        return Cost(self.count * rho, None if epsilon is None else self.count * epsilon)
+        """The exact cost of all count runs."""
+        return self.cost_of_one.times(self.count)
 
     @property
     def known_cost_of_one(self) -> Cost:
@@ -75,6 +85,11 @@ class Event(ABC):
         """The pure DP cost of all runs, rounded up; infinity where there is no pure guarantee."""
         epsilon = self.cost.epsilon
         return math.inf if epsilon is None else float_up(epsilon)
+
+    @property
+    def delta(self) -> float:
+        """The delta that rho and epsilon come with, of all runs, rounded up; 0 where they are exact."""
+        return float_up(self.cost.delta)
 
     def parameters(self) -> dict[str, object]:
         """Return the arguments that make this event, by name: what repr shows and JSON keeps."""

@@ -141,6 +141,11 @@ class Ledger:
         return float_up(self._total.rho)
 
     @property
+    def delta(self) -> float:
+        """The delta that rho comes with, rounded up: 0 unless some event has one of its own."""
+        return float_up(self._total.delta)
+
+    @property
     def remaining(self) -> float:
         """What is left in the budget's unit, rounded down (advanced compositions do not simply add)."""
         spent = self._budget.spent(self._total)
@@ -150,7 +155,8 @@ class Ledger:
         """Return the epsilon at delta of all events for a group of units, by the best notion, rounded up.
 
         A delta of 0 asks for pure DP: infinity if any event has no pure cost. Above 0 it is what events fixed
-        beforehand guarantee; where results decided how much to spend, the guarantee is the budget's.
+        beforehand guarantee; where results decided how much to spend, the guarantee is the budget's. Deltas
+        of events are taken off first, and leave nothing to promise to groups.
 
         >>> from privmw.accounting import DiscreteLaplace
         >>> ledger = Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=1000)
@@ -192,6 +198,12 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
         if spent is None:
             raise BudgetError(
                 f"event ({event!r}) must have a pure cost: {self._budget!r} counts nothing else"
+            )
+        if spent <= self._budget.limit:
+            delta, aside = float_up(self._total.plus(event).delta), self._budget.event_delta
+            raise BudgetError(
+                f"event ({event!r}) must fit the budget: the deltas of events would be {delta} of an "
+                f"event_delta of {aside}"
             )
         raise BudgetError(
             f"event ({event!r}) must fit the budget: {self._budget.unit} would be {float_up(spent)} of "
@@ -248,7 +260,7 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
         if type(version) is not int or version != _VERSION:
             raise ValueError(f"version ({version!r}) must be {_VERSION}")
         blank = cls(Budget.pure(1), Neighbors.REPLACE_ONE, n=1)
-        fields = record.require(values, "ledger", set(blank._record()))
+        fields = {"delta": 0.0} | record.require(values, "ledger", set(blank._record()), optional={"delta"})
         ledger = cls(
             record.read_budget(fields["budget"]),
             record.read_neighbors(fields["neighbors"]),
@@ -261,10 +273,9 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
             ledger.charge(record.read_event(event))
         if fields["seeded"] is not None:
             ledger.mark_seeded(fields["seeded"])
-        for name in ("rho", "epsilon", "for_release"):
-            if fields[name] != ledger._record()[name] or isinstance(fields[name], bool) != (
-                name == "for_release"
-            ):
+        totals = {"delta": 0.0} | ledger._record()
+        for name in ("rho", "epsilon", "delta", "for_release"):
+            if fields[name] != totals[name] or isinstance(fields[name], bool) != (name == "for_release"):
                 raise ValueError(f"{name} ({fields[name]!r}) must be what the rest of the ledger says")
         return ledger
 
@@ -287,21 +298,22 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
             "events": [record.write_event(event) for event in self._events],
             "rho": self.rho,
             "epsilon": None if pure is None else float_up(pure),
+            **({"delta": self.delta} if self.delta else {}),  # older files have none
         }
 
     def _spent_with(self, *events: Event) -> Enclosure | None:
         """Return what is spent with these events more, or None if that passes the budget: an exact decision.
 
         Integers that enclose the sum decide, at a cost that does not grow with the events before; where they
-        cannot (a budget used up to the last bit, advanced composition), the total itself does.
+        cannot (a budget used up to the last bit, advanced composition, a delta), the total itself does.
         """
         spent, adds_up = self._spent, True
         for event in events:
             self._check_kind(event)
-            one = self._budget.share(event.known_cost_of_one)
-            if one is None:
-                adds_up = False
-            else:
+            cost = event.known_cost_of_one
+            one = self._budget.share(cost)
+            adds_up = adds_up and one is not None and cost.delta == 0
+            if one is not None:
                 spent = spent.plus(one, self._budget.limit, event.count)
         fits = spent.within if adds_up else None
         if fits is None:

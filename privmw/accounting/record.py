@@ -7,6 +7,7 @@ Integers and floats are JSON numbers (Python writes floats so that they read bac
 import json
 import re
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
@@ -73,7 +74,10 @@ def write_budget(budget: Budget) -> dict[str, Any]:
     >>> write_budget(Budget.pure(2))
     {'notion': 'pure', 'rho': None, 'epsilon': 2, 'delta': None}
     """
-    return {name: _write(value) for name, value in asdict(budget).items()}
+    record = {name: _write(value) for name, value in asdict(budget).items()}
+    if budget.event_delta == 0:
+        del record["event_delta"]  # as in files that are older than it
+    return record
 
 
 def read_budget(record: object) -> Budget:
@@ -82,7 +86,7 @@ def read_budget(record: object) -> Budget:
     >>> read_budget(write_budget(Budget.pure(2)))
     Budget.pure(2)
     """
-    fields = require(record, "budget", {"notion", "rho", "epsilon", "delta"})
+    fields = require(record, "budget", {"notion", "rho", "epsilon", "delta"}, optional={"event_delta"})
     return Budget(**{name: _read(name, value) for name, value in fields.items()})
 
 
@@ -92,25 +96,27 @@ def write_costs(counts: Mapping[Cost, int]) -> list[dict[str, Any]]:
     >>> write_costs({Cost(Fraction(1, 2), None): 3})
     [{'rho': '1/2', 'epsilon': None, 'count': 3}]
     """
-    return [
-        {"rho": _write(rho), "epsilon": _write(epsilon), "count": count}
-        for (rho, epsilon), count in counts.items()
-    ]
+    records = []
+    for cost, count in counts.items():
+        record = {"rho": _write(cost.rho), "epsilon": _write(cost.epsilon), "count": count}
+        records.append(record | ({"delta": _write(cost.delta)} if cost.delta else {}))
+    return records
 
 
 def read_costs(records: object) -> dict[Cost, int]:
     """Return the costs that records describe, and how often each was charged.
 
     >>> read_costs([{"rho": "1/2", "epsilon": None, "count": 3}])
-    {Cost(rho=Fraction(1, 2), epsilon=None): 3}
+    {Cost(rho=Fraction(1, 2), epsilon=None, delta=Fraction(0, 1)): 3}
     """
     counts: dict[Cost, int] = {}
     for entry in records if isinstance(records, list) else [records]:
-        fields = require(entry, "cost", {"rho", "epsilon", "count"})
-        rho, epsilon = (_read(name, fields[name]) for name in ("rho", "epsilon"))
-        if not isinstance(rho, Fraction) or not (epsilon is None or isinstance(epsilon, Fraction)):
+        fields = {"delta": "0/1"} | require(entry, "cost", {"rho", "epsilon", "count"}, optional={"delta"})
+        rho, epsilon, delta = (_read(name, fields[name]) for name in ("rho", "epsilon", "delta"))
+        exact = isinstance(rho, Fraction) and isinstance(delta, Fraction)
+        if not exact or not (epsilon is None or isinstance(epsilon, Fraction)):
             raise ValueError(f"cost ({entry!r}) must be of exact fractions")
-        counts[Cost(rho, epsilon)] = positive_integer("count", fields["count"])
+        counts[Cost(rho, epsilon, delta)] = positive_integer("count", fields["count"])
     return counts
 
 
@@ -126,13 +132,15 @@ def read_neighbors(value: object) -> Neighbors:
     raise ValueError(f"neighbors ({value!r}) must be one of {', '.join(known.value for known in Neighbors)}")
 
 
-def require(record: object, name: str, keys: set[str]) -> dict[str, Any]:
-    """Return record if it is an object with exactly these keys.
+def require(
+    record: object, name: str, keys: set[str], *, optional: AbstractSet[str] = frozenset()
+) -> dict[str, Any]:
+    """Return record if it is an object with exactly these keys, and perhaps optional ones.
 
     >>> require({"a": 1}, "thing", {"a"})
     {'a': 1}
     """
-    if not isinstance(record, dict) or record.keys() != keys:
+    if not isinstance(record, dict) or record.keys() - optional != keys:
         raise ValueError(f"{name} must be an object with the keys {', '.join(sorted(keys))}")
     return record
 

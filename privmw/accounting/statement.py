@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from .budget import Budget
+from .composition import delta_left
 from .conversion import epsilon_from_rho
 from .events import Neighbors
 from .rounding import float_up
@@ -141,8 +142,9 @@ def state_account(account: "Account", delta: float | None) -> str:
     spent, whole = float_up(limit.spent(total) or Fraction(0)), float_up(limit.limit)
     lines = [
         f"Protected: one {account.unit}; neighbouring tables differ by {change}.",
-        f"Spent by {len(runs):,} run{'' if len(runs) == 1 else 's'}: {_NOTIONS[limit.notion]} with "
-        f"{limit.unit} = {show(spent)} of a limit of {limit.unit} = {show(whole)}{_goal(limit)}.",
+        f"Spent by {len(runs):,} run{'' if len(runs) == 1 else 's'}: {_notion(limit, total.delta)} with "
+        f"{limit.unit} = {show(spent)}{_own(limit, total.delta)} of a limit of {limit.unit} = {show(whole)}"
+        f"{_own(limit, Fraction(limit.event_delta))}{_goal(limit)}.",
     ]
     if delta is not None and runs:
         lines += _meaning(account, delta, change)
@@ -161,6 +163,16 @@ def state_account(account: "Account", delta: float | None) -> str:
     return "\n".join(lines)
 
 
+def _notion(budget: Budget, delta: Fraction) -> str:
+    """The notion of a budget in words; zCDP with a delta of its own is called approximate."""
+    return f"{'approximate ' if _own(budget, delta) else ''}{_NOTIONS[budget.notion]}"
+
+
+def _own(budget: Budget, delta: Fraction) -> str:
+    """The deltas of events, where they are no part of the delta that the notion has anyway."""
+    return f" and delta = {show(float_up(delta))}" if delta and budget.notion == "zCDP" else ""
+
+
 def _goal(budget: Budget) -> str:
     """The epsilon and delta that a budget of zCDP was made for, if any."""
     if budget.notion != "zCDP" or budget.epsilon is None or budget.delta is None:
@@ -173,24 +185,28 @@ def _spending(ledger: "Ledger") -> str:
     spent, limit = float_up(budget.spent(ledger.total) or Fraction(0)), float_up(budget.limit)
     runs = sum(event.count for event in ledger.events)
     at = f" at delta = {show(budget.delta)}" if budget.notion == "advanced" and budget.delta else ""
+    delta = ledger.total.delta
     return (
-        f"Guarantee: {_NOTIONS[budget.notion]} with {budget.unit} = {show(spent)}{at}, "
-        f"spent of a budget of {budget.unit} = {show(limit)}; {events:,} accounted "
+        f"Guarantee: {_notion(budget, delta)} with {budget.unit} = {show(spent)}{_own(budget, delta)}{at}, "
+        f"spent of a budget of {budget.unit} = {show(limit)}{_own(budget, Fraction(budget.event_delta))}; "
+        f"{events:,} accounted "
         f"event{'' if events == 1 else 's'}, {runs:,} run{'' if runs == 1 else 's'}."
     )
 
 
 def _if_adaptive(ledger: "Ledger", delta: float) -> list[str]:
     """What holds where results decided how much was spent: the budget is a filter, the total no odometer."""
-    budget = ledger.budget
+    budget, aside = ledger.budget, Fraction(ledger.budget.event_delta)
     spent = budget.spent(ledger.total) or Fraction(0)
+    used_up = spent == budget.limit and ledger.total.delta == aside
     # Pure costs add up outcome by outcome, however they were chosen.
-    if budget.notion == "pure" or not 0 < spent < budget.limit:
+    if budget.notion == "pure" or spent == 0 or used_up:
         return []
-    whole = f"{budget.unit} = {show(float_up(budget.limit))}"
-    if budget.notion == "zCDP":
+    whole = f"{budget.unit} = {show(float_up(budget.limit))}{_own(budget, aside)}"
+    left = delta_left(delta, aside)
+    if budget.notion == "zCDP" and left:
         whole += (
-            f" (epsilon = {show(epsilon_from_rho(float_up(budget.limit), delta))} at delta = {show(delta)})"
+            f" (epsilon = {show(epsilon_from_rho(float_up(budget.limit), left))} at delta = {show(delta)})"
         )
     return [
         "These figures hold where the events were fixed beforehand, as a release's are. Where their number "

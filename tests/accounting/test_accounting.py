@@ -24,6 +24,7 @@ from privmw.accounting import (
     Budget,
     BudgetError,
     Composition,
+    Cost,
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialMechanism,
@@ -135,11 +136,11 @@ def test_discrete_noise_costs_bound_its_divergence_and_no_less(sigma):
 
 
 def test_costs_are_exact_rationals():
-    assert PermuteAndFlip(Fraction(1, 3), 9).cost == (Fraction(1, 18), Fraction(1, 3))
-    assert ExponentialMechanism(Fraction(1, 3), 9).cost == (Fraction(1, 72), Fraction(1, 3))
-    assert DiscreteGaussian(3, 2).cost == (Fraction(1, 9), None)
-    assert DiscreteLaplace(3, 2).cost == (Fraction(2, 9), Fraction(2, 3))
-    assert RandomizedResponse(Fraction(1, 3), 9).cost == (Fraction(1, 18), Fraction(1, 3))
+    assert PermuteAndFlip(Fraction(1, 3), 9).cost == Cost(Fraction(1, 18), Fraction(1, 3))
+    assert ExponentialMechanism(Fraction(1, 3), 9).cost == Cost(Fraction(1, 72), Fraction(1, 3))
+    assert DiscreteGaussian(3, 2).cost == Cost(Fraction(1, 9), None)
+    assert DiscreteLaplace(3, 2).cost == Cost(Fraction(2, 9), Fraction(2, 3))
+    assert RandomizedResponse(Fraction(1, 3), 9).cost == Cost(Fraction(1, 18), Fraction(1, 3))
     assert DiscreteGaussian(3, 2).epsilon == math.inf
     assert DiscreteGaussian(3, 2).l2_sensitivity >= math.sqrt(2)
 
@@ -332,8 +333,8 @@ def test_groups_multiply_pure_costs_and_square_into_rho():
 
 def test_a_replaced_record_touches_two_parallel_parts_and_an_added_one_only_one():
     parts = [DiscreteLaplace(1, 1), DiscreteLaplace(2, 1), DiscreteLaplace(4, 1)]
-    assert Parallel(parts, ADD_REMOVE).cost == (Fraction(1, 2), 1)
-    assert Parallel(parts, REPLACE).cost == (Fraction(1, 2) + Fraction(1, 8), Fraction(3, 2))
+    assert Parallel(parts, ADD_REMOVE).cost == Cost(Fraction(1, 2), Fraction(1))
+    assert Parallel(parts, REPLACE).cost == Cost(Fraction(1, 2) + Fraction(1, 8), Fraction(3, 2))
     assert Parallel(parts[:1], REPLACE).cost == parts[0].cost
     assert Parallel([*parts, DiscreteGaussian(5, 1)], REPLACE).epsilon == math.inf
     assert Parallel(parts, REPLACE, count=2).epsilon == 3
