@@ -176,7 +176,7 @@ class Checkpoint:
             with explained(path, FORM):
                 if path != self._round(stored.released.round):
                     raise ValueError(f"round ({stored.released.round}) must be that of the file's name")
-                self._expected.check(stored.released, stored.events, first + len(rounds))
+                self._expected.check(stored.released, stored.events, first + len(rounds), rounds)
                 ledger = _charged(self._terms if ledger is None else ledger, stored, new=ledger is None)
             self._digest = digests[path.name] = _digest(path)
             rounds.append(stored.released)

@@ -44,6 +44,7 @@ class Algorithm(ABC):
 
     usual_rounds: ClassVar[int] = 50
     effort: ClassVar[Effort] = Effort(shot=2, round=2)
+    repeats: ClassVar[bool] = True  # whether a round may choose again what an earlier one chose
     advanced: ClassVar[bool] = False  # whether calibrate uses advanced composition of pure costs
 
     def __post_init__(self) -> None:
@@ -121,7 +122,7 @@ class Algorithm(ABC):
         if self.select == "all":
             return Schedule(0, 0, None, self.split, 0)
         rounds = self.usual_rounds if self.rounds is None else self.rounds
-        return Schedule(rounds, self.per_round, self.select, self.split, self.warm_up)
+        return Schedule(rounds, self.per_round, self.select, self.split, self.warm_up, self.repeats)
 
     if not TYPE_CHECKING:  # a call is a type error too
 

@@ -63,7 +63,9 @@ class ExpectedRounds:
         assert shares.select is not None
         assert shares.measure is not None
         selection = ExponentialMechanism if self.schedule.select == "exponential" else PermuteAndFlip
-        events: list[Event] = [selection(shares.select, question.candidates, count=self.schedule.per_round)]
+        per_round = self.schedule.per_round
+        excluded = 0 if self.schedule.repeats else per_round * (number - 1)
+        events: list[Event] = [selection(shares.select, question.candidates - excluded, count=per_round)]
         for choice in chosen:
             marginal = question.unit == "marginal"
             sensitivity = question.measured.sensitivity([choice]) if marginal else 1
@@ -79,8 +81,13 @@ class ExpectedRounds:
         sensitivity *= self.at_most
         return DiscreteLaplace(noise.scale_for(share, sensitivity), sensitivity, size)
 
-    def check(self, released: Released, events: Sequence[Event], number: int) -> None:
-        """Refuse, with the reason, what round `number` of this run cannot have released or charged."""
+    def check(
+        self, released: Released, events: Sequence[Event], number: int, before: Sequence[Released] = ()
+    ) -> None:
+        """Refuse, with the reason, what round `number` of this run cannot have released or charged.
+
+        before: the rounds before it.
+        """
         if released.round != number or number not in self.numbers:
             last = self.numbers[-1]
             raise ValueError(f"round ({released.round}) must be {number}, and at most {last}, the last")
@@ -95,6 +102,9 @@ class ExpectedRounds:
                 f"chosen {chosen} of round {number} must be {count} different {question.unit}s below "
                 f"{question.candidates}"
             )
+        again = set(chosen) & {choice for earlier in before for choice in earlier.chosen}
+        if again and not self.schedule.repeats:
+            raise ValueError(f"chosen {chosen} of round {number} must not be what an earlier round chose")
         expected = self.events(number, chosen)
         if list(events) != expected:
             raise ValueError(

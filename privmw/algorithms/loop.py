@@ -97,15 +97,16 @@ def adapt(
             if number == 0:
                 rounds.append(_measure_shot(curator, question, shares))
             else:
-                rounds.append(_measure_round(curator, question, schedule, shares, number, answers))
+                before = [] if schedule.repeats else [c for released in rounds for c in released.chosen]
+                rounds.append(_measure_round(curator, question, schedule, shares, number, answers, before))
             if journal is not None:
                 journal.keep(rounds[-1], curator.ledger)
         released = rounds[place]
-        before = _discrepancy(released.measurements, answers, n)
+        discrepancy = _discrepancy(released.measurements, answers, n)
         details = model.update(released.measurements, last=number == schedule.rounds)
         answers = model.answers()
         after = _discrepancy(released.measurements, answers, n)
-        history.append(Round(number, released.chosen, before, after, released.rho, details))
+        history.append(Round(number, released.chosen, discrepancy, after, released.rho, details))
         if journal is not None:
             journal.learnt(history, model)
         if progress is not None:
@@ -128,8 +129,9 @@ def _measure_round(
     shares: Shares,
     number: int,
     answers: Float64s,
+    exclude: Sequence[int],
 ) -> Released:
-    """Choose where the model errs most, and measure that."""
+    """Choose where the model errs most, and measure that; exclude: released choices not to make again."""
     assert shares.select is not None
     assert shares.measure is not None
     chosen = curator.select(
@@ -138,6 +140,7 @@ def _measure_round(
         mechanism=schedule.select or "exponential",
         among=question.unit,
         k=schedule.per_round,
+        exclude=exclude,
         candidates=len(question.workload),
     )
     price = shares.noise.argument(shares.measure)

@@ -280,6 +280,12 @@ class Mechanism:
                     f"per_round ({algorithm.per_round}) must be at most the number of "
                     f"{algorithm.measure}s, {candidates}"
                 )
+            chosen = algorithm.schedule.rounds * algorithm.per_round
+            if chosen > candidates and not algorithm.repeats:
+                raise ValueError(
+                    f"rounds ({algorithm.schedule.rounds}) must choose, {algorithm.per_round} a round, at "
+                    f"most the number of {algorithm.measure}s, {candidates}: none is chosen twice"
+                )
         question = make_question(workload, algorithm.order, algorithm.measure)
         added = algorithm.added_rows(support)
         check_memory(support, question, shot=shares.shot is not None, added=added)

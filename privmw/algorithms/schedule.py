@@ -66,6 +66,7 @@ class Schedule:
     """How often an algorithm looks at the private table, and how it splits a budget.
 
     select: the mechanism that chooses; None measures everything in one shot and chooses nothing.
+    repeats: whether a round may choose again what an earlier one chose.
     """
 
     rounds: int
@@ -73,6 +74,7 @@ class Schedule:
     select: Literal["permute-and-flip", "exponential"] | None
     split: Real
     warm_up: Real
+    repeats: bool = True
 
     def shares(self, budget: Budget) -> Shares:
         """Split a budget into the shares of single looks.

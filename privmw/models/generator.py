@@ -1,0 +1,266 @@
+"""A network that generates a mixture of products: fixed noise in, one distribution for each attribute out.
+
+The generator of "Iterative methods for private synthetic data" (Liu, Vietri and Wu 2021, section 4). Each of
+its rows is a product of distributions. A row's noise is drawn once and stays; blocks (linear, batch norm over
+the rows, ReLU) each add their outputs to their inputs, a linear layer makes logits, and a softmax for each
+attribute makes distributions. Batch norm always uses the mean and variance of the rows at hand, so the rows
+depend on each other, and together they are the model. Gradients are written by hand.
+
+Arrays are features x rows: the inputs of every layer are the last features of one array, and nothing is
+copied to join them. Public and released values only.
+
+Matrix products are stacks of small ones, which OpenBLAS computes on one thread each: results have the same
+bits for any number of its threads, and it starts none.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.data.domain import Domain
+from privmw.data.strict_json import parse_json
+from privmw.kernels.checks import check_integer
+from privmw.random import sampling_stream
+from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
+
+Floats: TypeAlias = npt.NDArray[np.floating[Any]]
+
+SMALL = 2**18  # multiplications of a matrix product that OpenBLAS still computes on one thread
+TILE = 64  # columns of one
+VARIANCE_FLOOR = 1e-5  # added to a variance by batch norm
+MOST_ROWS, MOST_FEATURES = 100_000, 16_384
+FORM, VERSION = "privmw generator", 1
+
+
+@dataclass(frozen=True)
+class GeneratorShape:
+    """The sizes of a generator.
+
+    rows: products of the mixture. noise: numbers of noise a row. widths: outputs of each block; none is a
+    linear layer alone.
+
+    >>> GeneratorShape(rows=8, noise=4, widths=(6,)).inputs
+    (4, 10)
+    """
+
+    rows: int
+    noise: int
+    widths: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", check_integer("rows", self.rows, 1, MOST_ROWS))
+        object.__setattr__(self, "noise", check_integer("noise", self.noise, 1, MOST_FEATURES))
+        if not isinstance(self.widths, list | tuple):
+            raise TypeError(f"widths ({self.widths!r}) must be a tuple of integers")
+        widths = tuple(check_integer("widths", width, 1, MOST_FEATURES) for width in self.widths)
+        object.__setattr__(self, "widths", widths)
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """How many features each block takes, and last the linear layer."""
+        return tuple(self.noise + sum(self.widths[:block]) for block in range(len(self.widths) + 1))
+
+
+class Generator:
+    """A mixture of products behind a network; every row has the same weight.
+
+    >>> from privmw.data.domain import Domain
+    >>> generator = Generator(Domain({"age": 3, "sex": 2}), GeneratorShape(rows=8, noise=4, widths=(6,)))
+    >>> tables = generator.tables()
+    >>> tables.shape, bool(np.allclose(tables[:3].sum(0), 1))
+    ((5, 8), True)
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        shape: GeneratorShape,
+        *,
+        seed: int = 0,
+        dtype: type[np.floating[Any]] = np.float32,
+    ) -> None:
+        self.domain, self.shape = domain, shape
+        self._starts = np.concatenate([[0], np.cumsum(domain.sizes)])
+        self._attribute = np.repeat(np.arange(len(domain)), domain.sizes)
+        values, rows, inputs = int(self._starts[-1]), shape.rows, shape.inputs
+        stream = sampling_stream(seed)
+        # From the outputs of the last block down to the noise.
+        self._features = np.empty((inputs[-1], rows), dtype)
+        self.noise[:] = stream.standard_normal((shape.noise, rows))
+        sizes = list(zip((*shape.widths, values), inputs, strict=True))
+        last = len(shape.widths)
+        count = sum(out * (into + (1 if layer == last else 3)) for layer, (out, into) in enumerate(sizes))
+        self.parameters: Floats = np.empty(count, dtype)  # changed in place, by whoever trains
+        self._layers = self._views(self.parameters)
+        for layer, (weights, bias, *scales) in enumerate(self._layers):
+            most = 1 / math.sqrt(sizes[layer][1])
+            weights[:] = stream.uniform(-most, most, weights.shape)
+            bias[:] = stream.uniform(-most, most, bias.shape)
+            if scales:
+                scales[0][:], scales[1][:] = 1.0, 0.0
+        self._normal: list[Floats] = []  # of each block: normalised before scale and shift
+        self._deviation: list[Floats] = []
+        self._tables = np.empty((values, rows), dtype)
+
+    def _views(self, flat: Floats) -> list[list[Floats]]:
+        """For each layer its weights and bias, and of a block the scale and shift of its batch norm."""
+        layers, place = [], 0
+
+        def take(*shape: int) -> Floats:
+            nonlocal place
+            size = math.prod(shape)
+            place += size
+            return flat[place - size : place].reshape(shape)
+
+        outputs = (*self.shape.widths, len(self._attribute))
+        for layer, (out, into) in enumerate(zip(outputs, self.shape.inputs, strict=True)):
+            layers.append([take(out, into), take(out, 1)])
+            if layer < len(self.shape.widths):
+                layers[-1] += [take(out, 1), take(out, 1)]
+        return layers
+
+    def _inputs(self, layer: int) -> Floats:
+        return self._features[len(self._features) - self.shape.inputs[layer] :]
+
+    @property
+    def noise(self) -> Floats:
+        """The fixed noise that each row begins with, noise x rows."""
+        return self._inputs(0)
+
+    def tables(self) -> Floats:
+        """The distributions of all attributes, one below the other, values x rows; the next call overwrites.
+
+        Other parameters of the network give other tables: call this after each change.
+        """
+        self._normal, self._deviation = [], []
+        for block, width in enumerate(self.shape.widths):
+            weights, bias, scale, shift = self._layers[block]
+            linear = matmul(weights, self._inputs(block))
+            linear += bias
+            linear -= linear.mean(1, keepdims=True)
+            variance = np.einsum("ij,ij->i", linear, linear)[:, None] / self.shape.rows
+            deviation = np.sqrt(variance + self.parameters.dtype.type(VARIANCE_FLOOR))
+            linear /= deviation
+            self._normal.append(linear)
+            self._deviation.append(deviation)
+            outputs = self._inputs(block + 1)[:width]
+            np.multiply(linear, scale, out=outputs)
+            outputs += shift
+            np.maximum(outputs, 0.0, out=outputs)
+        weights, bias = self._layers[-1]
+        logits = matmul(weights, self._features)
+        logits += bias
+        starts = self._starts[:-1]
+        logits -= np.maximum.reduceat(logits, starts, axis=0)[self._attribute]
+        np.exp(logits, out=logits)
+        np.divide(logits, np.add.reduceat(logits, starts, axis=0)[self._attribute], out=self._tables)
+        return self._tables
+
+    def gradient(self, by_tables: Floats) -> Floats:
+        """The gradient of a loss by the parameters, from that by the tables that `tables` gave last."""
+        gradient = np.empty_like(self.parameters)
+        layers = self._views(gradient)
+        along = self._tables * by_tables
+        totals = np.add.reduceat(along, self._starts[:-1], axis=0)[self._attribute]
+        by_linear = along - self._tables * totals
+        by_features = self._add_linear(layers[-1], self._layers[-1][0], by_linear, self._features)
+        for block in reversed(range(len(self.shape.widths))):
+            width = self.shape.widths[block]
+            weights, _, scale, _ = self._layers[block]
+            normal = self._normal[block]
+            by_outputs = by_features[:width] * (self._inputs(block + 1)[:width] > 0)
+            by_scale = np.einsum("ij,ij->i", by_outputs, normal)[:, None]
+            by_shift = by_outputs.sum(1, keepdims=True)
+            layers[block][2][:], layers[block][3][:] = by_scale, by_shift
+            # Of batch norm: (g - mean g - normal mean(g normal)) scale / deviation.
+            by_outputs -= (normal * by_scale + by_shift) / self.shape.rows
+            by_outputs *= scale / self._deviation[block]
+            further = self._add_linear(layers[block], weights, by_outputs, self._inputs(block))
+            further += by_features[width:]
+            by_features = further
+        return gradient
+
+    def _add_linear(self, into: list[Floats], weights: Floats, by_linear: Floats, inputs: Floats) -> Floats:
+        """Write the gradient of a linear layer; returns that by its inputs."""
+        into[0][:] = matmul(by_linear, inputs.T)
+        into[1][:] = by_linear.sum(1, keepdims=True)
+        return matmul(weights.T, by_linear)
+
+    def make_even(self, names: Sequence[str]) -> None:
+        """Make the distributions of some attributes even, and alike in every row."""
+        weights, bias = self._layers[-1]
+        for attribute in (self.domain.index(name) for name in names):
+            values = slice(self._starts[attribute], self._starts[attribute + 1])
+            weights[values], bias[values] = 0.0, 0.0
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the network and its noise to a file that `load_generator` reads."""
+        shape = self.shape
+        about = {
+            "domain": self.domain.fingerprint(),
+            "rows": shape.rows,
+            "noise": shape.noise,
+            "widths": list(shape.widths),
+        }
+        members = [
+            ("generator.json", json.dumps(about).encode()),
+            ("noise.npy", write_array(self.noise.astype(np.float32).ravel())),
+            ("parameters.npy", write_array(self.parameters.astype(np.float32))),
+        ]
+        write_archive(path, members, form=FORM, version=VERSION, overwrite=overwrite)
+
+
+def load_generator(path: str | os.PathLike[str], domain: Domain) -> Generator:
+    """Read a generator that `Generator.save` wrote; one of another domain, or a changed file, is refused."""
+    members = read_archive(path, form=FORM, version=VERSION)
+    with explained(path, FORM):
+        about = parse_json(members["generator.json"].decode())
+        shape = GeneratorShape(about["rows"], about["noise"], tuple(about["widths"]))
+        noise = read_array(members["noise.npy"], np.float32)
+        parameters = read_array(members["parameters.npy"], np.float32)
+        if not (np.isfinite(noise).all() and np.isfinite(parameters).all()):
+            raise ValueError("numbers must be finite")
+    if about["domain"] != domain.fingerprint():
+        raise ValueError(f"generator ({os.fspath(path)}) must be of the domain of the workload")
+    with explained(path, FORM):
+        generator = Generator(domain, shape)
+        if len(noise) != shape.noise * shape.rows or len(parameters) != len(generator.parameters):
+            raise ValueError("arrays must be as long as the sizes say")
+    generator.noise[:] = noise.reshape(shape.noise, shape.rows)
+    generator.parameters[:] = parameters
+    return generator
+
+
+def matmul(left: Floats, right: Floats) -> Floats:
+    """The matrix product, as a stack of small ones.
+
+    >>> left, right = np.arange(6.0).reshape(2, 3), np.arange(210.0).reshape(3, 70)
+    >>> bool((matmul(left, right) == left @ right).all())
+    True
+    """
+    (rows, inner), columns = left.shape, right.shape[1]
+    wide = max(2, min(columns, TILE, SMALL // (2 * inner)))
+    high = max(2, min(rows, SMALL // (inner * wide)))
+    tiled_left = _padded(left, high, 0).reshape(-1, 1, high, inner)
+    tiled_right = _padded(right, wide, 1).reshape(inner, -1, wide).transpose(1, 0, 2)
+    tiles = np.matmul(tiled_left, np.ascontiguousarray(tiled_right)[None])
+    product = tiles.transpose(0, 2, 1, 3).reshape(tiles.shape[0] * high, -1)
+    cut: Floats = product[:rows, :columns]
+    return cut
+
+
+def _padded(array: Floats, multiple: int, axis: int) -> Floats:
+    """The array with zeros up to a multiple of rows or columns."""
+    lacking = -array.shape[axis] % multiple
+    if lacking == 0:
+        return array
+    widths: Sequence[tuple[int, int]] = [(0, lacking if axis == place else 0) for place in range(2)]
+    return np.pad(array, widths)
