@@ -32,7 +32,7 @@ MAY_KNOW = {
     "curator": "accounting data mechanisms random ranks secrecy",
     "release": "accounting data io kernels random ranks",
     "models": "data kernels random ranks release",
-    "postprocess": "data io kernels random release",
+    "postprocess": "accounting data io kernels random release",
     "algorithms": "accounting curator data io kernels models postprocess random ranks release version",
     "evaluation": "data kernels release secrecy",
     "population": "data kernels",

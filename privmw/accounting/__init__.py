@@ -14,10 +14,12 @@ from .calibration import (
     scale_for_epsilon,
     sigma_for_rho,
     square_l2_sensitivity,
+    threshold_for_delta,
 )
 from .composition import Composition, Parallel, Sequential
 from .conversion import (
     delta_from_rho,
+    delta_from_threshold,
     epsilon0_advanced,
     epsilon_advanced,
     epsilon_from_q,
@@ -37,6 +39,7 @@ from .events import (
     PermuteAndFlip,
     RandomizedResponse,
     ReportNoisyMax,
+    ThresholdedLaplace,
 )
 from .ledger import Ledger
 
@@ -58,7 +61,9 @@ __all__ = [
     "RandomizedResponse",
     "ReportNoisyMax",
     "Sequential",
+    "ThresholdedLaplace",
     "delta_from_rho",
+    "delta_from_threshold",
     "epsilon0_advanced",
     "epsilon_advanced",
     "epsilon_for_rho_exponential",
@@ -72,4 +77,5 @@ __all__ = [
     "scale_for_epsilon",
     "sigma_for_rho",
     "square_l2_sensitivity",
+    "threshold_for_delta",
 ]

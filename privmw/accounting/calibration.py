@@ -7,7 +7,8 @@ share, so a budget cut into shares is never exceeded in the last bit.
 import math
 from fractions import Fraction
 
-from .rounding import Real, float_up, positive, sqrt_down, sqrt_up
+from .conversion import delta_from_threshold
+from .rounding import Real, float_up, positive, positive_integer, probability, sqrt_down, sqrt_up
 
 
 def sigma_for_rho(rho: Real, l2_sensitivity_squared: Real) -> float:
@@ -46,6 +47,25 @@ def epsilon_for_rho_exponential(rho: Real) -> float:
     2.0
     """
     return _usable("epsilon", sqrt_down(8 * Fraction(positive("rho", rho))))
+
+
+def threshold_for_delta(delta: Real, scale: Real, records: int = 1) -> int:
+    """Return the least threshold that counts of at most `records` in all reach with probability <= delta.
+
+    >>> threshold_for_delta(1e-6, 2)
+    28
+    """
+    delta, records = probability("delta", delta), positive_integer("records", records)
+    low, high = records, records + 1  # too low, perhaps high enough
+    while delta_from_threshold(high, scale, records) > delta:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if delta_from_threshold(middle, scale, records) > delta:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def square_l2_sensitivity(l2_sensitivity: Real) -> int | Fraction:

@@ -197,6 +197,32 @@ def epsilon_from_q(q: Real) -> float:
         return float_up(Fraction(_decimal((1 + kept) / (1 - kept)).ln().next_plus()))
 
 
+def delta_from_threshold(threshold: int, scale: Real, records: int = 1) -> float:
+    """Return the chance, rounded up, that noise lifts counts of at most `records` in all to the threshold.
+
+    Discrete Laplace noise is t or more with probability p^t / (1 + p), p = exp(-1 / scale). Of all ways to
+    spread m records over cells the sum of these chances is largest for one cell, p^(threshold - m) / (1 + p),
+    or for m cells, m p^(threshold - 1) / (1 + p): it is convex in each cell's number.
+
+    >>> f"{delta_from_threshold(29, 2):.2e}"
+    '5.18e-07'
+    """
+    threshold, records = positive_integer("threshold", threshold), positive_integer("records", records)
+    rate = 1 / Fraction(positive("scale", scale))
+    if threshold <= records:
+        raise ValueError(f"threshold ({threshold}) must be above the records ({records})")
+
+    def chance(distance: int, cells: int) -> Fraction:
+        exponent = distance * rate
+        if exponent > 800 + cells.bit_length():
+            return Fraction(SMALLEST)
+        with localcontext(_context(80)):
+            tail, ratio = (Fraction(_decimal(-power).exp()) for power in (exponent, min(rate, Fraction(800))))
+        return cells * tail / (1 + ratio) * (1 + _CLOSE)
+
+    return min(float_up(max(chance(threshold - records, 1), chance(threshold - 1, records))), 1.0)
+
+
 def group_rho(rho: Real, size: int) -> float:
     """Return the zCDP cost for a group of records: size^2 rho, rounded up.
 

@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
+from .conversion import delta_from_threshold
 from .rounding import Real, float_up, positive, positive_integer, sqrt_up
 
 
@@ -260,3 +261,41 @@ class DiscreteLaplace(Event):
         """The exact cost of one run."""
         epsilon = Fraction(self.l1_sensitivity) / Fraction(self.scale)
         return Cost(epsilon**2 / 2, epsilon)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ThresholdedLaplace(Event):
+    """Discrete Laplace noise on size counts, of which those of 0 or below the threshold are not shown.
+
+    epsilon = l1_sensitivity / scale; delta bounds the chance that a cell is shown which has records of one
+    unit only, of which there are at most `records`.
+
+    >>> event = ThresholdedLaplace(scale=2, l1_sensitivity=2, threshold=29)
+    >>> event.epsilon, f"{event.delta:.1e}"
+    (1.0, '5.2e-07')
+    """
+
+    scale: Real
+    l1_sensitivity: Real
+    threshold: int
+    records: int = 1
+    size: int = 1
+    count: int = 1
+
+    kind: ClassVar[str] = "thresholded-laplace"
+
+    def __post_init__(self) -> None:
+        """Refuse parameters that mean nothing, and a threshold that the records of one unit reach."""
+        self._keep(scale=positive("scale", self.scale))
+        self._keep(l1_sensitivity=positive("l1_sensitivity", self.l1_sensitivity))
+        for name in ("threshold", "records", "size", "count"):
+            self._keep(**{name: positive_integer(name, getattr(self, name))})
+        if self.threshold <= self.records:
+            raise ValueError(f"threshold ({self.threshold}) must be above the records ({self.records})")
+
+    @property
+    def cost_of_one(self) -> Cost:
+        """The cost of one run; delta is a float that is not below the truth."""
+        epsilon = Fraction(self.l1_sensitivity) / Fraction(self.scale)
+        delta = delta_from_threshold(self.threshold, self.scale, self.records)
+        return Cost(epsilon**2 / 2, epsilon, Fraction(delta))

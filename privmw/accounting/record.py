@@ -24,6 +24,7 @@ from .events import (
     PermuteAndFlip,
     RandomizedResponse,
     ReportNoisyMax,
+    ThresholdedLaplace,
 )
 from .rounding import positive_integer
 
@@ -35,6 +36,7 @@ _KINDS: dict[str, type[Event]] = {
         ReportNoisyMax,
         DiscreteGaussian,
         DiscreteLaplace,
+        ThresholdedLaplace,
         RandomizedResponse,
         Sequential,
         Parallel,

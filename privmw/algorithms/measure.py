@@ -14,14 +14,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privmw.accounting import Budget, Ledger, Neighbors
+from privmw.accounting import Budget, Event, Ledger, Neighbors, ThresholdedLaplace
 from privmw.accounting.rounding import Real, positive
 from privmw.algorithms.accounted import AccountPath, open_account, settle
 from privmw.algorithms.schedule import Planned
 from privmw.curator import Curator
+from privmw.data.domain import Domain
 from privmw.data.records import Records
 from privmw.data.workload import Workload
-from privmw.postprocess import NoisyMarginal, NoisyMarginals
+from privmw.kernels.arrays import Int64s
+from privmw.postprocess import NoisyMarginals
 from privmw.random import Rng
 from privmw.release.noises import DiscreteGaussianNoise, DiscreteLaplaceNoise, noise_of_event
 
@@ -38,7 +40,9 @@ def measure_marginals(
     marginals: Iterable[Sequence[str]],
     *,
     epsilon: Real | None = None,
+    delta: Real | None = None,
     rho: Real | None = None,
+    threshold: bool = False,
     shares: Iterable[Real] | None = None,
     neighbors: Neighbors = Neighbors.REPLACE_ONE,
     public_n: int | None = None,
@@ -53,16 +57,26 @@ def measure_marginals(
     marks the ledger. account: the account of the private table, or its file, where the cost is reserved
     before the table is looked at.
 
+    threshold: with epsilon and delta, noisy counts below a threshold vanish, and so does every cell without a
+    record; the total does not. In a fit, a cell that vanished is 0 with the threshold as its deviation.
+
     >>> from privmw import Domain, Table
     >>> table = Table.from_codes([[2, 0], [0, 1], [2, 0]], Domain({"age": 3, "sex": 2}), private=True)
     >>> measured, ledger = measure_marginals(table, [("age",), ("sex",), ("age", "sex")], epsilon=1)
     >>> measured, ledger.epsilon(0)
     (NoisyMarginals(3 marginals, 11 of 11 cells measured), 1.0)
+    >>> sparse, ledger = measure_marginals(table, [("age", "sex")], epsilon=1, delta=1e-9, threshold=True)
+    >>> sparse.noisy_counts.tolist(), ledger.events[0].threshold
+    ([0.0, 0.0, 0.0, 0.0, 0.0, 0.0], 42)
     """
     if not isinstance(private, Records):
         raise TypeError(f"private ({type(private).__name__}) must be a Table")
     if (rho is None) == (epsilon is None):
         raise TypeError("exactly one of rho and epsilon must be given")
+    if threshold is not (delta is not None):
+        raise TypeError(f"delta ({_short(delta)}) must come with threshold=True, and the reverse")
+    if threshold and epsilon is None:
+        raise TypeError("threshold must come with epsilon and delta")
     if isinstance(marginals, str) or not isinstance(marginals, Iterable):
         raise TypeError(f"marginals ({_short(marginals)}) must be a list of tuples of attribute names")
     requested = [tuple(names) if isinstance(names, list | tuple) else names for names in marginals]
@@ -76,13 +90,19 @@ def measure_marginals(
     workload = Workload(
         private.domain, [names for names in requested if names != ()] or [private.domain.names[:1]]
     )
-    budget = Budget.zcdp(rho) if rho is not None else Budget.pure(epsilon or 0)
+    budget = _budget(epsilon, delta, rho)
     costs = _split(budget.limit, shares, len(requested))
+    # The deltas of all that can vanish add up to delta, in the proportions of their costs.
+    vanishing = sum((cost for names, cost in zip(requested, costs, strict=True) if names != ()), Fraction(0))
+    deltas = [Fraction(budget.event_delta) * cost / (vanishing or 1) for cost in costs]
     opened, run, measured = open_account(account), secrets.token_hex(16), []
     with Curator(private, workload, budget, rng=rng, neighbors=neighbors, public_n=public_n) as curator:
         if opened is not None:  # here: the curator has checked everything, and has released nothing
             noise = DiscreteGaussianNoise if rho is not None else DiscreteLaplaceNoise
-            events = [Planned("measure", noise.name, noise.cost(cost)) for cost in costs]
+            events = [
+                Planned("measure", noise.name, noise.cost(cost)._replace(delta=own if names else Fraction(0)))
+                for names, cost, own in zip(requested, costs, deltas, strict=True)
+            ]
             what = f"measure_marginals, {len(requested)} of them, {budget!r}"
             opened.reserve(
                 run,
@@ -92,19 +112,62 @@ def measure_marginals(
                 unit=curator.ledger.unit,
                 for_release=curator.ledger.for_release,
             )
-        for names, cost in zip(requested, costs, strict=True):
+        for names, cost, own in zip(requested, costs, deltas, strict=True):
             pure, zcdp = (None, cost) if rho is not None else (cost, None)
             if names == ():
                 noisy = curator.measure(total=True, epsilon=pure, rho=zcdp)
             else:
                 names = workload.marginal(j := workload.index(names))
-                noisy = curator.measure(marginals=[j], epsilon=pure, rho=zcdp)
-            added = noise_of_event(curator.ledger.events[-1])
-            measured.append(NoisyMarginal(names, noisy.astype(np.float64), added.name, added.scale))
-        released = Measured(NoisyMarginals(measured, private.domain), curator.ledger)
+                if threshold:
+                    noisy = curator.measure_thresholded(j, epsilon=cost, delta=own)
+                else:
+                    noisy = curator.measure(marginals=[j], epsilon=pure, rho=zcdp)
+            measured.append(_Noisy(names, noisy, curator.ledger.events[-1]))
+        released = Measured(_noisy_marginals(measured, private.domain), curator.ledger)
         if opened is not None:
             settle(opened, run, curator.ledger)
         return released
+
+
+class _Noisy(NamedTuple):
+    """What one look released: the attributes, a noisy count for each cell, and the event that it cost."""
+
+    names: tuple[str, ...]
+    counts: Int64s
+    event: Event
+
+
+def _noisy_marginals(looks: list[_Noisy], domain: Domain) -> NoisyMarginals:
+    noises: dict[tuple[str, float], int] = {}
+    noise_of = []
+    for look in looks:
+        if isinstance(look.event, ThresholdedLaplace):
+            shown = noises.setdefault((DiscreteLaplaceNoise.name, float(look.event.scale)), len(noises))
+            vanished = noises.setdefault(("gaussian", float(look.event.threshold)), len(noises))
+            noise_of.append(np.where(look.counts != 0, shown, vanished))
+        else:
+            added = noise_of_event(look.event)
+            number = noises.setdefault((added.name, added.scale), len(noises))
+            noise_of.append(np.full(len(look.counts), number))
+    return NoisyMarginals.of_cells(
+        domain,
+        [look.names for look in looks],
+        noises,
+        marginal_of=np.repeat(np.arange(len(looks)), [len(look.counts) for look in looks]),
+        cells=np.concatenate([np.arange(len(look.counts)) for look in looks]),
+        noisy_counts=np.concatenate([look.counts for look in looks]),
+        noise_of=np.concatenate(noise_of),
+    )
+
+
+def _budget(epsilon: Real | None, delta: Real | None, rho: Real | None) -> Budget:
+    """The budget of all looks; with a delta, both epsilons and deltas simply add up."""
+    if rho is not None:
+        return Budget.zcdp(rho)
+    assert epsilon is not None
+    if delta is None:
+        return Budget.pure(epsilon)
+    return Budget.approximate(epsilon, delta, composition="advanced", event_delta=delta)
 
 
 def _split(limit: Fraction, shares: Iterable[Real] | None, count: int) -> list[Fraction]:

@@ -26,7 +26,7 @@ from privmw.accounting.events import Event
 from privmw.accounting.rounding import Real, float_up, positive_integer
 from privmw.data.records import Records, check_is_private
 from privmw.data.workload import Workload
-from privmw.mechanisms import Noise, Selection, scores
+from privmw.mechanisms import Noise, Selection, Threshold, scores
 from privmw.random import Rng, Stream, privacy_stream
 from privmw.secrecy import erasing, sealed
 
@@ -253,6 +253,33 @@ class Curator:
         with self.__paid(noise.event) as counts, erasing() as erased:
             held = self.__total if total else counts
             return noise.add(erased(held[cells]), self.__stream)
+
+    @sealed
+    def measure_thresholded(self, marginal: int, *, epsilon: Real, delta: Real) -> Int64s:
+        """Count the cells of one marginal with discrete Laplace noise, and show only those that are large.
+
+        Requires: the public number of a marginal; a budget with an event_delta.
+        Ensures: a noisy count for each cell, 0 where it is below the threshold of the event. A cell without a
+            record is always 0; which of the others are not 0 is decided by their noisy counts.
+        Privacy: (epsilon, delta)-DP, both charged. A record moves c = 2 cells by 1 (1 under ADD_REMOVE_ONE),
+            a unit of at most m records the counts by c m in all, and cells that are empty without it hold at
+            most m: delta bounds the chance that one of these is shown. Where none is, both tables show the
+            same cells as empty, and the other counts are those of discrete Laplace noise: epsilon-DP.
+        Numerics: exact sampling; the event is a pure function of epsilon, delta, c, m and the cells' number.
+        Checked by: tests/mechanisms/test_threshold.py::test_laws_of_neighbours_are_within_epsilon_and_delta,
+            tests/mechanisms/test_threshold.py::test_the_curator_pays_for_units_and_for_neighbours_by_addition,
+            tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
+        """
+        cells, changing = self.__asked(None, marginal, None, False)
+        threshold = Threshold.prepare(
+            size=len(cells),
+            l1_sensitivity=changing * self._at_most,
+            epsilon=epsilon,
+            delta=delta,
+            records=self._at_most,
+        )
+        with self.__paid(threshold.event) as counts, erasing() as erased:
+            return threshold.apply(erased(counts[cells]), self.__stream)
 
     def close(self) -> None:
         """Erase the private counts. The ledger stays; every later call is an error."""

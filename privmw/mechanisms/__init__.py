@@ -1,9 +1,9 @@
 """The accounted mechanisms: private values in; a released value and the event that it cost out.
 
 selection.py chooses candidates by private scores (scores.py makes them of counts), noise.py adds noise to
-private counts, randomized_response.py flips private bits. Each states its cost from its parameters alone,
-before it sees a value: `Selection` and `Noise` let the curator charge it first. Draws are exact (csrc/draw),
-and no error here shows a private value.
+private counts, threshold.py shows only those that are large, randomized_response.py flips private bits. Each
+states its cost from its parameters alone, before it sees a value: `Selection`, `Noise` and `Threshold` let
+the curator charge it first. Draws are exact (csrc/draw), and no error here shows a private value.
 """
 
 from privmw.mechanisms.noise import Noise, add_discrete_gaussian, add_discrete_laplace
@@ -14,12 +14,15 @@ from privmw.mechanisms.selection import (
     select_exponential,
     select_permute_and_flip,
 )
+from privmw.mechanisms.threshold import Threshold, add_thresholded_laplace
 
 __all__ = [
     "Noise",
     "Selection",
+    "Threshold",
     "add_discrete_gaussian",
     "add_discrete_laplace",
+    "add_thresholded_laplace",
     "randomized_response",
     "report_noisy_max",
     "select_exponential",

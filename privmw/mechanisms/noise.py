@@ -118,7 +118,7 @@ def add_discrete_gaussian(
     >>> noisy.dtype, event.sigma, event.rho
     (dtype('int64'), 2.0, 0.25)
     """
-    size = _size(counts)
+    size = size_of(counts)
     if (l2_sensitivity is None) == (l2_sensitivity_squared is None):
         raise TypeError("exactly one of l2_sensitivity and l2_sensitivity_squared must be given")
     if l2_sensitivity is not None:
@@ -147,12 +147,13 @@ def add_discrete_laplace(
     >>> noisy.dtype, event.scale, event.epsilon
     (dtype('int64'), 4.0, 0.5)
     """
-    noise = Noise.laplace(size=_size(counts), l1_sensitivity=l1_sensitivity, epsilon=epsilon)
+    noise = Noise.laplace(size=size_of(counts), l1_sensitivity=l1_sensitivity, epsilon=epsilon)
     assert isinstance(noise.event, DiscreteLaplace)
     return noise.add(counts, privacy_stream(rng)), noise.event
 
 
-def _size(counts: object) -> int:
+def size_of(counts: object) -> int:
+    """Return how many counts there are; refuse what is not an array of them."""
     if not isinstance(counts, np.ndarray) or counts.dtype != np.int64:
         raise TypeError(f"counts ({type(counts).__name__}) must be a numpy array of int64")
     if counts.ndim == 0 or counts.size == 0:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from privmw.accounting import threshold_for_delta
 from privmw.kernels.arrays import Float64s
 from privmw.kernels.checks import check_integer, check_number
 
@@ -110,6 +111,27 @@ def point_mechanism_errors(d: int, *, epsilon: float | None = None, rho: float |
         assert rho is not None
         point_error = math.sqrt(1 / (2 * rho))
     return ErrorBounds(point_error, point_error * (_queries(d) + 1))
+
+
+def threshold_mechanism_errors(epsilon: float, delta: float) -> ErrorBounds:
+    """Theorem 4, item 5: the errors of `sum_mechanism` on points that vanish below a threshold, for any d.
+
+    Half of epsilon is in the points' noise (`measure_marginals(..., threshold=True)`), half in the sum's. Let
+    b be the scale of both and T the threshold. A point that vanished had less than T + |noise| records, so
+    all points are off by at most T + |noise|. The projection adds at most the mean of what points lack, or
+    takes the same from each that is shown, as all of them are T or more: at most the mean of their |noise|;
+    either way plus the |noise| of the sum. No term grows with d. Left out: noise whose mean is more than T
+    (docs/proofs).
+
+    >>> threshold_mechanism_errors(1.0, 1e-9)
+    ErrorBounds(point=92.48528137423857, sum=2.8284271247461903)
+    """
+    scale, failing = 2 / _positive("epsilon", epsilon), _positive("delta", delta)
+    if failing >= 1:
+        raise ValueError(f"delta ({failing}) must be below 1")
+    # The root mean square of discrete Laplace noise is at most sqrt(2) times its scale.
+    noise = math.sqrt(2) * scale
+    return ErrorBounds(2 * (threshold_for_delta(failing, scale) + noise) + noise, noise)
 
 
 def _loss(epsilon: float | None, delta: float, rho: float | None) -> Callable[[float], float]:

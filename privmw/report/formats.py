@@ -18,6 +18,7 @@ NO_BREAK = "\u00a0"
 MECHANISMS = {
     "discrete-gaussian": "discrete Gaussian noise",
     "discrete-laplace": "discrete Laplace noise",
+    "thresholded-laplace": "discrete Laplace noise above a threshold",
     "gaussian": "Gaussian noise",
     "laplace": "Laplace noise",
 }

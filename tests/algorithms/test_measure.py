@@ -64,6 +64,39 @@ def test_attributes_may_be_named_in_any_order():
     assert measured.marginals == (("age", "origin"),)
 
 
+def test_counts_below_the_threshold_vanish_and_their_delta_is_in_the_ledger():
+    private = table(3000)
+    given = {"epsilon": 3, "delta": 1e-6, "threshold": True}
+    measured, ledger = measure_marginals(private, FOUR, **given, **ADD_REMOVE, rng=1)
+    total, age, origin, both = ledger.events
+    assert (total.kind, total.delta) == ("discrete-laplace", 0)
+    assert {event.kind for event in (age, origin, both)} == {"thresholded-laplace"}
+    assert ledger.epsilon(1e-6) == 3.0
+    assert 0 < ledger.delta <= 1e-6
+    assert ledger.epsilon(1e-9) == np.inf
+    assert "delta = 1e-06" in ledger.statement()
+    counts = measured.noisy_counts
+    vanished = counts[34:] == 0
+    assert 0 < vanished.sum() < 216
+    assert counts[34:][~vanished].min() >= both.threshold
+    deviations = np.sqrt(measured.variances[34:])
+    assert (deviations[vanished] == both.threshold).all()
+    assert (deviations[~vanished] < 2 * both.scale).all()
+    fit = nnls(measured)
+    assert abs(fit.weights.sum() - 3000) < 30
+    assert fit.certificate.kkt < 1e-8
+
+
+def test_the_deltas_of_a_thresholded_run_are_reserved(tmp_path):
+    budget = Budget.approximate(1, 1e-6, composition="advanced", event_delta=1e-6)
+    account = pmw.Account.create(tmp_path / "account", budget)
+    given = {"epsilon": 0.5, "delta": 6e-7, "threshold": True, "account": account, "rng": 1}
+    _, ledger = measure_marginals(table(), FOUR[1:], **given)
+    assert account.delta == ledger.delta <= 6e-7
+    with pytest.raises(pmw.BudgetError, match="event_delta"):
+        measure_marginals(table(), FOUR[1:], **given)
+
+
 def test_from_private_records_to_private_microdata():
     measured, _ = measure_marginals(table(), FOUR, epsilon=4, **ADD_REMOVE, rng=3)
     fit = nnls(measured)
@@ -85,6 +118,10 @@ def test_from_private_records_to_private_microdata():
         ({"epsilon": None}, TypeError, "exactly one"),
         ({"rho": 1}, TypeError, "exactly one"),
         ({"epsilon": 0}, ValueError, "epsilon"),
+        ({"delta": 1e-9}, TypeError, "delta .* must come with threshold=True"),
+        ({"threshold": True}, TypeError, "must come with threshold=True, and the reverse"),
+        ({"threshold": True, "delta": 0}, ValueError, "delta"),
+        ({"threshold": True, "delta": 1e-9, "epsilon": None, "rho": 1}, TypeError, "epsilon"),
         ({"neighbors": Neighbors.ADD_REMOVE_ONE}, ValueError, "public_n"),
         ({"private": "records"}, TypeError, "must be a Table"),
     ],

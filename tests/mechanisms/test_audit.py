@@ -102,6 +102,25 @@ def gaussian(side):
     return column(noisy), [event]
 
 
+def thresholded(side):
+    """A cell of 20 or 21 records, and one of none or one, which may appear."""
+    counts = np.tile([21 - side, side], MANY // 2)
+    given = {"l1_sensitivity": 2, "epsilon": 1, "delta": 1e-2}
+    noisy, event = mechanisms.add_thresholded_laplace(counts, **given, rng=side)
+    return np.clip(noisy.reshape(-1, 2), 0, 40), [event]
+
+
+# Forty records here, one of them elsewhere there: in a cell of its own.
+FORTY = [Table.from_codes([[0] * 8] * 39 + [[0] * 7 + [value]], BITS, private=True) for value in (0, 1)]
+
+
+def curator_threshold(side, tables=FORTY):
+    budget = Budget.approximate(10**6, 0.5, composition="advanced", event_delta=0.5)
+    with Curator(tables[side], Workload(BITS, [("h",)]), budget, rng=31 + side) as door:
+        noisy = np.array([door.measure_thresholded(0, epsilon=1, delta=1e-5) for _ in range(DOOR_RUNS)])
+        return np.clip(noisy, 0, 60), door.ledger.events[:1]
+
+
 def response(side, **options):
     bits, event = mechanisms.randomized_response(np.full(MANY, bool(side)), rng=side, **options)
     return column(bits), [event]
@@ -186,6 +205,8 @@ def releases(side, epsilon, rho, unit=False):
 HONEST = {
     "discrete Laplace": (laplace, 0, 0.9),
     "discrete Gaussian": (gaussian, 1e-2, 0.5),
+    "thresholded Laplace": (thresholded, 1e-2, 0.25),
+    "curator: thresholded Laplace on a marginal": (curator_threshold, 1e-5, 0.2),
     "randomized response, epsilon": (lambda side: response(side, epsilon=1), 0, 0.9),
     "randomized response, q": (lambda side: response(side, q=0.25), 0, 0.9),
     "permute-and-flip": (lambda side: selection(mechanisms.select_permute_and_flip, side), 0, 0.5),
@@ -281,6 +302,20 @@ def half_laplace(side):
     return column(noisy), [event]
 
 
+def true_threshold(side):
+    given = {"epsilon": 1, "delta": 1e-2}
+    counts = np.full(MANY, mechanisms.Threshold.prepare(size=1, l1_sensitivity=1, **given).event.threshold)
+    noisy, event = planted_bugs.threshold_on_true_counts(counts - side, **given, rng=side)
+    return column(noisy), [event]
+
+
+def low_threshold(side):
+    noisy, event = planted_bugs.threshold_of_one_record_less(
+        np.full(MANY, side), epsilon=1, delta=1e-2, rng=side
+    )
+    return column(noisy), [event]
+
+
 def cell_pairs(side):
     return np.tile([1 - side, side], (MANY // 2, 1))
 
@@ -352,6 +387,8 @@ def selected_for_one_record(side):
 PLANTED = {
     "half the noise, Gaussian": (half_gaussian, 1e-2),
     "half the noise, Laplace": (half_laplace, 0),
+    "threshold on true counts": (true_threshold, 1e-2),
+    "threshold one too low": (low_threshold, 5e-3),
     "sensitivity off by two, marginal": (one_cell_paid, 0),
     "sensitivity off by two, permute-and-flip": (lambda side: half_sensitivity("permute-and-flip", side), 0),
     "sensitivity off by two, exponential": (lambda side: half_sensitivity("exponential", side), 0),

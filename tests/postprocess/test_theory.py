@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 
+from privmw.mechanisms import add_discrete_laplace, add_thresholded_laplace
 from privmw.postprocess import theory
 
 DEFINITIONS = [
@@ -52,6 +53,40 @@ def test_the_least_point_error_is_the_inverse(privacy, d):
     if point > 0:
         assert theory.least_sum_error(point, d, **privacy) == pytest.approx(unit, rel=1e-6)
     assert theory.least_point_error(1e12 * unit, d, **privacy) == 0
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.25, 1e-9), (4.0, 1e-3)])
+@pytest.mark.parametrize("d", [40, 5000])
+@pytest.mark.parametrize("kind", ["around the threshold", "large", "one"])
+def test_errors_of_points_that_vanish_are_within_bounds_for_any_number_of_cells(epsilon, delta, d, kind):
+    rng = np.random.default_rng(4)
+    bounds = theory.threshold_mechanism_errors(epsilon, delta)
+    shots = 200
+    half = {"l1_sensitivity": 1, "epsilon": epsilon / 2}
+    threshold = add_thresholded_laplace(np.array([1]), **half, delta=delta)[1].threshold
+    truth = np.zeros(d, np.int64)
+    if kind == "around the threshold":
+        truth[: d // 2] = rng.integers(0, 2 * threshold, d // 2)
+    elif kind == "large":
+        truth[:] = 10 * threshold
+    else:
+        truth[0] = threshold
+    errors = np.zeros(d)
+    of_sum = 0.0
+    for _ in range(shots):
+        points, _ = add_thresholded_laplace(truth, **half, delta=delta, rng=rng)
+        total, _ = add_discrete_laplace(np.array([truth.sum()]), **half, rng=rng)
+        fitted = theory.sum_mechanism(points, float(total[0]))
+        errors += (fitted - truth) ** 2 / shots
+        of_sum += (fitted.sum() - truth.sum()) ** 2 / shots
+    assert math.sqrt(errors.max()) <= bounds.point
+    assert math.sqrt(of_sum) <= bounds.sum * 1.2  # 200 draws of a Laplace variable
+
+
+def test_the_bounds_of_points_that_vanish_refuse_what_is_no_privacy():
+    for epsilon, delta in ((0, 1e-9), (1, 0), (1, 1), (1, -1)):
+        with pytest.raises(ValueError, match=r"epsilon|delta"):
+            theory.threshold_mechanism_errors(epsilon, delta)
 
 
 def test_a_good_sum_costs_points_a_logarithm_and_good_points_cost_the_sum_a_factor_d():

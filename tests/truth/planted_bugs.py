@@ -10,7 +10,7 @@ import numpy as np
 from privmw.accounting import DiscreteGaussian, DiscreteLaplace, PermuteAndFlip, sigma_for_rho
 from privmw.data.row_hash import mixed
 from privmw.kernels import draws
-from privmw.mechanisms import Selection
+from privmw.mechanisms import Selection, Threshold
 from privmw.random import privacy_stream
 
 
@@ -40,6 +40,20 @@ def marginal_of_sensitivity_one(counts, *, epsilon, rng):
         privacy_stream(rng).bit_generator, scale.numerator, scale.denominator, counts.size
     )
     return counts + noise.reshape(counts.shape), DiscreteLaplace(1 / epsilon, 1)
+
+
+def threshold_on_true_counts(counts, *, epsilon, delta, rng):
+    """Whether a cell is shown depends on its count, not on its noisy count: nearly always the same choice."""
+    threshold = Threshold.prepare(size=counts.size, l1_sensitivity=1, epsilon=epsilon, delta=delta)
+    noisy = threshold.noise.add(counts, privacy_stream(rng))
+    return np.where(counts >= threshold.event.threshold, noisy, 0), threshold.event
+
+
+def threshold_of_one_record_less(counts, *, epsilon, delta, rng):
+    """The threshold is that of noise alone: the record that makes a new cell is forgotten."""
+    right = Threshold.prepare(size=counts.size, l1_sensitivity=1, epsilon=epsilon, delta=delta)
+    noisy = right.noise.add(counts, privacy_stream(rng))
+    return np.where((counts > 0) & (noisy >= right.event.threshold - 1), noisy, 0), right.event
 
 
 def selection_of_half_the_sensitivity(kind, scores, *, sensitivity, epsilon, rng):
