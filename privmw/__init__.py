@@ -22,6 +22,7 @@ from privmw.algorithms.mw_pub import MWPub, release_mw_pub
 from privmw.algorithms.mwem import MWEM, release_mwem
 from privmw.algorithms.mwem_pub import MWEMPub, release_mwem_pub
 from privmw.algorithms.pep import PEP, release_pep
+from privmw.algorithms.rap import RAP, release_rap
 from privmw.cluster.sharded_records import ShardedRecords
 from privmw.cluster.sharded_support import ShardedSupport
 from privmw.curator import Curator
@@ -41,6 +42,7 @@ from privmw.version import __version__
 __all__ = [
     "MWEM",
     "PEP",
+    "RAP",
     "Account",
     "Attribute",
     "Budget",
@@ -76,5 +78,6 @@ __all__ = [
     "release_mwem",
     "release_mwem_pub",
     "release_pep",
+    "release_rap",
     "scan_table",
 ]

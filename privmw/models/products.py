@@ -82,6 +82,31 @@ class Products:
             codes[:, a] = _invert(np.cumsum(table, axis=1), products, stream)
         return codes
 
+    def draw_evenly(self, count: int, stream: np.random.Generator) -> UInt32s:
+        """Draw records with little spread: each product, and each value of it, as often as it should be.
+
+        A record has the mixture's distribution, but records are not independent: a product of weight w has
+        count * w records, rounded up or down, and among these a value of share p has its p, rounded so too.
+
+        >>> products = Products(np.array([0.5, 0.5]), (np.eye(2), np.full((2, 2), 0.5)))
+        >>> sorted(products.draw_evenly(4, sampling_stream(0)).tolist())
+        [[0, 0], [0, 1], [1, 0], [1, 1]]
+        """
+        count = check_integer("count", count, 0)
+        ends = np.cumsum(self.weights)
+        points = (np.arange(count) + stream.random()) * (ends[-1] / max(count, 1))
+        products = np.searchsorted(ends[:-1], points, "right")
+        of_each = np.bincount(products, minlength=len(ends))[products]
+        first = np.searchsorted(products, products)
+        codes = np.empty((count, len(self.tables)), np.uint32)
+        for a, table in enumerate(self.tables):
+            # The records of a product in a new order for each attribute: attributes stay independent.
+            order = np.lexsort((stream.random(count), products))
+            within = np.empty(count)
+            within[order] = (np.arange(count) - first + stream.random(count)) / of_each
+            codes[:, a] = _found(np.cumsum(table, axis=1), products, within)
+        return codes
+
     def complete(self, codes: npt.NDArray[Any], known: Sequence[int], stream: np.random.Generator) -> UInt32s:
         """Draw the attributes that are not known, given those that are; returns the whole records.
 
@@ -304,7 +329,7 @@ class ProductFit:
             self._blocks.append((block, answers, scaled))
         self._batches: Iterator[list[int]] = iter(())
         self._rng = sampling_stream(seed)
-        margins = _one_way_margins(workload, cells_answers, precision)
+        margins = one_way_margins(workload, cells_answers, precision)
         logits = np.log(np.concatenate(margins)).astype(np.float32)[:, None]
         noise = self._rng.uniform(-SPREAD, SPREAD, (len(logits), products)).astype(np.float32)
         self._margin_logs, self._worth = logits, prior_weight * self._scale
@@ -446,7 +471,7 @@ def _softmax(logits: Floats, starts: Sequence[int] | Int64s) -> Floats:
     return shares
 
 
-def _one_way_margins(workload: Workload, cells_answers: Float64s, precision: Float64s) -> list[Float64s]:
+def one_way_margins(workload: Workload, cells_answers: Float64s, precision: Float64s) -> list[Float64s]:
     """For each attribute its distribution by all marginals that have it and were measured whole.
 
     Each gives a value's share with the variance of a sum over its cells; the mean has weights inverse to it.
@@ -479,9 +504,14 @@ def _one_way_margins(workload: Workload, cells_answers: Float64s, precision: Flo
 
 def _invert(cumulated: Float64s, rows: Int64s, stream: np.random.Generator) -> Int64s:
     """Draw from some of the distributions whose cumulated weights, not normalised, are rows of a table."""
+    return _found(cumulated, rows, stream.random(len(rows)))
+
+
+def _found(cumulated: Float64s, rows: Int64s, points: Float64s) -> Int64s:
+    """The values where these rows of cumulated weights, not normalised, pass points between 0 and 1."""
     size = cumulated.shape[1]
     last = cumulated[:, -1:]
     flat = (cumulated / last + np.arange(len(cumulated))[:, None]).ravel()
-    found = np.searchsorted(flat, rows + stream.random(len(rows)), "right") - rows * size
+    found = np.searchsorted(flat, rows + points, "right") - rows * size
     drawn: Int64s = np.clip(found, 0, size - 1).astype(np.int64, copy=False)
     return drawn

@@ -176,11 +176,7 @@ class ProjectedSupport:
         Cells without a measurement are left out, and so are cells without a row: no weights change their
         answer of 0, and on real data most cells have none.
         """
-        workload = self._targets.workload
-        single = np.fromiter(self._targets.cells, np.int64)
-        among = np.unique(
-            np.concatenate([np.fromiter(self._targets.marginals, np.int64), workload.marginal_of(single)])
-        )
+        workload, among = self._targets.workload, self._targets.among()
         chosen = workload.select(among)
         cells = workload.cells_of(among)
         marginals = kernels.Marginals(

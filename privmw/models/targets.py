@@ -53,3 +53,20 @@ class Targets:
         """The inverse variances of measured answers; 0 where nothing was measured."""
         precision: Float64s = self._precision[cells]
         return precision
+
+    def among(self) -> Int64s:
+        """The ascending numbers of the marginals that were measured, entirely or in part."""
+        single = np.fromiter(self.cells, np.int64)
+        whole = np.fromiter(self.marginals, np.int64)
+        return np.unique(np.concatenate([whole, self.workload.marginal_of(single)]))
+
+    def measured_marginals(self) -> tuple[Workload, Float64s, Float64s]:
+        """The marginals that were measured, entirely or in part; answers and precisions of their cells.
+
+        Cells without a measurement have precision 0, and answer 0.
+        """
+        among = self.among()
+        cells = self.workload.cells_of(among)
+        precision = self.precision(cells)
+        answers = np.divide(self._weighted[cells], precision, out=np.zeros(len(cells)), where=precision > 0)
+        return self.workload.select(among), answers, precision

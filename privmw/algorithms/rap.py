@@ -1,0 +1,199 @@
+"""RAP, relaxed adaptive projection (Aydore et al. 2021; Liu, Vietri and Wu, "Iterative methods", 2021).
+
+No public table is needed: the model is `rows` relaxed rows, fitted to all measurements so far by Adam on the
+squared misfit (privmw/models/relaxed_rows.py). With softmax each row is a product of distributions, one for
+every attribute ("RAP softmax" of the 2021 paper, and the better of the two); without, it is clipped numbers.
+What is released are rows drawn from these, weighted by the projection onto what was measured.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import ClassVar
+
+from privmw.accounting.rounding import Real
+from privmw.algorithms.accounted import AccountPath
+from privmw.algorithms.configuration import Algorithm, Select
+from privmw.algorithms.loop import Model, Progress
+from privmw.algorithms.options import lists_options
+from privmw.algorithms.plan import Effort
+from privmw.algorithms.question import Question, Unit, check_inputs
+from privmw.data.records import Records
+from privmw.data.support import Support
+from privmw.data.workload import Workload
+from privmw.kernels.checks import check_integer
+from privmw.models.relaxed_rows import RelaxedRows
+from privmw.random import Rng
+from privmw.release import Release
+
+MOST_ROWS, MOST_STEPS, MOST_DRAWS = 100_000, 1_000_000, 10_000_000
+RATES = {True: 0.2, False: 5e-3}  # of softmax and of clipped rows
+PUBLISHED_RATES = {True: 0.1, False: 5e-3}
+HEAVIEST = 1e12  # records: heavier, nothing is fitted
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RAP(Algorithm):
+    """Relaxed rows fitted by gradient steps, without a public table.
+
+    rows: how many relaxed rows. softmax: whether each is a product of distributions; without, answers of the
+    model may leave 0 to 1, and are clipped where a round chooses by them. rate, steps: of Adam in each round;
+    a rate of None is .2 with softmax and .005 without. prior_weight (softmax): how many records independent
+    attributes are worth in each fit; None chooses it from the noise, 0 is the papers' loss. draws: how many
+    records are drawn at the end; equal ones become one row of the release. seed: of the sampling stream,
+    which begins the rows and draws the records; it protects nothing.
+
+    >>> RAP(rounds=10, per_round=5).calibrate(rho=0.01).rho
+    0.01
+    """
+
+    select: Select = "exponential"
+    measure: Unit = "marginal"
+    rows: int = 300
+    softmax: bool = True
+    rate: float | None = None
+    steps: int = 300
+    prior_weight: float | None = None
+    draws: int = 20_000
+    seed: int = 0
+
+    effort: ClassVar[Effort] = Effort(shot=2000, round=200)
+
+    @classmethod
+    def as_published(cls, *, softmax: bool = True, rounds: int = 50, per_round: int = 1) -> RAP:
+        """The papers' sizes: 1,000 rows, single cells, 5,000 steps a round, no prior.
+
+        >>> RAP.as_published(rounds=10, per_round=5)
+        RAP(rounds=10, measure='cell', per_round=5, rows=1000, rate=0.1, steps=5000, prior_weight=0.0)
+        """
+        return cls(
+            rounds=rounds,
+            per_round=per_round,
+            measure="cell",
+            rows=1000,
+            softmax=softmax,
+            rate=PUBLISHED_RATES[softmax],
+            steps=5000,
+            prior_weight=0.0 if softmax else None,
+        )
+
+    def __post_init__(self) -> None:
+        """Refuse options that mean nothing."""
+        super().__post_init__()
+        for name, most in (("rows", MOST_ROWS), ("steps", MOST_STEPS), ("draws", MOST_DRAWS)):
+            object.__setattr__(self, name, check_integer(name, getattr(self, name), 1, most))
+        object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**63 - 1))
+        if not isinstance(self.softmax, bool):
+            raise TypeError(f"softmax ({self.softmax!r}) must be True or False")
+        if self.rate is not None:
+            self._between("rate", 0, 10)
+        if self.prior_weight is not None:
+            if not self.softmax:
+                raise ValueError(f"prior_weight ({self.prior_weight}) must come with softmax=True")
+            if self._number("prior_weight") != 0:
+                self._between("prior_weight", 0, HEAVIEST)
+
+    @property
+    def completes(self) -> bool:
+        """Whether the model does without public rows: it has none."""
+        return True
+
+    def public_rows(self, support: Support | None, workload: Workload) -> Support:
+        """The support of a run: no public row. Public rows are refused, as the model could not use them."""
+        if isinstance(support, Support) and support.records:
+            raise ValueError(
+                f"support ({support!r}) must be None: RAP makes its rows itself; MWPub, PEP and release_auto "
+                f"use public ones"
+            )
+        return super().public_rows(support, workload)
+
+    def added_rows(self, support: Support) -> int:
+        """At most how many rows the model makes: the records drawn."""
+        return self.draws
+
+    def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:
+        """Relaxed rows."""
+        return RelaxedRows(
+            support,
+            question.workload,
+            question.measured,
+            n,
+            rows=self.rows,
+            softmax=self.softmax,
+            rate=RATES[self.softmax] if self.rate is None else self.rate,
+            steps=self.steps,
+            prior_weight=self.prior_weight,
+            draws=self.draws,
+            seed=self.seed,
+            threads=threads,
+        )
+
+
+@lists_options
+def release_rap(
+    private: Records | None,
+    support: Support | None,
+    workload: Workload,
+    *,
+    epsilon: Real | None = None,
+    delta: Real | None = None,
+    rho: Real | None = None,
+    rounds: int | None = None,
+    select: Select = "exponential",
+    measure: Unit = "marginal",
+    per_round: int = 1,
+    split: float = 0.5,
+    warm_up: float = 0.0,
+    order: int | None = None,
+    rows: int = 300,
+    softmax: bool = True,
+    rate: float | None = None,
+    steps: int = 300,
+    prior_weight: float | None = None,
+    draws: int = 20_000,
+    seed: int = 0,
+    rng: Rng = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: int | None = 10,
+    account: AccountPath = None,
+) -> Release:
+    """Release by RAP; the options of the algorithm are those of `RAP`.
+
+    support: None, or one without public rows that has constraints.
+
+    epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint,
+    every and account: as for a calibrated `Mechanism`.
+
+    >>> from privmw import Domain, Table
+    >>> domain = Domain({"age": 3, "sex": 2})
+    >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 1000, domain, private=True)
+    >>> workload = Workload.all(domain, k=2)
+    >>> release = release_rap(private, None, workload, epsilon=1.0, select="all", rows=20, steps=200, rng=0)
+    >>> release.answers().round(1).tolist()
+    [0.3, 0.3, 0.0, 0.0, 0.0, 0.3]
+    """
+    algorithm = RAP(
+        rounds=rounds,
+        select=select,
+        measure=measure,
+        per_round=per_round,
+        split=split,
+        warm_up=warm_up,
+        order=order,
+        rows=rows,
+        softmax=softmax,
+        rate=rate,
+        steps=steps,
+        prior_weight=prior_weight,
+        draws=draws,
+        seed=seed,
+    )
+    rows_of_run = algorithm.public_rows(support, workload)
+    size = check_inputs(private, rows_of_run, workload, completes=algorithm.completes)
+    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n)
+    return mechanism.run_checked(
+        size, private, rows_of_run, workload, rng, threads, progress, checkpoint, every, account
+    )
