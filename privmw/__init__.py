@@ -6,6 +6,7 @@ The way of the data, room by room (README.md has the map):
 2. Public records become a `Support`, distinct rows with counts; a `Workload` lists the marginals to answer.
 3. Private records go to the curator, the door. It holds their counts, charges every look to the ledger of
    accounting, and lets out only what mechanisms return; random supplies the randomness.
+   strategies spreads the budget of one shot over marginals, before any data.
 4. algorithms runs the loop: a model of models answers the workload, the curator selects and measures, the
    model is updated. It sees released and public values only; kernels does the sums.
 5. A release has weighted rows, measurements and the ledger. It gives answers and synthetic records.
@@ -13,7 +14,7 @@ The way of the data, room by room (README.md has the map):
    evaluation computes true errors (NOT PRIVATE), ranks and cluster spread rows over MPI ranks.
 """
 
-from privmw import accounting, kernels, mechanisms, postprocess
+from privmw import accounting, kernels, mechanisms, postprocess, strategies
 from privmw.accounting import Account, Budget, BudgetError, Ledger, Neighbors
 from privmw.algorithms.auto import release_auto
 from privmw.algorithms.choose_public import choose_public
@@ -80,4 +81,5 @@ __all__ = [
     "release_pep",
     "release_rap",
     "scan_table",
+    "strategies",
 ]

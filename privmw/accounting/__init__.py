@@ -1,7 +1,7 @@
 """Privacy accounting: budgets, events, the ledger of a run, the account of a table, and conversions.
 
-rounding -> conversion, calibration, events -> composition -> budget -> record, statement -> ledger ->
-account.
+rounding -> conversion, calibration, events, worst_difference -> residual_gaussian, composition -> budget ->
+record, statement -> ledger -> account.
 Nothing here imports anything else of privmw, or sees a private value. Costs are exact rationals; every float
 that leaves is rounded in the safe direction.
 """
@@ -42,6 +42,7 @@ from .events import (
     ThresholdedLaplace,
 )
 from .ledger import Ledger
+from .residual_gaussian import ResidualGaussian
 
 __all__ = [
     "Account",
@@ -60,6 +61,7 @@ __all__ = [
     "PermuteAndFlip",
     "RandomizedResponse",
     "ReportNoisyMax",
+    "ResidualGaussian",
     "Sequential",
     "ThresholdedLaplace",
     "delta_from_rho",

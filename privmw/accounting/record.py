@@ -26,6 +26,7 @@ from .events import (
     ReportNoisyMax,
     ThresholdedLaplace,
 )
+from .residual_gaussian import ResidualGaussian
 from .rounding import positive_integer
 
 _KINDS: dict[str, type[Event]] = {
@@ -38,6 +39,7 @@ _KINDS: dict[str, type[Event]] = {
         DiscreteLaplace,
         ThresholdedLaplace,
         RandomizedResponse,
+        ResidualGaussian,
         Sequential,
         Parallel,
     )
@@ -172,7 +174,7 @@ def _write(value: object) -> object:
     if isinstance(value, Neighbors):
         return value.value
     if isinstance(value, tuple):
-        return [write_event(event) for event in value]
+        return [write_event(item) if isinstance(item, Event) else _write(item) for item in value]
     return value
 
 
@@ -181,6 +183,8 @@ def _read(name: str, value: Any) -> Any:
         return tuple(read_event(event) for event in value)
     if name == "neighbors":
         return read_neighbors(value)
+    if isinstance(value, list):
+        return tuple(_read(name, item) for item in value)
     if isinstance(value, str) and re.fullmatch(r"[0-9]+/[1-9][0-9]*", value):
         return Fraction(value)
     return value

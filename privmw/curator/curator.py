@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
+from itertools import combinations
 from reprlib import repr as _short
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
@@ -21,12 +22,12 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from privmw.accounting import Budget, Ledger, Neighbors
+from privmw.accounting import Budget, Ledger, Neighbors, ResidualGaussian
 from privmw.accounting.events import Event
 from privmw.accounting.rounding import Real, float_up, positive_integer
 from privmw.data.records import Records, check_is_private
 from privmw.data.workload import Workload
-from privmw.mechanisms import Noise, Selection, Threshold, scores
+from privmw.mechanisms import Noise, ResidualNoise, Selection, Threshold, scores
 from privmw.random import Rng, Stream, privacy_stream
 from privmw.secrecy import erasing, sealed
 
@@ -281,6 +282,37 @@ class Curator:
         with self.__paid(threshold.event) as counts, erasing() as erased:
             return threshold.apply(erased(counts[cells]), self.__stream)
 
+    @sealed
+    def measure_residuals(self, event: ResidualGaussian) -> tuple[Int64s, ...]:
+        """Measure the interactions of sets of attributes, all in one shot, with discrete Gaussian noise.
+
+        Requires: an event on this domain, for units of as many records; each look inside a marginal of the
+            workload.
+        Ensures: for each look, noisy integer contrasts of its table against the last value of each attribute.
+        Privacy: what the event states: the worst over all pairs of records of the cost of all looks together,
+            with the lattice term as delta. A table of a look is a sum of cells of a marginal, so a record
+            counts in one cell of it, and the looks are moved as accounting/worst_difference.py says. A unit
+            of m records is m such moves one after another: by the triangle inequality, m^2 times the cost.
+        Numerics: exact sampling; integers throughout.
+        Checked by:
+            tests/curator/test_residuals.py::test_contrasts_are_those_of_the_table_plus_noise,
+            tests/curator/test_residuals.py::test_a_replaced_unit_moves_what_is_paid_for_and_no_more,
+            tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
+        """
+        noise = ResidualNoise.prepare(event)
+        if self._ledger.neighbors is not Neighbors.REPLACE_ONE:
+            raise ValueError(
+                "neighbors (ADD_REMOVE_ONE) must be REPLACE_ONE for residuals: n is public there"
+            )
+        if event.sizes != self._workload.domain.sizes:
+            raise ValueError(f"sizes ({_short(event.sizes)}) must be those of the domain")
+        if event.at_most != self._at_most:
+            raise ValueError(f"at_most ({event.at_most}) must be the table's {self._at_most}")
+        hosts = _hosts(self._workload, event.looks)
+        with self.__paid(event) as counts, erasing() as erased:
+            tables = (erased(_table(self._workload, counts, *host)) for host in hosts)
+            return noise.draw(tables, self.__stream)
+
     def close(self) -> None:
         """Erase the private counts. The ledger stays; every later call is an error."""
         with self.__lock:
@@ -424,3 +456,29 @@ def _indices(name: str, values: npt.ArrayLike, limit: int, *, empty: bool = True
     if len(array) > 1 and len(np.unique(array)) < len(array):
         raise ValueError(f"{name} ({_short(array.tolist())}) must not repeat one")
     return array.astype(np.int64)
+
+
+def _hosts(workload: Workload, looks: Sequence[tuple[int, ...]]) -> list[tuple[int, tuple[int, ...]]]:
+    """For each look, the smallest marginal that contains it, and which of its attributes to add up over."""
+    wanted: dict[tuple[int, ...], tuple[int, int, tuple[int, ...]]] = dict.fromkeys(looks, (-1, -1, ()))
+    flat, starts, cells = workload.attributes.tolist(), workload.starts.tolist(), np.diff(workload.offsets)
+    for j, size in enumerate(cells.tolist()):
+        row = flat[starts[j] : starts[j + 1]]
+        for order in range(1, len(row) + 1):
+            for places in combinations(range(len(row)), order):
+                look = tuple(row[place] for place in places)
+                known = wanted.get(look)
+                if known is not None and (known[0] < 0 or size < known[1]):
+                    away = tuple(place for place in range(len(row)) if place not in places)
+                    wanted[look] = j, size, away
+    for look in looks:
+        if wanted[look][0] < 0:
+            names = tuple(workload.domain.names[a] for a in look)
+            raise ValueError(f"look {_short(names)} must lie inside a marginal of the workload")
+    return [(wanted[look][0], wanted[look][2]) for look in looks]
+
+
+def _table(workload: Workload, counts: Int64s, j: int, away: tuple[int, ...]) -> Int64s:
+    """The counts of marginal j, added up over some of its attributes; a copy."""
+    marginal = counts[workload.offsets[j] : workload.offsets[j + 1]].reshape(workload.shape(j))
+    return np.array(marginal.sum(axis=away)) if away else marginal.copy()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from privmw.accounting import Budget, Ledger
+from privmw.accounting import Budget, Ledger, ResidualGaussian
 from privmw.curator.curator import Curator
 from privmw.data.records import Records
 from privmw.data.workload import Workload
@@ -46,6 +46,10 @@ class CuratorOnRanks:
     def measure(self, **options: Any) -> npt.NDArray[np.int64]:
         """The noisy counts that `Curator.measure` returns on rank 0."""
         return self._call(lambda curator: curator.measure(**options))
+
+    def measure_residuals(self, event: ResidualGaussian) -> tuple[npt.NDArray[np.int64], ...]:
+        """The noisy contrasts that `Curator.measure_residuals` returns on rank 0."""
+        return self._call(lambda curator: curator.measure_residuals(event))
 
     def _call(self, look: Callable[[Curator], T]) -> T:
         def look_on_root() -> tuple[T, Any]:

@@ -1,13 +1,15 @@
 """The accounted mechanisms: private values in; a released value and the event that it cost out.
 
 selection.py chooses candidates by private scores (scores.py makes them of counts), noise.py adds noise to
-private counts, threshold.py shows only those that are large, randomized_response.py flips private bits. Each
-states its cost from its parameters alone, before it sees a value: `Selection`, `Noise` and `Threshold` let
-the curator charge it first. Draws are exact (csrc/draw), and no error here shows a private value.
+private counts, residual_noise.py to their interactions, threshold.py shows only those that are large,
+randomized_response.py flips private bits. Each states its cost from its parameters alone, before it sees a
+value: `Selection`, `Noise`, `ResidualNoise` and `Threshold` let the curator charge it first. Draws are exact
+(csrc/draw), and no error here shows a private value.
 """
 
 from privmw.mechanisms.noise import Noise, add_discrete_gaussian, add_discrete_laplace
 from privmw.mechanisms.randomized_response import randomized_response
+from privmw.mechanisms.residual_noise import ResidualNoise, add_residual_gaussian
 from privmw.mechanisms.selection import (
     Selection,
     report_noisy_max,
@@ -18,10 +20,12 @@ from privmw.mechanisms.threshold import Threshold, add_thresholded_laplace
 
 __all__ = [
     "Noise",
+    "ResidualNoise",
     "Selection",
     "Threshold",
     "add_discrete_gaussian",
     "add_discrete_laplace",
+    "add_residual_gaussian",
     "add_thresholded_laplace",
     "randomized_response",
     "report_noisy_max",

@@ -84,11 +84,13 @@ def test_only_the_curator_uses_mechanisms():
         "algorithms/mechanism.py",
         "algorithms/loop.py",
         "algorithms/measure.py",
+        "algorithms/shots.py",
         "algorithms/choose_public.py",
     }
     assert importers("privmw.curator.curator") | importers("privmw.curator.Curator") <= BEHIND | {
         "__init__.py",
         "algorithms/measure.py",
+        "algorithms/shots.py",
         "algorithms/choose_public.py",
     }
 

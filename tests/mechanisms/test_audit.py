@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 from privmw import Budget, Curator, Domain, Neighbors, Table, Workload, kernels, mechanisms
-from privmw.accounting import Composition
+from privmw.accounting import Composition, ResidualGaussian
 from privmw.mechanisms import scores
 from slow import slow_among
 from truth import planted_bugs
@@ -28,6 +28,7 @@ pytestmark = pytest.mark.skipif(
 ALPHA = 1e-9
 MANY, RUNS, DOOR_RUNS, RELEASES = 200_000, 16_000, 6_000, 5_000
 PLENTY = Budget.zcdp(10**12)
+ROOM = Budget.zcdp(10**12, event_delta=0.9)
 
 
 def lower_bound(here, there, delta):
@@ -54,6 +55,26 @@ def epsilon_bound(often, seldom, runs, delta):
     p = np.where(often > 0, stats.beta.ppf(ALPHA / 2, np.maximum(often, 1), runs - often + 1), 0)
     q = np.where(seldom < runs, stats.beta.isf(ALPHA / 2, seldom + 1, np.maximum(runs - seldom, 1)), 1)
     return np.log(np.maximum(p - delta, 1e-300) / q)
+
+
+def divergence_bound(here, there):
+    """A KL divergence that the mechanism exceeds, with confidence 1 - ALPHA. IN: an integer for each run.
+
+    zCDP promises at most rho, and a partition of the outputs never adds any. Sum of p ln(p / q) - p + q: no
+    term is negative, and each is least where bounds of p and q are nearest.
+    """
+    values, labels = np.unique(np.concatenate([here, there]), return_inverse=True)
+    alpha, best = ALPHA / (4 * len(values)), 0.0
+    seen = [np.bincount(run, minlength=len(values)) for run in np.split(labels, [len(here)])]
+    low = [stats.beta.ppf(alpha, np.maximum(hits, 1e-9), len(here) - hits + 1) for hits in seen]
+    high = [stats.beta.isf(alpha, hits + 1, np.maximum(len(here) - hits, 1e-9)) for hits in seen]
+    for a, b in ((0, 1), (1, 0)):
+        p = np.where(low[a] > high[b], low[a], high[a])
+        q = np.where(low[a] > high[b], high[b], low[b])
+        apart = (low[a] > high[b]) | (high[a] < low[b])
+        terms = p * np.log(np.maximum(p, 1e-300) / np.maximum(q, 1e-300)) - p + q
+        best = max(best, float(terms[apart].sum()))
+    return best
 
 
 def claim(events, delta):
@@ -157,6 +178,16 @@ def curator_measurement(side, tables=TABLES, neighbors=Neighbors.REPLACE_ONE, **
         return column(lead // tables[side].at_most), door.ledger.events[:1]
 
 
+def curator_residuals(side, tables=TABLES, sigma=2.0, **options):
+    """Noisy contrasts of two attributes and of their interaction."""
+    event = ResidualGaussian(BITS.sizes, ((2,), (5,), (2, 5)), (sigma,) * 3, **options)
+    pair = Workload(BITS, [("c", "f")])
+    with Curator(tables[side], pair, ROOM, rng=31 + side) as door:
+        noisy = np.array([np.concatenate(door.measure_residuals(event)) for _ in range(DOOR_RUNS // 2)])
+        lead = noisy[:, 0] + noisy[:, 1]  # all zeros or all ones: the interaction is the same
+        return column(lead // (2 * tables[side].at_most)), door.ledger.events[:1]
+
+
 def none_or_one(side, **options):
     """Measurements of a table of no record, and of one with a single record."""
     with Curator(
@@ -236,6 +267,8 @@ HONEST = {
         1e-2,
         0.3,
     ),
+    "curator: residuals": (curator_residuals, 1e-2, 0.2),
+    "unit: residuals": (lambda side: curator_residuals(side, CAPPED, 8.0, at_most=4), 1e-2, 0.2),
     "curator: no record or one, a marginal": (lambda side: none_or_one(side, marginal=0, epsilon=1), 0, 0.1),
     "curator: no record or one, the total": (lambda side: none_or_one(side, total=True, rho=0.5), 1e-2, 0.3),
     "curator: a public table, largest": (choice_of_table, 0, 0.3),
@@ -276,6 +309,7 @@ SLOW = [
     "unit: a public table, mean",
     "unit added or removed: Laplace on a marginal",
     "unit: Gaussian on two marginals",
+    "unit: residuals",
     "unit: release, two rounds",
 ]
 
@@ -423,6 +457,26 @@ def test_the_audit_finds_every_planted_bug(name):
     found, claimed = lower_bound(here, there, delta), claim(events, delta)
     print(f"{name}: found {found:.3f}, claimed {claimed:.3f} at delta {delta}")
     assert found > claimed
+
+
+def test_the_audit_finds_a_lattice_term_that_was_left_out():
+    # At sigma .5 the noise has 14 % less variance than a Gaussian, and the loss is larger by as much.
+    table = [np.zeros((2, 2, 2), np.int64) for _ in range(2)]
+    table[0][0, 0, 0] = table[1][0, 0, 1] = 1
+    found = {}
+    for sigma in (0.5, 3.0):
+        (here, event), (there, _) = (
+            planted_bugs.interaction_without_its_lattice_term(
+                table[side], sigma=sigma, rng=side, runs=3 * MANY
+            )
+            for side in (0, 1)
+        )
+        found[sigma] = divergence_bound(here, there) / float(event.cost.rho)
+    print(f"lattice term left out: found {found[0.5]:.3f} of the claim at sigma .5, {found[3.0]:.3f} at 3")
+    assert found[0.5] > 1
+    assert found[3.0] <= 1  # there it is below 1e-9, and nothing is missing
+    with pytest.raises(ValueError, match=r"sigmas .* must be larger"):
+        ResidualGaussian((2, 2, 2), ((0, 1, 2),), (0.5,))
 
 
 def test_the_audit_finds_nothing_where_there_is_nothing_to_find():

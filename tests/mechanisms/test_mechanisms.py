@@ -472,7 +472,13 @@ def test_missing_entropy_is_an_error(function, monkeypatch):
         function(values, **options)
 
 
-METHODS = [*FUNCTIONS, Curator.select, Curator.measure]
+METHODS = [
+    *FUNCTIONS,
+    mechanisms.add_residual_gaussian,
+    Curator.select,
+    Curator.measure,
+    Curator.measure_residuals,
+]
 
 
 @pytest.mark.parametrize("function", METHODS, ids=lambda function: function.__qualname__)

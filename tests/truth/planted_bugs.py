@@ -56,6 +56,20 @@ def threshold_of_one_record_less(counts, *, epsilon, delta, rng):
     return np.where((counts > 0) & (noisy >= right.event.threshold - 1), noisy, 0), right.event
 
 
+def interaction_without_its_lattice_term(table, *, sigma, rng, runs):
+    """Residual noise at a sigma that does not blur the integers: the contrast is taken for a Gaussian.
+
+    Of a table of two values an attribute, whose one contrast a replaced record moves by 2 in N cells.
+    """
+    square = Fraction(sigma) ** 2
+    noise = draws.discrete_gaussian(
+        privacy_stream(rng).bit_generator, square.numerator, square.denominator, table.size * runs
+    )
+    signs = np.array([(-1) ** sum(cell) for cell in np.ndindex(*table.shape)])
+    contrasts = (table.ravel() + noise.reshape(runs, table.size)) @ signs
+    return contrasts, DiscreteGaussian(sigma, Fraction(4, table.size))
+
+
 def selection_of_half_the_sensitivity(kind, scores, *, sensitivity, epsilon, rng):
     """The exponent is epsilon score / sensitivity: the 2 that makes a worse score pay too is forgotten."""
     of = {"candidates": scores.size, "sensitivity": sensitivity}

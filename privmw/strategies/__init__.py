@@ -1,0 +1,15 @@
+"""How the budget of one shot is spread over marginals: `equal`, `residual`, `hdmm`.
+
+A strategy is a frozen configuration. `calibrate(workload, budget, at_most=1)` makes it a `Shot`, which states
+every look, every event, its cost and the variance of every cell, and later turns noisy values into unbiased
+answers that agree with each other. All of it is a pure function of domain, workload and budget; no private
+value comes here. algorithms/ takes a shot to the curator.
+"""
+
+from privmw.strategies.equal import Equal, equal
+from privmw.strategies.hdmm import Hdmm, hdmm
+from privmw.strategies.residual import Residual, residual
+from privmw.strategies.shot import Look, Residuals, Shot
+from privmw.strategies.strategy import Strategy
+
+__all__ = ["Equal", "Hdmm", "Look", "Residual", "Residuals", "Shot", "Strategy", "equal", "hdmm", "residual"]

@@ -1,0 +1,144 @@
+"""HDMM's OPT_M: plain marginals of all sets of attributes, each with a weight that minimises total variance.
+
+McKenna, Miklau, Hay and Machanavajjhala (2018, 2021) optimise the weights of all 2^d marginals for the total
+squared error of a workload. Laplace noise shares epsilon, so a weight theta has a precision ~ theta^2;
+Gaussian noise shares rho, which the precision is proportional to. Both are minimised here by a fixed point
+that never makes the error worse. The curator counts marginals of at most six attributes, so larger sets have
+no weight; the total has none, as n is public.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.accounting import Budget
+from privmw.data.workload import LARGEST_ORDER, Workload
+from privmw.strategies.shot import Shot
+from privmw.strategies.strategy import Strategy, check_terms, shot_at_marginals
+
+Float64s = npt.NDArray[np.float64]
+
+MOST_ATTRIBUTES = 13
+_SWEEPS = 2000
+_CLOSE = 1e-7  # relative decrease of the error over 50 sweeps, below which they end
+_LEAST = 1e-5  # of the budget: what a marginal must be worth to be measured at all
+
+
+@dataclass(frozen=True, slots=True)
+class Hdmm(Strategy):
+    """Weighted marginals. Made by `hdmm`."""
+
+    def calibrate(self, workload: Workload, budget: Budget, at_most: int = 1) -> Shot:
+        """The shot that spends a budget on a workload, in which at most 13 attributes are involved."""
+        at_most = check_terms(workload, budget, at_most)
+        sizes = workload.domain.sizes
+        involved = sorted({a for a in workload.attributes.tolist() if sizes[a] > 1})
+        if len(involved) > MOST_ATTRIBUTES:
+            raise ValueError(
+                f"workload ({len(involved)} attributes) must have at most {MOST_ATTRIBUTES} for HDMM, which "
+                "weighs all sets of them; strategies.residual has no such limit"
+            )
+        if not involved:
+            raise ValueError("workload must have an attribute of two values or more")
+        shares = _optimal_shares(workload, involved, budget.notion == "pure")
+        chosen = np.flatnonzero(shares)
+        names = workload.domain.names
+        measured = Workload(
+            workload.domain,
+            [tuple(names[a] for i, a in enumerate(involved) if mask >> i & 1) for mask in chosen.tolist()],
+        )
+        parts = [Fraction(share) for share in shares[chosen].tolist()]
+        whole = sum(parts, Fraction(0))
+        return shot_at_marginals(
+            workload, measured, [budget.limit * part / whole for part in parts], budget, at_most
+        )
+
+
+def hdmm() -> Hdmm:
+    """HDMM's weighted marginals (OPT_M): Laplace noise for a pure budget as in the papers, else Gaussian.
+
+    >>> hdmm()
+    Hdmm()
+    """
+    return Hdmm()
+
+
+def _optimal_shares(workload: Workload, involved: list[int], laplace: bool) -> Float64s:
+    """The share of the budget of every set of attributes, by bit mask: 0 for those not worth measuring."""
+    sizes = [workload.domain.sizes[a] for a in involved]
+    loss = _loss(workload, involved)
+    masks = np.arange(len(loss))
+    orders = np.array([mask.bit_count() for mask in masks.tolist()])
+    measurable = (orders > 0) & (orders <= LARGEST_ORDER)
+    # Laplace weights have several local optima, and a weight of 0 stays: start from all and from the closure.
+    starts = [measurable, loss > 0] if laplace else [measurable]
+    found = [_descend(start / start.sum(), loss, sizes, laplace) for start in starts]
+    shares = min(found, key=lambda shares: _error(shares, loss, sizes, laplace))
+    kept = shares >= _LEAST
+    if not (_onto_subsets(kept * shares, sizes)[loss > 0] > 0).all():
+        kept = shares > 0
+    return np.where(kept, shares, 0.0)
+
+
+def _error(shares: Float64s, loss: Float64s, sizes: list[int], laplace: bool) -> float:
+    """The total variance, up to a factor of the budget: a Laplace look's precision is its share squared."""
+    precision = _onto_subsets(shares**2 if laplace else shares, sizes)
+    return float((loss[loss > 0] / precision[loss > 0]).sum())
+
+
+def _descend(shares: Float64s, loss: Float64s, sizes: list[int], laplace: bool) -> Float64s:
+    """Shares with less and less error, until it hardly falls."""
+    power = 2 if laplace else 1
+    needed, before = loss > 0, np.inf
+    for sweep in range(_SWEEPS):
+        precision = _onto_subsets(shares**power, sizes)
+        gain = _onto_supersets(np.where(needed, loss / np.where(needed, precision, 1) ** 2, 0), sizes)
+        if sweep % 50 == 0:
+            error = _error(shares, loss, sizes, laplace)
+            if before - error <= _CLOSE * error:
+                break
+            before = error
+        # The error is at most sum of gain tau_old^2 / tau, with equality at tau_old; least for these shares.
+        shares = shares * (np.cbrt(gain * shares) if laplace else np.sqrt(gain))
+        shares /= shares.sum()
+    return shares
+
+
+def _loss(workload: Workload, involved: list[int]) -> Float64s:
+    """For each set S, by bit mask, p_S times the sum over cells of marginals A over it of rest^-2."""
+    place = {a: i for i, a in enumerate(involved)}
+    sizes = workload.domain.sizes
+    loss = np.zeros(1 << len(involved))
+    for j in range(len(workload)):
+        row = workload.attributes[workload.starts[j] : workload.starts[j + 1]].tolist()
+        several = [a for a in row if a in place]
+        cells = float(np.prod([sizes[a] for a in several]))
+        for order in range(1, len(several) + 1):
+            for inside in combinations(several, order):
+                within = np.prod([float(sizes[a]) for a in inside])
+                shrink = np.prod([1 - 1 / sizes[a] for a in inside])
+                loss[sum(1 << place[a] for a in inside)] += shrink * cells * (within / cells) ** 2
+    return loss
+
+
+def _onto_subsets(values: Float64s, sizes: list[int]) -> Float64s:
+    """For each S, the sum over the sets A that contain it of values_A / product of n_j over A without S."""
+    sums: Float64s = values.copy()
+    for i, size in enumerate(sizes):
+        halves = sums.reshape(-1, 2, 1 << i)
+        halves[:, 0] += halves[:, 1] / size
+    return sums
+
+
+def _onto_supersets(values: Float64s, sizes: list[int]) -> Float64s:
+    """For each A, the sum over its subsets S of values_S / product of n_j over A without S."""
+    sums: Float64s = values.copy()
+    for i, size in enumerate(sizes):
+        halves = sums.reshape(-1, 2, 1 << i)
+        halves[:, 1] += halves[:, 0] / size
+    return sums

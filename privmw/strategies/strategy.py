@@ -1,0 +1,106 @@
+"""What every strategy is: frozen options that a workload and a budget make into a shot."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from reprlib import repr as _short
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.accounting import Budget, DiscreteGaussian, DiscreteLaplace, Event
+from privmw.accounting.calibration import scale_for_epsilon, sigma_for_rho
+from privmw.accounting.rounding import positive_integer
+from privmw.data.workload import MOVED, Workload
+from privmw.strategies.closure import Closure
+from privmw.strategies.shot import Look, Shot, noise_variance
+
+
+class Strategy(ABC):
+    """How the budget of one shot is spread over marginals; neighbours replace one record.
+
+    A pure function of domain, workload and budget: no data, no draw.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def calibrate(self, workload: Workload, budget: Budget, at_most: int = 1) -> Shot:
+        """The shot that spends a budget on a workload: discrete Gaussian noise in zCDP, Laplace in pure DP.
+
+        at_most: how many records of a unit enter.
+        """
+
+
+def check_terms(workload: object, budget: object, at_most: object) -> int:
+    """Refuse what a shot cannot be made of; return at_most."""
+    if not isinstance(workload, Workload):
+        raise TypeError(f"workload ({_short(workload)}) must be a Workload")
+    if len(workload) == 0:
+        raise ValueError("workload (no marginals) must have at least one marginal")
+    if not isinstance(budget, Budget):
+        raise TypeError(f"budget ({_short(budget)}) must be a Budget")
+    if budget.notion == "advanced":
+        raise ValueError(f"budget ({budget!r}) must be of zCDP or of pure differential privacy")
+    return positive_integer("at_most", at_most)
+
+
+def shot_at_marginals(
+    workload: Workload, measured: Workload, shares: list[Fraction], budget: Budget, at_most: int
+) -> Shot:
+    """The shot at plain marginals, each with its share of the budget; a record moves two cells of each."""
+    noise: Literal["discrete-gaussian", "discrete-laplace"]
+    noise = "discrete-gaussian" if budget.notion == "zCDP" else "discrete-laplace"
+    looks: list[Look] = []
+    events: list[Event] = []
+    for names, share, cells in zip(measured, shares, np.diff(measured.offsets).tolist(), strict=True):
+        moved = min(MOVED, cells)
+        if noise == "discrete-gaussian":
+            scale = sigma_for_rho(share, moved * at_most**2)
+            events.append(DiscreteGaussian(scale, moved * at_most**2, cells))
+        else:
+            scale = scale_for_epsilon(share, moved * at_most)
+            events.append(DiscreteLaplace(scale, moved * at_most, cells))
+        looks.append(Look(names, scale, share))
+    closure = Closure.of(workload)
+    precisions = np.array([1 / noise_variance(noise, look.scale) for look in looks])
+    if measured is workload:
+        precision = closure.onto_sets(precisions, 1)
+    else:
+        precision = _precision(closure, measured, precisions)
+    return Shot(
+        workload, "marginals", noise, at_most, measured, tuple(looks), tuple(events), closure, precision
+    )
+
+
+def _precision(
+    closure: Closure, measured: Workload, precisions: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """How precisely other marginals tell of each set of a closure."""
+    other = Closure.of(measured)
+    known = other.onto_sets(precisions, 1)
+    numbers = np.array([other.find(look) for look in closure.looks()])
+    if (numbers < 0).any():
+        raise ValueError("measured marginals must contain every marginal of the workload")
+    precision: npt.NDArray[np.float64] = known[numbers]
+    return precision
+
+
+def check_weights(weights: object, marginals: int) -> npt.NDArray[np.float64]:
+    """The weights of marginals: finite, not negative, not all zero; all equal unless given."""
+    if weights is None:
+        return np.ones(marginals)
+    array = np.asarray(weights)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"weights ({_short(weights)}) must be numbers")
+    array = array.astype(np.float64)
+    if array.shape != (marginals,):
+        raise ValueError(f"weights (shape {array.shape}) must be one for each of {marginals} marginals")
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise ValueError(f"weights ({_short(array.tolist())}) must be finite and not negative")
+    if not array.any():
+        raise ValueError("weights (all zero) must have one above zero")
+    relative: npt.NDArray[np.float64] = array / array.max()
+    return relative
