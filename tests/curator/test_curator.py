@@ -579,6 +579,7 @@ def test_no_attribute_in_plain_sight_holds_counts_and_the_table_is_let_go():
         "closed",
         "ledger",
         "measure",
+        "measure_residuals",
         "n",
         "select",
         "workload",
