@@ -18,6 +18,7 @@ from privmw import accounting, kernels, mechanisms, postprocess, strategies
 from privmw.accounting import Account, Budget, BudgetError, Ledger, Neighbors
 from privmw.algorithms.auto import release_auto
 from privmw.algorithms.choose_public import choose_public
+from privmw.algorithms.gem import GEM, release_gem
 from privmw.algorithms.measure import measure_marginals
 from privmw.algorithms.mw_pub import MWPub, release_mw_pub
 from privmw.algorithms.mwem import MWEM, release_mwem
@@ -41,6 +42,7 @@ from privmw.release.file import load_release
 from privmw.version import __version__
 
 __all__ = [
+    "GEM",
     "MWEM",
     "PEP",
     "RAP",
@@ -75,6 +77,7 @@ __all__ = [
     "postprocess",
     "read_table",
     "release_auto",
+    "release_gem",
     "release_mw_pub",
     "release_mwem",
     "release_mwem_pub",

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from privmw.algorithms.auto import recommend
 from privmw.algorithms.configuration import Algorithm
+from privmw.algorithms.gem import GEM
 from privmw.algorithms.mechanism import Mechanism
 from privmw.algorithms.mw_pub import MWPub
 from privmw.algorithms.mwem import MWEM
@@ -27,7 +28,13 @@ from privmw.io.files import checked_path, columns_of, files_of
 from privmw.io.scan import scan_table
 from privmw.ranks import ALONE, Communicator, launched, on_every_rank
 
-METHODS: dict[str, type[Algorithm]] = {"mw-pub": MWPub, "pep": PEP, "mwem": MWEM, "mwem-pub": MWEMPub}
+METHODS: dict[str, type[Algorithm]] = {
+    "mw-pub": MWPub,
+    "pep": PEP,
+    "mwem": MWEM,
+    "mwem-pub": MWEMPub,
+    "gem": GEM,
+}
 
 SAMPLE_SEED = 0  # the draw of marginals is public: the same on every computer
 
@@ -55,7 +62,8 @@ def read_public_inputs(
 ) -> PublicInputs:
     """Make the support and the workload; the support of MWEM is every row of the domain.
 
-    Without a public file the support has no public row, which only `auto` can do with.
+    Without a public file the support has no public row, which `auto` and models that make their own rows can
+    do with.
     """
     constraints = on_every_rank(
         comm, lambda: Constraints.read(options.constraints, domain) if options.constraints else None
@@ -69,8 +77,10 @@ def read_public_inputs(
             return PublicInputs(ShardedSupport.full(domain, comm, constraints=constraints), workload)
         return PublicInputs(Support.full(domain, constraints=constraints), workload)
     if not options.public:
-        if options.method != "auto":
-            raise RefusalError("--public is missing", "--method auto and --method mwem do without")
+        if not _completes(options.method):
+            without = ["auto", *(name for name in METHODS if name == "mwem" or _completes(name))]
+            listed = f"{', '.join(without[:-1])} and {without[-1]}"
+            raise RefusalError("--public is missing", f"--method {listed} do without")
         if not alone:
             raise RefusalError("--cluster must come with --public", "rows that ranks share are public ones")
         return PublicInputs(Support.without_public(domain, constraints), workload)
@@ -80,7 +90,7 @@ def read_public_inputs(
     files = []
     for path in options.public:
         with console.step(f"reading {path}"):
-            public = scan_table(path, domain, private=False, missing_ok=options.method == "auto")
+            public = scan_table(path, domain, private=False, missing_ok=_completes(options.method))
             files.append(Support.from_table(public, constraints, domain=domain))
         if files[-1].missing and len(options.public) > 1:
             raise RefusalError(
@@ -88,6 +98,11 @@ def read_public_inputs(
                 "of several public files each must have every column of the domain",
             )
     return PublicInputs(Support.from_tables(files) if len(files) > 1 else files[0], workload, tuple(files))
+
+
+def _completes(method: str) -> bool:
+    """Whether a method completes public rows that lack columns, or does without any."""
+    return method == "auto" or METHODS[method]().completes
 
 
 def _read_shard(

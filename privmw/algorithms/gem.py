@@ -1,0 +1,233 @@
+"""GEM and GEM-Pub (Liu, Vietri and Wu, "Iterative methods for private synthetic data", 2021).
+
+A network generates products of distributions (privmw/models/generator.py). A round chooses what it answers
+worst, never the same twice, and measures it; then the network is trained on all that was measured. With
+public rows it is GEM-Pub: the network is trained on their answers first, without noise, also where they lack
+columns. Rows drawn from the products, weighted by projection onto the measurements, are released.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from reprlib import repr as _short
+from typing import ClassVar
+
+from privmw.accounting.rounding import Real
+from privmw.algorithms.accounted import AccountPath
+from privmw.algorithms.configuration import Algorithm, Select
+from privmw.algorithms.loop import Model, Progress
+from privmw.algorithms.options import lists_options
+from privmw.algorithms.plan import Effort
+from privmw.algorithms.question import Question, Unit, check_inputs, check_public
+from privmw.data.records import Records
+from privmw.data.support import Support
+from privmw.data.workload import Workload
+from privmw.kernels.checks import check_integer
+from privmw.models.generated import GeneratedRows, Loss, pretrained_generator
+from privmw.models.generator import Generator, GeneratorShape
+from privmw.random import Rng
+from privmw.release import Release
+
+MOST_STEPS, MOST_DRAWS = 1_000_000, 10_000_000
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GEM(Algorithm):
+    """A generator network trained on what was measured; GEM-Pub where there are public rows.
+
+    rows: products of the mixture. noise, widths: of the network, the numbers of noise a row and the outputs
+    of each block. steps, rate: of training after each round; the rate falls to 0 as half a cosine. loss: what
+    training lowers, the squared misfit of all measured cells ("squared") or, as in the paper, the mean
+    absolute one of cells near the largest ("absolute"). draws: how many records are drawn at the end; equal
+    ones become one row of the release. epochs: of training on public rows, at most. pretrained: a file of
+    `GEM.pretrain(...).save(file)` to begin with, instead of public rows. seed: of the sampling stream, which
+    begins the network and draws the records; it protects nothing.
+
+    >>> GEM(rounds=50).calibrate(rho=0.01).rho
+    0.01
+    >>> GEM.as_published(rounds=100).rows
+    1000
+    """
+
+    select: Select = "exponential"
+    measure: Unit = "marginal"
+    split: float = 0.33
+    warm_up: float = 0.1
+    order: int | None = 1
+    rows: int = 256
+    noise: int = 64
+    widths: tuple[int, ...] = (128, 128)
+    steps: int = 100
+    rate: float = 3e-3
+    draws: int = 20_000
+    loss: Loss = "squared"
+    epochs: int = 1000
+    seed: int = 0
+    pretrained: str | None = None
+
+    repeats: ClassVar[bool] = False
+    # Of evaluations of the whole workload by weighted rows, which are faster than steps of training.
+    effort: ClassVar[Effort] = Effort(shot=500, round=100)
+
+    def __post_init__(self) -> None:
+        """Refuse options that mean nothing."""
+        super().__post_init__()
+        shape = self.shape
+        for name in ("rows", "noise", "widths"):
+            object.__setattr__(self, name, getattr(shape, name))
+        for name, most in (("steps", MOST_STEPS), ("draws", MOST_DRAWS), ("epochs", MOST_STEPS)):
+            object.__setattr__(self, name, check_integer(name, getattr(self, name), 1, most))
+        object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**63 - 1))
+        self._between("rate", 0, 1)
+        self._one_of("loss", Loss)
+        if self.pretrained is not None:
+            if not isinstance(self.pretrained, str | os.PathLike):
+                raise TypeError(f"pretrained ({_short(self.pretrained)}) must be the path of a file")
+            object.__setattr__(self, "pretrained", os.fspath(self.pretrained))
+
+    @classmethod
+    def as_published(cls, **options: object) -> GEM:
+        """GEM with the sizes and settings of the paper, for hours of a processor; options: others as well.
+
+        A round chooses and measures single cells.
+
+        >>> GEM.as_published().widths
+        (1024, 1024)
+        """
+        published: dict[str, object] = {
+            "measure": "cell",
+            "split": 0.67,
+            "warm_up": 0.0,
+            "order": None,
+            "rows": 1000,
+            "noise": 512,
+            "widths": (1024, 1024),
+            "rate": 1e-4,
+            "loss": "absolute",
+            "epochs": 10_000,
+        }
+        return cls(**{**published, **options})  # type: ignore[arg-type]
+
+    @property
+    def shape(self) -> GeneratorShape:
+        """The sizes of the network."""
+        return GeneratorShape(self.rows, self.noise, self.widths)
+
+    @property
+    def completes(self) -> bool:
+        """Whether the model completes public rows that lack attributes, or does without any."""
+        return True
+
+    def pretrain(self, support: Support, workload: Workload, threads: int | None = None) -> Generator:
+        """Train a generator on public rows alone, to save and use as `pretrained`.
+
+        >>> from privmw import Domain, Table
+        >>> domain = Domain({"age": 3, "sex": 2})
+        >>> public = Table.from_codes([[0, 0], [0, 1], [2, 1], [1, 0]], domain, private=False)
+        >>> gem = GEM(rows=8, noise=4, widths=(8,), epochs=20)
+        >>> generator = gem.pretrain(Support.from_table(public), Workload.all(domain, k=2))
+        >>> generator.tables().shape
+        (5, 8)
+        """
+        check_public(support, workload, completes=True)
+        return pretrained_generator(
+            support, workload, self.shape, epochs=self.epochs, seed=self.seed, threads=threads
+        )
+
+    def added_rows(self, support: Support) -> int:
+        """At most how many rows the model makes beside the support."""
+        return self.draws
+
+    def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:
+        """A generator that is trained after each round."""
+        return GeneratedRows(
+            support,
+            question.workload,
+            question.measured,
+            n,
+            shape=self.shape,
+            steps=self.steps,
+            rate=self.rate,
+            draws=self.draws,
+            epochs=self.epochs,
+            loss=self.loss,
+            seed=self.seed,
+            pretrained=self.pretrained,
+            threads=threads,
+        )
+
+
+@lists_options
+def release_gem(
+    private: Records | None,
+    support: Support | None,
+    workload: Workload,
+    *,
+    epsilon: Real | None = None,
+    delta: Real | None = None,
+    rho: Real | None = None,
+    rounds: int | None = None,
+    select: Select = "exponential",
+    measure: Unit = "marginal",
+    per_round: int = 1,
+    split: float = 0.33,
+    warm_up: float = 0.1,
+    order: int | None = 1,
+    rows: int = 256,
+    noise: int = 64,
+    widths: tuple[int, ...] = (128, 128),
+    steps: int = 100,
+    rate: float = 3e-3,
+    draws: int = 20_000,
+    loss: Loss = "squared",
+    epochs: int = 1000,
+    seed: int = 0,
+    pretrained: str | None = None,
+    rng: Rng = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: int | None = 10,
+    account: AccountPath = None,
+) -> Release:
+    """Release by GEM; with public rows, GEM-Pub. The options of the algorithm are those of `GEM`.
+
+    A support of None is no public table. Public rows only train the network: they are not released.
+
+    epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint,
+    every and account: as for a calibrated `Mechanism`.
+
+    >>> from privmw import Domain, Table
+    >>> domain = Domain({"age": 3, "sex": 2})
+    >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
+    >>> small = {"rows": 8, "noise": 4, "widths": (8,), "steps": 5, "draws": 50}
+    >>> release = release_gem(private, None, Workload.all(domain, k=2), epsilon=1.0, rounds=1, **small)
+    >>> release.n, release.support.size <= 6
+    (300, True)
+    """
+    algorithm = GEM(
+        rounds=rounds,
+        select=select,
+        measure=measure,
+        per_round=per_round,
+        split=split,
+        warm_up=warm_up,
+        order=order,
+        rows=rows,
+        noise=noise,
+        widths=widths,
+        steps=steps,
+        rate=rate,
+        draws=draws,
+        loss=loss,
+        epochs=epochs,
+        seed=seed,
+        pretrained=pretrained,
+    )
+    public = algorithm.public_rows(support, workload)
+    size = check_inputs(private, public, workload, completes=algorithm.completes)
+    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n)
+    return mechanism.run_checked(
+        size, private, public, workload, rng, threads, progress, checkpoint, every, account
+    )
