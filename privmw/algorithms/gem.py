@@ -20,6 +20,7 @@ from privmw.algorithms.loop import Model, Progress
 from privmw.algorithms.options import lists_options
 from privmw.algorithms.plan import Effort
 from privmw.algorithms.question import Question, Unit, check_inputs, check_public
+from privmw.algorithms.rap import HEAVIEST, MOST_DRAWS, MOST_STEPS
 from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.workload import Workload
@@ -29,8 +30,6 @@ from privmw.models.generator import Generator, GeneratorShape
 from privmw.random import Rng
 from privmw.release import Release
 
-MOST_STEPS, MOST_DRAWS = 1_000_000, 10_000_000
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GEM(Algorithm):
@@ -39,7 +38,8 @@ class GEM(Algorithm):
     rows: products of the mixture. noise, widths: of the network, the numbers of noise a row and the outputs
     of each block. steps, rate: of training after each round; the rate falls to 0 as half a cosine. loss: what
     training lowers, the squared misfit of all measured cells ("squared") or, as in the paper, the mean
-    absolute one of cells near the largest ("absolute"). draws: how many records are drawn at the end; equal
+    absolute one of cells near the largest ("absolute"). prior_weight (squared): how many records independent
+    attributes are worth; None chooses it from the noise. draws: how many records are drawn at the end; equal
     ones become one row of the release. epochs: of training on public rows, at most. pretrained: a file of
     `GEM.pretrain(...).save(file)` to begin with, instead of public rows. seed: of the sampling stream, which
     begins the network and draws the records; it protects nothing.
@@ -62,6 +62,7 @@ class GEM(Algorithm):
     rate: float = 3e-3
     draws: int = 20_000
     loss: Loss = "squared"
+    prior_weight: float | None = None
     epochs: int = 1000
     seed: int = 0
     pretrained: str | None = None
@@ -81,6 +82,8 @@ class GEM(Algorithm):
         object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**63 - 1))
         self._between("rate", 0, 1)
         self._one_of("loss", Loss)
+        if self.prior_weight is not None and self._number("prior_weight") != 0:
+            self._between("prior_weight", 0, HEAVIEST)
         if self.pretrained is not None:
             if not isinstance(self.pretrained, str | os.PathLike):
                 raise TypeError(f"pretrained ({_short(self.pretrained)}) must be the path of a file")
@@ -152,6 +155,7 @@ class GEM(Algorithm):
             draws=self.draws,
             epochs=self.epochs,
             loss=self.loss,
+            prior_weight=self.prior_weight,
             seed=self.seed,
             pretrained=self.pretrained,
             threads=threads,
@@ -181,6 +185,7 @@ def release_gem(
     rate: float = 3e-3,
     draws: int = 20_000,
     loss: Loss = "squared",
+    prior_weight: float | None = None,
     epochs: int = 1000,
     seed: int = 0,
     pretrained: str | None = None,
@@ -221,6 +226,7 @@ def release_gem(
         rate=rate,
         draws=draws,
         loss=loss,
+        prior_weight=prior_weight,
         epochs=epochs,
         seed=seed,
         pretrained=pretrained,

@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--public",
         action="append",
         metavar="FILE",
-        help="the public file, with the same columns or, for --method auto and gem, some of them; give it several "
-        "times to use several files, or not at all",
+        help="the public file, with the same columns or, for --method auto and gem, some of them; give it "
+        "several times to use several files, or not at all",
     )
     parser.add_argument(
         "--public-is-public",

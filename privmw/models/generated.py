@@ -15,16 +15,17 @@ values only.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
 from privmw.data.support import Support, in_words
 from privmw.data.workload import Workload
-from privmw.kernels.arrays import Float64s, Int64s
+from privmw.kernels.arrays import Bools, Float64s, Int64s
 from privmw.models.generator import Generator, GeneratorShape, load_generator
-from privmw.models.relaxed import Adam, Float32s, RelaxedModel, products_of
+from privmw.models.relaxed import Adam, Floats, RelaxedModel, products_of
+from privmw.models.relaxed_rows import Fitted
 
 Loss = Literal["squared", "absolute"]
 
@@ -35,50 +36,44 @@ PUBLIC_RATE, LEAST_RATE = 3e-3, 3e-5  # of training on public rows, at first and
 PLATEAU = 50  # epochs without progress until it is halved
 
 
-class Misfit:
-    """The loss of some cells, and what it pulls at.
+class LargestMisfit:
+    """The mean absolute misfit of the cells near the largest, and its derivatives.
 
-    answers, precision: what each cell is to be, and its inverse variance; 0 for a cell that may be anything.
-    running: the exponential average of the largest error so far; NaN for none.
+    answers, used: what each cell is to be, and whether it is to be anything. running: the exponential average
+    of the largest error so far; NaN for none.
     """
 
-    def __init__(
-        self, answers: Float64s, precision: Float64s, loss: Loss, running: float = math.nan
-    ) -> None:
-        if loss == "absolute":  # a squared misfit would be biased by clipping
-            answers = np.clip(answers, 0.0, 1.0)
-        self._answers, self._used = answers.astype(np.float32), precision > 0
-        self._shares = (precision / precision.sum()).astype(np.float32)
-        self._loss, self.running = loss, running
+    def __init__(self, answers: Float64s, used: Bools, running: float = math.nan) -> None:
+        self._answers, self._used = np.clip(answers, 0.0, 1.0).astype(np.float32), used
+        self.running = running
 
-    def pull(self, model_answers: Float32s) -> tuple[float, Float32s]:
+    def pull(self, model_answers: Floats) -> tuple[float, Floats]:
         """The largest error, and the derivative of the loss by each cell."""
         missed = np.where(self._used, model_answers - self._answers, np.float32(0))
         sizes = np.abs(missed)
         largest = float(sizes.max())
-        if self._loss == "squared":
-            return largest, missed * self._shares
         first = math.isnan(self.running)
         self.running = largest if first else DECAY * self.running + (1 - DECAY) * largest
         high = sizes > ABOVE * self.running
-        pull: Float32s = np.where(high, np.sign(missed), np.float32(0))
-        return largest, pull / np.float32(max(int(np.count_nonzero(high)), 1))
+        pull: Floats = np.where(high, np.sign(missed), np.float32(0))
+        pull /= np.float32(max(int(np.count_nonzero(high)), 1))
+        return largest, pull
 
 
-def public_marginals(support: Support, workload: Workload) -> Int64s:
-    """The marginals of a workload whose attributes the public rows have; refuses a workload without any."""
-    lacking = {support.domain.index(name) for name in support.missing}
-    known = [
+def public_marginals(workload: Workload, columns: Sequence[str]) -> Int64s:
+    """The marginals of a workload that have public columns only; refuses a workload without any."""
+    known = {workload.domain.index(name) for name in columns}
+    among = [
         j
         for j, (start, end) in enumerate(zip(workload.starts[:-1], workload.starts[1:], strict=True))
-        if lacking.isdisjoint(workload.attributes[start:end].tolist())
+        if known.issuperset(workload.attributes[start:end].tolist())
     ]
-    if not known:
+    if not among:
         raise ValueError(
             f"workload ({workload!r}) must have a marginal of the public columns to train a generator on: "
-            f"the public rows lack {in_words(support.missing)}"
+            f"{in_words(columns)}"
         )
-    return np.array(known, np.int64)
+    return np.array(among, np.int64)
 
 
 def pretrain(
@@ -96,8 +91,9 @@ def pretrain(
     public rows lack are even and independent of the others afterwards: their random start, which the training
     of others moves, would say something of them.
     """
-    some = workload.select(public_marginals(support, workload))
-    misfit = Misfit(support.answers(some), np.ones(some.cells), "absolute")
+    columns = public_columns(support)
+    some = workload.select(public_marginals(workload, columns))
+    misfit = LargestMisfit(support.answers(some), np.ones(some.cells, bool))
     products, adam = products_of(some, threads), Adam(generator.parameters)
     best, kept, waited, rate = math.inf, generator.parameters.copy(), 0, PUBLIC_RATE
     for _ in range(epochs):
@@ -114,7 +110,13 @@ def pretrain(
         adam.step(generator.gradient(products.gradient(tables, pull)[0]), rate)
     generator.parameters[:] = kept
     generator.make_even(support.missing)
+    generator.columns, generator.records = columns, support.records
     return best
+
+
+def public_columns(support: Support) -> tuple[str, ...]:
+    """The attributes that public rows have; none where there is no public row."""
+    return tuple(name for name in support.domain.names if name not in support.missing)
 
 
 def pretrained_generator(
@@ -152,6 +154,7 @@ class GeneratedRows(RelaxedModel):
         draws: int,
         epochs: int,
         loss: Loss,
+        prior_weight: float | None,
         seed: int,
         pretrained: str | None = None,
         threads: int | None = None,
@@ -161,8 +164,6 @@ class GeneratedRows(RelaxedModel):
             raise ValueError(
                 f"pretrained ({pretrained}) must come without public rows: a generator was trained on them"
             )
-        if support.records:
-            public_marginals(support, workload)
         if support.comm.size > 1:
             raise ValueError(f"support (on {support.comm.size} ranks) must be on one rank: GEM is")
         rows = Support.without_public(domain, support.constraints)
@@ -171,72 +172,107 @@ class GeneratedRows(RelaxedModel):
             self._generator = Generator(domain, shape, seed=seed)
         else:
             self._generator = load_generator(pretrained, domain)
-        self._public = support
-        self._epochs = epochs if support.records else 0
-        self._steps, self._rate, self._loss = steps, rate, loss
-        self._running = math.nan
+        columns = public_columns(support) or self._generator.columns
+        self._known = public_marginals(workload, columns) if columns else np.zeros(0, np.int64)
+        # Attributes of which nothing is known before the first measurements.
+        self._unknown = tuple(name for name in domain.names if name not in columns)
+        self._public, self._epochs = support, epochs
+        self._steps, self._rate, self._loss, self._prior_weight = steps, rate, loss, prior_weight
+        self._at_first: Float64s | None = None  # the answers of public marginals before any measurement
+        self._begun, self._running = False, math.nan
 
-    def _tables(self) -> Float32s:
-        if self._epochs:  # here: a run that is resumed has its network stored, and needs none of it
-            epochs, self._epochs = self._epochs, 0
-            pretrain(self._generator, self._public, self._workload, epochs=epochs, threads=self._threads)
+    def _tables(self) -> Floats:
+        if self._at_first is None:  # here: a run that is resumed has this stored
+            if self._public.records:
+                pretrain(
+                    self._generator, self._public, self._workload, epochs=self._epochs, threads=self._threads
+                )
+            tables, some = self._generator.tables(), self._workload.select(self._known)
+            self._at_first = np.zeros(0)
+            if len(self._known):
+                self._at_first = products_of(some, self._threads).answers(tables).astype(np.float64)
+            self._records = self._generator.records
         return self._generator.tables()
 
     def _learn(self) -> Mapping[str, float]:
         """Take the steps of a round."""
-        chosen, answers, precision = self._targets.measured_marginals()
-        worth = 0.0
-        if self._loss == "squared" and self._public.records:
-            chosen, answers, precision, worth = self._with_public()
-        products = products_of(chosen, self._threads)
-        misfit = Misfit(answers, precision, self._loss, self._running)
-        generator = self._generator
-        adam, taken, largest = Adam(generator.parameters, DAMPING), 0, math.nan
-        for step in range(self._steps):
-            tables = generator.tables()
-            largest, pull = misfit.pull(products.answers(tables))
-            if not pull.any():
-                break
-            gradient = generator.gradient(products.gradient(tables, pull)[0])
-            adam.step(gradient, self._rate * (1 + math.cos(math.pi * step / self._steps)) / 2)
-            taken += 1
-        self._running = misfit.running
-        details = {"training_steps": float(taken), "misfit": largest}
+        measured, worth = self._targets.measured_marginals(), 0.0
+        if self._loss == "absolute":
+            details = self._follow_largest(*measured)
+        else:
+            if len(self._known):
+                measured, worth = self._with_public()
+            details = self._fit(Fitted.of(measured, self._prior_weight, self._threads))
         return details | ({"public_worth": worth} if worth else {})
 
-    def _with_public(self) -> tuple[Workload, Float64s, Float64s, float]:
-        """What was measured, and public answers as if a sample of some records had given them.
+    def _fit(self, fitted: Fitted) -> dict[str, float]:
+        """Lower the squared misfit of all that was measured."""
+        generator = self._generator
+        if not self._begun:
+            generator.begin_at(fitted.margin_logs, self._unknown)
+        self._begun = True
+        adam = Adam(generator.parameters, DAMPING * float(fitted.weights.sum()))
+        for step in range(self._steps):
+            _, by_tables = fitted.gradient(generator.tables())
+            adam.step(generator.gradient(by_tables), self._falling(step))
+        return {"training_steps": float(self._steps)}
 
-        A public answer q has variance q / worth, the worth in records being what the measurements say of
-        public answers: sum q / sum((noisy - q)^2 - variance) over the measured cells, and at most the number
-        of public records. Rounds measure where errors are large, so it is rather too small.
+    def _follow_largest(self, chosen: Workload, answers: Float64s, precision: Float64s) -> dict[str, float]:
+        """Lower the absolute misfit of cells near the largest; the paper's loss."""
+        products = products_of(chosen, self._threads)
+        misfit, generator = LargestMisfit(answers, precision > 0, self._running), self._generator
+        adam, taken = Adam(generator.parameters), 0
+        for step in range(self._steps):
+            tables = generator.tables()
+            _, pull = misfit.pull(products.answers(tables))
+            if not pull.any():
+                break
+            adam.step(generator.gradient(products.gradient(tables, pull)[0]), self._falling(step))
+            taken += 1
+        self._running = misfit.running
+        return {"training_steps": float(taken)}
+
+    def _falling(self, step: int) -> float:
+        return self._rate * (1 + math.cos(math.pi * step / self._steps)) / 2
+
+    def _with_public(self) -> tuple[tuple[Workload, Float64s, Float64s], float]:
+        """What was measured, and the answers of the start as if a sample of some records had given them.
+
+        Such an answer q has variance q / worth, the worth in records being what the measurements say of the
+        start: sum q / sum((noisy - q)^2 - variance) over the measured cells, and at most the number of public
+        records. Rounds measure where errors are large, so it is rather too small.
         """
         measured = self._targets.workload
         precision = self._targets.precision(np.arange(measured.cells))
         weighted = np.zeros(measured.cells)  # answers times precisions
         seen = np.flatnonzero(precision)
         weighted[seen] = self._targets.answers(seen) * precision[seen]
-        known = public_marginals(self._public, self._workload)  # the workload's come first in `measured`
-        cells, public = measured.cells_of(known), self._public.answers(self._workload.select(known))
-        worth, both = float(self._public.records), precision[cells] > 0
+        assert self._at_first is not None
+        cells, public, records = measured.cells_of(self._known), self._at_first, self._records
+        worth, both = float(records), precision[cells] > 0
         if both.any():
             off = self._targets.answers(cells[both]) - public[both]
             excess = float((off * off - 1 / precision[cells[both]]).sum())
             worth = min(worth, float(public[both].sum()) / max(excess, 1e-12))
-        as_measured = worth / (public + 1 / self._public.records)  # a cell without a record is not certain
+        as_measured = worth / (public + 1 / records)  # a cell without a record is not certain
         precision[cells] += as_measured
         weighted[cells] += as_measured * public
         among = np.unique(measured.marginal_of(np.flatnonzero(precision)))
         cells = measured.cells_of(among)
         held = precision[cells]
         answers = np.divide(weighted[cells], held, out=np.zeros(len(cells)), where=held > 0)
-        return measured.select(among), answers, held, worth
+        return (measured.select(among), answers, held), worth
 
     def _parameters(self) -> dict[str, Float64s]:
-        network = self._generator.parameters.astype(np.float64)
-        return {"network": network, "running": np.array([self._running])}
+        assert self._at_first is not None
+        return {
+            "network": self._generator.parameters.astype(np.float64),
+            "at_first": self._at_first,
+            "numbers": np.array([self._records, self._begun, self._running], np.float64),
+        }
 
     def _set_parameters(self, parameters: Mapping[str, Float64s]) -> None:
-        self._epochs = 0
         self._generator.parameters[:] = parameters["network"]
-        (self._running,) = parameters["running"].tolist()
+        self._at_first = parameters["at_first"]
+        records, begun, self._running = parameters["numbers"].tolist()
+        self._records, self._begun = int(records), bool(begun)

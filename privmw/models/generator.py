@@ -20,18 +20,16 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.data.domain import Domain
 from privmw.data.strict_json import parse_json
 from privmw.kernels.checks import check_integer
+from privmw.models.relaxed import Floats, softmax, softmax_gradient
 from privmw.random import sampling_stream
 from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
-
-Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 
 SMALL = 2**18  # multiplications of a matrix product that OpenBLAS still computes on one thread
 TILE = 64  # columns of one
@@ -88,8 +86,9 @@ class Generator:
         dtype: type[np.floating[Any]] = np.float32,
     ) -> None:
         self.domain, self.shape = domain, shape
+        self.columns: tuple[str, ...] = ()  # that public records trained it on, and how many records
+        self.records = 0
         self._starts = np.concatenate([[0], np.cumsum(domain.sizes)])
-        self._attribute = np.repeat(np.arange(len(domain)), domain.sizes)
         values, rows, inputs = int(self._starts[-1]), shape.rows, shape.inputs
         stream = sampling_stream(seed)
         # From the outputs of the last block down to the noise.
@@ -120,7 +119,7 @@ class Generator:
             place += size
             return flat[place - size : place].reshape(shape)
 
-        outputs = (*self.shape.widths, len(self._attribute))
+        outputs = (*self.shape.widths, int(self._starts[-1]))
         for layer, (out, into) in enumerate(zip(outputs, self.shape.inputs, strict=True)):
             layers.append([take(out, into), take(out, 1)])
             if layer < len(self.shape.widths):
@@ -136,10 +135,7 @@ class Generator:
         return self._inputs(0)
 
     def tables(self) -> Floats:
-        """The distributions of all attributes, one below the other, values x rows; the next call overwrites.
-
-        Other parameters of the network give other tables: call this after each change.
-        """
+        """The distributions of all attributes, one below the other, values x rows."""
         self._normal, self._deviation = [], []
         for block, width in enumerate(self.shape.widths):
             weights, bias, scale, shift = self._layers[block]
@@ -158,19 +154,14 @@ class Generator:
         weights, bias = self._layers[-1]
         logits = matmul(weights, self._features)
         logits += bias
-        starts = self._starts[:-1]
-        logits -= np.maximum.reduceat(logits, starts, axis=0)[self._attribute]
-        np.exp(logits, out=logits)
-        np.divide(logits, np.add.reduceat(logits, starts, axis=0)[self._attribute], out=self._tables)
+        self._tables = softmax(logits, self._starts)
         return self._tables
 
     def gradient(self, by_tables: Floats) -> Floats:
         """The gradient of a loss by the parameters, from that by the tables that `tables` gave last."""
         gradient = np.empty_like(self.parameters)
         layers = self._views(gradient)
-        along = self._tables * by_tables
-        totals = np.add.reduceat(along, self._starts[:-1], axis=0)[self._attribute]
-        by_linear = along - self._tables * totals
+        by_linear = softmax_gradient(self._tables, by_tables, self._starts)
         by_features = self._add_linear(layers[-1], self._layers[-1][0], by_linear, self._features)
         for block in reversed(range(len(self.shape.widths))):
             width = self.shape.widths[block]
@@ -201,6 +192,13 @@ class Generator:
             values = slice(self._starts[attribute], self._starts[attribute + 1])
             weights[values], bias[values] = 0.0, 0.0
 
+    def begin_at(self, logs: Floats, names: Sequence[str]) -> None:
+        """Begin the distributions of some attributes at these; logs: a column, as the tables have."""
+        _, bias = self._layers[-1]
+        for attribute in (self.domain.index(name) for name in names):
+            values = slice(self._starts[attribute], self._starts[attribute + 1])
+            bias[values] = logs[values]
+
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the network and its noise to a file that `load_generator` reads."""
         shape = self.shape
@@ -209,6 +207,8 @@ class Generator:
             "rows": shape.rows,
             "noise": shape.noise,
             "widths": list(shape.widths),
+            "columns": list(self.columns),
+            "records": self.records,
         }
         members = [
             ("generator.json", json.dumps(about).encode()),
@@ -232,6 +232,8 @@ def load_generator(path: str | os.PathLike[str], domain: Domain) -> Generator:
         raise ValueError(f"generator ({os.fspath(path)}) must be of the domain of the workload")
     with explained(path, FORM):
         generator = Generator(domain, shape)
+        generator.columns = tuple(domain.names[domain.index(name)] for name in about["columns"])
+        generator.records = check_integer("records", about["records"], 0)
         if len(noise) != shape.noise * shape.rows or len(parameters) != len(generator.parameters):
             raise ValueError("arrays must be as long as the sizes say")
     generator.noise[:] = noise.reshape(shape.noise, shape.rows)

@@ -155,10 +155,13 @@ class RelaxedModel(ABC):
 
 
 class Adam:
-    """Adam (Kingma and Ba 2015) on one array, in place."""
+    """Adam (Kingma and Ba 2015) on one array, in place.
 
-    def __init__(self, parameters: Floats) -> None:
-        self._parameters = parameters
+    damping: added to the size of gradients; parameters with smaller ones move less than the rate.
+    """
+
+    def __init__(self, parameters: Floats, damping: float = TINY) -> None:
+        self._parameters, self._damping = parameters, damping
         self._mean, self._square, self._steps = np.zeros_like(parameters), np.zeros_like(parameters), 0
 
     def step(self, gradient: Floats, rate: float) -> None:
@@ -166,7 +169,7 @@ class Adam:
         self._steps += 1
         self._mean += (1 - MEAN_DECAY) * (gradient - self._mean)
         self._square += (1 - SQUARE_DECAY) * (gradient * gradient - self._square)
-        size = np.sqrt(self._square / (1 - SQUARE_DECAY**self._steps)) + TINY
+        size = np.sqrt(self._square / (1 - SQUARE_DECAY**self._steps)) + self._damping
         self._parameters -= (rate / (1 - MEAN_DECAY**self._steps)) * self._mean / size
 
 

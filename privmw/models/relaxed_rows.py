@@ -23,7 +23,6 @@ from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s
 from privmw.models.products import default_prior_weight, one_way_margins
 from privmw.models.relaxed import Adam, Floats, RelaxedModel, products_of, softmax, softmax_gradient
-from privmw.models.targets import Targets
 from privmw.random import sampling_stream
 
 TINY = 1e-12  # added to a share before its logarithm
@@ -40,9 +39,14 @@ class Fitted:
     worth: float
 
     @classmethod
-    def of(cls, targets: Targets, prior_weight: float | None, threads: int | None) -> Fitted:
-        """All that was measured; a prior weight of None is chosen from the noise."""
-        chosen, answers, precision = targets.measured_marginals()
+    def of(
+        cls,
+        measured: tuple[Workload, Float64s, Float64s],
+        prior_weight: float | None,
+        threads: int | None,
+    ) -> Fitted:
+        """The answers and precisions of some marginals; a prior weight of None is chosen from the noise."""
+        chosen, answers, precision = measured
         if prior_weight is None:
             prior_weight = default_prior_weight(chosen, precision)
         scale = 1 / float(precision.max())
@@ -54,6 +58,24 @@ class Fitted:
             margins[:, None].astype(np.float32),
             prior_weight * scale,
         )
+
+    def missed(self, tables: Floats) -> Floats:
+        """How far the answers of products are from what they are to be."""
+        missed: Floats = self.products.answers(tables) - self.answers
+        return missed
+
+    def gradient(self, tables: Floats) -> tuple[float, Floats]:
+        """Half the weighted squared misfit with what the prior adds, and its derivatives by the tables."""
+        missed = self.missed(tables)
+        pull: Floats = missed * self.weights
+        loss = float(missed @ pull) / 2
+        by_tables, _ = self.products.gradient(tables, pull)
+        if self.worth:
+            worth = self.worth / tables.shape[1]
+            information = np.log(tables + TINY) - self.margin_logs
+            loss += worth * float(np.einsum("ij,ij->", tables, information))
+            by_tables += worth * information
+        return loss, by_tables
 
 
 class RelaxedRows(RelaxedModel):
@@ -106,7 +128,7 @@ class RelaxedRows(RelaxedModel):
         self._numbers, self._begun = parameters["numbers"].astype(np.float32), True
 
     def _learn(self) -> Mapping[str, float]:
-        fitted = Fitted.of(self._targets, self._prior_weight, self._threads)
+        fitted = Fitted.of(self._targets.measured_marginals(), self._prior_weight, self._threads)
         if self._softmax and not self._begun:
             self._numbers += fitted.margin_logs
         self._begun = True
@@ -116,21 +138,11 @@ class RelaxedRows(RelaxedModel):
             adam.step(self.gradient(fitted)[1], rate)
             if not self._softmax:
                 np.clip(self._numbers, -1.0, 1.0, out=self._numbers)
-        missed = fitted.products.answers(self._tables()) - fitted.answers
+        missed = fitted.missed(self._tables())
         return {"loss": float(missed @ (missed * fitted.weights)) / 2, "steps": float(self._steps)}
 
     def gradient(self, fitted: Fitted) -> tuple[float, Floats]:
-        """Half the weighted squared misfit with what the prior adds, and its derivatives by the numbers."""
+        """The loss of what is fitted, and its derivatives by the numbers."""
         tables = self._tables()
-        missed: Floats = fitted.products.answers(tables) - fitted.answers
-        pull: Floats = missed * fitted.weights
-        loss = float(missed @ pull) / 2
-        by_tables, _ = fitted.products.gradient(tables, pull)
-        if not self._softmax:
-            return loss, by_tables
-        if fitted.worth:
-            worth = fitted.worth / tables.shape[1]
-            information = np.log(tables + TINY) - fitted.margin_logs
-            loss += worth * float(np.einsum("ij,ij->", tables, information))
-            by_tables += worth * information
-        return loss, softmax_gradient(tables, by_tables, self._starts)
+        loss, by_tables = fitted.gradient(tables)
+        return loss, softmax_gradient(tables, by_tables, self._starts) if self._softmax else by_tables

@@ -7,7 +7,7 @@ import pytest
 
 import privmw as pmw
 from algorithms.cases import DOMAIN, WORKLOAD, EndedError, private, support, table
-from privmw.models.generated import Misfit, pretrain, public_marginals
+from privmw.models.generated import LargestMisfit, pretrain, public_marginals
 from privmw.models.generator import Generator, GeneratorShape
 
 SMALL = {"rows": 40, "noise": 8, "widths": (16, 16), "steps": 60, "rate": 0.01, "draws": 2000, "epochs": 300}
@@ -32,7 +32,9 @@ def errors(release, records=None):
     return np.abs(release.answers() - records.counts(WORKLOAD) / records.n)
 
 
-@pytest.mark.parametrize("options", [{}, {"measure": "cell"}, {"per_round": 2, "rounds": 3}, {"warm_up": 0.2, "order": 1}])
+@pytest.mark.parametrize(
+    "options", [{}, {"measure": "cell"}, {"per_round": 2, "rounds": 3}, {"warm_up": 0.2, "order": 1}]
+)
 @pytest.mark.parametrize("records", [private, lambda: private(n=150, skew=5.0, seed=9)])
 def test_a_run_costs_what_was_stated_whatever_the_data(options, records):
     release = run(options={**options, "steps": 2, "draws": 100}, records=records())
@@ -62,8 +64,8 @@ def test_training_lowers_the_misfit_of_what_was_measured(loss):
 def test_public_rows_give_a_better_start_and_a_better_release_where_noise_is_large():
     everything = pmw.Support.from_table(table(2000, 2.0, 1))  # the private records themselves: the best case
     plain, public = run(rho=0.001), run(everything, rho=0.001)
-    assert errors(public).max() < 0.5 * errors(plain).max()
-    assert public.history[0].discrepancy < plain.history[0].discrepancy
+    assert errors(public).max() < 0.7 * errors(plain).max()
+    assert public.history[1].discrepancy < plain.history[1].discrepancy
     assert public.support.counts.sum() == 0  # public rows train, and are not released
 
 
@@ -90,7 +92,9 @@ def test_a_generator_from_a_file_is_the_one_of_public_rows(tmp_path):
     assert once.settings["pretrained"] == str(tmp_path / "g")
 
 
-@pytest.mark.parametrize("public", [lambda: None, support, some_columns], ids=["none", "public", "some columns"])
+@pytest.mark.parametrize(
+    "public", [lambda: None, support, some_columns], ids=["none", "public", "some columns"]
+)
 @pytest.mark.parametrize("loss", ["squared", "absolute"])
 def test_a_resumed_run_has_the_same_bits_from_its_network_or_from_its_rounds(tmp_path, public, loss):
     def end(entry):
@@ -133,7 +137,7 @@ def test_a_release_is_saved_and_loaded(tmp_path):
 
 
 def test_the_absolute_loss_pulls_at_cells_above_half_of_the_running_largest():
-    misfit = Misfit(np.array([0.1, 0.5, 0.2, 0.9]), np.array([1.0, 1.0, 1.0, 0.0]), "absolute")
+    misfit = LargestMisfit(np.array([0.1, 0.5, 0.2, 0.9]), np.array([True, True, True, False]))
     largest, pull = misfit.pull(np.array([0.5, 0.2, 0.3, 0.0], np.float32))
     assert largest == pytest.approx(0.4)
     np.testing.assert_allclose(pull, [0.5, -0.5, 0.0, 0.0])  # the last was not measured
@@ -143,10 +147,19 @@ def test_the_absolute_loss_pulls_at_cells_above_half_of_the_running_largest():
     assert not pull.any()
 
 
-def test_the_squared_loss_weighs_cells_by_their_precision():
-    misfit = Misfit(np.array([0.1, 0.5]), np.array([1.0, 3.0]), "squared")
-    _, pull = misfit.pull(np.array([0.3, 0.3], np.float32))
-    np.testing.assert_allclose(pull, [0.05, -0.15], rtol=1e-6)
+def test_noisy_answers_outside_0_and_1_are_clipped_by_the_absolute_loss():
+    misfit = LargestMisfit(np.array([-0.5, 1.5]), np.array([True, True]))
+    assert misfit.pull(np.array([0.0, 1.0], np.float32))[0] == 0.0
+
+
+def test_public_answers_are_worth_no_more_records_than_the_measurements_say():
+    good = run(pmw.Support.from_table(table(2000, 2.0, 1)), rho=50.0)  # the private records themselves
+    poor = run(pmw.Support.from_table(table(2000, 0.5, 1)), rho=50.0)
+    worths = [[entry.details["public_worth"] for entry in release.history] for release in (good, poor)]
+    assert worths[0][-1] > 1000
+    assert worths[1][-1] < 50
+    assert all(0 < worth <= 2000 for worth in worths[0] + worths[1])
+    assert errors(poor).max() < 0.05  # a poor public table does no lasting harm
 
 
 @pytest.mark.parametrize(
@@ -163,6 +176,7 @@ def test_the_squared_loss_weighs_cells_by_their_precision():
         ({"rate": 1.0}, ValueError, r"rate \(1.0\) must be above 0 and below 1"),
         ({"rate": "fast"}, TypeError, r"rate \('fast'\) must be"),
         ({"loss": "cubed"}, ValueError, r"loss \('cubed'\) must be one of 'squared', 'absolute'"),
+        ({"prior_weight": -1.0}, ValueError, r"prior_weight \(-1.0\) must be above 0"),
         ({"seed": -1}, ValueError, r"seed \(-1\) must be"),
         ({"pretrained": 7}, TypeError, r"pretrained \(7\) must be the path of a file"),
         ({"split": 1.0}, ValueError, r"split \(1.0\) must be"),
@@ -182,7 +196,8 @@ def refused(reason, public=None, options=None, workload=WORKLOAD):
 
 def test_what_cannot_be_trained_is_refused_before_anything_is_spent(tmp_path):
     without = pmw.Workload(DOMAIN, [("a", "c"), ("c", "d")])
-    refused(r"must have a marginal of the public columns .* lack 'c', 'd'", some_columns(), {"rounds": 1}, without)
+    reason = r"must have a marginal of the public columns .* on: 'a', 'b', 'e'"
+    refused(reason, some_columns(), {"rounds": 1}, without)
     other = pmw.Domain({"x": 3, "y": 2})
     Generator(other, GeneratorShape(4, 2, (3,))).save(tmp_path / "g")
     refused(r"generator \(.*\) must be of the domain", None, {"pretrained": str(tmp_path / "g")})
@@ -197,5 +212,5 @@ def test_a_missing_file_of_a_generator_is_said_before_anything_is_spent(tmp_path
 
 
 def test_marginals_of_public_columns_are_all_that_the_rows_have():
-    names = [WORKLOAD.marginal(j) for j in public_marginals(some_columns(), WORKLOAD)]
+    names = [WORKLOAD.marginal(j) for j in public_marginals(WORKLOAD, SOME)]
     assert names == [("a", "b"), ("a", "e"), ("b", "e")]
