@@ -58,7 +58,7 @@ def test_a_release_is_near_the_private_table_where_noise_is_small():
 @pytest.mark.parametrize("loss", ["squared", "absolute"])
 def test_training_lowers_the_misfit_of_what_was_measured(loss):
     release = run(options={"loss": loss}, rho=50.0)
-    assert all(entry.after < 0.5 * entry.discrepancy + 0.01 for entry in release.history)
+    assert all(entry.after < 0.5 * entry.discrepancy + 0.01 for entry in release.history[1:])
 
 
 def test_public_rows_give_a_better_start_and_a_better_release_where_noise_is_large():
