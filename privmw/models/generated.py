@@ -26,11 +26,13 @@ from privmw.kernels.arrays import Bools, Float64s, Int64s
 from privmw.models.generator import Generator, GeneratorShape, load_generator
 from privmw.models.relaxed import Adam, Floats, RelaxedModel, products_of
 from privmw.models.relaxed_rows import Fitted
+from privmw.release.measurements import Measurement
 
 Loss = Literal["squared", "absolute"]
 
 ABOVE = 0.5  # of the running largest error: cells that pull
 DECAY = 0.5  # of the running largest error
+LAST = 10  # times as many steps at the last update
 DAMPING = 1e-7  # of Adam: parameters that hardly matter to the loss hardly move, and what was learnt stays
 PUBLIC_RATE, LEAST_RATE = 3e-3, 3e-5  # of training on public rows, at first and to end at
 PLATEAU = 50  # epochs without progress until it is halved
@@ -179,7 +181,7 @@ class GeneratedRows(RelaxedModel):
         self._public, self._epochs = support, epochs
         self._steps, self._rate, self._loss, self._prior_weight = steps, rate, loss, prior_weight
         self._at_first: Float64s | None = None  # the answers of public marginals before any measurement
-        self._begun, self._running = False, math.nan
+        self._begun, self._running, self._training = False, math.nan, steps
 
     def _tables(self) -> Floats:
         if self._at_first is None:  # here: a run that is resumed has this stored
@@ -193,6 +195,12 @@ class GeneratedRows(RelaxedModel):
                 self._at_first = products_of(some, self._threads).answers(tables).astype(np.float64)
             self._records = self._generator.records
         return self._generator.tables()
+
+    def update(self, measurements: Sequence[Measurement], *, last: bool = False) -> Mapping[str, float]:
+        """Train on all measurements so far."""
+        longer = last and self._loss == "squared"  # rows are drawn afterwards
+        self._training = self._steps * (LAST if longer else 1)
+        return super().update(measurements, last=last)
 
     def _learn(self) -> Mapping[str, float]:
         """Take the steps of a round."""
@@ -212,17 +220,17 @@ class GeneratedRows(RelaxedModel):
             generator.begin_at(fitted.margin_logs, self._unknown)
         self._begun = True
         adam = Adam(generator.parameters, DAMPING * float(fitted.weights.sum()))
-        for step in range(self._steps):
+        for step in range(self._training):
             _, by_tables = fitted.gradient(generator.tables())
             adam.step(generator.gradient(by_tables), self._falling(step))
-        return {"training_steps": float(self._steps)}
+        return {"training_steps": float(self._training)}
 
     def _follow_largest(self, chosen: Workload, answers: Float64s, precision: Float64s) -> dict[str, float]:
         """Lower the absolute misfit of cells near the largest; the paper's loss."""
         products = products_of(chosen, self._threads)
         misfit, generator = LargestMisfit(answers, precision > 0, self._running), self._generator
         adam, taken = Adam(generator.parameters), 0
-        for step in range(self._steps):
+        for step in range(self._training):
             tables = generator.tables()
             _, pull = misfit.pull(products.answers(tables))
             if not pull.any():
@@ -233,7 +241,7 @@ class GeneratedRows(RelaxedModel):
         return {"training_steps": float(taken)}
 
     def _falling(self, step: int) -> float:
-        return self._rate * (1 + math.cos(math.pi * step / self._steps)) / 2
+        return self._rate * (1 + math.cos(math.pi * step / self._training)) / 2
 
     def _with_public(self) -> tuple[tuple[Workload, Float64s, Float64s], float]:
         """What was measured, and the answers of the start as if a sample of some records had given them.
