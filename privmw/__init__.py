@@ -18,6 +18,8 @@ from privmw import accounting, kernels, mechanisms, postprocess, strategies
 from privmw.accounting import Account, Budget, BudgetError, Ledger, Neighbors
 from privmw.algorithms.auto import release_auto
 from privmw.algorithms.choose_public import choose_public
+from privmw.algorithms.dual_query import DualQuery, release_dual_query
+from privmw.algorithms.fem import FEM, release_fem
 from privmw.algorithms.gem import GEM, release_gem
 from privmw.algorithms.measure import measure_marginals
 from privmw.algorithms.mw_pub import MWPub, release_mw_pub
@@ -42,6 +44,7 @@ from privmw.release.file import load_release
 from privmw.version import __version__
 
 __all__ = [
+    "FEM",
     "GEM",
     "MWEM",
     "PEP",
@@ -54,6 +57,7 @@ __all__ = [
     "Constraints",
     "Curator",
     "Domain",
+    "DualQuery",
     "Ledger",
     "MWEMPub",
     "MWPub",
@@ -77,6 +81,8 @@ __all__ = [
     "postprocess",
     "read_table",
     "release_auto",
+    "release_dual_query",
+    "release_fem",
     "release_gem",
     "release_mw_pub",
     "release_mwem",

@@ -205,10 +205,12 @@ StoredScores stored_scores(py::handle scores) {
     return {static_cast<const std::int64_t*>(array.data()), static_cast<std::size_t>(array.size())};
 }
 
-// `draw(words, decay, k)` after every check. None depends on the value of a score: they are private.
+// `draw(words, decay, k)` after every check; most: of k, with replacement. None depends on the value of a
+// score: they are private.
 template <class Draw>
 Integers selection(py::handle bit_generator, std::size_t size, std::span<const std::int64_t> excluded,
-                   py::handle gamma_numerator, py::handle gamma_denominator, py::handle k, const Draw& draw) {
+                   py::handle gamma_numerator, py::handle gamma_denominator, py::handle k, const Draw& draw,
+                   std::int64_t most = 0) {
     if (size < 1 || size > INT32_MAX)
         refuse("scores", std::to_string(size) + " candidates", "have between 1 and 2^31 - 1 candidates");
     std::int64_t last = -1;
@@ -219,8 +221,10 @@ Integers selection(py::handle bit_generator, std::size_t size, std::span<const s
     }
     const Decay decay(natural("gamma_numerator", gamma_numerator, true),
                       natural("gamma_denominator", gamma_denominator, true));
-    const std::int64_t count = integer("k", k, 1, static_cast<std::int64_t>(size - excluded.size()),
-                                       "be between 1 and the number of candidates");
+    const std::int64_t count = most > 0
+                                   ? integer("k", k, 1, most, "be between 1 and 2^31")
+                                   : integer("k", k, 1, static_cast<std::int64_t>(size - excluded.size()),
+                                             "be between 1 and the number of candidates");
     std::vector<std::int64_t> chosen;
     with_words(bit_generator, [&](const WordSource& words) { chosen = draw(words, decay, count); });
     return Integers(static_cast<py::ssize_t>(chosen.size()), chosen.data());
@@ -253,6 +257,19 @@ Integers noisy_max(py::handle bit_generator, py::handle scores, py::handle gamma
                      });
 }
 
+constexpr std::int64_t most_draws = std::int64_t{1} << 31;
+
+Integers drawn(py::handle bit_generator, py::handle scores, py::handle gamma_numerator,
+               py::handle gamma_denominator, py::handle k) {
+    const StoredScores of = stored_scores(scores);
+    return selection(
+        bit_generator, of.size(), {}, gamma_numerator, gamma_denominator, k,
+        [&](const WordSource& words, const Decay& decay, std::int64_t count) {
+            return draw_exponential(words, of, decay, count);
+        },
+        most_draws);
+}
+
 }  // namespace
 
 void bind_draws(py::module_& m) {
@@ -275,6 +292,8 @@ void bind_draws(py::module_& m) {
     const auto exponential = [](auto&&... given) { return select_exponential(given...); };
     m.def("select_exponential", selection_by(exponential), arg("bit_generator"), arg("scores"),
           arg("gamma_numerator"), arg("gamma_denominator"), arg("k"), arg("excluded") = py::none());
+    m.def("draw_exponential", &drawn, arg("bit_generator"), arg("scores"), arg("gamma_numerator"),
+          arg("gamma_denominator"), arg("k"));
     m.def("report_noisy_max", &noisy_max, arg("bit_generator"), arg("scores"), arg("gamma_numerator"),
           arg("gamma_denominator"), arg("k"));
 }

@@ -13,6 +13,7 @@ void bind_projection(py::module_& m);
 void bind_moves(py::module_& m);
 void bind_products(py::module_& m);
 void bind_least_squares(py::module_& m);
+void bind_responses(py::module_& m);
 void bind_draws(py::module_& m);
 
 }  // namespace privmw
@@ -27,5 +28,6 @@ PYBIND11_MODULE(_native, m) {
     privmw::bind_moves(m);
     privmw::bind_products(m);
     privmw::bind_least_squares(m);
+    privmw::bind_responses(m);
     privmw::bind_draws(m);
 }

@@ -85,7 +85,8 @@ std::size_t permute_and_flip(const WordSource& words, Strata<Scores>& strata, co
 // integer names stratum and rank) and accepted with probability 2^bits p: together proportional to p. By the
 // bounds above, k + 2^9 proposals or so are expected at worst.
 template <class Scores>
-std::size_t exponential(const WordSource& words, Strata<Scores>& strata, const Decay& decay) {
+typename Strata<Scores>::Pick accepted(const WordSource& words, const Strata<Scores>& strata,
+                                       const Decay& decay) {
     std::array<std::uint64_t, strata_count> shares{};
     std::uint64_t total = 0;  // below 2^31 * 2^32
     for (unsigned s = 0; s < strata_count; ++s)
@@ -95,10 +96,15 @@ std::size_t exponential(const WordSource& words, Strata<Scores>& strata, const D
         unsigned s = 0;
         for (; ticket >= shares[s]; ++s) ticket -= shares[s];
         const auto pick = strata.pick(s, ticket >> (most_bits - strata.bits(s)));
-        if (!decay.coin(words, pick.distance, strata.bits(s))) continue;
-        strata.take(pick);
-        return pick.index;
+        if (decay.coin(words, pick.distance, strata.bits(s))) return pick;
     }
+}
+
+template <class Scores>
+std::size_t exponential(const WordSource& words, Strata<Scores>& strata, const Decay& decay) {
+    const auto pick = accepted(words, strata, decay);
+    strata.take(pick);
+    return pick.index;
 }
 
 // k choices by `choose`, each among those that the earlier ones left.
@@ -131,11 +137,22 @@ std::vector<std::int64_t> select_exponential(const WordSource& words, const Scor
     return peel(words, scores, excluded, decay, k, exponential<Scores>);
 }
 
+template <class Scores>
+std::vector<std::int64_t> draw_exponential(const WordSource& words, const Scores& scores, const Decay& decay,
+                                           std::int64_t k) {
+    const Strata<Scores> strata(scores, {}, decay, 1);
+    std::vector<std::int64_t> chosen;
+    for (; k > 0; --k) chosen.push_back(static_cast<std::int64_t>(accepted(words, strata, decay).index));
+    return chosen;
+}
+
 #define PRIVMW_SELECTIONS_OF(Scores)                                                                  \
     template std::vector<std::int64_t> select_permute_and_flip(                                       \
         const WordSource&, const Scores&, std::span<const std::int64_t>, const Decay&, std::int64_t); \
     template std::vector<std::int64_t> select_exponential(                                            \
         const WordSource&, const Scores&, std::span<const std::int64_t>, const Decay&, std::int64_t)
+template std::vector<std::int64_t> draw_exponential(const WordSource&, const StoredScores&, const Decay&,
+                                                    std::int64_t);
 PRIVMW_SELECTIONS_OF(StoredScores);
 PRIVMW_SELECTIONS_OF(Errors);
 #undef PRIVMW_SELECTIONS_OF

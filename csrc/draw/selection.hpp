@@ -30,6 +30,11 @@ std::vector<std::int64_t> select_exponential(const WordSource& words, const Scor
                                              std::span<const std::int64_t> excluded, const Decay& decay,
                                              std::int64_t k);
 
+// k draws with replacement, each with probability p_i / sum of p, however many candidates there are.
+template <class Scores>
+std::vector<std::int64_t> draw_exponential(const WordSource& words, const Scores& scores, const Decay& decay,
+                                           std::int64_t k);
+
 // The largest score_i * unit + E_i with E_i standard exponential; the same law as permute-and-flip by another
 // way.
 std::vector<std::int64_t> report_noisy_max(const WordSource& words, StoredScores scores, const Decay& decay,

@@ -14,7 +14,7 @@ from privmw.accounting.rounding import Real, positive_integer
 from privmw.algorithms.loop import Model
 from privmw.algorithms.mechanism import Mechanism
 from privmw.algorithms.plan import Effort
-from privmw.algorithms.question import Question, Unit, check_is_workload
+from privmw.algorithms.question import Question, Unit, check_is_workload, make_question
 from privmw.algorithms.schedule import Schedule
 from privmw.data.support import Support
 from privmw.data.workload import Workload
@@ -24,47 +24,18 @@ Select = Literal["permute-and-flip", "exponential", "all"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Algorithm(ABC):
-    """Options that every algorithm has.
-
-    rounds: how often the model is improved. select: how a round chooses; "all" chooses nothing and measures
-    every marginal once, with the whole budget. measure: what is chosen and measured, single cells or whole
-    marginals. per_round: how many are chosen in a round. split: alpha, between 0 and 1: the larger, the more
-    of a round's budget is spent on choosing. warm_up: the share of the budget for a first shot at every
-    marginal before the rounds. order: the shot measures all marginals of this order, not the workload's.
-    """
+class Configuration(ABC):
+    """What every algorithm has: frozen options that `calibrate` makes a mechanism of."""
 
     rounds: int | None = None
-    select: Select = "permute-and-flip"
-    measure: Unit = "cell"
-    per_round: int = 1
-    split: float = 0.5
-    warm_up: float = 0.0
-    order: int | None = None
 
-    usual_rounds: ClassVar[int] = 50
     effort: ClassVar[Effort] = Effort(shot=2, round=2)
-    repeats: ClassVar[bool] = True  # whether a round may choose again what an earlier one chose
     advanced: ClassVar[bool] = False  # whether calibrate uses advanced composition of pure costs
 
     def __post_init__(self) -> None:
         """Refuse options that mean nothing."""
-        self._one_of("select", Select)
-        self._one_of("measure", Unit)
         if self.rounds is not None:
-            if self.select == "all":
-                raise ValueError(f"rounds ({_short(self.rounds)}) must not be given with select='all'")
             self._positive_integer("rounds")
-        self._positive_integer("per_round")
-        if self.order is not None:
-            self._positive_integer("order")
-        self._between("split", 0, 1)
-        if self._number("warm_up") != 0:
-            self._between("warm_up", 0, 1)
-            if self.select == "all":
-                raise ValueError(f"warm_up ({self.warm_up}) must be 0 with select='all': it is all there is")
-        elif self.order is not None and self.select != "all":
-            raise ValueError(f"order ({self.order}) must come with select='all' or a warm_up above 0")
 
     @property
     def completes(self) -> bool:
@@ -82,6 +53,11 @@ class Algorithm(ABC):
             )
         check_is_workload(workload)
         return Support.without_public(workload.domain)
+
+    @property
+    def seconds_of_response(self) -> float:
+        """About how long the best responses of a round take."""
+        return 0.0
 
     def added_rows(self, support: Support) -> int:
         """At most how many rows the model makes beside those of the support."""
@@ -102,11 +78,13 @@ class Algorithm(ABC):
         *,
         rho: Real | None = None,
         n: int | None = None,
+        at_most: int = 1,
     ) -> Mechanism:
         """The mechanism that spends (epsilon, delta), or rho of zCDP.
 
         A delta above 0 is spent by zCDP; a delta of 0 is pure differential privacy, with Laplace noise.
-        Without a delta it is 1 / n^2, where n is the number of private records.
+        Without a delta it is 1 / n^2, where n is the number of private records; at_most: how many records of
+        a unit enter. Where the number of rounds is not given, it may follow from them.
 
         >>> from privmw import MWPub
         >>> MWPub(rounds=10).calibrate(epsilon=1, n=1000).budget.delta
@@ -114,15 +92,24 @@ class Algorithm(ABC):
         >>> MWPub(rounds=10).calibrate(rho=0.5).rho
         0.5
         """
-        return Mechanism(self, make_budget(epsilon, delta, rho=rho, n=n, advanced=self.advanced))
+        budget = make_budget(epsilon, delta, rho=rho, n=n, advanced=self.advanced)
+        return Mechanism(self.for_budget(budget, n, positive_integer("at_most", at_most)), budget)
+
+    def for_budget(self, budget: Budget, n: int | None, at_most: int = 1) -> Configuration:
+        """The configuration with every option that follows from the budget and from public sizes.
+
+        n: the number of private records; at_most: how many of a unit enter.
+        """
+        return self
+
+    @abstractmethod
+    def question(self, workload: Workload) -> Question:
+        """What is measured or drawn for a workload."""
 
     @property
+    @abstractmethod
     def schedule(self) -> Schedule:
         """How often the private table is looked at, and how a budget is split."""
-        if self.select == "all":
-            return Schedule(0, 0, None, self.split, 0)
-        rounds = self.usual_rounds if self.rounds is None else self.rounds
-        return Schedule(rounds, self.per_round, self.select, self.split, self.warm_up, self.repeats)
 
     if not TYPE_CHECKING:  # a call is a type error too
 
@@ -161,6 +148,58 @@ class Algorithm(ABC):
         value = getattr(self, name)
         if not low < self._number(name) < high:
             raise ValueError(f"{name} ({_short(value)}) must be above {low} and below {high}")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Algorithm(Configuration):
+    """Options of every algorithm that measures.
+
+    rounds: how often the model is improved. select: how a round chooses; "all" chooses nothing and measures
+    every marginal once, with the whole budget. measure: what is chosen and measured, single cells or whole
+    marginals. per_round: how many are chosen in a round. split: alpha, between 0 and 1: the larger, the more
+    of a round's budget is spent on choosing. warm_up: the share of the budget for a first shot at every
+    marginal before the rounds. order: the shot measures all marginals of this order, not the workload's.
+    """
+
+    select: Select = "permute-and-flip"
+    measure: Unit = "cell"
+    per_round: int = 1
+    split: float = 0.5
+    warm_up: float = 0.0
+    order: int | None = None
+
+    usual_rounds: ClassVar[int] = 50
+    repeats: ClassVar[bool] = True  # whether a round may choose again what an earlier one chose
+
+    def __post_init__(self) -> None:
+        """Refuse options that mean nothing."""
+        super().__post_init__()
+        self._one_of("select", Select)
+        self._one_of("measure", Unit)
+        if self.rounds is not None and self.select == "all":
+            raise ValueError(f"rounds ({_short(self.rounds)}) must not be given with select='all'")
+        self._positive_integer("per_round")
+        if self.order is not None:
+            self._positive_integer("order")
+        self._between("split", 0, 1)
+        if self._number("warm_up") != 0:
+            self._between("warm_up", 0, 1)
+            if self.select == "all":
+                raise ValueError(f"warm_up ({self.warm_up}) must be 0 with select='all': it is all there is")
+        elif self.order is not None and self.select != "all":
+            raise ValueError(f"order ({self.order}) must come with select='all' or a warm_up above 0")
+
+    def question(self, workload: Workload) -> Question:
+        """What is measured for a workload: its marginals, or those of another order in the first shot."""
+        return make_question(workload, self.order, self.measure)
+
+    @property
+    def schedule(self) -> Schedule:
+        """How often the private table is looked at, and how a budget is split."""
+        if self.select == "all":
+            return Schedule(0, 0, None, self.split, 0)
+        rounds = self.usual_rounds if self.rounds is None else self.rounds
+        return Schedule(rounds, self.per_round, self.select, self.split, self.warm_up, self.repeats)
 
 
 def make_budget(

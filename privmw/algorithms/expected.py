@@ -49,13 +49,18 @@ class ExpectedRounds:
 
     def cells(self, number: int, chosen: Sequence[int]) -> list[Int64s]:
         """The cells of each measurement of a round."""
+        if self.shares.draw is not None:
+            return []
         if number == 0:
             return [self.question.measured.cells_of(self.question.shot)]
         return [self.question.cells_of(choice) for choice in chosen]
 
     def events(self, number: int, chosen: Sequence[int]) -> list[Event]:
-        """The events of a round: the selection, then one for each chosen query; or the shot."""
+        """The events of a round: the selection, then one for each chosen query; or the shot, or the draws."""
         question, shares = self.question, self.shares
+        if shares.draw is not None:
+            epsilon = self.schedule.times_first(number) * shares.draw
+            return [ExponentialMechanism(epsilon, 2 * question.candidates, count=self.schedule.per_round)]
         if number == 0:
             assert shares.shot is not None
             sensitivity = question.measured.sensitivity(question.shot)
@@ -93,15 +98,12 @@ class ExpectedRounds:
             raise ValueError(f"round ({released.round}) must be {number}, and at most {last}, the last")
         chosen, question = released.chosen, self.question
         count = self.schedule.per_round if number else 0
-        if (
-            len(set(chosen)) != len(chosen)
-            or len(chosen) != count
-            or max(chosen, default=0) >= question.candidates
-        ):
-            raise ValueError(
-                f"chosen {chosen} of round {number} must be {count} different {question.unit}s below "
-                f"{question.candidates}"
-            )
+        draws = self.shares.draw is not None  # of signed cells, with replacement
+        candidates = question.candidates * (2 if draws else 1)
+        repeated = not draws and len(set(chosen)) != len(chosen)
+        if repeated or len(chosen) != count or max(chosen, default=0) >= candidates:
+            kind = "signed cells" if draws else f"different {question.unit}s"
+            raise ValueError(f"chosen {chosen} of round {number} must be {count} {kind} below {candidates}")
         again = set(chosen) & {choice for earlier in before for choice in earlier.chosen}
         if again and not self.schedule.repeats:
             raise ValueError(f"chosen {chosen} of round {number} must not be what an earlier round chose")

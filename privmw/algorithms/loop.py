@@ -1,16 +1,17 @@
 """The loop that every algorithm runs: select what the model answers worst, measure it, update the model.
 
 Algorithm 1 ("Adaptive Measurements") of "Iterative methods for private synthetic data", 2021. Before the
-rounds, or instead of them, a first shot measures a fixed set of marginals at once. The private table goes
-into the Curator and nowhere else; the model, the history and `progress` see released values only. Where the
-support is sharded over several ranks, every rank runs this loop on the same values.
+rounds, or instead of them, a first shot measures a fixed set of marginals at once. Where a model answers with
+records, a round draws signed cells on which they err, measures nothing, and the model responds. The private
+table goes into the Curator and nowhere else; the model, the history and `progress` see released values only.
+Where the support is sharded over several ranks, every rank runs this loop on the same values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -49,6 +50,16 @@ class Model(Protocol):
 
     def restore(self, measurements: Sequence[Measurement], state: State) -> None:
         """Restore the state reached after these measurements."""
+
+
+class RespondingModel(Model, Protocol):
+    """A model that learns from drawn cells alone, and answers with a bag of records."""
+
+    def bag(self) -> tuple[Int64s, int]:
+        """How many records of its bag are in each cell, not to be written to; how many the bag has."""
+
+    def respond(self, drawn: Sequence[int], *, last: bool) -> Mapping[str, float]:
+        """Learn from the signed cells that a round drew (`Curator.draw` numbers them); returns details."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +105,9 @@ def adapt(
     answers, n = model.answers(), curator.ledger.n
     for place, number in list(enumerate(numbers))[len(history) :]:
         if place == len(rounds):
-            if number == 0:
+            if schedule.draws is not None:
+                rounds.append(_draw_round(curator, _responding(model), schedule, shares, number))
+            elif number == 0:
                 rounds.append(_measure_shot(curator, question, shares))
             else:
                 before = [] if schedule.repeats else [c for released in rounds for c in released.chosen]
@@ -103,7 +116,11 @@ def adapt(
                 journal.keep(rounds[-1], curator.ledger)
         released = rounds[place]
         discrepancy = _discrepancy(released.measurements, answers, n)
-        details = model.update(released.measurements, last=number == schedule.rounds)
+        last = number == schedule.rounds
+        if schedule.draws is not None:
+            details = _responding(model).respond(released.chosen, last=last)
+        else:
+            details = model.update(released.measurements, last=last)
         answers = model.answers()
         after = _discrepancy(released.measurements, answers, n)
         history.append(Round(number, released.chosen, discrepancy, after, released.rho, details))
@@ -112,6 +129,21 @@ def adapt(
         if progress is not None:
             progress(history[-1])
     return tuple(measurement for released in rounds for measurement in released.measurements), tuple(history)
+
+
+def _responding(model: Model) -> RespondingModel:
+    return cast(RespondingModel, model)
+
+
+def _draw_round(
+    curator: AnyCurator, model: RespondingModel, schedule: Schedule, shares: Shares, number: int
+) -> Released:
+    """Draw signed cells on which the model's bag errs."""
+    assert shares.draw is not None
+    cell_counts, records = model.bag()
+    epsilon = schedule.times_first(number) * shares.draw
+    drawn = curator.draw(cell_counts, records=records, epsilon=epsilon, k=schedule.per_round)
+    return Released(number, drawn, (), curator.ledger.rho)
 
 
 def _measure_shot(curator: AnyCurator, question: Question, shares: Shares) -> Released:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import os
 import secrets
@@ -20,7 +21,7 @@ from privmw.algorithms.checkpoint import Checkpoint
 from privmw.algorithms.expected import ExpectedRounds
 from privmw.algorithms.loop import Progress, adapt
 from privmw.algorithms.plan import NoiseLevel, Plan, bytes_of_release, check_memory, make_plan, noise_of_steps
-from privmw.algorithms.question import PrivateSize, Question, check_inputs, check_public, make_question
+from privmw.algorithms.question import PrivateSize, Question, check_inputs, check_public
 from privmw.algorithms.schedule import Planned
 from privmw.curator.on_ranks import open_curator
 from privmw.data.records import Records
@@ -35,7 +36,7 @@ from privmw.release.noises import MeasuredNoise
 from privmw.version import __version__
 
 if TYPE_CHECKING:
-    from privmw.algorithms.configuration import Algorithm
+    from privmw.algorithms.configuration import Configuration
 
 LARGEST_SCALE = 2.0**40  # of noise that the mechanisms draw
 
@@ -50,7 +51,7 @@ class Mechanism:
     (0.5, [('select', 10), ('measure', 10)])
     """
 
-    algorithm: Algorithm
+    algorithm: Configuration
     budget: Budget
 
     def __post_init__(self) -> None:
@@ -88,12 +89,12 @@ class Mechanism:
             epsilon = show(float_up(Fraction(self.budget.epsilon or 0)))
             budget += f" (epsilon = {epsilon} at delta = {show(self.budget.delta)})"
         lines = [f"{name}: a run spends at most {budget}; neighbouring tables replace one {unit}."]
-        for event in self.events:
-            cost = event.cost_of_one
-            price = f"rho = {show(float_up(cost.rho))}"
-            if cost.epsilon is not None:
-                price += f", epsilon = {show(float_up(cost.epsilon))}"
-            lines.append(f"{event.step}: {event.mechanism}, {event.count} times, each {price}.")
+        for _, alike in itertools.groupby(self.events, lambda event: (event.step, event.count)):
+            first, *rest = alike
+            price = _price(first)
+            if rest:
+                price += f", growing over {1 + len(rest)} rounds to {_price(rest[-1])}"
+            lines.append(f"{first.step}: {first.mechanism}, {first.count} times, each {price}.")
         return "\n".join(lines)
 
     def settings(self) -> dict[str, object]:
@@ -111,7 +112,7 @@ class Mechanism:
         >>> level.unit, level.count, level.orders, level.fraction
         ('marginal', 8, (1,), 0.02)
         """
-        question = make_question(workload, self.algorithm.order, self.algorithm.measure)
+        question = self.algorithm.question(workload)
         n = None if n is None else positive_integer("n", n)
         at_most = positive_integer("at_most", at_most)
         return noise_of_steps(self.algorithm.schedule, self.budget, question, n, at_most)
@@ -123,7 +124,8 @@ class Mechanism:
 
         at_most: how many records of a unit enter; the noise grows with it.
 
-        Seconds are estimated from one evaluation of the workload, which this runs.
+        Seconds are estimated from one evaluation of the workload, which this runs, or from the number of best
+        responses.
         """
         support = self._public_rows(support, workload)
         at_most = positive_integer("at_most", at_most)
@@ -131,8 +133,10 @@ class Mechanism:
         if n is not None:
             n = positive_integer("n", n)
         schedule, effort = self.algorithm.schedule, self.algorithm.effort
-        rows = support if not support.missing else completed_evenly(support)
-        return make_plan(schedule, self.budget, rows, question, n, at_most, effort)
+        evaluated = schedule.draws is None and support.missing
+        rows = completed_evenly(support) if evaluated else support
+        responses = self.algorithm.seconds_of_response
+        return make_plan(schedule, self.budget, rows, question, n, at_most, effort, responses)
 
     def _public_rows(self, support: Support | None, workload: Workload) -> Support:
         rows = self.algorithm.public_rows(support, workload)
@@ -273,20 +277,19 @@ class Mechanism:
     def _question(self, support: Support, workload: Workload, at_most: int) -> Question:
         """The question of a run; refuses what this algorithm or this machine cannot do with it."""
         algorithm, shares = self.algorithm, self.algorithm.schedule.shares(self.budget)
-        if shares.select is not None:
-            candidates = workload.cells if algorithm.measure == "cell" else len(workload)
-            if algorithm.per_round > candidates:
-                raise ValueError(
-                    f"per_round ({algorithm.per_round}) must be at most the number of "
-                    f"{algorithm.measure}s, {candidates}"
-                )
-            chosen = algorithm.schedule.rounds * algorithm.per_round
-            if chosen > candidates and not algorithm.repeats:
-                raise ValueError(
-                    f"rounds ({algorithm.schedule.rounds}) must choose, {algorithm.per_round} a round, at "
-                    f"most the number of {algorithm.measure}s, {candidates}: none is chosen twice"
-                )
-        question = make_question(workload, algorithm.order, algorithm.measure)
+        question, per_round = algorithm.question(workload), algorithm.schedule.per_round
+        if shares.select is not None and per_round > question.candidates:
+            raise ValueError(
+                f"per_round ({per_round}) must be at most the number of {question.unit}s, "
+                f"{question.candidates}"
+            )
+        schedule = algorithm.schedule
+        chosen = schedule.rounds * per_round
+        if shares.select is not None and not schedule.repeats and chosen > question.candidates:
+            raise ValueError(
+                f"rounds ({schedule.rounds}) must choose, {per_round} a round, at most the number of "
+                f"{question.unit}s, {question.candidates}: none is chosen twice"
+            )
         added = algorithm.added_rows(support)
         check_memory(support, question, shot=shares.shot is not None, added=added)
         if shares.shot is not None:
@@ -294,6 +297,12 @@ class Mechanism:
         if shares.measure is not None:
             _check_scale(shares.noise, shares.measure, MOVED, at_most)
         return question
+
+
+def _price(event: Planned) -> str:
+    cost = event.cost_of_one
+    price = f"rho = {show(float_up(cost.rho))}"
+    return price if cost.epsilon is None else f"{price}, epsilon = {show(float_up(cost.epsilon))}"
 
 
 def _check_for_release(support: Support, rng: Rng) -> None:

@@ -78,6 +78,7 @@ class Plan:
             + ("" if level.fraction is None else f" ({level.fraction:.2%} of the records)")
             for level in self.noise
         )
+        noise = noise or "nothing is measured"
         return (
             f"{self.rounds} rounds over {self.rows:,} rows and {self.cells:,} cells of {self.marginals:,} "
             f"marginals; {noise}; about {self.bytes / 1e6:,.0f} MB and {self.seconds:.3g} seconds"
@@ -124,7 +125,9 @@ def bytes_of_release(schedule: Schedule, support: Support, question: Question, *
     """At most how many bytes a release takes in its file: rows, weights, counts, noisy counts and history."""
     widths = sum(np.min_scalar_type(size - 1).itemsize for size in support.domain.sizes)
     largest = 1 if question.unit == "cell" else int(np.diff(question.measured.offsets).max())
-    measured = question.cells_of_shot + schedule.rounds * schedule.per_round * largest
+    measured = 0
+    if schedule.draws is None:
+        measured = question.cells_of_shot + schedule.rounds * schedule.per_round * largest
     workloads = 8 * (len(question.workload.starts) + len(question.workload.attributes))
     texts = BYTES_OF_TEXTS + schedule.rounds * (BYTES_OF_ROUND + BYTES_OF_CHOICE * schedule.per_round)
     return rows * (widths + 16) + 16 * measured + 2 * workloads + texts
@@ -161,20 +164,21 @@ def make_plan(
     n: int | None,
     at_most: int,
     effort: Effort,
+    seconds_of_response: float = 0.0,
 ) -> Plan:
-    """Combine sizes with one timed evaluation."""
+    """Combine sizes with one timed evaluation, which draws and best responses do without.
+
+    seconds_of_response: of a round's best responses, estimated.
+    """
     shares, levels = schedule.shares(budget), noise_of_steps(schedule, budget, question, n, at_most)
-    weights = support.start("uniform")  # rows that stand in for a public table have no frequencies
-    support.answers(question.workload, weights)  # a run plans the kernels once: not an evaluation's time
-    began = time.perf_counter()
-    support.answers(question.workload, weights)
-    evaluation = time.perf_counter() - began
+    evaluation = _evaluation(support, question) if schedule.draws is None else 0.0
     cells = question.measured.cells
     needed = support.nbytes + 8 * (ARRAYS_OF_CELLS * cells + ARRAYS_OF_ROWS * support.size)
     traffic = 0 if support.comm.size == 1 else _traffic(question, schedule, shares.shot is not None, effort)
     if shares.shot is not None:
         needed += 8 * ARRAYS_OF_SHOT * question.cells_of_shot
-    scoring = SECONDS_PER_CELL * question.workload.cells * schedule.per_round
+    looked_at = schedule.per_round if schedule.draws is None else 2  # draws: at both signs, once
+    scoring = SECONDS_PER_CELL * question.workload.cells * looked_at + seconds_of_response
     shot = 0.0
     if shares.shot is not None:
         shot = evaluation * effort.shot * len(question.shot) / len(question.workload)
@@ -189,6 +193,15 @@ def make_plan(
         evaluation + shot + (evaluation * effort.round + scoring) * schedule.rounds,
         traffic,
     )
+
+
+def _evaluation(support: Support, question: Question) -> float:
+    """The seconds of one evaluation of the workload."""
+    weights = support.start("uniform")  # rows that stand in for a public table have no frequencies
+    support.answers(question.workload, weights)  # a run plans the kernels once: not an evaluation's time
+    began = time.perf_counter()
+    support.answers(question.workload, weights)
+    return time.perf_counter() - began
 
 
 def _traffic(question: Question, schedule: Schedule, shot: bool, effort: Effort) -> int:

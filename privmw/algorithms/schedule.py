@@ -5,10 +5,15 @@ Arithmetic on an algorithm's options and a budget alone: no data, no support, no
 A round chooses k queries and measures each. Under zCDP its share r of rho is cut so that selection costs
 r alpha^2 / (alpha^2 + (1 - alpha)^2) and measurement the rest ("Iterative methods", section 4: selection at
 alpha epsilon0, noise at (1 - alpha) epsilon0). Where pure costs add up, epsilon is cut in alpha : 1 - alpha.
+
+A round may also draw signed cells and measure nothing. Its epsilon is then the same in every round, or grows
+with it: a draw of round t runs at t epsilon_1, as multiplicative weights of a fixed rate do, and the k T
+draws of T rounds cost k epsilon_1^2 / 8 (1 + 4 + ... + T^2), which is set to the budget.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal
@@ -24,7 +29,7 @@ from privmw.accounting import (
 from privmw.accounting.rounding import Real, largest_float
 from privmw.release.noises import DiscreteGaussianNoise, DiscreteLaplaceNoise, MeasuredNoise
 
-Step = Literal["shot", "select", "measure"]
+Step = Literal["shot", "select", "measure", "draw"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -52,13 +57,14 @@ class Planned(Event):
 class Shares:
     """What each look may spend, in the unit of the noise; None where there is no such look.
 
-    The share of a selection is the epsilon it runs at.
+    The share of a selection is the epsilon it runs at; that of a draw, the epsilon of one in the first round.
     """
 
     noise: type[MeasuredNoise]
     shot: Fraction | None
     select: Fraction | None
     measure: Fraction | None
+    draw: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,9 @@ class Schedule:
     """How often an algorithm looks at the private table, and how it splits a budget.
 
     select: the mechanism that chooses; None measures everything in one shot and chooses nothing.
-    repeats: whether a round may choose again what an earlier one chose.
+    repeats: whether a round may choose again what an earlier one chose. draws: a round draws per_round signed
+    cells, with replacement, and measures nothing; "growing" ones run at t times the epsilon of the first
+    round's.
     """
 
     rounds: int
@@ -75,6 +83,7 @@ class Schedule:
     split: Real
     warm_up: Real
     repeats: bool = True
+    draws: Literal["even", "growing"] | None = None
 
     def shares(self, budget: Budget) -> Shares:
         """Split a budget into the shares of single looks.
@@ -83,6 +92,8 @@ class Schedule:
         Fraction(1, 1)
         """
         noise = DiscreteGaussianNoise if budget.notion == "zCDP" else DiscreteLaplaceNoise
+        if self.draws is not None:
+            return Shares(noise, None, None, None, self._share_of_draw(budget))
         if self.select is None:
             if budget.notion == "advanced":
                 raise ValueError("select ('all') must not be used with advanced composition: use zCDP")
@@ -103,6 +114,23 @@ class Schedule:
                 raise ValueError("warm_up must be 0 with advanced composition: use zCDP")
             per_choice = self._advanced_share(budget)
         return Shares(noise, shot, alpha * per_choice, (1 - alpha) * per_choice)
+
+    def times_first(self, number: int) -> int:
+        """How many times the epsilon of the first round's draws those of a round run at."""
+        return number if self.draws == "growing" else 1
+
+    def _share_of_draw(self, budget: Budget) -> Fraction:
+        """The epsilon of a draw of the first round with which all draws spend the budget.
+
+        zCDP: k sum of (c_t epsilon)^2 / 8 = rho; pure: k sum of c_t epsilon = epsilon in all.
+        """
+        if budget.notion == "advanced":
+            raise ValueError("budget (advanced composition) must be zCDP or pure where rounds only draw")
+        times = [self.times_first(number) for number in range(1, self.rounds + 1)]
+        if budget.notion == "zCDP":
+            total = self.per_round * sum(c**2 for c in times)
+            return Fraction(epsilon_for_rho_exponential(budget.limit / total))
+        return budget.limit / (self.per_round * sum(times))
 
     def numbers(self, shares: Shares) -> range:
         """The numbers of all rounds: from 0 if there is a shot, else from 1.
@@ -134,6 +162,11 @@ class Schedule:
         """
         shares = self.shares(budget)
         noise, looks = shares.noise, []
+        if shares.draw is not None:
+            costs = [self.times_first(number) * shares.draw for number in range(1, self.rounds + 1)]
+            for epsilon, rounds in Counter(costs).items():
+                cost, count = Cost(epsilon**2 / 8, epsilon), rounds * self.per_round
+                looks.append(Planned("draw", "exponential-mechanism", cost, count=count))
         if shares.shot is not None:
             looks.append(Planned("shot", noise.name, noise.cost(shares.shot)))
         if shares.select is not None and shares.measure is not None:

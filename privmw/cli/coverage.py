@@ -12,16 +12,18 @@ from privmw.release import Growth
 NAMED, LISTED = 3, 100  # marginals in a line, and in the facts
 
 
-def coverage_lines(coverage: Coverage, domain: Domain, *, grows: bool) -> list[str]:
-    """Lines about what no public row has; grows: whether the method grows rows."""
+def coverage_lines(coverage: Coverage, domain: Domain, *, grows: bool, measures: bool = True) -> list[str]:
+    """Lines about what no public row has; grows, measures: what the method does."""
     if len(coverage.lacking) == len(domain):
-        return ["no public table: rows are grown from what is measured alone"]
+        learnt = "measured" if measures else "drawn"
+        return [f"no public table: rows are grown from what is {learnt} alone"]
     lines = []
     if coverage.lacking:
         names = ", ".join(plain(name, 30) for name in coverage.lacking)
+        learnt = "measured" if measures else "drawn"
         plural, them = ("", "it") if len(coverage.lacking) == 1 else ("s", "them")
         lines.append(
-            f"the public file lacks the column{plural} {names}: only what is measured tells of {them}"
+            f"the public file lacks the column{plural} {names}: only what is {learnt} tells of {them}"
         )
     if coverage.values:
         lines.append(

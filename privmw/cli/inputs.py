@@ -9,7 +9,9 @@ import argparse
 from typing import NamedTuple
 
 from privmw.algorithms.auto import recommend
-from privmw.algorithms.configuration import Algorithm
+from privmw.algorithms.configuration import Configuration
+from privmw.algorithms.dual_query import DualQuery
+from privmw.algorithms.fem import FEM
 from privmw.algorithms.gem import GEM
 from privmw.algorithms.mechanism import Mechanism
 from privmw.algorithms.mw_pub import MWPub
@@ -28,12 +30,14 @@ from privmw.io.files import checked_path, columns_of, files_of
 from privmw.io.scan import scan_table
 from privmw.ranks import ALONE, Communicator, launched, on_every_rank
 
-METHODS: dict[str, type[Algorithm]] = {
+METHODS: dict[str, type[Configuration]] = {
     "mw-pub": MWPub,
     "pep": PEP,
     "mwem": MWEM,
     "mwem-pub": MWEMPub,
     "gem": GEM,
+    "dual-query": DualQuery,
+    "fem": FEM,
 }
 
 SAMPLE_SEED = 0  # the draw of marginals is public: the same on every computer
@@ -160,4 +164,4 @@ def choose(options: argparse.Namespace, n: int, inputs: PublicInputs, at_most: i
         given = {"epsilon": options.epsilon, "delta": options.delta, "at_most": at_most}
         return recommend(n, inputs.support, inputs.workload, **given)
     algorithm = kind() if options.rounds is None else kind(rounds=options.rounds)
-    return algorithm.calibrate(options.epsilon, options.delta, n=n)
+    return algorithm.calibrate(options.epsilon, options.delta, n=n, at_most=at_most)

@@ -60,20 +60,23 @@ def before(
     A collective call. n, at_most: how many private records there are, and how many of a unit.
     """
     levels = mechanism.noise(workload, n, at_most)
-    most = max(level.deviation / n for level in levels)
+    most = max((level.deviation / n for level in levels), default=0.0)
     fewer = "" if mechanism.algorithm.rounds is None else ", fewer rounds"
     advice = f"a larger epsilon, fewer or smaller marginals{fewer} lower it"
     if most > TOO_MUCH_NOISE and not force:
         told = f"noise of {most:.0%} of the records drowns every count"
         raise RefusalError(told, f"{advice}; --force releases all the same")
     lines = []
-    if not _measures_all(levels, workload):
+    if not levels:
+        lines.append(_asked_and_drawn(mechanism, workload))
+    elif not _measures_all(levels, workload):
         lines.append(_asked_and_measured(levels, workload, n, public=support.records > 0))
     if most >= MUCH_NOISE:
         refused = ", which a release refuses without --force" if most > TOO_MUCH_NOISE else ""
         lines.append(f"WARNING: the noise of a count is {most:.0%} of the records{refused}; {advice}")
     coverage = coverage_of(support)
-    lines += coverage_lines(coverage, support.domain, grows=mechanism.algorithm.completes)
+    grows = mechanism.algorithm.completes
+    lines += coverage_lines(coverage, support.domain, grows=grows, measures=bool(levels))
     facts = {
         "asked": _asked(workload),
         "measured": [
@@ -107,11 +110,13 @@ def after(release: Release, known: Before | None = None) -> After:
         "coverage": coverage,
         "growth": growth_facts(growth, domain),
     }
-    lines = (*growth_lines(growth, domain), *_lines(agreement))
+    lines = (*growth_lines(growth, domain), *_lines(agreement, drawn=len(release.history) > 0))
     return After(lines, facts, 0 if agreement.agrees else DISAGREES)
 
 
-def _lines(agreement: Agreement) -> list[str]:
+def _lines(agreement: Agreement, *, drawn: bool) -> list[str]:
+    if len(agreement.cells) == 0 and drawn:
+        return ["Nothing was measured: the records answer drawn cells, and no noisy count tells how well."]
     if len(agreement.cells) == 0:
         return ["Nothing was measured: the release is the public rows as they are."]
     within, expected = (
@@ -146,6 +151,16 @@ def _asked_and_measured(levels: tuple[NoiseLevel, ...], workload: Workload, n: i
         parts.append(f"{what}{chosen}, {noise}")
     rest = "the public rows" if public else "these"
     return f"asked: {asked}; measured: {'; '.join(parts)}; the rest follows from {rest}"
+
+
+def _asked_and_drawn(mechanism: Mechanism, workload: Workload) -> str:
+    asked = _count(len(workload), "marginal", _asked(workload)["orders"])
+    draws = sum(event.count for event in mechanism.events)
+    rounds = mechanism.algorithm.schedule.rounds
+    return (
+        f"asked: {asked}; measured: nothing; {draws:,} cells on which the records err are drawn in "
+        f"{rounds:,} round{'s' * (rounds != 1)}, and further records answer them"
+    )
 
 
 def _count(count: int, unit: str, orders: list[int]) -> str:

@@ -174,6 +174,47 @@ class Curator:
             return selection.draw(largest, self.__stream, excluded)
 
     @sealed
+    def draw(
+        self,
+        cell_counts: Int64s,
+        *,
+        records: int,
+        epsilon: Real,
+        k: int = 1,
+    ) -> tuple[int, ...]:
+        """Draw k signed cells, with replacement, where a bag of public records errs most; released.
+
+        Number i below the number of cells is cell i, of which the bag lacks records; i + cells is the same
+        cell negated, of which it has too many.
+
+        Requires: how many of the bag's records are in each cell, public int64; how many it has, t.
+        Ensures: k draws of the exponential mechanism, each on its own, on the scores +-(t count - n times the
+            bag's records in the cell). At epsilon = 2 t eta / n these are the weights exp(+-eta (t q(D) - sum
+            of q over the bag)) that multiplicative weights at rate eta have after t steps.
+        Privacy: k runs at epsilon each. A replaced record moves a count by at most 1 and nothing else here,
+            so a score by at most t; that of a cell it enters rises, that of its negation falls. A unit of at
+            most m records moves it m times as far: by m t, the sensitivity that is paid.
+        Numerics: integers throughout, and nothing is rounded.
+        Checked by:
+            tests/curator/test_draw.py::test_scores_of_neighbours_differ_by_at_most_the_sensitivity,
+            tests/curator/test_draw.py::test_draws_have_the_probabilities_by_hand,
+            tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
+        """
+        if self._ledger.neighbors is not Neighbors.REPLACE_ONE:
+            raise ValueError("neighbors (ADD_REMOVE_ONE) must be REPLACE_ONE to draw: scores use n")
+        records, n = positive_integer("records", records), self._ledger.n
+        bag = scores.check_bag(cell_counts, records, self._workload.cells, n)
+        selection = Selection.prepare(
+            "exponential-draws",
+            candidates=2 * self._workload.cells,
+            sensitivity=self._at_most * records,
+            epsilon=epsilon,
+            k=k,
+        )
+        with self.__paid(selection.event) as counts, erasing() as erased:
+            return selection.draw(erased(scores.signed_scores(counts, bag, records, n)), self.__stream)
+
+    @sealed
     def choose_public(
         self,
         answers: Sequence[npt.NDArray[np.float64]],

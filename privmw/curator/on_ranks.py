@@ -43,6 +43,10 @@ class CuratorOnRanks:
         """What `Curator.select` chooses on rank 0."""
         return self._call(lambda curator: curator.select(answers, **options))
 
+    def draw(self, cell_counts: npt.NDArray[np.int64], **options: Any) -> tuple[int, ...]:
+        """What `Curator.draw` draws on rank 0."""
+        return self._call(lambda curator: curator.draw(cell_counts, **options))
+
     def measure(self, **options: Any) -> npt.NDArray[np.int64]:
         """The noisy counts that `Curator.measure` returns on rank 0."""
         return self._call(lambda curator: curator.measure(**options))

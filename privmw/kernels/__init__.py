@@ -1,8 +1,9 @@
 """The kernels: arrays in, arrays out, no global state but a default number of threads; the GIL is released.
 
-Each noun (columns, rows, marginals, weights, projection, moves, products, least_squares, draws) has one door
-here, where arguments are checked. Behind the doors the backends `native` (C++), `numba_` and `numpy_` offer
-the same kernels, in files of the same names, and trust their arguments; `python_` is what is plain Python.
+Each noun (columns, rows, marginals, weights, projection, moves, products, least_squares, responses, draws)
+has one door here, where arguments are checked. Behind the doors the backends `native` (C++), `numba_` and
+`numpy_` offer the same kernels, in files of the same names, and trust their arguments; `python_` is what is
+plain Python.
 PRIVMW_BACKEND=native|numba|numpy forces a backend; the default is the compiled one or, where the extension
 was not built, the best of the others, with one warning. Sums over rows are integers (csrc/core/weights.hpp):
 every backend, number of threads and split of the rows over ranks gives the same bits. The float sums of an
@@ -20,6 +21,7 @@ from privmw.kernels.marginals import Marginals
 from privmw.kernels.moves import Moves
 from privmw.kernels.products import Products
 from privmw.kernels.projection import Incidence, solve_positive, tilt
+from privmw.kernels.responses import climb
 from privmw.kernels.rows import (
     distinct_rows,
     groups_alike,
@@ -44,6 +46,7 @@ __all__ = [
     "Tallies",
     "Wanted",
     "backend",
+    "climb",
     "distinct_rows",
     "groups_alike",
     "incidence_of_groups",

@@ -136,6 +136,20 @@ class Tallies(metaclass=_BoundType):
     ) -> float: ...
     def nbytes(self) -> int: ...
 
+# csrc/bind/responses.cpp
+def climb(
+    codes: UInt32s,
+    sizes: Sequence[int],
+    attributes: Int32s,
+    values: UInt32s,
+    starts: Int64s,
+    weights: Int64s,
+    terms: Int64s,
+    groups: int,
+    scores: Int64s,
+    threads: int,
+) -> None: ...
+
 # csrc/bind/draws.cpp
 class Errors(metaclass=_BoundType):
     def __init__(self, counts: Int64s, answers: Float64s, whole: float, bits: int) -> None: ...
@@ -167,6 +181,9 @@ def select_exponential(
     gamma_denominator: int,
     k: int,
     excluded: Int64s | None = None,
+) -> Int64s: ...
+def draw_exponential(
+    bit_generator: Any, scores: Int64s, gamma_numerator: int, gamma_denominator: int, k: int
 ) -> Int64s: ...
 def report_noisy_max(
     bit_generator: Any, scores: Int64s, gamma_numerator: int, gamma_denominator: int, k: int

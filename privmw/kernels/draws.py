@@ -89,6 +89,13 @@ def select_exponential(
     )
 
 
+def draw_exponential(
+    bit_generator: Any, scores: Int64s, gamma_numerator: int, gamma_denominator: int, k: int
+) -> Int64s:
+    """Draws k candidates by the exponential mechanism, with replacement."""
+    return choice.kernels.draw_exponential(bit_generator, scores, gamma_numerator, gamma_denominator, k)
+
+
 def report_noisy_max(
     bit_generator: Any, scores: Int64s, gamma_numerator: int, gamma_denominator: int, k: int
 ) -> Int64s:

@@ -12,6 +12,7 @@ from privmw.mechanisms.randomized_response import randomized_response
 from privmw.mechanisms.residual_noise import ResidualNoise, add_residual_gaussian
 from privmw.mechanisms.selection import (
     Selection,
+    draw_exponential,
     report_noisy_max,
     select_exponential,
     select_permute_and_flip,
@@ -27,6 +28,7 @@ __all__ = [
     "add_discrete_laplace",
     "add_residual_gaussian",
     "add_thresholded_laplace",
+    "draw_exponential",
     "randomized_response",
     "report_noisy_max",
     "select_exponential",

@@ -7,6 +7,10 @@ exactly. n is below 2^32, so that everything stays below 2^53: int64 cannot over
 The score of a whole public table is minus its distance from the counts: its largest cell score, or the sum of
 all of them. A replaced record leaves one cell of each marginal and enters another, so the sum moves by at
 most twice the number of marginals times 2^bits.
+
+The score of a signed cell against a bag of t public records is +-(t count - n records of the bag in the
+cell): n t times how much the bag lacks there, or has too much, exactly. A replaced record moves it by at most
+t.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ Distance: TypeAlias = Literal["largest", "mean"]
 SCORE_BITS = 20
 SENSITIVITY = 1 << SCORE_BITS
 LARGEST_N = 2**32 - 1
+LARGEST_SIGNED = 2**62  # n t: differences of two scores then stay within 64 bits
 
 _SLACK = 1e-9  # how far outside [0, 1] rounding may have brought a model's answer
 _BLOCK = 2**16  # answers: a block stays in the cache from one look to the next
@@ -112,3 +117,32 @@ def table_scores(counts: Int64s, answers: Sequence[Answers], n: int, distance: D
                 else:
                     np.sum(erased(errors.scores()), keepdims=True, out=distances[place : place + 1])
         return np.negative(distances, out=distances)
+
+
+def check_bag(cell_counts: object, records: int, cells: int, n: int) -> Int64s:
+    """Refuse what are no counts of a bag of public records, one a cell; the message may show one."""
+    if not isinstance(cell_counts, np.ndarray) or cell_counts.dtype != np.int64:
+        raise TypeError(f"cell_counts ({type(cell_counts).__name__}) must be a numpy array of int64")
+    if cell_counts.shape != (cells,):
+        raise ValueError(f"cell_counts (shape {cell_counts.shape}) must be one for each of the {cells} cells")
+    if cell_counts.min() < 0 or cell_counts.max() > records:
+        raise ValueError(f"cell_counts must be from 0 to the number of records ({records})")
+    if n * records > LARGEST_SIGNED:
+        raise ValueError(f"records ({records}) must be at most {LARGEST_SIGNED // n} with {n} private ones")
+    return cell_counts
+
+
+def signed_scores(counts: Int64s, cell_counts: Int64s, records: int, n: int) -> Int64s:
+    """Return n t times what a bag of t public records lacks in each cell, and then what it has too much.
+
+    >>> signed_scores(np.array([3, 1]), np.array([1, 1]), records=2, n=4).tolist()
+    [2, -2, -2, 2]
+    """
+    signed = np.empty(2 * len(counts), np.int64)
+    with erased_on_failure(signed):
+        lacking, excess = signed[: len(counts)], signed[len(counts) :]
+        np.multiply(cell_counts, n, out=excess)
+        np.multiply(counts, records, out=lacking)
+        lacking -= excess
+        np.negative(lacking, out=excess)
+        return signed

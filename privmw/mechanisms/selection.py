@@ -26,7 +26,7 @@ from privmw.random import Rng, Stream, privacy_stream
 from privmw.secrecy import sealed
 
 Scores: TypeAlias = npt.NDArray[np.int64]
-Kind: TypeAlias = Literal["permute-and-flip", "exponential", "report-noisy-max"]
+Kind: TypeAlias = Literal["permute-and-flip", "exponential", "report-noisy-max", "exponential-draws"]
 SelectionEvent: TypeAlias = PermuteAndFlip | ExponentialMechanism | ReportNoisyMax
 
 MOST_CANDIDATES = 2**31 - 1
@@ -35,11 +35,13 @@ _DRAWS: dict[str, Callable[..., npt.NDArray[np.int64]]] = {
     "permute-and-flip": draws.select_permute_and_flip,
     "exponential": draws.select_exponential,
     "report-noisy-max": draws.report_noisy_max,
+    "exponential-draws": draws.draw_exponential,
 }
 _EVENTS: dict[str, type[SelectionEvent]] = {
     "permute-and-flip": PermuteAndFlip,
     "exponential": ExponentialMechanism,
     "report-noisy-max": ReportNoisyMax,
+    "exponential-draws": ExponentialMechanism,
 }
 
 
@@ -63,7 +65,7 @@ class Selection:
         if not 1 <= candidates <= MOST_CANDIDATES:
             raise ValueError(f"scores ({candidates} candidates) must have between 1 and 2^31 - 1 candidates")
         k, sensitivity = positive_integer("k", k), positive_integer("sensitivity", sensitivity)
-        if k > candidates:
+        if k > candidates and kind != "exponential-draws":  # which are with replacement
             raise ValueError(f"k ({k}) must be at most the number of candidates ({candidates})")
         return _prepared(kind, candidates, sensitivity, positive("epsilon", epsilon), k)
 
@@ -71,7 +73,10 @@ class Selection:
     def draw(
         self, scores: Scores | Errors, stream: Stream, excluded: Scores | None = None
     ) -> tuple[int, ...]:
-        """Return the k indices chosen, in the order chosen; none of those excluded, which must ascend."""
+        """Return the k indices chosen, in the order chosen; none of those excluded, which must ascend.
+
+        They are distinct, but for draws.
+        """
         given = scores, self.weight.numerator, self.weight.denominator, self.event.count
         more = () if excluded is None else (excluded,)
         return tuple(_DRAWS[self.kind](stream.bit_generator, *given, *more).tolist())
@@ -192,4 +197,29 @@ def report_noisy_max(
     """
     result: tuple[int | tuple[int, ...], ReportNoisyMax]
     result = _select("report-noisy-max", scores, sensitivity, epsilon, k, rng)
+    return result
+
+
+@sealed
+def draw_exponential(
+    scores: Scores, *, sensitivity: int, epsilon: Real, k: int = 1, rng: Rng = None
+) -> tuple[tuple[int, ...], ExponentialMechanism]:
+    """Draw k indices by the exponential mechanism, with replacement, and say what they cost.
+
+    Requires: int64 scores; one record moves each by at most the integer sensitivity; rng None for a release.
+    Ensures: k indices, each on its own i with probability proportional to exp(epsilon score_i / (2
+        sensitivity)).
+    Privacy: k runs of the exponential mechanism on the same scores: rho = k epsilon^2 / 8 (bounded range).
+    Numerics: exact rejection with coins of exp of a rational; differences cannot overflow. The scores are
+        looked at once for all k.
+        Time depends on the scores.
+    Checked by:
+        tests/mechanisms/test_mechanisms.py::test_draws_with_replacement_have_the_law_of_single_ones,
+        tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
+
+    >>> draw_exponential(np.array([0, 900, 5]), sensitivity=1, epsilon=1, k=2)
+    ((1, 1), ExponentialMechanism(epsilon=1, candidates=3, count=2))
+    """
+    result: tuple[tuple[int, ...], ExponentialMechanism]
+    result = _select("exponential-draws", scores, sensitivity, epsilon, k, rng)
     return result

@@ -25,7 +25,8 @@ def check_release(release: Release) -> None:
     """Refuse a release that contradicts itself.
 
     Every measurement must be that of a measuring event of the ledger, in order. Where there is a history, it
-    must account for every event and every measurement, round by round.
+    must account for every event and every measurement, round by round. A release without a measurement is of
+    rounds that drew signed cells.
     """
     measuring = [event for event in release.ledger.events if event.kind in MEASURED]
     count = sum(event.count for event in measuring)
@@ -59,7 +60,8 @@ def _check_history(release: Release) -> None:
     history, rounds = release.history, [measurement.round for measurement in release.measurements]
     if any(entry.round >= after.round for entry, after in itertools.pairwise(history)):
         raise ValueError("rounds of the history must ascend")
-    if rounds != sorted(rounds) or set(rounds) != {entry.round for entry in history}:
+    measures = bool(release.measurements)
+    if measures and (rounds != sorted(rounds) or set(rounds) != {entry.round for entry in history}):
         raise ValueError("rounds of the measurements must be those of the history, in order")
     last = release.settings.get("rounds")
     if type(last) is int and last != history[-1].round:
@@ -71,7 +73,9 @@ def _check_history(release: Release) -> None:
         total = total.plus(*_events_of(entry, measurements, events))
         if float_up(total.rho) != entry.rho:
             raise ValueError(f"rho of round {entry.round} must be {float_up(total.rho)}, by the ledger")
-        if entry.chosen:
+        if not measures:
+            _check_drawn(release, entry)
+        elif entry.chosen:
             _check_cells(release, entry, measurements)
     if next(events, None) is not None:
         raise ValueError("the ledger must have no event after the last round")
@@ -97,6 +101,14 @@ def _events_of(entry: Round, measurements: list[Measurement], events: Iterator[E
                 raise ValueError(f"round {entry.round} must {what} by events of the ledger, in order")
             needed -= event.count
             yield event
+
+
+def _check_drawn(release: Release, entry: Round) -> None:
+    """Refuse rounds that drew nothing, or what is no signed cell."""
+    if not entry.chosen or max(entry.chosen) >= 2 * release.measured.cells:
+        raise ValueError(
+            f"round {entry.round} must measure, or draw signed cells below {2 * release.measured.cells}"
+        )
 
 
 def _check_cells(release: Release, entry: Round, measurements: list[Measurement]) -> None:

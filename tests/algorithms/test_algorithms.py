@@ -324,6 +324,8 @@ RELEASES = {
     privmw.release_mwem: privmw.MWEM,
     privmw.release_mwem_pub: privmw.MWEMPub,
     privmw.release_pep: PEP,
+    privmw.release_dual_query: privmw.DualQuery,
+    privmw.release_fem: privmw.FEM,
     privmw.release_auto: None,
 }
 OF_EVERY_RUN = {"epsilon", "delta", "rho", "rng", "threads", "progress", "checkpoint", "every", "account"}
@@ -347,7 +349,24 @@ def test_a_release_has_every_option_of_its_algorithm_with_the_same_default(relea
         release(private(), support(), WORKLOAD, epslion=1)
 
 
-@pytest.mark.parametrize("release", [release for release in RELEASES if RELEASES[release]])
+RESPONDING = {
+    privmw.release_dual_query: {"rounds": 3, "samples": 4, "oracle": "support", "starts": 2, "eta": None},
+    privmw.release_fem: {"rounds": 3, "samples": 4, "oracle": "support", "starts": 2, "noise": 0.5},
+}
+
+
+@pytest.mark.parametrize("release", RESPONDING)
+def test_every_option_of_best_responses_reaches_its_algorithm(release):
+    unusual = RESPONDING[release]
+    assert set(unusual) == {field.name for field in dataclasses.fields(RELEASES[release])}
+    settings = release(private(), support(), WORKLOAD, rho=1.0, rng=1, **unusual).settings
+    assert settings == {"algorithm": RELEASES[release].__name__, **unusual}
+
+
+MEASURING = [release for release in RELEASES if RELEASES[release] and release not in RESPONDING]
+
+
+@pytest.mark.parametrize("release", MEASURING)
 def test_every_option_of_a_release_reaches_its_algorithm(release):
     unusual = {"rounds": 3, "select": "exponential", "measure": "marginal", "per_round": 2, "split": 0.25}
     unusual |= {"warm_up": 0.5, "order": 1, "start": "uniform"}

@@ -15,9 +15,11 @@ import pytest
 
 from algorithms.cases import DOMAIN, FULL, MW_OPTIONS, PEP_OPTIONS, WORKLOAD, N, private, support
 from privmw import (
+    FEM,
     MWEM,
     PEP,
     Budget,
+    DualQuery,
     MWEMPub,
     MWPub,
     Support,
@@ -103,6 +105,9 @@ RUNS = {
     "MWEM": MWEM(rounds=6),
     "MWEM, warm-up": MWEM(rounds=6, warm_up=0.5),
     "MWEMPub": MWEMPub(rounds=6),
+    "DualQuery": DualQuery(rounds=6, samples=4),
+    "DualQuery, public rows": DualQuery(rounds=5, samples=3, oracle="support"),
+    "FEM": FEM(rounds=6, samples=4),
 }
 
 

@@ -60,20 +60,36 @@ def test_every_file_of_a_release_says_the_same(released):
     assert "Privacy" in (out / "report.html").read_text("utf-8")
 
 
-@pytest.mark.parametrize("method", ["auto", "mw-pub", "pep", "mwem", "mwem-pub"])
+@pytest.mark.parametrize("method", ["auto", "mw-pub", "pep", "mwem", "mwem-pub", "dual-query", "fem"])
 def test_every_method_releases(method, here, capsys):
     rounds = None if method == "auto" else "3"
     public = None if method == "mwem" else "public.parquet"
     # Three rounds of MWEM do not reach what they measured, and it says so.
     assert main([*release_line(method=method, rounds=rounds, public=public), "--json"]) in RELEASED
     told = json.loads(capsys.readouterr().out)
-    algorithm = {"auto": "PEP", "mw-pub": "MWPub", "pep": "PEP", "mwem": "MWEM", "mwem-pub": "MWEMPub"}[
-        method
-    ]
+    algorithm = {
+        "auto": "PEP",
+        "mw-pub": "MWPub",
+        "pep": "PEP",
+        "mwem": "MWEM",
+        "mwem-pub": "MWEMPub",
+        "dual-query": "DualQuery",
+        "fem": "FEM",
+    }[method]
     assert told["settings"]["algorithm"] == algorithm
     assert told["epsilon"] <= 1
     assert told["for_release"] is True
     assert set(told["files"]) == FILES
+
+
+@pytest.mark.parametrize("method", ["dual-query", "fem"])
+def test_best_responses_do_without_a_public_file_and_say_that_nothing_is_measured(method, here, capsys):
+    assert main(release_line(method=method, public=None, rounds=3, seed=1)) == 0
+    told = capsys.readouterr()
+    told = told.out + told.err
+    assert "measured: nothing" in told
+    assert "no public table: rows are grown from what is drawn alone" in told
+    assert "Nothing was measured: the records answer drawn cells" in told
 
 
 def test_a_delta_of_zero_is_pure_privacy(here, capsys):

@@ -577,6 +577,7 @@ def test_no_attribute_in_plain_sight_holds_counts_and_the_table_is_let_go():
         "choose_public",
         "close",
         "closed",
+        "draw",
         "ledger",
         "measure",
         "measure_residuals",

@@ -214,6 +214,30 @@ def test_native_and_python_select_the_same_from_the_same_words(name, size):
                 assert fast.random_raw(1) == slow.random_raw(1)
 
 
+@pytest.mark.parametrize("size", [1, 2, 65, 300])
+def test_native_and_python_draw_the_same_with_replacement_from_the_same_words(size):
+    rng = np.random.default_rng(size)
+    fast, slow = ChaCha20(seed=9), chacha20_python.ChaCha20(seed=9)
+    for unit in UNITS:
+        for scores in (rng.integers(-200, 200, size), rng.integers(-(2**63), 2**63 - 1, size, endpoint=True)):
+            found = native.draw_exponential(fast, scores, *unit, 40)
+            np.testing.assert_array_equal(found, python_draws.draw_exponential(slow, scores, *unit, 40))
+            assert len(found) == 40
+            assert fast.random_raw(1) == slow.random_raw(1)
+
+
+def test_a_draw_is_the_first_choice_of_a_selection(backend):
+    scores = np.random.default_rng(1).integers(0, 50, 700)
+    drawn = backend.draw_exponential(ChaCha20(seed=4), scores, 1, 10, 1)
+    assert drawn.tolist() == backend.select_exponential(ChaCha20(seed=4), scores, 1, 10, 1).tolist()
+
+
+@pytest.mark.parametrize("k", [0, -1, 2**31 + 1])
+def test_a_number_of_draws_out_of_range_is_refused(backend, k):
+    with pytest.raises(ValueError, match=rf"k \({k}\) must be between 1 and 2\^31"):
+        backend.draw_exponential(ChaCha20(seed=2), np.arange(4), 1, 1, k)
+
+
 @pytest.mark.parametrize("name", NAMES[:2])
 @pytest.mark.parametrize("size", [5, 512, 1100])
 def test_native_and_python_leave_out_the_same(name, size):

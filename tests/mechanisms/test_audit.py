@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privmw import Budget, Curator, Domain, Neighbors, Table, Workload, kernels, mechanisms
+from privmw import Budget, Curator, Domain, Neighbors, Support, Table, Workload, kernels, mechanisms
 from privmw.accounting import Composition, ResidualGaussian
-from privmw.mechanisms import scores
+from privmw.mechanisms import Selection, scores
+from privmw.models.bag import BestResponses
+from privmw.models.oracle import make_oracle
 from slow import slow_among
 from truth import planted_bugs
 
@@ -169,6 +171,18 @@ def choice_of_table(side, tables=TABLES, **options):
         return column(chosen), door.ledger.events[:1]
 
 
+BAG = 8  # records, all zeros: here the bag is right, there every cell of it is wrong
+
+
+def curator_draw(side, tables=TABLES, epsilon=2, k=1):
+    bag = np.tile([BAG, 0], 8)
+    with curator(side, tables) as door:
+        drawn = [door.draw(bag, records=BAG, epsilon=epsilon, k=k) for _ in range(DOOR_RUNS // 2)]
+        # Cells of zeros, and negated ones of ones, ask for the record of here.
+        ask = (np.array(drawn) % 2 == 0) == (np.array(drawn) < 16)
+        return column(ask.sum(axis=1)), door.ledger.events[:1]
+
+
 def curator_measurement(side, tables=TABLES, neighbors=Neighbors.REPLACE_ONE, **options):
     public_n = 1 if neighbors is Neighbors.ADD_REMOVE_ONE else None
     with curator(side, tables, neighbors=neighbors, public_n=public_n) as door:
@@ -233,6 +247,25 @@ def releases(side, epsilon, rho, unit=False):
         return column(seen), door.ledger.events[: 2 * ROUNDS]
 
 
+@functools.cache
+def dual_query(side, unit=False):
+    """Two rounds of DualQuery, one draw each, the second at twice the epsilon: what an attacker sees."""
+    workload = Workload.all(SMALL, k=1)
+    support, seen = Support.without_public(SMALL), []
+    with Curator((NEAR_UNITS if unit else NEAR)[side], workload, PLENTY, rng=23 + side) as door:
+        for _ in range(RELEASES):
+            model = BestResponses(
+                support, workload, make_oracle("local", support, workload, starts=1), samples=1
+            )
+            drawn = []
+            for number in (1, 2):
+                cells, records = model.bag()
+                drawn += door.draw(cells, records=records, epsilon=1.5 * number)
+                model.respond(drawn[-1:])
+            seen.append(drawn)
+        return column(seen), door.ledger.events[:2]
+
+
 HONEST = {
     "discrete Laplace": (laplace, 0, 0.9),
     "discrete Gaussian": (gaussian, 1e-2, 0.5),
@@ -278,6 +311,10 @@ HONEST = {
         0,
         0.3,
     ),
+    "curator: a draw against a bag": (curator_draw, 0, 0.4),
+    "curator: two draws against a bag": (lambda side: curator_draw(side, epsilon=2, k=2), 0, 0.25),
+    "unit: a draw against a bag": (lambda side: curator_draw(side, CAPPED), 0, 0.4),
+    "DualQuery, two rounds": (dual_query, 0, 0.1),
     "release, two rounds": (lambda side: releases(side, 1.0, 0.2), 1e-2, 0.1),
     "unit: a cell, permute-and-flip": (lambda side: curator_selection(side, CAPPED), 0, 0.3),
     "unit: a marginal, exponential": (
@@ -303,6 +340,7 @@ HONEST = {
     "unit: release, two rounds": (lambda side: releases(side, 2.0, 0.5, unit=True), 1e-2, 0.1),
 }
 SLOW = [
+    "DualQuery, two rounds",
     "permute-and-flip, top 2",
     "release, two rounds",
     "unit: a marginal, exponential",
@@ -418,7 +456,31 @@ def selected_for_one_record(side):
     return curator_selection(side, cheap, mechanism="exponential")
 
 
+def charged_as_in_the_first_round(side):
+    drawn, events = curator_draw(side, epsilon=4)
+    return drawn, planted_bugs.draws_charged_as_in_the_first_round(events, BAG)
+
+
+def drawn_for_one_record(side):
+    cheap = [planted_bugs.table_that_pays_for_one_record(table) for table in CAPPED]
+    return curator_draw(side, cheap)
+
+
+def one_record_of_the_bag(side):
+    right = Selection.prepare
+
+    def of_one(kind, *, sensitivity, **given):
+        return right(kind, sensitivity=sensitivity // BAG, **given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Selection, "prepare", of_one)
+        return curator_draw(side)
+
+
 PLANTED = {
+    "a growing epsilon charged as a constant one": (charged_as_in_the_first_round, 0),
+    "a bag's draws with the sensitivity of one record of it": (one_record_of_the_bag, 0),
+    "unit: drawn as for one record": (drawn_for_one_record, 0),
     "half the noise, Gaussian": (half_gaussian, 1e-2),
     "half the noise, Laplace": (half_laplace, 0),
     "threshold on true counts": (true_threshold, 1e-2),

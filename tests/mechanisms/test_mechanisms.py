@@ -52,6 +52,7 @@ FUNCTIONS = [
     mechanisms.add_discrete_gaussian,
     mechanisms.add_discrete_laplace,
     mechanisms.randomized_response,
+    mechanisms.draw_exponential,
 ]
 EPSILONS = st.one_of(
     st.floats(1e-9, 1e6), st.integers(1, 1000), st.fractions(Fraction(1, 10**9), 1000, max_denominator=10**12)
@@ -168,6 +169,25 @@ def test_selection_fits_its_law_and_not_one_wrong_by_a_tenth(kind):
     for wrong, fits in ((1, True), (0.9, False), (1.1, False)):
         law = np.array(LAWS[kind](np.exp(-0.5 / 4 * wrong * (40 - scores)).tolist()))
         assert bool(stats.chisquare(counts, law * SAMPLES).pvalue > ALPHA) is fits
+
+
+def test_draws_with_replacement_have_the_law_of_single_ones():
+    scores, size = np.array([40, 28, 0, 36, 40]), 2 * SAMPLES
+    generator = np.random.Generator(np.random.PCG64(4)) if NATIVE_DRAWS else chacha20_python.ChaCha20(seed=4)
+    drawn, event = mechanisms.draw_exponential(scores, sensitivity=2, epsilon=0.5, k=size, rng=generator)
+    assert event == ExponentialMechanism(0.5, candidates=5, count=size)
+    law = np.array(exponential_law(np.exp(-0.5 / 4 * (40 - scores)).tolist()))
+    assert stats.chisquare(np.bincount(drawn, minlength=5), law * size).pvalue > ALPHA
+    # Neighbours in the sequence are independent: a pair is as likely as its parts.
+    pairs = np.array(drawn).reshape(-1, 2)
+    joint = np.bincount(pairs[:, 0] * 5 + pairs[:, 1], minlength=25).reshape(5, 5)
+    common = joint[np.ix_([0, 1, 3, 4], [0, 1, 3, 4])]
+    assert stats.chi2_contingency(common).pvalue > ALPHA
+    if NATIVE_DRAWS:  # choices without replacement would show: none is paired with itself
+        wrong = common - np.diag(np.diag(common)) + 1
+        assert stats.chi2_contingency(wrong).pvalue < ALPHA
+        tilted = exponential_law(np.exp(-0.5 / 4 * 1.1 * (40 - scores)).tolist())
+        assert stats.chisquare(np.bincount(drawn, minlength=5), np.array(tilted) * size).pvalue < ALPHA
 
 
 def test_noisy_max_and_permute_and_flip_share_one_law():
@@ -368,6 +388,7 @@ GOOD = {
     mechanisms.add_discrete_gaussian: (np.arange(4), {"l2_sensitivity": 1, "rho": 1}),
     mechanisms.add_discrete_laplace: (np.arange(4), {"l1_sensitivity": 1, "epsilon": 1}),
     mechanisms.randomized_response: (np.ones(4, bool), {"epsilon": 1}),
+    mechanisms.draw_exponential: (np.arange(4), {"sensitivity": 1, "epsilon": 1}),
 }
 NOT_POSITIVE = [0, -1, 0.0, -0.5, math.nan, math.inf, -math.inf]
 

@@ -7,7 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmw.accounting import DiscreteGaussian, DiscreteLaplace, PermuteAndFlip, sigma_for_rho
+from privmw.accounting import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialMechanism,
+    PermuteAndFlip,
+    sigma_for_rho,
+)
 from privmw.data.row_hash import mixed
 from privmw.kernels import draws
 from privmw.mechanisms import Selection, Threshold
@@ -82,6 +88,11 @@ def permute_and_flip_of_one_coin(scores, *, sensitivity, epsilon, uniforms, rng)
     chance = np.exp(-epsilon * (scores.max() - scores) / (2 * sensitivity))
     heads = np.flatnonzero(chance > uniforms.random())
     return int(rng.choice(heads)), PermuteAndFlip(epsilon, scores.size)
+
+
+def draws_charged_as_in_the_first_round(events, records):
+    """Weights of a fixed rate: a draw against a bag of t records is charged as one against a bag of one."""
+    return [ExponentialMechanism(event.epsilon_of_one / records, event.candidates) for event in events]
 
 
 def marginal_of_one_noise(counts, *, epsilon, rng):

@@ -132,9 +132,18 @@ def discrete_gaussian(
 
 
 def selectable(
-    scores: Any, gamma_numerator: int, gamma_denominator: int, k: int, excluded: Any = None
+    scores: Any,
+    gamma_numerator: int,
+    gamma_denominator: int,
+    k: int,
+    excluded: Any = None,
+    *,
+    most: int | None = None,
 ) -> tuple[Int64s, Decay, int]:
-    """Scores, decay and k, checked. Nothing here depends on the value of a score: they are private."""
+    """Scores, decay and k, checked; most: of k, with replacement.
+
+    Nothing here depends on the value of a score: they are private.
+    """
     if not isinstance(scores, np.ndarray) or scores.dtype != np.int64:
         raise TypeError(f"scores ({type(scores)}) must be a numpy array of int64")
     if scores.ndim != 1 or not scores.flags.c_contiguous:
@@ -148,6 +157,8 @@ def selectable(
     decay = Decay(
         natural("gamma_numerator", gamma_numerator, 1), natural("gamma_denominator", gamma_denominator, 1)
     )
+    if most is not None:
+        return scores, decay, natural("k", k, 1, most, "be between 1 and 2^31")
     most = scores.size - without.size
     return scores, decay, natural("k", k, 1, most, "be between 1 and the number of candidates")
 
@@ -186,6 +197,15 @@ def select_exponential(
     """Select k candidates by the exponential mechanism, gamma per unit of score."""
     options = gamma_numerator, gamma_denominator, k, excluded
     return select(bit_generator, selection.exponential, scores, *options)
+
+
+def draw_exponential(
+    bit_generator: Any, scores: Int64s, gamma_numerator: int, gamma_denominator: int, k: int
+) -> Int64s:
+    """Draw k candidates by the exponential mechanism, with replacement, gamma per unit of score."""
+    checked, decay, count = selectable(scores, gamma_numerator, gamma_denominator, k, most=1 << 31)
+    with words_of(bit_generator) as next_word:
+        return np.array(selection.draw(next_word, checked, decay, count), dtype=np.int64)
 
 
 def report_noisy_max(

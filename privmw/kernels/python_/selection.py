@@ -147,14 +147,27 @@ def permute_and_flip(next_word: NextWord, strata: Strata, decay: Decay) -> int:
     return index
 
 
-def exponential(next_word: NextWord, strata: Strata, decay: Decay) -> int:
-    """Propose in proportion to the strata's bounds, accept with the rest of the weight."""
+def accepted(next_word: NextWord, strata: Strata, decay: Decay) -> tuple[int, int]:
+    """Propose in proportion to the strata's bounds, accept with the rest of the weight: stratum and rank."""
     shares = [len(strata.members[s]) << (MOST_BITS - strata.bits(s)) for s in range(STRATA)]
     while True:
         s, ticket = draw_stratum(next_word, shares)
         rank = ticket >> (MOST_BITS - strata.bits(s))
         if decay.coin(next_word, strata.distance(strata.members[s][rank]), strata.bits(s)):
-            return strata.members[s].pop(rank)
+            return s, rank
+
+
+def exponential(next_word: NextWord, strata: Strata, decay: Decay) -> int:
+    """A candidate in proportion to its weight, which is then no candidate any more."""
+    s, rank = accepted(next_word, strata, decay)
+    return strata.members[s].pop(rank)
+
+
+def draw(next_word: NextWord, scores: Int64s, decay: Decay, k: int) -> list[int]:
+    """Draw k candidates in proportion to their weights, with replacement."""
+    strata = Strata(scores, np.arange(scores.size, dtype=np.int64), decay, 1)
+    places = (accepted(next_word, strata, decay) for _ in range(k))
+    return [strata.members[s][rank] for s, rank in places]
 
 
 class Contender:

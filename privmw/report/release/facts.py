@@ -29,6 +29,8 @@ PURPOSES = {
     **dict.fromkeys(MEASURED, "measuring"),
 }
 
+MOST_COSTS = 8  # of one kind that are listed one by one
+
 
 @dataclass(frozen=True)
 class NoiseSummary:
@@ -170,7 +172,10 @@ def distributions(release: Release) -> list[Distribution]:
 
 @dataclass(frozen=True)
 class Looks:
-    """Looks at the private table of one kind and cost: their purpose, number, cost and share of all costs."""
+    """Looks at the private table of one kind and cost: their purpose, number, cost and share of all costs.
+
+    several: whether costs differ; then `each` is the largest.
+    """
 
     purpose: str
     kind: str
@@ -178,6 +183,7 @@ class Looks:
     each: float
     total: float
     share: float
+    several: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +195,20 @@ class Spending:
     total: float
     looks: list[Looks]
     running: dict[str, Float64s]
+
+
+def _looks(kind: str, costs: dict[Fraction, int], total: Fraction) -> Looks:
+    """Looks of one kind, of one cost or of several."""
+    spent = sum((each * times for each, times in costs.items()), Fraction(0))
+    return Looks(
+        PURPOSES.get(kind, "other"),
+        kind,
+        sum(costs.values()),
+        float_up(max(costs)),
+        float_up(spent),
+        float(spent / total),
+        several=len(costs) > 1,
+    )
 
 
 def spending(release: Release) -> Spending:
@@ -205,17 +225,13 @@ def spending(release: Release) -> Spending:
         key = event.kind, cost(event)
         groups[key] = groups.get(key, 0) + event.count
     total = sum((each * times for (_, each), times in groups.items()), Fraction(0))
-    looks = [
-        Looks(
-            PURPOSES.get(kind, "other"),
-            kind,
-            times,
-            float_up(each),
-            float_up(each * times),
-            float(each * times / total),
-        )
-        for (kind, each), times in groups.items()
-    ]
+    looks = []
+    for kind in dict.fromkeys(kind for kind, _ in groups):
+        costs_of_kind = {each: times for (other, each), times in groups.items() if other == kind}
+        if len(costs_of_kind) > MOST_COSTS:
+            looks.append(_looks(kind, costs_of_kind, total))
+        else:
+            looks += [_looks(kind, {each: times}, total) for each, times in costs_of_kind.items()]
     costs = np.array([float(cost(event) * event.count) for event in ledger.events])
     purposes = np.array([PURPOSES.get(event.kind, "other") for event in ledger.events])
     return Spending(

@@ -133,13 +133,16 @@ def _content(release: Release) -> dict[str, Any]:
 
 
 def _chosen(release: Release, entry: Round) -> str:
-    """The marginals or cells that a round measured, at most three of them."""
+    """The marginals or cells that a round measured, or the signed cells that it drew: at most three."""
     workload, unit, names = release.workload, release.settings.get("measure"), []
     for number in entry.chosen[:3]:
         if unit == "marginal" and number < len(workload):
             names.append(" × ".join(plain(name, 30) for name in workload.marginal(number)))
         elif unit == "cell" and number < workload.cells:
             names.append(cell_name(workload.domain, *workload.query(number), most=30))
+        elif unit is None and number < 2 * workload.cells:  # a signed cell
+            name = cell_name(workload.domain, *workload.query(number % workload.cells), most=30)
+            names.append(name if number < workload.cells else f"not {name}")
         else:
             names.append(f"number {number:,}")
     return "; ".join(names) + (", …" if len(entry.chosen) > 3 else "") or "everything at once"

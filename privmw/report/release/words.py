@@ -30,6 +30,10 @@ ALGORITHMS = {
     "concerns heavier or lighter",
     "MWEMPub": "multiplicative weights from a public start (MWEM+PUB): each noisy count makes the public "
     "rows it concerns heavier or lighter",
+    "DualQuery": "best responses (DualQuery): each record is the one that most of the cells ask for on which "
+    "the records before it erred, drawn at random",
+    "FEM": "perturbed best responses (FEM): records that most of the cells ask for on which earlier ones "
+    "erred most",
 }
 SETTINGS = {
     "algorithm": "how the rows were weighed",
@@ -46,6 +50,11 @@ SETTINGS = {
     "prior_weight": "how many records the start was worth; none: chosen by the noisy counts",
     "particles": "how many records moved through the domain to become rows that the public table lacks",
     "replay": "whether a round repeated earlier measurements",
+    "samples": "how many cells a round drew, or how many records it made",
+    "oracle": "how records were found: by climbing, among public rows, or by an integer program",
+    "starts": "how many climbs there were for each record",
+    "eta": "the rate of the weights of the cells; none: the one that spends the budget in these rounds",
+    "noise": "how strongly the scores of records were perturbed",
     "output": "whether the last weights were released, or the average of all rounds",
 }
 

@@ -1,0 +1,147 @@
+"""DualQuery (Gaboardi, Gallego Arias, Hsu, Roth and Wu, "Dual Query", 2014): weigh the queries, not the rows.
+
+Multiplicative weights over all signed cells of the workload; a round draws some of them, and adds the record
+that satisfies most to a bag, which is the release. After t records the weights are exp(+-eta (t q(D) - sum of
+q over the bag)), so a draw is an exponential mechanism whose epsilon grows with t: (2 eta t / n)^2 / 8 of
+rho. The first record, from uniform draws, is free. Nothing is measured, and no row needs to be public.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from dataclasses import dataclass
+
+from privmw.accounting import Budget
+from privmw.accounting.rounding import Real
+from privmw.algorithms.accounted import AccountPath
+from privmw.algorithms.loop import Model, Progress
+from privmw.algorithms.options import lists_options
+from privmw.algorithms.question import Question, check_inputs
+from privmw.algorithms.responding import MOST_ROUNDS, Responding
+from privmw.algorithms.schedule import Schedule
+from privmw.data.records import Records
+from privmw.data.support import Support
+from privmw.data.workload import Workload
+from privmw.models.bag import BestResponses
+from privmw.models.oracle import Kind, make_oracle
+from privmw.random import Rng
+from privmw.release import Release
+
+USUAL_ETA = 2.0
+LARGEST_ETA = 1000.0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DualQuery(Responding):
+    """A bag of best responses to drawn cells.
+
+    samples: how many signed cells a round draws. eta: the rate of multiplicative weights, by default 2, from
+    which the number of rounds follows: a bag of T = (6 n^2 rho / (samples eta^2))^(1/3) records spends rho.
+    rounds: how many are paid for, one less than the bag has records; then eta is the rate that spends the
+    budget, and must not be given.
+
+    >>> mechanism = DualQuery(samples=25, eta=2.0).calibrate(epsilon=1.0, n=43_944)
+    >>> mechanism.algorithm
+    DualQuery(rounds=118)
+    >>> [event.count for event in mechanism.events[:2]], mechanism.epsilon(1 / 43_944**2) <= 1.0
+    ([25, 25], True)
+    """
+
+    samples: int = 25
+    eta: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse options that mean nothing."""
+        super().__post_init__()
+        if self.eta is not None:
+            self._between("eta", 0, LARGEST_ETA)
+            if self.rounds is not None:
+                raise ValueError(f"eta ({self.eta}) must not be given with rounds, from which it follows")
+
+    def for_budget(self, budget: Budget, n: int | None, at_most: int = 1) -> DualQuery:
+        """The rounds of eta: those whose draws would spend the budget at this rate, rounded.
+
+        At the end the rate is what spends the budget exactly; it differs from eta by the rounding alone.
+        """
+        if self.rounds is not None or n is None:
+            return self
+        eta = USUAL_ETA if self.eta is None else self.eta
+        # A unit of at_most records moves a score so many times as far as one.
+        exponent = 2 * eta * at_most / n
+        if budget.notion == "pure":  # samples sum of t exponent = epsilon
+            records = math.sqrt(2 * float(budget.limit) / (self.samples * exponent)) + 0.5
+        else:  # samples sum of (t exponent)^2 / 8 = rho
+            records = (24 * float(budget.limit) / (self.samples * exponent**2)) ** (1 / 3)
+        rounds = max(round(records) - 1, 1)
+        if rounds > MOST_ROUNDS:
+            raise ValueError(
+                f"eta ({eta}) must be larger: it takes {rounds:,} rounds to spend the budget, and at most "
+                f"{MOST_ROUNDS:,} are run"
+            )
+        return dataclasses.replace(self, rounds=rounds, eta=None)
+
+    @property
+    def schedule(self) -> Schedule:
+        """Draws of growing epsilon."""
+        return Schedule(self._rounds(), self.samples, None, 0, 0, draws="growing")
+
+    @property
+    def responses(self) -> int:
+        """How many records a round makes."""
+        return 1
+
+    def added_rows(self, support: Support) -> int:
+        """At most how many rows the model makes beside the support."""
+        return 0 if self.oracle == "support" else self._rounds() + 1
+
+    def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:
+        """A bag that grows by one record a round."""
+        oracle = make_oracle(self.oracle, support, question.workload, starts=self.starts, threads=threads)
+        return BestResponses(support, question.workload, oracle, samples=self.samples)
+
+
+@lists_options
+def release_dual_query(
+    private: Records | None,
+    support: Support | None,
+    workload: Workload,
+    *,
+    epsilon: Real | None = None,
+    delta: Real | None = None,
+    rho: Real | None = None,
+    rounds: int | None = None,
+    samples: int = 25,
+    oracle: Kind = "local",
+    starts: int = 20,
+    eta: float | None = None,
+    rng: Rng = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: int | None = 10,
+    account: AccountPath = None,
+) -> Release:
+    """Release by DualQuery; the options of the algorithm are those of `DualQuery`.
+
+    A support of None is no public table; public rows are where climbs start, or what oracle="support" answers
+    with.
+
+    epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint,
+    every and account: as for a calibrated `Mechanism`.
+
+    >>> from privmw import Domain, Table
+    >>> domain = Domain({"age": 3, "sex": 2})
+    >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
+    >>> release = release_dual_query(private, None, Workload.all(domain, k=2), epsilon=1.0)
+    >>> len(release.measurements), release.ledger.rho <= release.ledger.budget.limit
+    (0, True)
+    """
+    algorithm = DualQuery(rounds=rounds, samples=samples, oracle=oracle, starts=starts, eta=eta)
+    rows = algorithm.public_rows(support, workload)
+    size = check_inputs(private, rows, workload, completes=algorithm.completes)
+    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n, at_most=size.at_most)
+    return mechanism.run_checked(
+        size, private, rows, workload, rng, threads, progress, checkpoint, every, account
+    )
