@@ -34,7 +34,10 @@ def made_up() -> Iterator[tuple[str, float]]:
     truth = private.counts(workload) / private.n
     for name in MADE_UP:
         start = public_rows(shift=1.0 if "poor" in name else 0.0).answers(workload)
-        error = np.abs(RUNS[name]()().answers(workload) - truth).max()
+        try:
+            error = np.abs(RUNS[name]()().answers(workload) - truth).max()
+        except (AttributeError, TypeError):  # a build from before there was such a thing
+            continue
         yield f"{name}: largest error over the public rows'", float(error / np.abs(start - truth).max())
 
 

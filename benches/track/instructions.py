@@ -16,10 +16,11 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from .builds import PINNED, Build
+from .builds import PINNED, ROOT, Build, shared_cache
 
 X86 = platform.machine() in ("x86_64", "AMD64")
 ROWS = 3000
@@ -76,21 +77,23 @@ def compile_driver(root: Path, folder: Path) -> Path:
     sources = [path for room in ("core", "draw") for path in sorted((root / "csrc" / room).rglob("*.cpp"))]
     jobs, objects = [], []
     for number, source in enumerate([DRIVER, *sources]):
-        special = options.of_file.get(str(source.relative_to(root)), []) if source != DRIVER else []
+        name = str(source if source == DRIVER else source.relative_to(root))
+        special = options.of_file.get(name, [])
         if special and not X86:
             continue
         objects.append(str(folder / f"{number}.o"))
-        flags = [*options.all, *special, f"-I{root / 'csrc'}"]
-        jobs.append([*launcher, compile_it, *flags, "-c", str(source), "-o", objects[-1]])
+        flags = [*options.all, *special, "-Icsrc"]
+        jobs.append([*launcher, compile_it, *flags, "-c", name, "-o", objects[-1]])
     with ThreadPoolExecutor(os.cpu_count()) as workers:
-        list(workers.map(_run, jobs))
+        list(workers.map(partial(_run, root=root), jobs))
     program = folder / "kernels"
     _run([compile_it, *objects, "-pthread", "-o", str(program)])
     return program
 
 
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True)
+def _run(command: list[str], root: Path = ROOT) -> None:
+    environment = {**os.environ, **shared_cache(root)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=root, env=environment)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} must end well:\n{done.stderr}")
 
@@ -102,7 +105,7 @@ def tracked_functions() -> list[str]:
 def count(
     command: list[str], functions: list[str], environment: dict[str, str] | None = None
 ) -> dict[str, int]:
-    """Instructions within each of these functions (track_*), each of which the command calls once."""
+    """Instructions within each of these functions (track_*) that the command calls: once, or it has none."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "callgrind.out"
         # Only the first of several functions to toggle at is heeded, a pattern is; dumps take no patterns.
@@ -124,8 +127,8 @@ def count(
             total = re.search(r"^totals: (\d+)$", text, re.MULTILINE)
             if name and total:
                 counts[name.group(1)] = int(total.group(1))
-        if missing := {name for name in functions if not counts.get(name)}:
-            raise RuntimeError(f"callgrind must have counted {', '.join(sorted(missing))}")
+        if not any(counts.values()):
+            raise RuntimeError(f"callgrind must have counted {', '.join(functions)}")
         return counts
 
 
@@ -136,7 +139,8 @@ def count_kernels(root: Path, *lengths: int) -> list[dict[str, int]]:
         program = compile_driver(root, Path(folder))
         counts = [count([str(program), str(rows)], functions) for rows in lengths or (ROWS,)]
     return [
-        {name.removeprefix("track_").replace("_", " "): each[name] for name in functions} for each in counts
+        {name.removeprefix("track_").replace("_", " "): each[name] for name in functions if name in each}
+        for each in counts
     ]
 
 

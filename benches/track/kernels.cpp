@@ -9,7 +9,10 @@
 
 #include "core/least_squares.hpp"
 #include "core/marginals/marginals.hpp"
+#if __has_include("core/moves.hpp")  // not in the oldest commits that are counted
 #include "core/moves.hpp"
+#define HAS_MOVES
+#endif
 #include "core/projection.hpp"
 #include "core/rows.hpp"
 #include "core/tilt.hpp"
@@ -117,10 +120,12 @@ TRACKED track_multiply(double* weights, std::span<const Row> rows, Mass* changes
 TRACKED track_tilt(const double* base, const double* potentials, std::size_t rows, double* out) {
     tilt(base, potentials, most_potential(base, potentials, rows, 1), rows, 1, out);
 }
+#ifdef HAS_MOVES
 TRACKED track_redraw(const Moves& moves, const std::int64_t* values, std::uint32_t* codes,
                      std::size_t records, const Weighing& weighing, const std::uint64_t* words) {
     moves.redraw(values, -40, codes, records, 3, weighing, words, 1);
 }
+#endif
 TRACKED track_gaussian(const draw::WordSource& words, std::span<std::int64_t> out) {
     draw::DiscreteGaussian(draw::Natural(12345), draw::Natural(7)).draw(words, out);
 }
@@ -197,6 +202,7 @@ int main(int given, char** arguments) {
     for (auto& potential : potentials) potential = 4 * words.unit();
     track_tilt(base.data(), potentials.data(), rows, weights.data());
 
+#ifdef HAS_MOVES
     const std::size_t records = rows / 6;
     std::vector<std::uint32_t> sizes, codes(records * 12), kept(records, 0);
     for (const auto& column : dense.columns) sizes.push_back(column.size);
@@ -208,6 +214,7 @@ int main(int given, char** arguments) {
     for (auto& word : random) word = words.source.next();
     const std::vector<double> flat(sizes[3], 1.0);
     track_redraw(moves, values.data(), codes.data(), records, {kept.data(), 0.5, flat}, random.data());
+#endif
 
     std::vector<std::int64_t> noise(6 * rows);
     track_gaussian(words.source, noise);

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 WIDTH, HEIGHT, EDGE = 300, 90, 6
+LEAST_SPAN = 0.1  # of the largest value: a change of one percent shows, rounding does not
 
 STYLE = """
 :root { --page:#ffffff; --text:#1c2330; --quiet:#5d6778; --line:#dde2ea; --card:#f6f8fb; --plot:#2563a8;
@@ -39,8 +40,9 @@ def render(entries: Sequence[dict[str, Any]]) -> str:
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>privmw: what commits cost</title>",
         "<meta name='viewport' content='width=device-width, initial-scale=1'>",
         f"<style>{STYLE}</style><h1>What commits cost</h1>",
-        f"<p>{len(entries)} commits, the oldest first. Plots start at zero; lower is better. A figure on the "
-        "right is the last value, with its change since the commit before. Counts are exact for a compiler; "
+        f"<p>{len(entries)} commits, the oldest first; lower is better. A plot spans its values, a tenth of "
+        "the largest at least, and says where it begins. A figure on the right is the last value, with its "
+        "change since the entry before. Counts are exact for a compiler; "
         "errors are of fixed seeds, and move by chance wherever a release has other bits.</p>",
     ]
     for title, series in sections(entries):
@@ -75,10 +77,10 @@ def flatten(entry: dict[str, Any]) -> dict[tuple[str, str], float]:
 def plot(name: str, values: Sequence[float | None], entries: Sequence[dict[str, Any]]) -> str:
     known = [(i, value) for i, value in enumerate(values) if value is not None]
     top = max((value for _, value in known), default=0) or 1
+    bottom = min([(1 - LEAST_SPAN) * top, *(value for _, value in known)])
     step = (WIDTH - 2 * EDGE) / max(1, len(values) - 1)
-    points = [
-        (EDGE + step * i, HEIGHT - EDGE - (HEIGHT - 3 * EDGE) * value / top, i, value) for i, value in known
-    ]
+    scale = (HEIGHT - 3 * EDGE) / (top - bottom)
+    points = [(EDGE + step * i, HEIGHT - EDGE - scale * (value - bottom), i, value) for i, value in known]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y, _, _ in points)
     dots = "".join(
         f"<circle cx='{x:.1f}' cy='{y:.1f}' r='2.5'><title>{html.escape(entries[i]['commit'])} "
@@ -90,6 +92,7 @@ def plot(name: str, values: Sequence[float | None], entries: Sequence[dict[str, 
         f"<span class='last'>{latest(known)}</span></figcaption>"
         f"<svg viewBox='0 0 {WIDTH} {HEIGHT}' role='img' aria-label='{html.escape(name, quote=True)}'>"
         f"<line class='zero' x1='{EDGE}' x2='{WIDTH - EDGE}' y1='{HEIGHT - EDGE}' y2='{HEIGHT - EDGE}'/>"
+        f"<text x='{EDGE}' y='{HEIGHT - EDGE - 3}'>{figure(bottom)}</text>"
         f"<polyline points='{line}'/>{dots}</svg></figure>"
     )
 
@@ -110,12 +113,12 @@ def figure(value: float) -> str:
     >>> figure(12_345_678), figure(950), figure(0.9876)
     ('12.3 M', '950', '0.988')
     """
-    if not float(value).is_integer():
+    if value < 100 and not float(value).is_integer():
         return f"{value:.3f}"
     for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if value >= size:
             return f"{value / size:.3g} {unit}"
-    return f"{value:g}"
+    return f"{value:.0f}"
 
 
 def commits(entries: Sequence[dict[str, Any]]) -> str:

@@ -82,6 +82,8 @@ RUNS: dict[str, Callable[[], Run]] = {
     "mw_pub, marginals": release("mw_pub", rounds=10, measure="marginal"),
     "pep, cells": release("pep", rounds=6, measure="cell", slack="l1"),
     "pep, marginals": release("pep", rounds=4),
+    "rap": release("rap", shift=None, rounds=2, rows=50, steps=40, draws=2_000),
+    "gem": release("gem", shift=None, rounds=2, rows=50, widths=(32,), steps=20, epochs=20, draws=2_000),
     "auto, good public": release("auto"),
     "auto, poor public": release("auto", shift=1.0),
     "auto, no public": release("auto", shift=None),
