@@ -25,6 +25,7 @@ from privmw.algorithms.measure import measure_marginals
 from privmw.algorithms.mw_pub import MWPub, release_mw_pub
 from privmw.algorithms.mwem import MWEM, release_mwem
 from privmw.algorithms.mwem_pub import MWEMPub, release_mwem_pub
+from privmw.algorithms.one_shot import HDMM, OneShot, release_hdmm
 from privmw.algorithms.pep import PEP, release_pep
 from privmw.algorithms.rap import RAP, release_rap
 from privmw.cluster.sharded_records import ShardedRecords
@@ -41,11 +42,13 @@ from privmw.io.scan import Scan, read_table, scan_table
 from privmw.random import ChaCha20
 from privmw.release import Release
 from privmw.release.file import load_release
+from privmw.release.unbiased import UnbiasedAnswers, load_unbiased_answers
 from privmw.version import __version__
 
 __all__ = [
     "FEM",
     "GEM",
+    "HDMM",
     "MWEM",
     "PEP",
     "RAP",
@@ -62,12 +65,14 @@ __all__ = [
     "MWEMPub",
     "MWPub",
     "Neighbors",
+    "OneShot",
     "Release",
     "Scan",
     "ShardedRecords",
     "ShardedSupport",
     "Support",
     "Table",
+    "UnbiasedAnswers",
     "Workload",
     "__version__",
     "accounting",
@@ -76,6 +81,7 @@ __all__ = [
     "evaluate",
     "kernels",
     "load_release",
+    "load_unbiased_answers",
     "measure_marginals",
     "mechanisms",
     "postprocess",
@@ -84,6 +90,7 @@ __all__ = [
     "release_dual_query",
     "release_fem",
     "release_gem",
+    "release_hdmm",
     "release_mw_pub",
     "release_mwem",
     "release_mwem_pub",

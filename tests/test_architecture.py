@@ -30,7 +30,7 @@ MAY_KNOW = {
     "cluster": "data io kernels ranks secrecy version",
     "mechanisms": "accounting kernels random secrecy",
     "curator": "accounting data mechanisms random ranks secrecy",
-    "release": "accounting data io kernels random ranks",
+    "release": "accounting data io kernels random ranks strategies",
     "strategies": "accounting data",
     "models": "data kernels random ranks release",
     "postprocess": "accounting data io kernels random release",

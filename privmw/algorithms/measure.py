@@ -10,13 +10,14 @@ import secrets
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from reprlib import repr as _short
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 
 from privmw.accounting import Budget, Event, Ledger, Neighbors, ThresholdedLaplace
 from privmw.accounting.rounding import Real, positive
 from privmw.algorithms.accounted import AccountPath, open_account, settle
+from privmw.algorithms.one_shot import OneShot
 from privmw.algorithms.schedule import Planned
 from privmw.curator import Curator
 from privmw.data.domain import Domain
@@ -26,6 +27,8 @@ from privmw.kernels.arrays import Int64s
 from privmw.postprocess import NoisyMarginals
 from privmw.random import Rng
 from privmw.release.noises import DiscreteGaussianNoise, DiscreteLaplaceNoise, noise_of_event
+from privmw.release.unbiased import UnbiasedAnswers
+from privmw.strategies import Strategy
 
 
 class Measured(NamedTuple):
@@ -35,6 +38,7 @@ class Measured(NamedTuple):
     ledger: Ledger
 
 
+@overload
 def measure_marginals(
     private: Records,
     marginals: Iterable[Sequence[str]],
@@ -42,13 +46,41 @@ def measure_marginals(
     epsilon: Real | None = None,
     delta: Real | None = None,
     rho: Real | None = None,
+    strategy: None = None,
     threshold: bool = False,
     shares: Iterable[Real] | None = None,
     neighbors: Neighbors = Neighbors.REPLACE_ONE,
     public_n: int | None = None,
     rng: Rng = None,
     account: AccountPath = None,
-) -> Measured:
+) -> Measured: ...
+@overload
+def measure_marginals(
+    private: Records,
+    marginals: Iterable[Sequence[str]],
+    *,
+    epsilon: Real | None = None,
+    delta: Real | None = None,
+    rho: Real | None = None,
+    strategy: Strategy,
+    rng: Rng = None,
+    account: AccountPath = None,
+) -> UnbiasedAnswers: ...
+def measure_marginals(
+    private: Records,
+    marginals: Iterable[Sequence[str]],
+    *,
+    epsilon: Real | None = None,
+    delta: Real | None = None,
+    rho: Real | None = None,
+    strategy: Strategy | None = None,
+    threshold: bool = False,
+    shares: Iterable[Real] | None = None,
+    neighbors: Neighbors = Neighbors.REPLACE_ONE,
+    public_n: int | None = None,
+    rng: Rng = None,
+    account: AccountPath = None,
+) -> Measured | UnbiasedAnswers:
     """Count every cell of some marginals, with discrete Laplace (epsilon) or discrete Gaussian noise (rho).
 
     epsilon or rho is the cost of all of them; each marginal gets an equal share, or its part of `shares`.
@@ -60,6 +92,9 @@ def measure_marginals(
     threshold: with epsilon and delta, noisy counts below a threshold vanish, and so does every cell without a
     record; the total does not. In a fit, a cell that vanished is 0 with the threshold as its deviation.
 
+    strategy: one of privmw.strategies spreads (epsilon, delta), or rho, over the marginals, and the result is
+    `UnbiasedAnswers` with their standard errors; delta is 1 / n^2 unless given, and 0 for Laplace noise.
+
     >>> from privmw import Domain, Table
     >>> table = Table.from_codes([[2, 0], [0, 1], [2, 0]], Domain({"age": 3, "sex": 2}), private=True)
     >>> measured, ledger = measure_marginals(table, [("age",), ("sex",), ("age", "sex")], epsilon=1)
@@ -68,9 +103,17 @@ def measure_marginals(
     >>> sparse, ledger = measure_marginals(table, [("age", "sex")], epsilon=1, delta=1e-9, threshold=True)
     >>> sparse.noisy_counts.tolist(), ledger.events[0].threshold
     ([0.0, 0.0, 0.0, 0.0, 0.0, 0.0], 42)
+    >>> from privmw import strategies
+    >>> measure_marginals(table, [("age", "sex")], rho=0.01, strategy=strategies.residual())
+    UnbiasedAnswers(Residual, 1 marginal, 6 cells, rho 0.01, n 3)
     """
     if not isinstance(private, Records):
         raise TypeError(f"private ({type(private).__name__}) must be a Table")
+    if strategy is not None:
+        if threshold or shares is not None or public_n is not None or neighbors is not Neighbors.REPLACE_ONE:
+            raise TypeError("strategy must not come with threshold, shares, public_n or other neighbors")
+        mechanism = OneShot(strategy=strategy).calibrate(epsilon, delta, rho=rho, n=private.n or None)
+        return mechanism(private, Workload(private.domain, marginals), rng=rng, account=account)
     if (rho is None) == (epsilon is None):
         raise TypeError("exactly one of rho and epsilon must be given")
     if threshold is not (delta is not None):

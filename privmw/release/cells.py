@@ -96,9 +96,32 @@ def write_cells(
     columns: Callable[[slice], dict[str, Any]],
     about: Mapping[str, Any],
 ) -> None:
-    """`count` cells, as many attributes of each as `order` says; attributes: all that any cell asks for."""
-    import pyarrow as pa
+    """Write `count` cells to a parquet file, whole or not at all; see `table_maker`."""
     import pyarrow.parquet as parquet
+
+    table = table_maker(domain, attributes, order, queries, columns, about)
+    # Opened here: pyarrow cannot name a file whose name is not UTF-8.
+    with (
+        whole_file(path) as file,
+        parquet.ParquetWriter(file, table(slice(0, 0)).schema, compression="zstd") as writer,
+    ):
+        for start in range(0, count, CELLS_AT_ONCE):
+            writer.write_table(table(slice(start, start + CELLS_AT_ONCE)))
+
+
+def table_maker(
+    domain: Domain,
+    attributes: npt.NDArray[np.int32],
+    order: int,
+    queries: Callable[[slice], Queries],
+    columns: Callable[[slice], dict[str, Any]],
+    about: Mapping[str, Any],
+) -> Callable[[slice], Any]:
+    """A function that makes the Arrow table of some cells: their attributes and labels, and more columns.
+
+    order: as many attributes of each cell have columns; attributes: all that any cell asks for.
+    """
+    import pyarrow as pa
 
     used = set(attributes.tolist())
     sizes = [size if a in used else 0 for a, size in enumerate(domain.sizes)]
@@ -119,13 +142,7 @@ def write_cells(
             named[f"value_{place + 1}"] = _words(value, labels, absent)
         return pa.table({**named, **columns(part)}).replace_schema_metadata({ABOUT: json.dumps(about)})
 
-    # Opened here: pyarrow cannot name a file whose name is not UTF-8.
-    with (
-        whole_file(path) as file,
-        parquet.ParquetWriter(file, table(slice(0, 0)).schema, compression="zstd") as writer,
-    ):
-        for start in range(0, count, CELLS_AT_ONCE):
-            writer.write_table(table(slice(start, start + CELLS_AT_ONCE)))
+    return table
 
 
 def _words(where: Int64s, words: Sequence[str], absent: npt.NDArray[np.bool_] | None = None) -> Any:

@@ -81,8 +81,7 @@ def _members(release: Release) -> Iterator[tuple[str, bytes]]:
     yield "domain.json", release.support.domain.to_json().encode()
     yield "ledger.json", release.ledger.to_json().encode()
     for name, workload in (("workload", release.workload), ("measured", release.measured))[: 2 - same]:
-        yield f"{name}/attributes.npy", write_array(workload.attributes)
-        yield f"{name}/starts.npy", write_array(workload.starts)
+        yield from write_workload(name, workload)
     yield from write_measurements(release.measurements)
     yield "weights.npy", write_array(release.weights)
     yield "support/counts.npy", write_array(release.support.counts)
@@ -103,13 +102,13 @@ def _read(members: dict[str, bytes]) -> Release:
     if described["measured"] not in ("workload", "another workload"):
         raise ValueError("measured must be 'workload' or 'another workload'")
     domain = Domain.from_json(members.pop("domain.json").decode())
-    workload = _workload(domain, "workload", members)
+    workload = read_workload(domain, "workload", members)
     same = described["measured"] == "workload"
     return Release(
         _support(domain, members),
         workload,
         read_array(members.pop("weights.npy"), np.float64),
-        measured=workload if same else _workload(domain, "measured", members),
+        measured=workload if same else read_workload(domain, "measured", members),
         measurements=read_measurements(described["measurements"], members),
         ledger=Ledger.from_json(members.pop("ledger.json").decode()),
         settings=described["settings"],
@@ -136,7 +135,14 @@ def _support(domain: Domain, members: dict[str, bytes]) -> Support:
     return Support(table, counts, blocks=np.stack(blocks, axis=1), block_weights=weights)
 
 
-def _workload(domain: Domain, name: str, members: dict[str, bytes]) -> Workload:
+def write_workload(name: str, workload: Workload) -> Iterator[tuple[str, bytes]]:
+    """The marginals of a workload, as members of an archive."""
+    yield f"{name}/attributes.npy", write_array(workload.attributes)
+    yield f"{name}/starts.npy", write_array(workload.starts)
+
+
+def read_workload(domain: Domain, name: str, members: dict[str, bytes]) -> Workload:
+    """The workload that `write_workload` wrote; its members are removed from the dictionary."""
     attributes = read_array(members.pop(f"{name}/attributes.npy"), np.int32)
     starts = read_array(members.pop(f"{name}/starts.npy"), np.int64)
     if len(starts) == 0 or starts[0] != 0 or starts[-1] != len(attributes) or (np.diff(starts) < 0).any():

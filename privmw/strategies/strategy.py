@@ -69,13 +69,13 @@ def shot_at_marginals(
     if measured is workload:
         precision = closure.onto_sets(precisions, 1)
     else:
-        precision = _precision(closure, measured, precisions)
+        precision = precision_of_marginals(closure, measured, precisions)
     return Shot(
         workload, "marginals", noise, at_most, measured, tuple(looks), tuple(events), closure, precision
     )
 
 
-def _precision(
+def precision_of_marginals(
     closure: Closure, measured: Workload, precisions: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
     """How precisely other marginals tell of each set of a closure."""

@@ -1,0 +1,270 @@
+"""One shot without a model: a strategy spreads the budget over marginals, and answers are unbiased.
+
+The private table goes from here into the Curator and nowhere else. What a run costs is known before: the
+budget; what each look costs, how it is noisy and how well it answers, as soon as the workload is.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from privmw.accounting import Budget, Composition, Cost, Neighbors
+from privmw.accounting.rounding import Real, float_up, positive_integer, probability
+from privmw.accounting.statement import show
+from privmw.algorithms.accounted import AccountPath, open_account, settle
+from privmw.algorithms.configuration import make_budget
+from privmw.algorithms.question import check_is_workload
+from privmw.algorithms.schedule import Planned
+from privmw.algorithms.shots import measure_shot
+from privmw.curator import Curator
+from privmw.data.memory import available_memory
+from privmw.data.records import Records, check_is_private
+from privmw.data.workload import Workload
+from privmw.kernels.arrays import Float64s
+from privmw.random import Rng
+from privmw.release.unbiased import UnbiasedAnswers
+from privmw.strategies import Residual, Shot, Strategy, hdmm, residual
+
+ARRAYS_OF_CELLS = 8  # counts, noisy values, interactions and their sums, answers, errors, intervals
+EVENT_DELTA = 2.0**-20  # of delta: what residual noise may take for its lattice term, which is far smaller
+LEAST_DELTA = 1e-12  # stands for delta where a budget of rho has none
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneShot:
+    """Measure once, by a strategy, and release unbiased answers with their standard errors.
+
+    strategy: `strategies.residual(...)`, `equal()` or `hdmm()`.
+
+    >>> mechanism = OneShot().calibrate(epsilon=1, delta=1e-9)
+    >>> mechanism.epsilon(1e-9) <= 1, mechanism.events[0].step
+    (True, 'shot')
+    """
+
+    strategy: Strategy = field(default_factory=residual)
+
+    def __post_init__(self) -> None:
+        """Refuse what is no strategy."""
+        if not isinstance(self.strategy, Strategy):
+            raise TypeError(f"strategy ({self.strategy!r}) must be one of privmw.strategies")
+
+    def calibrate(
+        self,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        *,
+        rho: Real | None = None,
+        n: int | None = None,
+    ) -> OneShotMechanism:
+        """The mechanism that spends (epsilon, delta), or rho of zCDP.
+
+        A delta above 0 is spent by zCDP, with Gaussian noise; a delta of 0 is pure differential privacy, with
+        Laplace noise, which residual strategies do not have. Without a delta it is 1 / n^2.
+        """
+        budget = make_budget(epsilon, delta, rho=rho, n=n)
+        if budget.notion == "zCDP" and isinstance(self.strategy, Residual):
+            aside = (budget.delta or LEAST_DELTA) * EVENT_DELTA
+            if budget.epsilon is None:
+                budget = Budget.zcdp(budget.limit, event_delta=aside)
+            else:
+                assert budget.delta is not None
+                budget = Budget.approximate(budget.epsilon, budget.delta, event_delta=aside)
+        return OneShotMechanism(self, budget)
+
+    if not TYPE_CHECKING:  # a call is a type error too
+
+        def __call__(self, *_: object, **__: object) -> NoReturn:
+            """Refuse a call: a configuration has no budget to spend."""
+            name = type(self).__name__
+            raise TypeError(
+                f"{name} has no budget: calibrate it first, as in {name}().calibrate(1.0, 1e-9)(...)"
+            )
+
+    def __repr__(self) -> str:
+        """Show the call that makes it."""
+        return f"{type(self).__name__}(strategy={self.strategy!r})"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class HDMM(OneShot):
+    """The matrix mechanism of weighted marginals (OPT_M), up to 13 attributes: the papers' baseline.
+
+    >>> from privmw import Domain, Table
+    >>> domain = Domain({"age": 3, "sex": 2})
+    >>> private = Table.from_codes([[2, 0], [0, 1], [2, 0]] * 500, domain, private=True)
+    >>> answers = HDMM().calibrate(epsilon=1.0, delta=0)(private, Workload.all(domain, k=2))
+    >>> answers.shot.noise, len(answers.answers())
+    ('discrete-laplace', 6)
+    """
+
+    strategy: Strategy = field(default_factory=hdmm)
+
+
+@dataclass(frozen=True, eq=False)
+class ShotPlan:
+    """What a run will do and how well it will answer, from public sizes alone.
+
+    shot: every look with its noise and event. bytes: of memory, about. deviations: the standard deviation of
+    a cell, in records, for each marginal of the workload; fractions: the same as a fraction of n, if given.
+    """
+
+    shot: Shot
+    bytes: int
+    deviations: Float64s
+    fractions: Float64s | None
+
+    def __str__(self) -> str:
+        cells = f"{self.shot.workload.cells:,} cells of {len(self.shot.workload):,} marginals"
+        noise = f"standard deviations from {self.deviations.min():.4g} to {self.deviations.max():.4g} records"
+        if self.fractions is not None:
+            noise += f" (at most {self.fractions.max():.3%})"
+        looks = f"{len(self.shot.looks):,} looks at {self.shot.kind}"
+        return f"{looks} answer {cells}; {noise}; about {self.bytes / 1e6:,.0f} MB"
+
+
+@dataclass(frozen=True)
+class OneShotMechanism:
+    """A one-shot algorithm with a budget. Its cost is known before it is called on a private table."""
+
+    algorithm: OneShot
+    budget: Budget
+
+    def __post_init__(self) -> None:
+        """Refuse a budget whose rho is no finite float, or that the strategy cannot spend."""
+        if math.isinf(self.rho):
+            raise ValueError(f"budget ({self.budget!r}) must be less: its rho is beyond any float")
+
+    @property
+    def events(self) -> tuple[Planned, ...]:
+        """The one look with its largest cost, before any size is known."""
+        limit, own = self.budget.limit, Fraction(self.budget.event_delta)
+        if self.budget.notion == "pure":
+            return (Planned("shot", "discrete-laplace", Cost(limit**2 / 2, limit)),)
+        kind = "residual-gaussian" if own else "discrete-gaussian"
+        return (Planned("shot", kind, Cost(limit, None, own)),)
+
+    @property
+    def rho(self) -> float:
+        """The zCDP cost of a run."""
+        return float_up(Composition.of(self.events).rho)
+
+    def epsilon(self, delta: Real) -> float:
+        """The epsilon of a run at a delta; infinite at a delta of 0 where the noise is Gaussian."""
+        bound = Composition.of(self.events).epsilon_at(probability("delta", delta, zero=True))
+        return math.inf if bound is None else float_up(bound)
+
+    def statement(self, unit: str = "record") -> str:
+        """What a run costs and does, in plain words, before any data; every figure is rounded up."""
+        budget = f"{self.budget.unit} = {show(float_up(self.budget.limit))}"
+        if self.budget.delta is not None:
+            epsilon = show(float_up(Fraction(self.budget.epsilon or 0)))
+            budget += f" (epsilon = {epsilon} at delta = {show(self.budget.delta)})"
+        (event,) = self.events
+        return (
+            f"{type(self.algorithm).__name__}: a run spends at most {budget}; neighbouring tables replace "
+            f"one {unit}.\nshot: {event.mechanism}, once, by {self.algorithm.strategy!r}."
+        )
+
+    def settings(self) -> dict[str, object]:
+        """The algorithm's name and its strategy, as plain values."""
+        return {"algorithm": type(self.algorithm).__name__, "strategy": repr(self.algorithm.strategy)}
+
+    def plan(self, workload: Workload, n: int | None = None, at_most: int = 1) -> ShotPlan:
+        """What a run will measure and how well it will answer; nothing private is needed.
+
+        n gives deviations as fractions; at_most: how many records of a unit enter.
+
+        >>> from privmw import Domain
+        >>> plan = OneShot().calibrate(rho=0.01).plan(Workload.all(Domain({"a": 2, "b": 3}), k=2), n=1000)
+        >>> plan.deviations.round(1).tolist(), plan.shot.kind
+        ([9.1], 'residuals')
+        """
+        check_is_workload(workload)
+        shot = self.algorithm.strategy.calibrate(workload, self.budget, positive_integer("at_most", at_most))
+        needed = 8 * ARRAYS_OF_CELLS * (shot.workload.cells + shot.measured.cells)
+        if needed > available_memory():
+            raise ValueError(
+                f"workload ({shot.measured.cells:,} cells) must fit in memory, and needs at least "
+                f"{needed / 1e9:,.1f} GB: sample it, or ask for smaller marginals"
+            )
+        deviations = np.sqrt(shot.variances())
+        fractions = None if n is None else deviations / positive_integer("n", n)
+        return ShotPlan(shot, needed, deviations, fractions)
+
+    def __call__(
+        self,
+        private: Records,
+        workload: Workload,
+        *,
+        rng: Rng = None,
+        account: AccountPath = None,
+        run: str | None = None,
+    ) -> UnbiasedAnswers:
+        """Measure, and return the answers. rng: None for a release; a seed for experiments marks the ledger.
+
+        account: the `Account` of the private table, or its file. The cost is reserved there before the table
+        is looked at, and refused with a BudgetError if the account's limit does not cover it. run: the
+        identifier of the reservation, to give again where a run is repeated that released nothing.
+
+        An exception that ends a run early carries the ledger as its attribute `ledger`.
+        """
+        if not isinstance(private, Records):
+            raise TypeError(f"private ({type(private).__name__}) must be a Table")
+        check_is_private(private)
+        if private.n == 0:
+            raise ValueError("private (0 records) must have at least one record")
+        check_is_workload(workload)
+        if workload.domain != private.domain:
+            raise ValueError(f"workload ({workload!r}) must be on the domain of the private table")
+        shot = self.plan(workload, at_most=private.at_most).shot
+        opened, run = open_account(account), run or secrets.token_hex(16)
+        with Curator(private, shot.measured, self.budget, rng=rng) as curator:
+            try:
+                if opened is not None:
+                    opened.reserve(
+                        run,
+                        self.events,
+                        f"{self.algorithm!r}, {self.budget!r}",
+                        neighbors=Neighbors.REPLACE_ONE,
+                        unit=curator.ledger.unit,
+                        for_release=curator.ledger.for_release,
+                    )
+                noisy = measure_shot(curator, shot)
+                answers = UnbiasedAnswers(shot, noisy, ledger=curator.ledger, settings=self.settings())
+                if opened is not None:
+                    settle(opened, run, curator.ledger)
+                return answers
+            except BaseException as error:
+                error.ledger = curator.ledger  # type: ignore[attr-defined]
+                raise
+
+
+def release_hdmm(
+    private: Records,
+    workload: Workload,
+    *,
+    epsilon: Real | None = None,
+    delta: Real | None = None,
+    rho: Real | None = None,
+    rng: Rng = None,
+    account: AccountPath = None,
+) -> UnbiasedAnswers:
+    """Unbiased answers by HDMM, in one line; delta by default 1 / n^2, and 0 for Laplace noise.
+
+    >>> from privmw import Domain, Table
+    >>> domain = Domain({"age": 3, "sex": 2})
+    >>> private = Table.from_codes([[2, 0], [0, 1], [2, 0]] * 500, domain, private=True)
+    >>> release_hdmm(private, Workload.all(domain, k=1), epsilon=1.0, rng=1).standard_errors().shape
+    (5,)
+    """
+    if not isinstance(private, Records):
+        raise TypeError(f"private ({type(private).__name__}) must be a Table")
+    n = private.n or None
+    mechanism = HDMM().calibrate(epsilon, delta, rho=rho, n=n)
+    return mechanism(private, workload, rng=rng, account=account)

@@ -1,0 +1,298 @@
+"""Unbiased answers: the noisy values of one shot, with the plan that made them and what they cost.
+
+Answers are the least-squares combination of all looks: unbiased, in agreement with each other, and with
+variances that the plan states. They may be negative. All of it may be published, and nothing here is private.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from reprlib import repr as _short
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.accounting import Ledger
+from privmw.accounting.statement import show
+from privmw.data.domain import Domain
+from privmw.data.immutable import Immutable
+from privmw.data.workload import Workload, check_workload
+from privmw.kernels.arrays import Float64s, Int64s, freeze
+from privmw.kernels.checks import check_integer, check_number
+from privmw.release.history import plain
+from privmw.release.unbiased.intervals import half_widths
+from privmw.strategies import Residuals, Shot
+
+# Records whose attributes have these codes; a list of codes is any of them. {} is every record.
+Query: TypeAlias = Mapping[str, int | Sequence[int]]
+Frame: TypeAlias = Literal["pyarrow", "pandas", "polars"]
+
+MOST_TERMS = 4096  # cells that the queries of one covariance may sum over
+
+
+class Intervals(NamedTuple):
+    """The ends of the intervals of many answers, as fractions."""
+
+    low: Float64s
+    high: Float64s
+
+
+class UnbiasedAnswers(Immutable):
+    """Unbiased answers to a workload and to everything inside its marginals. Immutable.
+
+    shot: the plan, which states every variance. noisy: the released integers, an array for each of its looks.
+    settings are plain JSON values. Answers and errors are fractions of the n records.
+
+    >>> from privmw import Domain, Table, measure_marginals, strategies
+    >>> domain = Domain({"age": 3, "sex": ["F", "M"]})
+    >>> private = Table.from_codes([[2, 0], [0, 1], [2, 0]] * 1000, domain, private=True)
+    >>> answers = measure_marginals(private, [("age", "sex")], rho=0.5, strategy=strategies.equal(), rng=1)
+    >>> answers
+    UnbiasedAnswers(Equal, 1 marginal, 6 cells, rho 0.5, n 3000, seeded: not for release)
+    >>> answers.answers(Workload(domain, [("age",)])).round(2).tolist()
+    [0.33, -0.0, 0.67]
+    >>> answers.standard_errors().round(5).tolist()[0], answers.estimates([{"age": [0, 1]}]).round(2).tolist()
+    (0.00043, [0.33])
+    """
+
+    __slots__ = ("__weakref__", "_residuals", "_settings", "ledger", "noisy", "shot")
+    __hash__ = None  # type: ignore[assignment]
+
+    shot: Shot
+    noisy: tuple[Int64s, ...]
+    ledger: Ledger
+    _settings: str  # JSON
+    _residuals: Residuals | None
+
+    def __init__(
+        self, shot: Shot, noisy: Iterable[npt.ArrayLike], *, ledger: Ledger, settings: Mapping[str, Any]
+    ) -> None:
+        if not isinstance(shot, Shot):
+            raise TypeError(f"shot ({_short(shot)}) must be a Shot")
+        if not isinstance(ledger, Ledger):
+            raise TypeError(f"ledger ({_short(ledger)}) must be a Ledger")
+        if not isinstance(settings, Mapping):
+            raise TypeError(f"settings ({_short(settings)}) must be a mapping")
+        self._set(
+            shot=shot,
+            noisy=_noisy(shot, noisy),
+            ledger=copy.copy(ledger),
+            _settings=json.dumps(plain("settings", settings), sort_keys=True),
+            _residuals=None,
+        )
+
+    @property
+    def workload(self) -> Workload:
+        """The marginals that were asked for."""
+        return self.shot.workload
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of the private table."""
+        return self.shot.domain
+
+    @property
+    def n(self) -> int:
+        """The number of private records, public."""
+        return self.ledger.n
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How the answers were made: a new copy of plain JSON values."""
+        settings: dict[str, Any] = json.loads(self._settings)
+        return settings
+
+    def answers(self, workload: Workload | None = None) -> Float64s:
+        """The unbiased fraction of records in each cell of a workload, by default of the one asked for.
+
+        Every marginal must lie inside one that was asked for. Answers of all agree; some are negative.
+        """
+        asked, residuals = self._asked(workload), self._estimated()
+        parts = [self.shot.reconstruct(residuals, self.n, names) for names in asked]
+        return np.concatenate([np.empty(0), *parts]) / self.n
+
+    def standard_errors(self, workload: Workload | None = None) -> Float64s:
+        """The standard deviation of each answer, in the same order: a function of the plan alone."""
+        asked = self._asked(workload)
+        variances = self.shot.variances() if asked is self.workload else _variances(self.shot, asked)
+        return np.repeat(np.sqrt(variances) / self.n, np.diff(asked.offsets))
+
+    def intervals(
+        self, level: float = 0.95, *, simultaneous: bool = False, workload: Workload | None = None
+    ) -> Intervals:
+        """Intervals that each contain their true answer with this probability; or all do, if simultaneous.
+
+        Gaussian quantiles of the exact variance where the noise is discrete Gaussian, with half a count added
+        where its sigma is below 4; quantiles of sums of Laplace noise otherwise. Simultaneous intervals share
+        the chance to err among all cells, which holds whatever their correlations.
+        """
+        outside = 1 - check_number("level", level)
+        if not 0 < outside < 1:
+            raise ValueError(f"level ({level}) must be above 0 and below 1")
+        asked = self._asked(workload)
+        if simultaneous:
+            outside /= max(asked.cells, 1)
+        widths = half_widths(self.shot, list(asked), outside) / self.n
+        answers, each = self.answers(asked), np.repeat(widths, np.diff(asked.offsets))
+        return Intervals(answers - each, answers + each)
+
+    def estimates(self, queries: Sequence[Query]) -> Float64s:
+        """The unbiased fraction of records that each query counts: a cell, or a sum of cells."""
+        residuals, found = self._estimated(), []
+        for query in queries:
+            names, codes = self._conditions(query)
+            if not names:
+                found.append(1.0)
+                continue
+            table = self.shot.reconstruct(residuals, self.n, names)
+            shape = [self.domain[name].size for name in names]
+            found.append(float(table.reshape(shape)[np.ix_(*codes)].sum()) / self.n)
+        return np.array(found)
+
+    def covariance(self, queries: Sequence[Query]) -> Float64s:
+        """The covariance matrix of a few queries' answers; the roots of its diagonal are standard errors.
+
+        >>> from privmw import Domain, Table, measure_marginals, strategies
+        >>> domain = Domain({"age": 3, "sex": ["F", "M"]})
+        >>> private = Table.from_codes([[2, 0], [0, 1], [2, 0]] * 1000, domain, private=True)
+        >>> answers = measure_marginals(private, [("age", "sex")], rho=0.5, strategy=strategies.equal())
+        >>> young_and_old = answers.covariance([{"age": 0}, {"age": [1, 2]}]) * 1e6
+        >>> young_and_old.round(4).tolist()
+        [[0.2963, -0.2963], [-0.2963, 0.2963]]
+        """
+        functions = []
+        for query in queries:
+            names, codes = self._conditions(query)
+            functions.append([(names, cell, 1.0) for cell in itertools.product(*codes)] if names else [])
+        if sum(map(len, functions)) > MOST_TERMS:
+            raise ValueError(
+                f"queries ({sum(map(len, functions)):,} cells) must sum at most {MOST_TERMS:,} cells"
+            )
+        return self.shot.covariance(functions) / self.n**2
+
+    def to_frame(
+        self,
+        kind: Frame = "pyarrow",
+        *,
+        workload: Workload | None = None,
+        level: float = 0.95,
+        simultaneous: bool = False,
+    ) -> Any:
+        """A frame with a row a cell: its attributes and labels, answer, standard_error, low and high.
+
+        Columns attribute_1, value_1, attribute_2 and so on, as in the files of a release; needs pyarrow.
+        """
+        from privmw.release.unbiased.frame import to_frame  # here: that module imports this one
+
+        return to_frame(self, kind, self._asked(workload), level, simultaneous)
+
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        workload: Workload | None = None,
+        level: float = 0.95,
+        simultaneous: bool = False,
+    ) -> None:
+        """Write the frame to a .parquet or .csv file, whole or not at all; an existing file is refused."""
+        from privmw.release.unbiased.frame import write
+
+        write(self, path, self._asked(workload), level, simultaneous)
+
+    def statement(self) -> str:
+        """The promise to the people in the private table, in plain words."""
+        return self.ledger.statement()
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write one file that `load_unbiased_answers` reads back to equal answers, whole or not at all."""
+        from privmw.release.unbiased.file import save_unbiased_answers
+
+        save_unbiased_answers(self, path, overwrite=overwrite)
+
+    def _estimated(self) -> Residuals:
+        if self._residuals is None:
+            self._set(_residuals=self.shot.residuals(self.noisy))
+        assert self._residuals is not None
+        return self._residuals
+
+    def _asked(self, workload: Workload | None) -> Workload:
+        if workload is None:
+            return self.workload
+        check_workload(workload, self.domain, "answers")
+        return workload
+
+    def _conditions(self, query: object) -> tuple[tuple[str, ...], list[list[int]]]:
+        """The attributes of a query in the domain's order, and the codes allowed of each."""
+        if not isinstance(query, Mapping):
+            raise TypeError(f"query ({_short(query)}) must be a mapping of attributes to codes")
+        names = tuple(sorted(query, key=self.domain.index))
+        allowed = []
+        for name in names:
+            given, size = query[name], self.domain[name].size
+            codes = [given] if isinstance(given, int | np.integer) else given
+            if isinstance(codes, str) or not isinstance(codes, Sequence | np.ndarray) or len(codes) == 0:
+                raise TypeError(
+                    f"query of {_short(name)} ({_short(given)}) must be a code or a list of codes"
+                )
+            checked = [check_integer(f"code of {_short(name)}", code, 0, size - 1) for code in codes]
+            if len(set(checked)) < len(checked):
+                raise ValueError(f"query of {_short(name)} ({_short(given)}) must not repeat a code")
+            allowed.append(checked)
+        return names, allowed
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, UnbiasedAnswers):
+            return NotImplemented
+        same = all(
+            getattr(self.shot, name) == getattr(other.shot, name)
+            for name in ("workload", "kind", "noise", "at_most", "measured", "events")
+        )
+        same = same and [look[:2] for look in self.shot.looks] == [look[:2] for look in other.shot.looks]
+        if not same or self._settings != other._settings or self.ledger != other.ledger:
+            return False
+        return all(np.array_equal(here, there) for here, there in zip(self.noisy, other.noisy, strict=True))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        make = partial(UnbiasedAnswers, ledger=self.ledger, settings=self.settings)
+        return make, (self.shot, self.noisy)
+
+    def __repr__(self) -> str:
+        strategy, marginals = self.settings.get("strategy"), len(self.workload)
+        named = f"{strategy.partition('(')[0]}, " if isinstance(strategy, str) else ""
+        spent = f"rho {show(self.ledger.rho)}"
+        if self.shot.noise == "discrete-laplace":
+            spent = f"epsilon {show(self.ledger.epsilon(0))}"
+        seeded = "" if self.ledger.for_release else f", {self.ledger.generator}"
+        return (
+            f"UnbiasedAnswers({named}{marginals} marginal{'s' * (marginals != 1)}, "
+            f"{self.workload.cells} cells, {spent}, n {self.n}{seeded})"
+        )
+
+
+def sizes_of_looks(shot: Shot) -> list[int]:
+    """How many integers each look releases: the cells of a marginal, or the contrasts of a residual."""
+    less = 1 if shot.kind == "residuals" else 0
+    return [math.prod(shot.domain[name].size - less for name in look.attributes) for look in shot.looks]
+
+
+def _variances(shot: Shot, workload: Workload) -> Float64s:
+    return np.array([shot.variance(names) for names in workload])
+
+
+def _noisy(shot: Shot, noisy: Iterable[npt.ArrayLike]) -> tuple[Int64s, ...]:
+    arrays, sizes = [np.asarray(values) for values in noisy], sizes_of_looks(shot)
+    if len(arrays) != len(sizes):
+        raise ValueError(f"noisy ({len(arrays)} arrays) must be one for each of {len(sizes)} looks")
+    for values, size, look in zip(arrays, sizes, shot.looks, strict=True):
+        if values.dtype != np.int64 or values.ndim != 1:
+            raise TypeError(f"noisy values of {_short(look.attributes)} must be 1-D and int64")
+        if len(values) != size:
+            raise ValueError(f"noisy values of {_short(look.attributes)} ({len(values)}) must be {size}")
+    return tuple(freeze(values.copy()) for values in arrays)

@@ -1,0 +1,110 @@
+"""Unbiased answers as one file, and back, with the checks that a file must pass.
+
+answers.json holds the settings and what kind of shot it was; looks, workloads and noisy values are arrays.
+The events of the ledger must be those of exactly these looks, so a file that was edited, even with matching
+digests, is refused unless it tells one story. Nothing here is private.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from privmw.accounting import Ledger
+from privmw.accounting.statement import unit_size
+from privmw.data.domain import Domain
+from privmw.data.strict_json import parse_json
+from privmw.kernels.checks import check_integer
+from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
+from privmw.release.file import read_workload, write_workload
+from privmw.release.unbiased.answers import UnbiasedAnswers, sizes_of_looks
+from privmw.strategies.remade import remade
+
+FORM = "privmw unbiased answers"
+VERSION = 1
+KEYS = {"settings", "kind", "noise", "at_most", "measured"}
+
+
+def save_unbiased_answers(
+    answers: UnbiasedAnswers, path: str | os.PathLike[str], *, overwrite: bool = False
+) -> None:
+    """Write answers to one file, whole or not at all; see `UnbiasedAnswers.save`."""
+    _check(answers)
+    write_archive(path, _members(answers), form=FORM, version=VERSION, overwrite=overwrite)
+
+
+def load_unbiased_answers(path: str | os.PathLike[str]) -> UnbiasedAnswers:
+    """The answers that `UnbiasedAnswers.save` wrote. A file that is damaged or edited is a ValueError.
+
+    >>> load_unbiased_answers(__file__)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: '...' must be a whole, unchanged unbiased answers file: File is not a zip file
+    """
+    members = read_archive(path, form=FORM, version=VERSION)
+    with explained(path, FORM):
+        answers = _read(members)
+        if members:
+            raise ValueError(f"member ({next(iter(members))}) must be one that this version knows")
+        _check(answers)
+        return answers
+
+
+def _check(answers: UnbiasedAnswers) -> None:
+    """Refuse answers whose ledger is not that of their looks."""
+    shot, ledger = answers.shot, answers.ledger
+    if ledger.events != shot.events:
+        raise ValueError("events of the ledger must be those of the looks")
+    if unit_size(ledger.unit) != shot.at_most:
+        raise ValueError(f"at_most ({shot.at_most}) must be that of the ledger's unit, {ledger.unit}")
+
+
+def _members(answers: UnbiasedAnswers) -> Iterator[tuple[str, bytes]]:
+    shot = answers.shot
+    same = shot.measured == shot.workload
+    described = {
+        "settings": answers.settings,
+        "kind": shot.kind,
+        "noise": shot.noise,
+        "at_most": shot.at_most,
+        "measured": "workload" if same else "another workload",
+    }
+    yield "answers.json", json.dumps(described, indent=1, allow_nan=False).encode()
+    yield "domain.json", shot.domain.to_json().encode()
+    yield "ledger.json", answers.ledger.to_json().encode()
+    for name, workload in (("workload", shot.workload), ("measured", shot.measured))[: 2 - same]:
+        yield from write_workload(name, workload)
+    yield "looks/scales.npy", write_array(np.array([look.scale for look in shot.looks], np.float64))
+    yield "looks/noisy.npy", write_array(np.concatenate([np.empty(0, np.int64), *answers.noisy]))
+
+
+def _read(members: dict[str, bytes]) -> UnbiasedAnswers:
+    """The answers of checked members, each removed from the dictionary."""
+    described = parse_json(members.pop("answers.json").decode())
+    if not isinstance(described, dict) or set(described) != KEYS:
+        raise ValueError(f"answers.json must be an object with the keys {', '.join(sorted(KEYS))}")
+    if described["measured"] not in ("workload", "another workload"):
+        raise ValueError("measured must be 'workload' or 'another workload'")
+    domain = Domain.from_json(members.pop("domain.json").decode())
+    ledger = Ledger.from_json(members.pop("ledger.json").decode())
+    workload = read_workload(domain, "workload", members)
+    same = described["measured"] == "workload"
+    measured = workload if same else read_workload(domain, "measured", members)
+    scales = read_array(members.pop("looks/scales.npy"), np.float64).tolist()
+    at_most = check_integer("at_most", described["at_most"], 1)
+    shot = remade(workload, measured, described["kind"], described["noise"], scales, at_most)
+    values = read_array(members.pop("looks/noisy.npy"), np.int64)
+    return UnbiasedAnswers(
+        shot, _parts(values, sizes_of_looks(shot)), ledger=ledger, settings=described["settings"]
+    )
+
+
+def _parts(values: Any, sizes: Sequence[int]) -> list[Any]:
+    ends = [0, *itertools.accumulate(sizes)]
+    if ends[-1] != len(values):
+        raise ValueError(f"noisy values ({len(values)}) must be {ends[-1]}, as the looks say")
+    return [values[start:end] for start, end in itertools.pairwise(ends)]

@@ -1,0 +1,71 @@
+"""A shot made again from what a file keeps of it: the scales of its looks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from privmw.accounting import DiscreteGaussian, DiscreteLaplace, Event, ResidualGaussian
+from privmw.data.workload import MOVED, Workload
+from privmw.strategies.closure import Closure
+from privmw.strategies.shot import Look, Shot, noise_variance
+from privmw.strategies.strategy import precision_of_marginals
+
+
+def remade(
+    workload: Workload,
+    measured: Workload,
+    kind: object,
+    noise: object,
+    scales: Sequence[float],
+    at_most: int,
+) -> Shot:
+    """The shot of these looks, with the events that they cost.
+
+    kind, noise: as of a Shot. scales: of the marginals measured, or of the residuals of the workload's
+    closure, in order.
+
+    >>> from privmw import Budget, Domain, strategies
+    >>> workload = Workload.all(Domain({"a": 2, "b": 3}), k=2)
+    >>> shot = strategies.equal().calibrate(workload, Budget.zcdp(0.01))
+    >>> remade(workload, workload, "marginals", shot.noise, [10.0], at_most=1).events == shot.events
+    True
+    """
+    if kind not in ("marginals", "residuals"):
+        raise ValueError(f"kind ({kind!r}) must be 'marginals' or 'residuals'")
+    if noise not in ("discrete-gaussian", "discrete-laplace"):
+        raise ValueError(f"noise ({noise!r}) must be 'discrete-gaussian' or 'discrete-laplace'")
+    if kind == "residuals":
+        return _of_residuals(workload, noise, scales, at_most)
+    if len(scales) != len(measured):
+        raise ValueError(f"scales ({len(scales)}) must be one for each of {len(measured)} marginals")
+    closure, events = Closure.of(workload), list[Event]()
+    for scale, cells in zip(scales, np.diff(measured.offsets).tolist(), strict=True):
+        moved = min(MOVED, cells)
+        if noise == "discrete-gaussian":
+            events.append(DiscreteGaussian(scale, moved * at_most**2, cells))
+        else:
+            events.append(DiscreteLaplace(scale, moved * at_most, cells))
+    precisions = np.array([1 / noise_variance(noise, scale) for scale in scales])
+    precision = precision_of_marginals(closure, measured, precisions)
+    looks = tuple(Look(names, scale, None) for names, scale in zip(measured, scales, strict=True))
+    return Shot(workload, "marginals", noise, at_most, measured, looks, tuple(events), closure, precision)
+
+
+def _of_residuals(workload: Workload, noise: object, scales: Sequence[float], at_most: int) -> Shot:
+    if noise != "discrete-gaussian":
+        raise ValueError(f"noise ({noise!r}) of residuals must be 'discrete-gaussian'")
+    closure = Closure.of(workload)
+    sets = closure.looks()
+    if len(scales) != len(sets):
+        raise ValueError(f"scales ({len(scales)}) must be one for each of {len(sets)} residuals")
+    event = ResidualGaussian(workload.domain.sizes, sets, tuple(scales), at_most)
+    names = workload.domain.names
+    looks = tuple(
+        Look(tuple(names[a] for a in inside), scale, None) for inside, scale in zip(sets, scales, strict=True)
+    )
+    precision = 1 / np.array(scales, np.float64) ** 2
+    return Shot(
+        workload, "residuals", "discrete-gaussian", at_most, workload, looks, (event,), closure, precision
+    )
