@@ -21,7 +21,6 @@ def conjugate_gradients(
     dot: Callable[[Float64s, Float64s], float],
     accuracy: float,
     most_steps: int,
-    enough: Callable[[Float64s], bool] | None = None,
     stepped: Callable[[float], None] | None = None,
 ) -> None:
     """Add to `solution` the x that solves A x = residual, for a symmetric, positive definite A.
@@ -29,8 +28,8 @@ def conjugate_gradients(
     product: A times a direction. residual: in, the right-hand side; out, what is left of it. scaling: the
     diagonal of the preconditioner, an approximate inverse of A, non-negative. dot: the inner product; its
     order of additions is the caller's. Ends when the scaled residual is `accuracy` of the first one, after so
-    many steps, when `enough` holds of the residual, or where rounding makes a direction flat. stepped: called
-    with the length of each step, which goes along the direction of the last product.
+    many steps, or where rounding makes a direction flat. stepped: called with the length of each step, which
+    goes along the direction of the last product.
 
     Works in place: allocating arrays of a million numbers is slow.
 
@@ -59,7 +58,7 @@ def conjugate_gradients(
             stepped(length)
         np.multiply(scaling, residual, out=scaled)
         before, size = size, dot(residual, scaled)
-        if size <= accuracy**2 * first or (enough is not None and enough(residual)):
+        if size <= accuracy**2 * first:
             break
         direction *= size / before
         direction += scaled

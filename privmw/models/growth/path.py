@@ -39,7 +39,9 @@ STEEPEST = 3.0  # pull, in nats, of a cell missed by all records: a steeper one 
 OF_COMPLETED = 10**3.0  # the weight of completed rows
 FREE = 10**3.5  # a weight up to this may be taken whatever the public rows choose
 SURELY = 5.0  # in standard deviations: a fit that errs so much more than the one before it ends the path
-GAP = 0.5  # of a fit on the way, in units of the squared noise that errors are counted in
+# The gaps of fits on the way, in units of the squared noise that errors are counted in: of one that is
+# judged, and of one that particles follow, whose own chance is far larger.
+GAP, ROUGH_GAP = 1.0, 10.0
 UNIFORM = 0.025  # of a base distribution, so that every value can be drawn
 ROUNDING = 1.001  # a weight so far from a bound is still at it
 
@@ -114,11 +116,10 @@ class Path:
             weight *= STEP
         multipliers: Float64s | None = None
         while weight >= LIGHTEST:
-            multipliers, _ = self._fits.fit(particles, weight, multipliers)
+            multipliers, _ = self._fits.fit(particles, weight, multipliers, ROUGH_GAP)
             particles.follow(multipliers)
-            multipliers, fitted = self._fits.fit(particles, weight, multipliers)
+            multipliers, fitted = self._fits.fit(particles, weight, multipliers, GAP)
             yield Grown(particles.records, particles.log_prior(), weight, multipliers, fitted)
-            multipliers = multipliers * STEP  # a lighter prior: the same misfit pulls harder
             weight /= STEP
 
 
@@ -148,7 +149,7 @@ class _Fits:
         return min(choose_prior_weight(matrix, self._start, answers, precision, self._threads)[0], HEAVIEST)
 
     def fit(
-        self, particles: Particles, weight: float, multipliers: Float64s | None
+        self, particles: Particles, weight: float, multipliers: Float64s | None, gap: float
     ) -> tuple[Float64s, Float64s]:
         """The multipliers of all cells at a prior weight, and the answers, from earlier multipliers."""
         problem, own = self._problem, _own(len(particles.records), self._comm)
@@ -157,13 +158,8 @@ class _Fits:
             [records[:, a].astype(np.min_scalar_type(size - 1)) for a, size in enumerate(self._sizes)],
             self._sizes,
         )
-        matrix = matrix_of(
-            problem.workload,
-            problem.precision,
-            [self.public, self._marginals(columns)],
-            self._threads,
-            self._comm,
-        )
+        parts = [self.public, self._marginals(columns)]
+        matrix = matrix_of(problem.workload, problem.precision, parts, self._threads, self._comm)
         prior, _ = kernels.tilt(
             np.concatenate([(1 - SHARE) * self._start, np.full(len(records), SHARE)]),
             np.concatenate([np.zeros(len(self._start)), particles.log_prior()[own]]),
@@ -177,11 +173,11 @@ class _Fits:
             answers,
             Slack(w=precision / weight),
             multipliers=None if multipliers is None else multipliers[matrix.cells],
-            tolerance=GAP / weight,
+            tolerance=gap / weight,
             threads=self._threads,
         )
         fitted = np.zeros(len(problem.answers))
-        fitted[matrix.cells] = matrix.sums(fit.weights)
+        fitted[matrix.cells] = fit.answers
         # A cell that no row holds is answered by 0, and its multiplier is what would be best there.
         found = (problem.answers - fitted) * problem.precision / weight
         found[matrix.cells] = fit.multipliers

@@ -2,10 +2,11 @@
 
 A fit q of answers a with noise of known variance has, cell by cell in units of that noise, the expected
 squared error E |q - truth|^2 = E [ |q - a|^2 - m + 2 df ] (Stein 1981), with m cells and df = sum of the
-derivatives of q_i by a_i. df is measured by fitting once more with answers moved by one standard deviation up
-or down, at random (Ramani, Blu and Unser 2008). So the prior weight of least estimated error is found from
-released values alone, and costs no privacy. Far too large a weight hides what was measured (a biased public
-table); far too small a one fits the noise.
+derivatives of q_i by a_i. df is estimated from how the fit follows answers that are moved by one standard
+deviation up or down, at random (Ramani, Blu and Unser 2008): the same signs for every weight, and one linear
+equation each (freedom.py). So the prior weight of least estimated error is found from released values alone,
+and costs no privacy. Far too large a weight hides what was measured (a biased public table); far too small a
+one fits the noise.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import numpy as np
 
 from privmw.kernels.arrays import Float64s
 from privmw.kernels.query_matrix import QueryMatrix
+from privmw.models.projection.freedom import freedom
 from privmw.models.projection.solver import Slack, project
 from privmw.random import sampling_stream
 
 HEAVIEST, LIGHTEST, STEP = 100_000.0, 90.0, math.sqrt(10.0)
-PRECISION = 0.1  # of a fit on the way, in units of the squared noise that errors are counted in
+PRECISION = 1.0  # of a fit on the way, in units of the squared noise that errors are counted in
 
 
 def choose_prior_weight(
@@ -41,29 +43,24 @@ def choose_prior_weight(
     """
     signs = sampling_stream(0).integers(0, 2, matrix.count) * 2.0 - 1.0
     scale = np.sqrt(precision)
-    moved = answers + signs / scale
     best, before = (math.inf, HEAVIEST, np.zeros(matrix.count)), (math.inf, prior[:0])
     multipliers: Float64s | None = None
     weight = HEAVIEST
     while weight >= lightest:
-        slack, tolerance = Slack(w=precision / weight), PRECISION / weight
+        w, tolerance = precision / weight, PRECISION / weight
         fit = project(
-            matrix, prior, answers, slack, multipliers=multipliers, tolerance=tolerance, threads=threads
+            matrix, prior, answers, Slack(w=w), multipliers=multipliers, tolerance=tolerance, threads=threads
         )
-        fitted = matrix.sums(fit.weights)
-        probe = project(
-            matrix, prior, moved, slack, multipliers=fit.multipliers, tolerance=tolerance, threads=threads
-        )
-        freedom = float((signs * scale * (matrix.sums(probe.weights) - fitted)).sum())
+        multipliers, fitted = fit.multipliers, fit.answers
         missed = (fitted - answers) * scale
-        error = float(np.einsum("i,i->", missed, missed)) + 2 * freedom
+        error = float(np.einsum("i,i->", missed, missed))
+        error += 2 * weight * freedom(matrix, fit.weights, w, signs / scale)
         chance = _chance(fitted, before[1], scale) if len(before[1]) else 0.0
         if error < best[0] - (certainty - 1) * chance:
-            best = (error, weight, fit.multipliers)
+            best = (error, weight, multipliers)
         if error > before[0] - certainty * chance:
             break
         before = (error, fitted)
-        multipliers = fit.multipliers * STEP  # a lighter prior: the same misfit pulls harder
         weight /= STEP
     return best[1], best[2]
 

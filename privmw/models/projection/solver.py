@@ -47,7 +47,7 @@ SLOW = 0.9  # a step that leaves more than this of the KKT residual: the pull ma
 LOOSEST = 1e10  # and is loosened so far
 
 # Newton's equations are solved as exactly as the distance from the goal is worth: to the root of its gap.
-ROUGHEST, ROUGHEST_AT_KINKS = 0.1, 0.03  # relative; where rough, a step changes the wrong multipliers' signs
+ROUGHEST, ROUGHEST_AT_KINKS = 0.25, 0.03  # relative; where rough, a step changes the wrong multipliers' signs
 LEAST_GAP = 1e-10  # of a goal, below which its root asks for no more
 SHARE_LEFT = 0.5  # of the tolerance, which a step may leave of the gap: the rest is for what is not linear
 EXACTER, MUCH_EXACTER = 10, 1000  # factors, after a step that went a short way and one that went nowhere
@@ -65,12 +65,14 @@ ROUNDING = 1e-15  # of the values compared: near the solution the decrease is lo
 class Projection:
     """The result of `project`, with its certificate.
 
-    gap: duality gap; kkt: the largest violation of a constraint or of stationarity, as a fraction. feasible
-    is False only if the multipliers prove that no distribution on these rows is within gamma.
+    answers: those of the weights; gap: duality gap; kkt: the largest violation of a constraint or of
+    stationarity, as a fraction. feasible is False only if the multipliers prove that no distribution on these
+    rows is within gamma.
     """
 
     weights: Float64s
     multipliers: Float64s
+    answers: Float64s
     gap: float
     kkt: float
     steps: int
@@ -155,11 +157,10 @@ class _Search:
         free = best != 0 if self.kinked else np.ones(len(best), bool)
         roughest = ROUGHEST_AT_KINKS if self.kinked else ROUGHEST
         accuracy = self.exactness * min(roughest, math.sqrt(max(goal.short(at), LEAST_GAP)))
-        lasting = self.slack.w is not None
-        enough = SHARE_LEFT * self.tolerance if lasting else 0.0
+        enough = SHARE_LEFT * self.tolerance if self.slack.w is not None else 0.0
         ridge, fitted = goal.curve + goal.pull, at.missed + self.answers
         wanted = best - at.multipliers
-        step = newton_step(self.matrix, at.weights, fitted, wanted, ridge, free, accuracy, enough, lasting)
+        step = newton_step(self.matrix, at.weights, fitted, wanted, ridge, free, accuracy, enough)
         self.passes += step.passes
         return step
 
@@ -241,4 +242,5 @@ def project(
             at, steps = reached, steps + 1
         elif not search.solve_more_exactly(MUCH_EXACTER):
             break
-    return Projection(at.weights, at.multipliers, gap, kkt, steps, search.passes, done, feasible)
+    fitted = at.missed + answers
+    return Projection(at.weights, at.multipliers, fitted, gap, kkt, steps, search.passes, done, feasible)
