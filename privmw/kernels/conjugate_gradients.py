@@ -21,15 +21,13 @@ def conjugate_gradients(
     dot: Callable[[Float64s, Float64s], float],
     accuracy: float,
     most_steps: int,
-    stepped: Callable[[float], None] | None = None,
 ) -> None:
     """Add to `solution` the x that solves A x = residual, for a symmetric, positive definite A.
 
     product: A times a direction. residual: in, the right-hand side; out, what is left of it. scaling: the
     diagonal of the preconditioner, an approximate inverse of A, non-negative. dot: the inner product; its
     order of additions is the caller's. Ends when the scaled residual is `accuracy` of the first one, after so
-    many steps, or where rounding makes a direction flat. stepped: called with the length of each step, which
-    goes along the direction of the last product.
+    many steps, or where rounding makes a direction flat.
 
     Works in place: allocating arrays of a million numbers is slow.
 
@@ -54,8 +52,6 @@ def conjugate_gradients(
         length = size / curvature
         solution += np.multiply(direction, length, out=change)
         residual -= np.multiply(image, length, out=change)
-        if stepped is not None:
-            stepped(length)
         np.multiply(scaling, residual, out=scaled)
         before, size = size, dot(residual, scaled)
         if size <= accuracy**2 * first:

@@ -39,7 +39,7 @@ class Marginals:
         check_are_columns(columns)
         attributes, starts, self._first_cells = check_marginals(columns.sizes, attributes, starts)
         self.cells = int(self._first_cells[-1])
-        self.columns = columns
+        self.columns, self._attributes, self._starts = columns, attributes, starts
         self._core = choice.kernels.Marginals(columns._core, attributes, starts, threads_of(threads))
 
     def sums(self, masses: Int64s, out: Int64s | None = None, *, threads: int | None = None) -> Int64s:
@@ -87,6 +87,14 @@ class Marginals:
         self._core.potentials(integers, exponent, out, threads_of(threads))
         return out
 
+    def among(self, places: Int64s) -> MarginalCells:
+        """Some of the cells, by their places among all, ascending: for many evaluations of these alone."""
+        return MarginalCells(self, places)
+
+    def over(self, columns: Columns, *, threads: int | None = None) -> Marginals:
+        """The same marginals over other columns."""
+        return Marginals(columns, self._attributes, self._starts, threads=threads)
+
     def ways(self) -> dict[str, int]:
         """The number of marginals evaluated in each way; `parents` were added to the plan to help others."""
         return self._core.ways()
@@ -98,3 +106,38 @@ class Marginals:
 
     def __repr__(self) -> str:
         return f"Marginals({self.cells} cells over {self.columns.rows} rows, {backend()})"
+
+
+class MarginalCells:
+    """Some cells of marginals, evaluated again and again: arrays of all cells are kept from call to call.
+
+    Not for several threads of the caller at a time.
+
+    >>> columns = Columns([np.array([0, 1, 1], np.uint8), np.array([0, 2, 1], np.uint8)], [2, 3])
+    >>> marginals = Marginals(columns, np.array([0, 1], np.int32), np.array([0, 1, 2]))
+    >>> cells = marginals.among(np.array([1, 4]))
+    >>> cells.sums(np.array([5, 7, 1])), cells.potentials(np.array([10.0, 0.5]))
+    (array([8, 7]), array([ 0. , 10. , 10.5]))
+    """
+
+    def __init__(self, marginals: Marginals, places: Int64s) -> None:
+        check_within("places", check_array("places", places, np.int64), marginals.cells)
+        self.marginals, self.count, self._places = marginals, len(places), places
+        self._all_sums = np.empty(marginals.cells, np.int64)
+        self._all_values = np.zeros(marginals.cells, np.int64)
+        # Where the cells of each marginal that has some begin, and the end.
+        self._first = np.unique(np.searchsorted(places, marginals._first_cells))
+
+    def sums(self, masses: Int64s, *, threads: int | None = None) -> Int64s:
+        """The sum of the masses of each of these cells' rows, exactly."""
+        sums: Int64s = self.marginals.sums(masses, self._all_sums, threads=threads)[self._places]
+        return sums
+
+    def potentials(self, values: Float64s, *, threads: int | None = None) -> Float64s:
+        """For each row the sum of the values of those of these cells that hold it; as `Marginals`."""
+        check_length("values", check_array("values", values, np.float64), self.count)
+        out = np.empty(self.marginals.columns.rows)
+        integers, exponent = to_integers(values, self._first)
+        self._all_values[self._places] = integers
+        self.marginals._core.potentials(self._all_values, exponent, out, threads_of(threads))
+        return out

@@ -156,10 +156,12 @@ class ProjectedSupport:
         """The last multipliers at their cells among these, 0 elsewhere."""
         if len(self._fitted) == 0:
             return None
-        order, known = np.argsort(cells), np.isin(self._fitted, cells)
-        at = order[np.searchsorted(cells, self._fitted[known], sorter=order)]
         values = np.zeros(len(cells))
-        values[at] = self._values[known]
+        if len(cells):
+            order = np.argsort(cells)
+            at = order[np.searchsorted(cells, self._fitted, sorter=order).clip(max=len(cells) - 1)]
+            known = cells[at] == self._fitted
+            values[at[known]] = self._values[known]
         return values
 
     def _cell_matrix(self) -> CellMatrix:
@@ -183,5 +185,5 @@ class ProjectedSupport:
             self._model.support.columns, chosen.attributes, chosen.starts, threads=self._threads
         )
         return matrix_of(
-            chosen, self._targets.precision(cells), [marginals], self._threads, self._model.comm, cells
+            chosen, self._targets.precision(cells), marginals, self._threads, self._model.comm, cells
         )

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 
 import numpy as np
 
 from privmw import kernels
 from privmw.data.workload import Workload
-from privmw.kernels.arrays import Float64s, Int64s
+from privmw.kernels.arrays import CheckedColumns, Float64s, Int64s, freeze
 from privmw.models.groups import Groups
 from privmw.ranks import ALONE, Communicator, max_over_ranks, sum_over_ranks
 
@@ -80,6 +79,9 @@ class CellMatrix(_ExactMatrix):
         """For each row the sum of its cells' values."""
         return self._incidence.potentials(values, threads=self._threads)[self._of_row]
 
+    def among(self, rows: Int64s) -> None:
+        """Return None: potentials and sums cost as much as the groups are many."""
+
     def gram(self, weights: Float64s) -> Float64s | None:
         """For each pair of cells the weight of the rows that both hold."""
         scale = 2.0 ** (self.bits - 1)
@@ -99,8 +101,7 @@ class CellMatrix(_ExactMatrix):
 class MarginalMatrix(_ExactMatrix):
     """Cells of whole marginals: one gather, or one addition, for each row and marginal.
 
-    places: which of the marginals' cells are queries; the others are left out. parts: the same marginals over
-    several sets of rows; the matrix is over the rows of all, one set after the other.
+    places: which of the marginals' cells are queries; the others are left out.
     """
 
     bits = 61
@@ -109,21 +110,18 @@ class MarginalMatrix(_ExactMatrix):
         self,
         cells: Int64s,
         places: Int64s,
-        parts: Sequence[kernels.Marginals],
+        marginals: kernels.Marginals,
         threads: int | None = None,
         comm: Communicator = ALONE,
     ) -> None:
         super().__init__(cells, threads, comm)
-        self._places, self._parts = places, parts
-        self._ends = np.cumsum([0, *(part.columns.rows for part in parts)]).tolist()
-        self._all_values = np.zeros(parts[0].cells)
-        self._all_sums = np.empty(parts[0].cells, np.int64)
+        self._places, self._queries = places, marginals.among(places)
 
     @classmethod
     def of(
         cls,
         precision: Float64s,
-        parts: Sequence[kernels.Marginals],
+        marginals: kernels.Marginals,
         threads: int | None = None,
         comm: Communicator = ALONE,
         cells: Int64s | None = None,
@@ -132,29 +130,32 @@ class MarginalMatrix(_ExactMatrix):
 
         cells: the numbers of the marginals' cells, if they are not those from 0.
         """
-        rows = np.zeros(parts[0].cells, np.int64)
-        for part in parts:
-            rows += part.sums(np.ones(part.columns.rows, np.int64), threads=threads)
+        rows = marginals.sums(np.ones(marginals.columns.rows, np.int64), threads=threads)
         comm.allreduce(rows)
         places = np.flatnonzero((precision > 0) & (rows > 0))
-        return cls(places if cells is None else cells[places], places, parts, threads, comm)
+        return cls(places if cells is None else cells[places], places, marginals, threads, comm)
 
     def potentials(self, values: Float64s) -> Float64s:
         """For each row the sum of its cells' values."""
-        self._all_values[self._places] = values
-        found = [part.potentials(self._all_values, threads=self._threads) for part in self._parts]
-        return found[0] if len(found) == 1 else np.concatenate(found)
+        return self._queries.potentials(values, threads=self._threads)
 
     def gram(self, weights: Float64s) -> Float64s | None:
         """Return None: there are too many cells for a square matrix of them."""
         return None
 
+    def among(self, rows: Int64s) -> tuple[MarginalMatrix, Int64s]:
+        """The cells that hold some of this rank's rows, over those, and which they are of all."""
+        marginals = self._queries.marginals
+        sizes = marginals.columns.sizes
+        codes = CheckedColumns.of((freeze(codes[rows]) for codes in marginals.columns.columns), sizes)
+        some = marginals.over(kernels.Columns(codes, sizes), threads=self._threads)
+        times = some.sums(np.ones(len(rows), np.int64), threads=self._threads)[self._places]
+        self.comm.allreduce(times)
+        held = np.flatnonzero(times)
+        return MarginalMatrix(self.cells[held], self._places[held], some, self._threads, self.comm), held
+
     def _add(self, integers: Float64s) -> Int64s:
-        masses = integers.astype(np.int64)
-        sums = self._parts[0].sums(masses[: self._ends[1]], self._all_sums, threads=self._threads)
-        for part, first, end in zip(self._parts[1:], self._ends[1:], self._ends[2:], strict=False):
-            sums += part.sums(masses[first:end], threads=self._threads)
-        return sums[self._places]
+        return self._queries.sums(integers.astype(np.int64), threads=self._threads)
 
 
 class RowMatrix(_ExactMatrix):
@@ -177,13 +178,13 @@ class RowMatrix(_ExactMatrix):
         cls,
         workload: Workload,
         precision: Float64s,
-        rows: Sequence[kernels.Columns],
+        columns: kernels.Columns,
         threads: int | None = None,
         comm: Communicator = ALONE,
         cells: Int64s | None = None,
     ) -> RowMatrix:
         """The cells of positive precision that have a row; as MarginalMatrix.of."""
-        places = np.concatenate([_places(workload, columns) for columns in rows])
+        places = _places(workload, columns)
         measured = precision[places] > 0
         starts = np.concatenate([[0], np.cumsum(measured.sum(axis=1))])
         held = places[measured]  # row by row, ascending within a row
@@ -206,6 +207,20 @@ class RowMatrix(_ExactMatrix):
         """Return None: there are too many cells for a square matrix of them."""
         return None
 
+    def among(self, rows: Int64s) -> tuple[RowMatrix, Int64s]:
+        """The cells that hold some of this rank's rows, over those, and which they are of all."""
+        starts = self._incidence.starts
+        lengths = np.diff(starts)[rows]
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.repeat(starts[rows] - ends[:-1], lengths) + np.arange(ends[-1])
+        queries = self._incidence.queries[places]
+        times = np.zeros(self.count, np.int64)
+        times[queries] = 1
+        self.comm.allreduce(times)
+        held, number = np.flatnonzero(times), np.cumsum(times > 0) - 1
+        incidence = kernels.Incidence(ends, number[queries].astype(np.uint32), len(held))
+        return RowMatrix(self.cells[held], incidence, self._threads, self.comm), held
+
     def _add(self, integers: Float64s) -> Int64s:
         return self._incidence.sums(integers).astype(np.int64)
 
@@ -224,16 +239,16 @@ def _places(workload: Workload, columns: kernels.Columns) -> Int64s:
 def matrix_of(
     workload: Workload,
     precision: Float64s,
-    parts: Sequence[kernels.Marginals],
+    marginals: kernels.Marginals,
     threads: int | None = None,
     comm: Communicator = ALONE,
     cells: Int64s | None = None,
 ) -> MarginalMatrix | RowMatrix:
     """The measured cells of a workload that have a row, in whichever way costs less.
 
-    parts: the workload's marginals over one or several sets of rows.
+    marginals: the workload's.
     """
-    rows = sum_over_ranks(comm, sum(part.columns.rows for part in parts))
+    rows = sum_over_ranks(comm, marginals.columns.rows)
     if workload.cells > FEW_PER_CELL * rows * len(workload):
-        return RowMatrix.of(workload, precision, [part.columns for part in parts], threads, comm, cells)
-    return MarginalMatrix.of(precision, parts, threads, comm, cells)
+        return RowMatrix.of(workload, precision, marginals.columns, threads, comm, cells)
+    return MarginalMatrix.of(precision, marginals, threads, comm, cells)

@@ -34,7 +34,7 @@ class Targets:
         precision = self.n**2 / measurement.variance
         self._weighted[measurement.cells] += measurement.noisy_counts / self.n * precision
         self._precision[measurement.cells] += precision
-        marginals = np.unique(self.workload.marginal_of(measurement.cells)).tolist()
+        marginals = np.flatnonzero(np.bincount(self.workload.marginal_of(measurement.cells))).tolist()
         cells: list[int] = []
         if len(measurement.cells) == 1:
             first, end = self.workload.offsets[marginals[0] : marginals[0] + 2].tolist()

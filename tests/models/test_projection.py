@@ -8,6 +8,8 @@ from scipy import optimize
 
 from privmw import kernels
 from privmw.kernels import choice
+from privmw.models.projection.freedom import freedom
+from privmw.models.projection.newton import heavy_rows
 from privmw.models.projection.solver import Slack, project
 from privmw.ranks import ALONE
 
@@ -30,6 +32,10 @@ class Queries:
 
     def moments(self, weights, values):
         return self.sums(weights * values)
+
+    def among(self, rows):
+        held = np.flatnonzero(self.holds[rows].any(axis=0))
+        return Queries(self.holds[np.ix_(rows, held)]), held
 
 
 def recomputed(holds, prior, answers, slack, fit):
@@ -322,3 +328,32 @@ def test_every_backend_finds_the_same_distribution(backend, monkeypatch):
     for slack, truth in zip(slacks, expected, strict=True):
         fit = certified(holds, prior, answers, slack)
         np.testing.assert_allclose(fit.weights, truth.weights, atol=1e-9)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_freedom_is_that_of_the_matrix_written_out(exact):
+    """Against w H (H + 1 / w)^-1, for rows of which many are light and weigh what a percent of the value is."""
+    rng = np.random.default_rng(3)
+    holds = rng.random((300, 40)) < 0.3
+    weights = rng.dirichlet(np.ones(300)) if exact else rng.dirichlet(np.full(300, 0.05))
+    w, change = rng.uniform(50, 500, 40), rng.standard_normal(40)
+    fitted = weights @ holds
+    hessian = (holds.T * weights) @ holds - np.outer(fitted, fitted)
+    expected = (w * change) @ hessian @ np.linalg.solve(hessian + np.diag(1 / w), change)
+    found = freedom(Queries(holds, exact), weights, fitted, w, change)
+    np.testing.assert_allclose(found, expected, rtol=0.02)
+    assert abs(freedom(Queries(holds, exact), weights, fitted, 2 * w, change) / expected - 1) > 0.05
+
+
+def test_rows_without_weight_change_no_fit():
+    """Light rows are left out of Newton's equations, and heavy ones decide: the certificate is of all rows."""
+    rng = np.random.default_rng(4)
+    holds = rng.random((2000, 500)) < 0.1
+    prior = rng.dirichlet(np.full(2000, 0.1))
+    answers = rng.dirichlet(np.full(2000, 0.1)) @ holds
+    slack = Slack(w=np.full(500, 1000.0))
+    heavy = heavy_rows(Queries(holds, exact=False), prior, prior @ holds, 0.1)
+    assert heavy.matrix.holds.shape[0] < 1600
+    np.testing.assert_allclose(heavy.weights.sum(), 1, rtol=1e-12)
+    fit = certified(holds, prior, answers, slack, exact=False)
+    assert fit.converged

@@ -1,7 +1,5 @@
 """Every query matrix is the 0/1 matrix of its queries, and a projection may stand on any of them."""
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -26,22 +24,15 @@ def cells():
     return CellMatrix(EVERY, groups)
 
 
-def marginals(*ends):
-    """The matrix of whole marginals, with the rows up to each end as a part."""
-    parts = [
-        kernels.Columns([column[first:end] for column in SUPPORT.table.columns], DOMAIN.sizes)
-        for first, end in itertools.pairwise((0, *ends))
-    ]
-    return MarginalMatrix(
-        EVERY, EVERY, [kernels.Marginals(part, WORKLOAD.attributes, WORKLOAD.starts) for part in parts]
-    )
+def marginals():
+    kernel = kernels.Marginals(SUPPORT.columns, WORKLOAD.attributes, WORKLOAD.starts)
+    return MarginalMatrix(EVERY, EVERY, kernel)
 
 
 MATRICES = {
     "cells": cells,
-    "marginals": lambda: marginals(SUPPORT.size),
-    "marginals of several parts": lambda: marginals(1, 17, SUPPORT.size),
-    "rows": lambda: RowMatrix.of(WORKLOAD, np.ones(WORKLOAD.cells), [SUPPORT.columns]),
+    "marginals": marginals,
+    "rows": lambda: RowMatrix.of(WORKLOAD, np.ones(WORKLOAD.cells), SUPPORT.columns),
     "tallies": lambda: kernels.Tallies(DOMAIN.sizes, WORKLOAD.attributes, WORKLOAD.starts),
     "tallies of rows": lambda: kernels.Tallies(
         DOMAIN.sizes, WORKLOAD.attributes, WORKLOAD.starts, columns=SUPPORT.columns
@@ -83,11 +74,11 @@ def test_few_rows_list_their_cells_and_many_do_not():
     few = Support.from_table(Table.from_codes([[3, 1, 2], [1, 1, 0]], wide.domain, private=False))
     precision = np.ones(wide.cells)
     precision[wide.cell(("a", "b", "c"), (1, 1, 0))] = 0  # not measured
-    matrix = matrix_of(wide, precision, [few.marginals(wide)])
+    matrix = matrix_of(wide, precision, few.marginals(wide))
     assert isinstance(matrix, RowMatrix)
     assert matrix.cells.tolist() == [wide.cell(("a", "b", "c"), (3, 1, 2))]
     assert matrix.sums(np.array([0.25, 0.75])).tolist() == [0.75]  # rows are sorted
     assert matrix.potentials(np.array([2.0])).tolist() == [0.0, 2.0]
     assert isinstance(
-        matrix_of(WORKLOAD, np.ones(WORKLOAD.cells), [SUPPORT.marginals(WORKLOAD)]), MarginalMatrix
+        matrix_of(WORKLOAD, np.ones(WORKLOAD.cells), SUPPORT.marginals(WORKLOAD)), MarginalMatrix
     )

@@ -60,7 +60,7 @@ class Marginals {
     void run_lists_of_pairs(const Evaluation& evaluation, const PlannedTask& task) const;
     void run_lists_of_triples(const Evaluation& evaluation, const PlannedTask& task) const;
     void evaluate(const Columns& columns, const Mass* masses, bool add, int threads, Mass* sums) const;
-    Leaning lean(const std::int64_t* values) const;
+    Leaning lean(const std::int64_t* values, std::vector<Wrapping>& storage) const;
     void add_uncommon(const Leaning& leaning, std::uint32_t attribute, std::size_t first, std::size_t last,
                       Wrapping* sums) const;
     void add_by_tiles(const Columns& columns, const Mass* masses, int threads, Mass* sums) const;

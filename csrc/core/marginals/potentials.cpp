@@ -78,13 +78,14 @@ struct Marginals::Leaning {
         std::vector<std::uint32_t> attributes;
         std::size_t cells, start;
     };
-    std::vector<Wrapping> values;
+    std::vector<Wrapping>& values;
     std::vector<Gather> whole;                  // of every row
     std::vector<std::vector<Gather>> uncommon;  // by attribute: of the rows where it is uncommon
 };
 
-Marginals::Leaning Marginals::lean(const std::int64_t* values) const {
-    Leaning made;
+Marginals::Leaning Marginals::lean(const std::int64_t* values, std::vector<Wrapping>& storage) const {
+    storage.clear();
+    Leaning made{storage, {}, {}};
     made.uncommon.resize(columns_.attributes());
     const auto set_aside = [&](std::size_t cells) {
         made.values.resize(made.values.size() + cells);
@@ -179,7 +180,9 @@ void Marginals::add_uncommon(const Leaning& leaning, std::uint32_t attribute, st
 }
 
 void Marginals::potentials(const std::int64_t* values, int exponent, int threads, double* potentials) const {
-    const Leaning leaning = lean(values);
+    // Kept from call to call: fits make hundreds, and fresh pages cost more than what is written to them.
+    thread_local std::vector<Wrapping> storage;
+    const Leaning leaning = lean(values, storage);
     const PowerOfTwo power(exponent);
     const std::size_t rows = columns_.rows();
     for_each_task(static_cast<std::int64_t>((rows + block - 1) / block), threads, [&](std::int64_t b) {

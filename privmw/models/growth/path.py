@@ -144,7 +144,7 @@ class _Fits:
 
     def weight_of_rows(self, problem: Problem) -> float:
         """The prior weight that the rows of the support alone choose for a problem."""
-        matrix = matrix_of(problem.workload, problem.precision, [self.public], self._threads, self._comm)
+        matrix = matrix_of(problem.workload, problem.precision, self.public, self._threads, self._comm)
         answers, precision = problem.answers[matrix.cells], problem.precision[matrix.cells]
         return min(choose_prior_weight(matrix, self._start, answers, precision, self._threads)[0], HEAVIEST)
 
@@ -154,12 +154,10 @@ class _Fits:
         """The multipliers of all cells at a prior weight, and the answers, from earlier multipliers."""
         problem, own = self._problem, _own(len(particles.records), self._comm)
         records = particles.records[own]
-        columns = kernels.Columns(
-            [records[:, a].astype(np.min_scalar_type(size - 1)) for a, size in enumerate(self._sizes)],
-            self._sizes,
-        )
-        parts = [self.public, self._marginals(columns)]
-        matrix = matrix_of(problem.workload, problem.precision, parts, self._threads, self._comm)
+        public = self.public.columns.columns
+        codes = [np.concatenate([c, records[:, a].astype(c.dtype)]) for a, c in enumerate(public)]
+        marginals = self.public.over(kernels.Columns(codes, self._sizes), threads=self._threads)
+        matrix = matrix_of(problem.workload, problem.precision, marginals, self._threads, self._comm)
         prior, _ = kernels.tilt(
             np.concatenate([(1 - SHARE) * self._start, np.full(len(records), SHARE)]),
             np.concatenate([np.zeros(len(self._start)), particles.log_prior()[own]]),

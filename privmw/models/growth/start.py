@@ -54,7 +54,7 @@ def fitted_start(support: Support, prior: Float64s, one_ways: Problem, threads: 
     if not len(workload):
         return prior
     marginals = kernels.Marginals(support.columns, workload.attributes, workload.starts, threads=threads)
-    matrix = matrix_of(workload, one_ways.precision, [marginals], threads, support.comm)
+    matrix = matrix_of(workload, one_ways.precision, marginals, threads, support.comm)
     answers, precision = one_ways.answers[matrix.cells], one_ways.precision[matrix.cells]
 
     def fitted(prior: Float64s) -> Float64s:

@@ -16,20 +16,25 @@ import math
 import numpy as np
 
 from privmw.kernels.arrays import Float64s
-from privmw.kernels.query_matrix import QueryMatrix
+from privmw.models.projection.newton import ProjectedQueries, heavy_rows
 from privmw.ranks import max_over_ranks
 
 SETTLED = 0.003  # of the value: a step that adds less is the last
+ACCURACY = 0.1  # of the rows that matter for it
 MOST_STEPS = 200
 BITS = 61  # of a sum over rows
 LEAST_EXPONENT = -900  # of a largest value: below it, there is nothing but rounding
 
 
-def freedom(matrix: QueryMatrix, weights: Float64s, w: Float64s, change: Float64s) -> float:
+def freedom(
+    matrix: ProjectedQueries, weights: Float64s, fitted: Float64s, w: Float64s, change: Float64s
+) -> float:
     """The gain of the fitted answers when the answers move by `change`, times w * change.
 
-    weights: the fitted distribution; w: the prices of misses, one for each query.
+    weights: the fitted distribution; fitted: its answers; w: the prices of misses, one for each query.
     """
+    heavy = heavy_rows(matrix, weights, fitted, ACCURACY)
+    matrix, weights, w, change = heavy.matrix, heavy.weights, w[heavy.held], change[heavy.held]
 
     def total(terms: Float64s, bound: float) -> float:
         # Of integers, over the rows of all ranks. The weights total one: no sum is beyond the bound.

@@ -10,16 +10,44 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from privmw import kernels
-from privmw.kernels.arrays import Bools, Float64s
+from privmw.kernels.arrays import Bools, Float64s, Int64s
 from privmw.kernels.conjugate_gradients import conjugate_gradients
 from privmw.kernels.query_matrix import QueryMatrix
+from privmw.ranks import sum_over_ranks
 
 MOST_EXACT = 400  # free multipliers: beyond, factoring costs more than conjugate gradients
 MOST_INNER = 500  # conjugate gradients for one step
+# Rows below so much of the mean weight, times the accuracy of a step, hardly say how answers vary together.
+LIGHT = 0.4
+WORTH = 0.8  # of the rows: where more are heavy, none is left out
+
+
+class ProjectedQueries(QueryMatrix, Protocol):
+    """Queries over rows, of which some may be taken."""
+
+    def among(self, rows: Int64s) -> tuple[ProjectedQueries, Int64s] | None:
+        """The queries that hold some of this rank's rows, over those, and which they are of all queries.
+
+        None where that is no cheaper.
+        """
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeavyRows:
+    """Queries over the rows that are not light, the distribution given those, and its answers.
+
+    held: which of all queries these are; the others have no heavy row.
+    """
+
+    matrix: ProjectedQueries
+    weights: Float64s
+    fitted: Float64s
+    held: Int64s
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +60,7 @@ class Step:
 
 
 def newton_step(
-    matrix: QueryMatrix,
+    matrix: ProjectedQueries,
     weights: Float64s,
     fitted: Float64s,
     wanted: Float64s,
@@ -62,13 +90,13 @@ def newton_step(
     return step
 
 
-def covariances(matrix: QueryMatrix, weights: Float64s, potentials: Float64s, mean: float) -> Float64s:
+def covariances(matrix: ProjectedQueries, weights: Float64s, potentials: Float64s, mean: float) -> Float64s:
     """The covariance of each query with a function of the rows, given its mean."""
     return matrix.moments(weights, potentials - mean)
 
 
 def _add_exact(
-    matrix: QueryMatrix,
+    matrix: ProjectedQueries,
     gram: Float64s,
     fitted: Float64s,
     right: Float64s,
@@ -89,7 +117,7 @@ def _add_exact(
 
 
 def _add_conjugate(
-    matrix: QueryMatrix,
+    matrix: ProjectedQueries,
     weights: Float64s,
     fitted: Float64s,
     residual: Float64s,
@@ -106,34 +134,49 @@ def _add_conjugate(
     of cells into account, saved no pass (benches/README.md).
     """
     scaling = free / ridge
-    change = np.empty_like(residual)
-    along = np.empty(0)  # the potentials of the last direction
+    most = max(accuracy**2 * float(np.einsum("i,i,i->", residual, residual, scaling)), enough)
+    heavy = heavy_rows(matrix, weights, fitted, accuracy)
+    held = heavy.held
+    found = scaling * residual  # exact where a query has no heavy row
+    residual, ridge, free, scaling = residual[held], ridge[held], free[held], scaling[held]
+    solution, change = np.zeros_like(residual), np.empty_like(residual)
 
     def product(direction: Float64s) -> Float64s:
-        nonlocal along
-        along = matrix.potentials(direction)
-        image = covariances(matrix, weights, along, dot(fitted, direction))
+        mean = dot(heavy.fitted, direction)
+        image = covariances(heavy.matrix, heavy.weights, heavy.matrix.potentials(direction), mean)
         image += np.multiply(ridge, direction, out=change)
         image *= free
         step.passes += 2
         return image
 
-    def stepped(length: float) -> None:
-        np.multiply(along, length, out=along)
-        step.potentials += along
-
-    # A residual is worth half its square over the ridge of a gap.
     first = float(np.einsum("i,i,i->", residual, residual, scaling))
-    conjugate_gradients(
-        product,
-        residual,
-        step.multipliers,
-        scaling,
-        dot=dot,
-        accuracy=max(accuracy, math.sqrt(enough / first)) if first > 0 else accuracy,
-        most_steps=MOST_INNER,
-        stepped=stepped,
-    )
+    if first > most:  # what is left of a residual is worth half its square over the ridge of a gap
+        conjugate_gradients(
+            product,
+            residual,
+            solution,
+            scaling,
+            dot=dot,
+            accuracy=math.sqrt(most / first),
+            most_steps=MOST_INNER,
+        )
+        found[held] = solution
+    step.multipliers += found
+    step.potentials += matrix.potentials(found)
+    step.passes += 1
+
+
+def heavy_rows(matrix: ProjectedQueries, weights: Float64s, fitted: Float64s, accuracy: float) -> HeavyRows:
+    """The rows that a step of this accuracy needs."""
+    comm = matrix.comm
+    count = sum_over_ranks(comm, len(weights))
+    rows = np.flatnonzero(weights >= LIGHT * accuracy / count)
+    some = None if sum_over_ranks(comm, len(rows)) > WORTH * count else matrix.among(rows)
+    if some is None:
+        return HeavyRows(matrix, weights, fitted, np.arange(len(fitted)))
+    among, held = some
+    given, _ = kernels.tilt(weights[rows], np.zeros(len(rows)), comm=comm)
+    return HeavyRows(among, given, among.sums(given), held)
 
 
 def dot(a: Float64s, b: Float64s) -> float:

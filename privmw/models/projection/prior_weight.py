@@ -16,8 +16,8 @@ import math
 import numpy as np
 
 from privmw.kernels.arrays import Float64s
-from privmw.kernels.query_matrix import QueryMatrix
 from privmw.models.projection.freedom import freedom
+from privmw.models.projection.newton import ProjectedQueries
 from privmw.models.projection.solver import Slack, project
 from privmw.random import sampling_stream
 
@@ -26,7 +26,7 @@ PRECISION = 1.0  # of a fit on the way, in units of the squared noise that error
 
 
 def choose_prior_weight(
-    matrix: QueryMatrix,
+    matrix: ProjectedQueries,
     prior: Float64s,
     answers: Float64s,
     precision: Float64s,
@@ -54,7 +54,7 @@ def choose_prior_weight(
         multipliers, fitted = fit.multipliers, fit.answers
         missed = (fitted - answers) * scale
         error = float(np.einsum("i,i->", missed, missed))
-        error += 2 * weight * freedom(matrix, fit.weights, w, signs / scale)
+        error += 2 * weight * freedom(matrix, fit.weights, fitted, w, signs / scale)
         chance = _chance(fitted, before[1], scale) if len(before[1]) else 0.0
         if error < best[0] - (certainty - 1) * chance:
             best = (error, weight, multipliers)

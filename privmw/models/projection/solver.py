@@ -26,8 +26,7 @@ import numpy as np
 
 from privmw import kernels
 from privmw.kernels.arrays import Float64s
-from privmw.kernels.query_matrix import QueryMatrix
-from privmw.models.projection.newton import Step, covariances, dot, newton_step
+from privmw.models.projection.newton import ProjectedQueries, Step, covariances, dot, newton_step
 from privmw.models.projection.slack import Goal, Place, Slack
 from privmw.ranks import max_over_ranks
 
@@ -86,7 +85,7 @@ class _Search:
 
     def __init__(
         self,
-        matrix: QueryMatrix,
+        matrix: ProjectedQueries,
         prior: Float64s,
         answers: Float64s,
         slack: Slack,
@@ -207,7 +206,7 @@ class _Search:
 
 
 def project(
-    matrix: QueryMatrix,
+    matrix: ProjectedQueries,
     prior: Float64s,
     answers: Float64s,
     slack: Slack,
