@@ -117,7 +117,7 @@ class MarginalCells:
     >>> marginals = Marginals(columns, np.array([0, 1], np.int32), np.array([0, 1, 2]))
     >>> cells = marginals.among(np.array([1, 4]))
     >>> cells.sums(np.array([5, 7, 1])), cells.potentials(np.array([10.0, 0.5]))
-    (array([8, 7]), array([ 0. , 10. , 10.5]))
+    (array([8, 7]), array([ 0. , 10.5, 10. ]))
     """
 
     def __init__(self, marginals: Marginals, places: Int64s) -> None:
