@@ -103,8 +103,8 @@ def make(smoke: bool) -> None:
     workloads["67 attributes, 1,024 marginals"] = pmw.Workload.sample(wide, k=3, size=1024, seed=0)
     if not smoke:
         workloads["67 attributes, all 47,905 marginals"] = pmw.Workload.all(wide, k=3)
-    print("\nProcessor seconds to make a strategy; standard deviation of a cell against the raw equal shot, mean")
-    print("/ largest; rho of the worst pair of records, as it is charged, against that of the mean pair")
+    print("\nProcessor seconds to make a strategy; standard deviation of a cell against the raw equal shot,")
+    print("mean / largest; rho of the worst pair of records, as it is charged, against that of the mean pair")
     for name, workload in workloads.items():
         raw = len(workload) / float(BUDGET.limit)
         for label, strategy in {
