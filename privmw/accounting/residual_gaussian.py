@@ -19,6 +19,8 @@ from .rounding import Real, float_up, positive, positive_integer
 from .worst_difference import worst_difference
 
 _LARGEST_TABLE = 2**31  # cells
+_LARGEST_ORDER = 6  # then no contrast of counts below 2^53 leaves 64 bits
+_MOST_ATTRIBUTES = 1_289  # then a number of 62 bits names any look
 _PI = 3.141592653589793  # just below pi
 _STEP = 64  # exponents are rounded to 64ths
 
@@ -48,6 +50,8 @@ class ResidualGaussian(Event):
         sizes = tuple(positive_integer("size", size) for size in _several("sizes", self.sizes))
         looks = tuple(_look(look, sizes) for look in _several("looks", self.looks))
         sigmas = tuple(positive("sigma", sigma) for sigma in _several("sigmas", self.sigmas))
+        if len(sizes) > _MOST_ATTRIBUTES:
+            raise ValueError(f"sizes ({len(sizes):,}) must be of at most {_MOST_ATTRIBUTES:,} attributes")
         if len(set(looks)) < len(looks):
             raise ValueError("looks must not repeat one")
         if len(sigmas) != len(looks):
@@ -155,6 +159,8 @@ def _look(look: Any, sizes: tuple[int, ...]) -> tuple[int, ...]:
             raise ValueError(f"look ({attributes}) must be at attributes of two values or more")
     if any(here >= there for here, there in pairwise(attributes)):
         raise ValueError(f"look ({attributes}) must be in ascending order")
+    if len(attributes) > _LARGEST_ORDER:
+        raise ValueError(f"look ({attributes}) must be at no more than {_LARGEST_ORDER} attributes")
     if math.prod(sizes[a] for a in attributes) > _LARGEST_TABLE:
         raise ValueError(f"look ({attributes}) must have at most 2^31 cells")
     return attributes

@@ -98,6 +98,10 @@ class _Parts:
         shape = [2 if place in places else 1 for place in range(self.order)]
         return values.reshape(len(self.rows), *shape)
 
+    def reach(self) -> float:
+        """The sum over the parts of their largest absolute value."""
+        return float(np.abs(self.values).reshape(len(self.rows), -1).max(axis=1).sum(dtype=np.float64))
+
     def least(self, places: Sequence[int]) -> Int64s:
         """For each column of a subset, the least over all columns that agree with it."""
         beside = tuple(place + 1 for place in range(self.order) if place not in places)
@@ -125,8 +129,11 @@ def _least_by_parts(sizes: Sequence[int], looks: Sequence[Sequence[int]], weight
             part.values += part.along(places, (term // degree[numbers]).T)
     work = sum(part.values.size * (2**part.order - 2) for part in parts)
     bound = sum(int(part.least(()).sum()) for part in parts)
-    for _ in range(min(_SWEEPS, max(4, _WORK // work))):
+    for _ in range(min(_SWEEPS, max(4, _WORK // max(work, 1)))):
         for order in range(1, max(part.order for part in parts)):
+            # Below 2^61 in all, no sum of an exchange reaches 2^63. At first it is at most 2^60.
+            if sum(part.reach() for part in parts) > 2.0**61:
+                return bound
             _exchange(parts, order, degree)
         bound = max(bound, sum(int(part.least(()).sum()) for part in parts))
     return bound

@@ -178,6 +178,16 @@ def test_plain_marginals_as_parts_cost_what_they_cost(monkeypatch):
         assert float(cost) == pytest.approx(len(marginals), rel=1e-6)
 
 
+def test_looks_that_have_nothing_in_common_cost_the_sum_of_their_worst():
+    sizes = [2, 3, 4, 5, 6] * 5
+    alone = worst_difference.worst_difference(sizes, [(a,) for a in range(25)], [10] * 25)
+    assert float(alone) == pytest.approx(25 / 100, rel=1e-6)
+    pairs = worst_difference.worst_difference(sizes, [(a, a + 1) for a in range(0, 24, 2)], [10] * 12)
+    # Of a x b, the worst pair differs in the smaller attribute only: p + (1 / small) (1 - 1 / large).
+    worst = [(1 - 1 / max(ab)) for ab in zip(sizes[:24:2], sizes[1:24:2], strict=True)]
+    assert float(pairs) == pytest.approx(sum(worst) / 100, rel=1e-6)
+
+
 def test_the_lattice_term_is_the_product_formula_rounded_up():
     for sizes, sigma in (((2, 2), 1.2), ((2, 3), 1.5), ((3, 4), 2.0), ((2, 2, 2), 2.0), ((5,), 1.5)):
         order, cells = len(sizes), math.prod(sizes)
@@ -267,6 +277,8 @@ def test_noisy_tables_are_erased(monkeypatch):
         ({"sigmas": (9, 0.5)}, "sigmas .* must be larger"),
         ({"at_most": 0}, r"at_most \(0\) must be positive"),
         ({"sizes": (2**16, 2**16)}, r"at most 2\^31 cells"),
+        ({"sizes": (2,) * 7, "looks": ((0,), tuple(range(7)))}, "no more than 6 attributes"),
+        ({"sizes": (2,) * 1290}, "at most 1,289 attributes"),
     ],
 )
 def test_events_that_mean_nothing_are_refused(change, match):
