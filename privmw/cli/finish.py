@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 
 from privmw.cli.console import Console
-from privmw.cli.options import add_bins, positive, whole
+from privmw.cli.options import add_bins, add_intervals, positive, whole
 from privmw.cli.outputs import Synthetic, check_outputs, check_records, finish_release
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RunFolder
@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--records", type=positive, metavar="N", help="number of synthetic records (default: as began, or n)"
     )
     add_bins(parser, default=None)
+    add_intervals(parser)
     parser.add_argument(
         "--public", action="append", metavar="FILE", help="a public file, for --bins draw (default: as began)"
     )
@@ -41,5 +42,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
                 )
         else:
             check_records(synthetic.records or release.n, release.support.domain)
+        if "intervals" in given and (folder.path / "answers.parquet").exists():
+            raise RefusalError(f"{folder.path / 'answers.parquet'} exists", "remove it to write another")
         check_outputs(synthetic, release.support.domain)
-        return finish_release(release, folder, synthetic, console)
+        level = {**began, **given}.get("intervals")
+        return finish_release(release, folder, synthetic, console, level=level)

@@ -7,6 +7,7 @@ import math
 from typing import Any, NoReturn
 
 from privmw.cli.refusal import RefusalError
+from privmw.release.errors.intervals import LARGEST_LEVEL, LEAST_LEVEL
 
 MOST_EPSILON = 1_000_000
 
@@ -124,4 +125,23 @@ def add_bins(parser: argparse.ArgumentParser, default: str | None = "label") -> 
         choices=("label", "midpoint", "draw"),
         default=default,
         help="how synthetic records show a bin: its name, its middle, or a public value of the same bin",
+    )
+
+
+def level(text: str) -> float:
+    """Parse the level of intervals."""
+    value = number(text)
+    if not LEAST_LEVEL <= value <= LARGEST_LEVEL:
+        raise argparse.ArgumentTypeError(f"{text} must be from {LEAST_LEVEL} to {LARGEST_LEVEL}")
+    return value
+
+
+def add_intervals(parser: argparse.ArgumentParser) -> None:
+    """Add the option of how far off answers may be."""
+    parser.add_argument(
+        "--intervals",
+        type=level,
+        metavar="LEVEL",
+        help="say how far off answers are: intervals of this level, such as 0.95, in answers.parquet, and "
+        "expected errors in the report; costs no privacy, but one to three times the time of the release",
     )

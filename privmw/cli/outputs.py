@@ -29,7 +29,7 @@ from privmw.release import Release
 from privmw.release.cells import write_answers, write_measurements
 from privmw.report import check_installed, write_report
 
-BYTES_OF_ANSWER = 12  # of a cell in answers.parquet, about
+BYTES_OF_ANSWER = 29  # of a cell in answers.parquet with its interval, about
 
 
 class Synthetic(NamedTuple):
@@ -89,14 +89,15 @@ def finish_release(
     synthetic: Synthetic,
     console: Console,
     known: quality.Before | None = None,
+    level: float | None = None,
 ) -> int:
     """Write the files that the folder lacks, print the promise and the quality; returns the exit code.
 
-    known: what was known of the quality before the release.
+    known: what was known of the quality before the release. level: of intervals, if they are to be written.
     """
     with console.step("writing"):
         told = quality.after(release, known)
-        for name, write in _writers(release, synthetic, told).items():
+        for name, write in _writers(release, synthetic, told, level).items():
             if not (folder.path / name).exists():
                 write(folder.path / name)
     folder.finished()
@@ -110,7 +111,7 @@ def finish_release(
 
 
 def _writers(
-    release: Release, synthetic: Synthetic, told: quality.After
+    release: Release, synthetic: Synthetic, told: quality.After, level: float | None
 ) -> dict[str, Callable[[Path], None]]:
     """The files of a release besides release.npz, in the order in which they are written."""
 
@@ -119,13 +120,19 @@ def _writers(
         public = synthetic.public if synthetic.bins == "draw" else None
         table.write(path, bins=synthetic.bins, public=public, seed=synthetic.seed)  # type: ignore[arg-type]
 
+    def write_all_answers(path: Path) -> None:
+        write_answers(release, path, intervals=None if level is None else release.intervals(level))
+
+    def write_page(path: Path) -> None:
+        write_report(path, release, errors=None if level is None else release.expected_errors())
+
     return {
         "privacy.json": lambda path: _write_json(path, privacy(release)),
         "quality.json": lambda path: _write_json(path, told.facts),
         "measurements.parquet": lambda path: write_measurements(release, path),
-        "answers.parquet": lambda path: write_answers(release, path),
+        "answers.parquet": write_all_answers,
         "synthetic.parquet": write_synthetic,
-        "report.html": lambda path: write_report(path, release),
+        "report.html": write_page,
     }
 
 

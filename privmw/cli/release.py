@@ -18,6 +18,7 @@ from privmw.cli.inputs import METHODS, choose, join_ranks, read_public_inputs
 from privmw.cli.options import (
     add_bins,
     add_budget,
+    add_intervals,
     add_unit,
     add_workload,
     check_unit,
@@ -64,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--records", type=positive, metavar="N", help="number of synthetic records (default: n)"
     )
     add_bins(parser)
+    add_intervals(parser)
     parser.add_argument("--threads", type=positive, help="default: every core")
     parser.add_argument(
         "--seed", type=whole, help="for experiments: repeatable, and marked 'not for release'"
@@ -116,7 +118,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
             folder.save(release)
         else:
             release, known = folder.load(), None
-        code = finish_release(release, folder, Synthetic.of(vars(options)), console, known)
+        code = finish_release(release, folder, Synthetic.of(vars(options)), console, known, options.intervals)
         if options.account is None:
             console.note("No --account: privmw does not remember what other releases of this table spend.")
         return code

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from reprlib import repr as _short
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,24 +19,44 @@ import numpy.typing as npt
 
 from privmw.data.domain import Domain
 from privmw.data.workload import Queries, Workload
+from privmw.io.extras import need
 from privmw.io.files import ABOUT, SEEDED
 from privmw.io.whole_file import whole_file
 from privmw.kernels.arrays import Int64s
+from privmw.release.errors import Intervals
 from privmw.release.noises import MEASURED
 from privmw.release.release import Release
 
 CELLS_AT_ONCE = 2**18
 
 
-def write_answers(release: Release, path: str | os.PathLike[str]) -> None:
+def write_answers(
+    release: Release, path: str | os.PathLike[str], *, intervals: Intervals | None = None
+) -> None:
     """Write the answer to every cell of the release's workload: columns as above, and answer, a fraction.
+
+    intervals: those of the release; their columns are low, high and represented, and the file's metadata
+    say their level.
 
     >>> from privmw.release.cells import write_answers
     >>> write_answers(release, "answers.parquet")  # doctest: +SKIP
     """
-    answers = release.answers()
+    columns = {"answer": release.answers()}
+    about: dict[str, Any] = {}
+    if intervals is not None:
+        if intervals.workload != release.workload:
+            raise ValueError("intervals must be those of the release's workload")
+        columns |= intervals.columns()
+        about = {"level": intervals.level, "refits": intervals.refits, "not_offered": intervals.reason}
     cells = np.arange(release.workload.cells)
-    _write_release(release, path, release.workload, cells, lambda part: {"answer": answers[part]})
+    _write_release(
+        release,
+        path,
+        release.workload,
+        cells,
+        lambda part: {name: column[part] for name, column in columns.items()},
+        about,
+    )
 
 
 def write_measurements(release: Release, path: str | os.PathLike[str]) -> None:
@@ -70,8 +92,10 @@ def _write_release(
     workload: Workload,
     cells: Int64s,
     columns: Callable[[slice], dict[str, Any]],
+    further: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     about = {
+        **further,
         "n": release.n,
         "domain": workload.domain.fingerprint(),
         "neighbors": release.ledger.neighbors.value,
@@ -143,6 +167,40 @@ def table_maker(
         return pa.table({**named, **columns(part)}).replace_schema_metadata({ABOUT: json.dumps(about)})
 
     return table
+
+
+def cells_frame(workload: Workload, columns: Mapping[str, Any], kind: str) -> Any:
+    """Every cell of a workload as a frame: columns as above, and these; kind: as of `Table.to_frame`."""
+    make = table_maker(
+        workload.domain,
+        workload.attributes,
+        int(np.diff(workload.starts).max(initial=1)),
+        lambda part: workload.queries(np.arange(workload.cells)[part]),
+        lambda _: dict(columns),
+        {},
+    )
+    return _as_kind(make(slice(None)).replace_schema_metadata(None), kind)
+
+
+def marginals_frame(workload: Workload, columns: Mapping[str, Any], kind: str) -> Any:
+    """Every marginal of a workload as a frame: attribute_1, attribute_2 and so on, and these columns."""
+    orders = np.diff(workload.starts)
+    named = {}
+    for place in range(int(orders.max(initial=1))):
+        absent = orders <= place
+        attribute = np.zeros(len(workload), np.int64)
+        attribute[~absent] = workload.attributes[(workload.starts[:-1] + place)[~absent]]
+        named[f"attribute_{place + 1}"] = _words(attribute, workload.domain.names, absent)
+    return _as_kind(need("pyarrow", "make frames", "io").table({**named, **columns}), kind)
+
+
+def _as_kind(frame: Any, kind: str) -> Any:
+    if kind not in ("pyarrow", "pandas", "polars"):
+        raise ValueError(f"kind ({_short(kind)}) must be 'pyarrow', 'pandas' or 'polars'")
+    library = need(kind, "make such frames", "io")
+    if kind == "pandas":
+        return frame.to_pandas()
+    return library.from_arrow(frame) if kind == "polars" else frame
 
 
 def _words(where: Int64s, words: Sequence[str], absent: npt.NDArray[np.bool_] | None = None) -> Any:

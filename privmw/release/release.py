@@ -30,6 +30,9 @@ from privmw.random import sampling_stream
 from privmw.ranks import allgather, sum_over_ranks
 from privmw.release import apportion
 from privmw.release.agreement import Agreement, agreement_of
+from privmw.release.errors import ExpectedErrors, Intervals, expected_errors_of, intervals_of
+from privmw.release.errors.expected import PROBES
+from privmw.release.errors.intervals import REFITS
 from privmw.release.growth import Growth, growth_of
 from privmw.release.history import Round, plain
 from privmw.release.measurements import Measurement
@@ -251,6 +254,56 @@ class Release(Immutable):
         """
         self._check_whole()
         return growth_of(self)
+
+    def expected_errors(
+        self, workload: Workload | None = None, *, probes: int = PROBES, seed: int | None = 0
+    ) -> ExpectedErrors:
+        """How far off the answers are expected to be: root mean squared errors by marginal and attribute.
+
+        Estimated from released values, so it costs no privacy. Offered for projections with l2 slack
+        (`release_auto`, `PEP`), for each marginal whose attributes were measured together; others are NaN,
+        and `reason` says why where none is. docs/errors.md has what the figures rest on, and how near they
+        came to true errors. probes: more of them take longer and make each figure steadier. seed: of the
+        sampling stream. Gather a release on several ranks first.
+
+        >>> from privmw import Domain, PEP
+        >>> domain = Domain({"age": 3, "sex": 2})
+        >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
+        >>> workload, support = Workload.all(domain, k=2), Support.full(domain)
+        >>> release = PEP(select="all").calibrate(rho=0.1)(private, support, workload, rng=0)
+        >>> errors = release.expected_errors()
+        >>> 0.001 < errors.marginals[0] < 0.1, sorted(errors.attributes)
+        (True, ['age', 'sex'])
+        >>> Release(support, workload, support.start(), ledger=release.ledger, settings={}).expected_errors()
+        ExpectedErrors(not offered: nothing was measured)
+        """
+        self._check_whole()
+        return expected_errors_of(self, workload, probes, seed)
+
+    def intervals(
+        self,
+        level: float = 0.95,
+        workload: Workload | None = None,
+        *,
+        refits: int = REFITS,
+        seed: int | None = 0,
+    ) -> Intervals:
+        """An interval for each answer, by a parametric bootstrap of the release: so many refits.
+
+        Post-processing, as `expected_errors`, and offered where that is. A cell without rows has an interval
+        from what was measured, and says that it is not `represented`. Coverage is that of many cells
+        together, measured in docs/errors.md; it is not promised for a cell that was picked for its answer.
+
+        >>> from privmw import Domain, PEP
+        >>> domain = Domain({"age": 3, "sex": 2})
+        >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
+        >>> support = Support.full(domain)
+        >>> release = PEP(select="all").calibrate(rho=0.1)(private, support, Workload.all(domain, k=2), rng=0)
+        >>> release.intervals(0.9)
+        Intervals(level 0.9, 6 of 6 cells, 0 of them without a row, 50 refits)
+        """
+        self._check_whole()
+        return intervals_of(self, level, workload, refits, seed)
 
     def statement(self) -> str:
         """The promise to the people in the private table, in plain words."""

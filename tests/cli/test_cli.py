@@ -253,6 +253,25 @@ def test_synthetic_records_show_bins_as_asked(bins, here, capsys):
         assert set(ages) <= public
 
 
+def test_intervals_are_written_beside_answers_when_asked_for(here, capsys):
+    assert main(release_line(intervals="0.9", seed=3)) in RELEASED
+    table = parquet.read_table(here / "out" / "answers.parquet")
+    assert table.column_names[-4:] == ["answer", "low", "high", "represented"]
+    release = pmw.load_release(here / "out" / "release.npz")
+    np.testing.assert_array_equal(table["high"].to_numpy(), release.intervals(0.9).high)
+    assert json.loads(table.schema.metadata[b"privmw"])["level"] == 0.9
+    assert "How far off answers are expected to be" in (here / "out" / "report.html").read_text()
+    capsys.readouterr()
+    (here / "out" / "answers.parquet").unlink()
+    assert main(["finish", "out", "--intervals", "0.8"]) in RELEASED
+    again = parquet.read_table(here / "out" / "answers.parquet")
+    np.testing.assert_array_equal(again["high"].to_numpy(), release.intervals(0.8).high)
+    assert main(["finish", "out", "--intervals", "0.8"]) == 2
+    assert "answers.parquet exists" in capsys.readouterr().err
+    assert main(release_line(intervals="1.5", output="other")) == 2
+    assert "1.5 must be from 0.5 to 0.999" in capsys.readouterr().err
+
+
 def test_some_marginals_can_be_sampled(here, capsys):
     assert main([*release_line(sample=2), "--json"]) in RELEASED
     assert len(pmw.load_release("out/release.npz").workload) == 2

@@ -56,6 +56,7 @@ def run_shell(code, scratch):
 SLOW = {
     "cli",
     "cluster",
+    "errors",
     "files",
     "growth",
     "index",

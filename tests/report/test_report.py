@@ -308,6 +308,25 @@ def test_a_perfect_release_is_evaluated_and_shown():
     assert "largest error of any cell 0 %" in page_of(release, evaluation=found).text
 
 
+def test_expected_errors_are_shown_by_attribute_when_given():
+    release = runs()["auto"]
+    errors = release.expected_errors(probes=2)
+    page = report.render(release, errors=errors)
+    assert_whole(page)
+    assert_readable(page, ["privacy", "released", "error", "pictures", "use"])
+    assert "How far off answers are expected to be" in page
+    assert "How far off" not in report.render(release)
+    for name, error in errors.attributes.items():
+        assert name in page
+        assert formats.percent(error, up=True) in page
+    none = by_hand().expected_errors()
+    assert "Not known: how answers of" in report.render(by_hand(), errors=none)
+    with pytest.raises(ValueError, match="errors must be those of the release's workload"):
+        report.render(release, errors=none)
+    with pytest.raises(TypeError, match=r"errors \(int\) must be ExpectedErrors"):
+        report.render(release, errors=3)
+
+
 def test_one_shot_has_no_picture_of_rounds_and_says_so():
     page = Page(rendered("auto"))
     assert not {"rounds", "budget"} & set(page.ids)

@@ -15,8 +15,9 @@ import numpy as np
 from privmw.accounting import Event
 from privmw.accounting.rounding import float_up
 from privmw.data.domain import Domain
+from privmw.data.names import plain
 from privmw.kernels.arrays import Float64s, Int64s
-from privmw.release import Agreement, Growth, Release
+from privmw.release import Agreement, ExpectedErrors, Growth, Release
 from privmw.release.by_attribute import AttributeAgreement
 from privmw.release.measurements import Measurement
 from privmw.release.noises import MEASURED
@@ -90,6 +91,42 @@ def by_attribute(agreement: Agreement) -> list[AttributeAgreement]:
         return -value, attribute.within[1] - attribute.expected[1]
 
     return sorted(agreement.attributes, key=farthest)
+
+
+@dataclass(frozen=True)
+class FarAttribute:
+    """The expected error of cells of an attribute's marginals, and of the worst of these marginals."""
+
+    name: str
+    error: float
+    worst: float
+    marginal: str
+
+
+@dataclass(frozen=True)
+class FarOff:
+    """Expected errors in short: of how many marginals of those asked, and by attribute, the largest first."""
+
+    marginals: int
+    asked: int
+    attributes: list[FarAttribute]
+    more: int
+
+
+def far_off(errors: ExpectedErrors, most: int) -> FarOff:
+    """The attributes whose marginals are expected to be farthest off, at most so many."""
+    workload, of_marginals = errors.workload, np.nan_to_num(errors.marginals, nan=-1.0)
+    marginal = np.repeat(np.arange(len(workload)), np.diff(workload.starts))
+    attributes = []
+    for a, (name, error) in enumerate(errors.attributes.items()):
+        if math.isfinite(error):
+            those = marginal[workload.attributes == a]
+            worst = int(those[of_marginals[those].argmax()])
+            names = " × ".join(plain(other, 30) for other in workload.marginal(worst))
+            attributes.append(FarAttribute(name, error, float(of_marginals[worst]), names))
+    attributes.sort(key=lambda attribute: -attribute.error)
+    count = int(errors.offered.sum())
+    return FarOff(count, len(workload), attributes[:most], len(attributes) - most)
 
 
 @dataclass(frozen=True, eq=False)

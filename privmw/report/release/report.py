@@ -12,7 +12,7 @@ from privmw.data.domain import Domain
 from privmw.data.names import plain
 from privmw.evaluation.true_errors import Cell, Evaluation
 from privmw.io.whole_file import whole_file
-from privmw.release import Release
+from privmw.release import ExpectedErrors, Release
 from privmw.release.history import Round
 from privmw.report.agreement import against_noisy, gaps
 from privmw.report.formats import cell_name
@@ -32,6 +32,7 @@ def write_report(
     release: Release,
     *,
     evaluation: Evaluation | None = None,
+    errors: ExpectedErrors | None = None,
     overwrite: bool = False,
 ) -> None:
     """Write the report of a release to one HTML file, whole or not at all; see `render`.
@@ -47,13 +48,17 @@ def write_report(
     ...     os.listdir(folder)
     ['report.html']
     """
-    page = render(release, evaluation=evaluation).encode()
+    page = render(release, evaluation=evaluation, errors=errors).encode()
     with whole_file(path, overwrite=overwrite) as file:
         file.write(page)
 
 
-def render(release: Release, *, evaluation: Evaluation | None = None) -> str:
+def render(
+    release: Release, *, evaluation: Evaluation | None = None, errors: ExpectedErrors | None = None
+) -> str:
     """Return the report of a release as HTML text. With an evaluation it is NOT PRIVATE, and marked so.
+
+    errors: what `release.expected_errors()` returned, to be shown; it takes about as long as the release did.
 
     >>> from privmw import Domain, Table, Workload, evaluate, release_mwem
     >>> domain = Domain({"age": 3, "sex": ["F", "M"]})
@@ -71,6 +76,11 @@ def render(release: Release, *, evaluation: Evaluation | None = None) -> str:
             raise TypeError(f"evaluation ({type(evaluation).__name__}) must be an Evaluation")
         if not all(_on_domain(domain, cell) for cell in (*evaluation.largest, *evaluation.typical)):
             raise ValueError("evaluation must be on the domain of the release")
+    if errors is not None:
+        if not isinstance(errors, ExpectedErrors):
+            raise TypeError(f"errors ({type(errors).__name__}) must be ExpectedErrors")
+        if errors.workload != release.workload:
+            raise ValueError("errors must be those of the release's workload")
     check_installed()
     return make_page(
         "release/release.html.j2",
@@ -79,6 +89,8 @@ def render(release: Release, *, evaluation: Evaluation | None = None) -> str:
         show=show,
         promise=words.promise(release.ledger),
         evaluation=evaluation,
+        errors=errors,
+        far_off=None if errors is None else facts.far_off(errors, MOST_BY_ATTRIBUTE),
         **_content(release),
         truth=None if evaluation is None else pictures.against_true(evaluation),
     )
