@@ -1,7 +1,7 @@
 """What may be published: rows and weights, measurements, history and ledger; as a file, and as answers."""
 
 from privmw.release.agreement import Agreement
-from privmw.release.errors import ExpectedErrors, Intervals
+from privmw.release.errors import ExpectedErrors, FittedIntervals
 from privmw.release.file import load_release
 from privmw.release.growth import Growth
 from privmw.release.history import Round
@@ -12,7 +12,7 @@ __all__ = [
     "Agreement",
     "ExpectedErrors",
     "Growth",
-    "Intervals",
+    "FittedIntervals",
     "Measurement",
     "Release",
     "Round",

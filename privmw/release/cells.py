@@ -23,7 +23,7 @@ from privmw.io.extras import need
 from privmw.io.files import ABOUT, SEEDED
 from privmw.io.whole_file import whole_file
 from privmw.kernels.arrays import Int64s
-from privmw.release.errors import Intervals
+from privmw.release.errors import FittedIntervals
 from privmw.release.noises import MEASURED
 from privmw.release.release import Release
 
@@ -31,7 +31,7 @@ CELLS_AT_ONCE = 2**18
 
 
 def write_answers(
-    release: Release, path: str | os.PathLike[str], *, intervals: Intervals | None = None
+    release: Release, path: str | os.PathLike[str], *, intervals: FittedIntervals | None = None
 ) -> None:
     """Write the answer to every cell of the release's workload: columns as above, and answer, a fraction.
 

@@ -30,7 +30,7 @@ from privmw.random import sampling_stream
 from privmw.ranks import allgather, sum_over_ranks
 from privmw.release import apportion
 from privmw.release.agreement import Agreement, agreement_of
-from privmw.release.errors import ExpectedErrors, Intervals, expected_errors_of, intervals_of
+from privmw.release.errors import ExpectedErrors, FittedIntervals, expected_errors_of, intervals_of
 from privmw.release.errors.expected import PROBES
 from privmw.release.errors.intervals import REFITS
 from privmw.release.growth import Growth, growth_of
@@ -272,7 +272,7 @@ class Release(Immutable):
         >>> workload, support = Workload.all(domain, k=2), Support.full(domain)
         >>> release = PEP(select="all").calibrate(rho=0.1)(private, support, workload, rng=0)
         >>> errors = release.expected_errors()
-        >>> 0.001 < errors.marginals[0] < 0.1, sorted(errors.attributes)
+        >>> 0.001 < errors.overall < 0.1, sorted(errors.attributes)
         (True, ['age', 'sex'])
         >>> Release(support, workload, support.start(), ledger=release.ledger, settings={}).expected_errors()
         ExpectedErrors(not offered: nothing was measured)
@@ -283,11 +283,11 @@ class Release(Immutable):
     def intervals(
         self,
         level: float = 0.95,
-        workload: Workload | None = None,
         *,
+        workload: Workload | None = None,
         refits: int = REFITS,
         seed: int | None = 0,
-    ) -> Intervals:
+    ) -> FittedIntervals:
         """An interval for each answer, by a parametric bootstrap of the release: so many refits.
 
         Post-processing, as `expected_errors`, and offered where that is. A cell without rows has an interval
@@ -300,7 +300,7 @@ class Release(Immutable):
         >>> support = Support.full(domain)
         >>> release = PEP(select="all").calibrate(rho=0.1)(private, support, Workload.all(domain, k=2), rng=0)
         >>> release.intervals(0.9)
-        Intervals(level 0.9, 6 of 6 cells, 0 of them without a row, 50 refits)
+        FittedIntervals(level 0.9, 6 of 6 cells, 0 of them without a row, 50 refits)
         """
         self._check_whole()
         return intervals_of(self, level, workload, refits, seed)

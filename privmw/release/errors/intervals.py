@@ -1,4 +1,4 @@
-"""Intervals for fitted answers: a parametric bootstrap of the released model.
+"""FittedIntervals for fitted answers: a parametric bootstrap of the released model.
 
 Each refit takes the release plus a drawn error of its start as the truth, adds new noise to what was
 measured, and fits again, by one Newton step at the release (response.py). Its error in each cell is then
@@ -38,7 +38,7 @@ SURELY = 2.0  # deviations of the noisy mean of many cells
 
 
 @dataclass(frozen=True, eq=False)
-class Intervals:
+class FittedIntervals:
     """An interval for each answer to a workload, as fractions of the records; NaN where none is offered.
 
     represented: whether a row of the release lies in the cell; if not, its answer is 0 whatever the truth,
@@ -73,16 +73,16 @@ class Intervals:
 
     def __repr__(self) -> str:
         if self.reason:
-            return f"Intervals(not offered: {self.reason})"
+            return f"FittedIntervals(not offered: {self.reason})"
         return (
-            f"Intervals(level {self.level:g}, {int(self.offered.sum())} of {len(self.answers)} cells, "
+            f"FittedIntervals(level {self.level:g}, {int(self.offered.sum())} of {len(self.answers)} cells, "
             f"{int((~self.represented).sum())} of them without a row, {self.refits} refits)"
         )
 
 
 def intervals_of(
     release: Release, level: float, workload: Workload | None, refits: int, seed: int | None
-) -> Intervals:
+) -> FittedIntervals:
     """The intervals of a release; see `Release.intervals`."""
     level = check_number("level", level)
     if not LEAST_LEVEL <= level <= LARGEST_LEVEL:
@@ -94,7 +94,7 @@ def intervals_of(
     if errors.reason:
         nothing = freeze(np.full(asked.cells, math.nan))
         represented = release.support.answers(asked, release.support.start("uniform")) > 0
-        return Intervals(
+        return FittedIntervals(
             asked, level, answers, nothing, nothing, represented, freeze(small), refits, errors.reason
         )
     response = Response(release, asked)
@@ -114,7 +114,7 @@ def intervals_of(
         high[kind] = np.maximum(high[kind], np.minimum(own[kind], bound))
     without = np.repeat(~errors.offered, np.diff(asked.offsets))
     low[without], high[without] = math.nan, math.nan
-    return Intervals(
+    return FittedIntervals(
         asked, level, answers, freeze(low), freeze(high), freeze(represented), freeze(small), refits
     )
 
