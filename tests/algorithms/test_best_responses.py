@@ -111,6 +111,7 @@ def test_a_release_without_a_measurement_works_everywhere(name, tmp_path):
     page = (tmp_path / "report.html").read_text()
     assert "each round drew cells" in page
     assert "do not rest on the private table" not in page
+    assert "no noisy count tells how far the answers are off" in page
     assert release.growth().rows == release.support.size
 
 

@@ -117,6 +117,7 @@ def _content(release: Release) -> dict[str, Any]:
         "growth": grown,
         "new_values": facts.new_values(grown, domain)[:MOST_NEW_VALUES],
         "statement": release.statement().splitlines(),
+        "lightest": float(release.weights[release.weights > 0].min()),
         "noise_levels": levels[:MOST_NOISE_LEVELS],
         "more_noise_levels": len(levels) - MOST_NOISE_LEVELS,
         "agreement": agreement,
