@@ -3,10 +3,10 @@
 A row has a number for every value of every attribute. With softmax these are logits, and a row is a product
 of distributions; all begin near the one-way margins of the first measurements, and the mean divergence of the
 rows from these margins is added to the loss, worth prior_weight records: without it small budgets fit the
-noise (models/products.py has the same). Without softmax the numbers are the shares themselves, clipped to
--1 to 1 after each step, as in relaxed adaptive projection (Aydore et al. 2021): then nothing makes the shares of an
-attribute add up to 1, or keeps the answers within 0 and 1; answers are clipped where a round chooses by them,
-and rows are drawn from the positive parts. Released values only.
+noise (models/products.py has the same). Without softmax the numbers are the shares themselves, clipped to -1
+to 1 after each step, as in relaxed adaptive projection (Aydore et al. 2021): then nothing makes the shares of
+an attribute add up to 1, or keeps the answers within 0 and 1; answers are clipped where a round chooses by
+them, and rows are drawn from the positive parts. Released values only.
 """
 
 from __future__ import annotations
