@@ -18,6 +18,7 @@ from privmw.algorithms.mw_pub import MWPub
 from privmw.algorithms.mwem import MWEM
 from privmw.algorithms.mwem_pub import MWEMPub
 from privmw.algorithms.pep import PEP
+from privmw.algorithms.rap import RAP
 from privmw.cli.console import Console
 from privmw.cli.refusal import RefusalError
 from privmw.cluster import mpi
@@ -38,7 +39,10 @@ METHODS: dict[str, type[Configuration]] = {
     "gem": GEM,
     "dual-query": DualQuery,
     "fem": FEM,
+    "rap": RAP,
 }
+# Methods that take no public file, and why.
+WITHOUT_PUBLIC = {"mwem": "it uses the whole domain", "rap": "it makes its rows itself"}
 
 SAMPLE_SEED = 0  # the draw of marginals is public: the same on every computer
 
@@ -74,9 +78,10 @@ def read_public_inputs(
     )
     workload = on_every_rank(comm, lambda: make_workload(options, domain))
     alone = comm is ALONE
+    if options.public and options.method in WITHOUT_PUBLIC:
+        reason = WITHOUT_PUBLIC[options.method]
+        raise RefusalError(f"a public file must not be given with --method {options.method}: {reason}")
     if options.method == "mwem":
-        if options.public:
-            raise RefusalError("a public file must not be given with --method mwem: it uses the whole domain")
         if not alone:
             return PublicInputs(ShardedSupport.full(domain, comm, constraints=constraints), workload)
         return PublicInputs(Support.full(domain, constraints=constraints), workload)

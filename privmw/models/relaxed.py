@@ -70,7 +70,7 @@ class RelaxedModel(ABC):
 
     @abstractmethod
     def _parameters(self) -> dict[str, Float64s]:
-        """Everything that later updates depend on besides the measurements."""
+        """Everything that later updates depend on besides the measurements, in one dimension each."""
 
     @abstractmethod
     def _set_parameters(self, parameters: Mapping[str, Float64s]) -> None:

@@ -122,10 +122,11 @@ class RelaxedRows(RelaxedModel):
         return shares
 
     def _parameters(self) -> dict[str, Float64s]:
-        return {"numbers": self._numbers.astype(np.float64)}
+        return {"numbers": self._numbers.astype(np.float64).ravel()}
 
     def _set_parameters(self, parameters: Mapping[str, Float64s]) -> None:
-        self._numbers, self._begun = parameters["numbers"].astype(np.float32), True
+        numbers = parameters["numbers"].reshape(self._numbers.shape)
+        self._numbers, self._begun = numbers.astype(np.float32), True
 
     def _learn(self) -> Mapping[str, float]:
         fitted = Fitted.of(self._targets.measured_marginals(), self._prior_weight, self._threads)

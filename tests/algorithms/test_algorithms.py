@@ -326,6 +326,7 @@ RELEASES = {
     privmw.release_pep: PEP,
     privmw.release_dual_query: privmw.DualQuery,
     privmw.release_fem: privmw.FEM,
+    privmw.release_rap: privmw.RAP,
     privmw.release_auto: None,
 }
 OF_EVERY_RUN = {"epsilon", "delta", "rho", "rng", "threads", "progress", "checkpoint", "every", "account"}
@@ -369,13 +370,18 @@ MEASURING = [release for release in RELEASES if RELEASES[release] and release no
 @pytest.mark.parametrize("release", MEASURING)
 def test_every_option_of_a_release_reaches_its_algorithm(release):
     unusual = {"rounds": 3, "select": "exponential", "measure": "marginal", "per_round": 2, "split": 0.25}
-    unusual |= {"warm_up": 0.5, "order": 1, "start": "uniform"}
+    unusual |= {"warm_up": 0.5, "order": 1}
+    rows = support()
     if RELEASES[release] is PEP:
-        unusual |= {"slack": "l1", "gamma": 0.25, "prior_weight": 12.0, "particles": None}
+        unusual |= {"start": "uniform", "slack": "l1", "gamma": 0.25, "prior_weight": 12.0, "particles": None}
+    elif RELEASES[release] is privmw.RAP:
+        unusual |= {"rows": 7, "softmax": True, "rate": 0.25, "steps": 2, "prior_weight": 12.0}
+        unusual |= {"draws": 50, "seed": 3}
+        rows = None
     else:
-        unusual |= {"replay": "none", "output": "average"}
+        unusual |= {"start": "uniform", "replay": "none", "output": "average"}
     assert set(unusual) == {field.name for field in dataclasses.fields(RELEASES[release])}
-    settings = release(private(), support(), WORKLOAD, rho=1.0, rng=1, **unusual).settings
+    settings = release(private(), rows, WORKLOAD, rho=1.0, rng=1, **unusual).settings
     assert settings == {"algorithm": RELEASES[release].__name__, **unusual}
 
 

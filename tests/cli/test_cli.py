@@ -60,14 +60,14 @@ def test_every_file_of_a_release_says_the_same(released):
     assert "Privacy" in (out / "report.html").read_text("utf-8")
 
 
-@pytest.mark.parametrize("method", ["auto", "mw-pub", "pep", "mwem", "mwem-pub", "dual-query", "fem"])
+@pytest.mark.parametrize("method", ["auto", "mw-pub", "pep", "mwem", "mwem-pub", "dual-query", "fem", "rap"])
 def test_every_method_releases(method, here, capsys):
     rounds = None if method == "auto" else "3"
-    public = None if method == "mwem" else "public.parquet"
+    public = None if method in ("mwem", "rap") else "public.parquet"
     # Three rounds of MWEM do not reach what they measured, and it says so.
     assert main([*release_line(method=method, rounds=rounds, public=public), "--json"]) in RELEASED
     told = json.loads(capsys.readouterr().out)
-    algorithm = {
+    names = {
         "auto": "PEP",
         "mw-pub": "MWPub",
         "pep": "PEP",
@@ -75,8 +75,9 @@ def test_every_method_releases(method, here, capsys):
         "mwem-pub": "MWEMPub",
         "dual-query": "DualQuery",
         "fem": "FEM",
-    }[method]
-    assert told["settings"]["algorithm"] == algorithm
+        "rap": "RAP",
+    }
+    assert told["settings"]["algorithm"] == names[method]
     assert told["epsilon"] <= 1
     assert told["for_release"] is True
     assert set(told["files"]) == FILES

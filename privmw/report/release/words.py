@@ -34,6 +34,8 @@ ALGORITHMS = {
     "the records before it erred, drawn at random",
     "FEM": "perturbed best responses (FEM): records that most of the cells ask for on which earlier ones "
     "erred most",
+    "RAP": "relaxed projection (RAP): products of distributions, fitted to the noisy counts, from which rows "
+    "were drawn, and weighed by the same counts",
 }
 SETTINGS = {
     "algorithm": "how the rows were weighed",
@@ -48,6 +50,12 @@ SETTINGS = {
     "slack": "how a misfit to the noisy counts was allowed for",
     "gamma": "how far a noisy count might be missed",
     "prior_weight": "how many records the start was worth; none: chosen by the noisy counts",
+    "rows": "how many relaxed rows were fitted",
+    "softmax": "whether a relaxed row was a product of distributions, or numbers clipped to -1 to 1",
+    "rate": "how far a gradient step went; none: the method's own",
+    "steps": "how many gradient steps a round took",
+    "draws": "how many records were drawn from the relaxed rows",
+    "seed": "of the stream that begins relaxed rows and draws records; it protects nothing",
     "particles": "how many records moved through the domain to become rows that the public table lacks",
     "replay": "whether a round repeated earlier measurements",
     "samples": "how many cells a round drew, or how many records it made",
