@@ -53,12 +53,13 @@ class RAP(Algorithm):
     rows: int = 300
     softmax: bool = True
     rate: float | None = None
-    steps: int = 300
+    steps: int = 150
     prior_weight: float | None = None
     draws: int = 20_000
     seed: int = 0
 
-    effort: ClassVar[Effort] = Effort(shot=2000, round=200)
+    # On ADULT: a fit of 286 marginals, and of a few chosen ones.
+    effort: ClassVar[Effort] = Effort(shot=400, round=25)
 
     @classmethod
     def as_published(cls, *, softmax: bool = True, rounds: int = 50, per_round: int = 1) -> RAP:
@@ -149,7 +150,7 @@ def release_rap(
     rows: int = 300,
     softmax: bool = True,
     rate: float | None = None,
-    steps: int = 300,
+    steps: int = 150,
     prior_weight: float | None = None,
     draws: int = 20_000,
     seed: int = 0,
