@@ -131,7 +131,10 @@ def test_values_of_bins_are_drawn_from_all_public_files(here, capsys):
         ({"public": ["public.parquet", "nowhere.parquet"]}, "nowhere.parquet"),
         ({"public": "fewer.parquet", "method": "pep"}, "sex"),
         ({"public": "fewer.parquet", "method": "mw-pub"}, "sex"),
-        ({"public": None, "method": "mwem-pub"}, "--method auto, mwem, gem and rap do without"),
+        (
+            {"public": None, "method": "mwem-pub"},
+            "--method auto, mwem, gem, dual-query, fem and rap do without",
+        ),
         ({"method": "rap"}, "a public file must not be given with --method rap: it makes its rows itself"),
         ({"public": ["second.parquet", "private.parquet"]}, "private.parquet holds records of"),
         ({"public": "less.parquet", "bins": "draw"}, "age"),
