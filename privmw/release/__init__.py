@@ -11,8 +11,8 @@ from privmw.release.release import Release
 __all__ = [
     "Agreement",
     "ExpectedErrors",
-    "Growth",
     "FittedIntervals",
+    "Growth",
     "Measurement",
     "Release",
     "Round",
