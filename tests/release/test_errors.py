@@ -149,6 +149,7 @@ def test_more_noise_means_larger_expected_errors():
         (lambda: by_hand(measurements=(), history=()), "nothing was measured"),
         (lambda: _cells_only(), "no marginal was measured whole"),
         (lambda: _l1(), "how answers of PEP follow the noise is not known"),
+        (lambda: _without_public(), "its rows were drawn from the noisy counts themselves"),
         (lambda: _drowned(), "the noise is too large to tell"),
         (lambda: _order_one(), "of any marginal, no measured marginal has all of its attributes"),
     ],
@@ -181,6 +182,13 @@ def _cells_only():
 
 def _l1():
     return _run(pmw.PEP(rounds=2, slack="l1"))
+
+
+def _without_public():
+    release, _ = one_shot()
+    rows = pmw.Support.without_public(DOMAIN).with_rows(release.support.rows).support
+    beside = {"measurements": release.measurements, "ledger": release.ledger, "history": release.history}
+    return pmw.Release(rows, WORKLOAD, release.weights, settings=release.settings, **beside)
 
 
 def _drowned():

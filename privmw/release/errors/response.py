@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 ACCURACY = 0.01  # of a solve, in noise: what is left over, beside what is followed and what is not
 MOST_STEPS = 500
 BITS = 61  # of sums of masses
+DRAWN = "its rows were drawn from the noisy counts themselves, and how they follow the noise is not known"
 NONE_WHOLE = "no marginal was measured whole, so that nothing says how far off one is"
 
 
@@ -42,6 +43,8 @@ def why_not(release: Release) -> str:
             f"how answers of {name} follow the noise is not known: expected errors are those of a projection "
             f"with l2 slack (release_auto, PEP)"
         )
+    if not release.support.records:
+        return DRAWN
     if not whole_marginals(release).any():
         return NONE_WHOLE
     return ""
