@@ -184,7 +184,7 @@ def make_plan(
         shot = evaluation * effort.shot * len(question.shot) / len(question.workload)
     return Plan(
         schedule.rounds,
-        support.whole_size,
+        0 if schedule.draws is not None and support.missing else support.whole_size,
         len(question.measured),
         cells,
         needed,
