@@ -169,7 +169,7 @@ class Algorithm(Configuration):
     order: int | None = None
 
     usual_rounds: ClassVar[int] = 50
-    repeats: ClassVar[bool] = True  # whether a round may choose again what an earlier one chose
+    repeats: ClassVar[bool] = True  # whether a round may choose again before everything else was chosen
 
     def __post_init__(self) -> None:
         """Refuse options that mean nothing."""

@@ -69,7 +69,7 @@ class ExpectedRounds:
         assert shares.measure is not None
         selection = ExponentialMechanism if self.schedule.select == "exponential" else PermuteAndFlip
         per_round = self.schedule.per_round
-        excluded = 0 if self.schedule.repeats else per_round * (number - 1)
+        excluded = per_round * (number - self.schedule.not_since(number, question.candidates))
         events: list[Event] = [selection(shares.select, question.candidates - excluded, count=per_round)]
         for choice in chosen:
             marginal = question.unit == "marginal"
@@ -104,8 +104,9 @@ class ExpectedRounds:
         if repeated or len(chosen) != count or max(chosen, default=0) >= candidates:
             kind = "signed cells" if draws else f"different {question.unit}s"
             raise ValueError(f"chosen {chosen} of round {number} must be {count} {kind} below {candidates}")
-        again = set(chosen) & {choice for earlier in before for choice in earlier.chosen}
-        if again and not self.schedule.repeats:
+        since = self.schedule.not_since(number, question.candidates) if number else 0
+        excluded = {choice for earlier in before if earlier.round >= since for choice in earlier.chosen}
+        if not self.schedule.repeats and excluded & set(chosen):
             raise ValueError(f"chosen {chosen} of round {number} must not be what an earlier round chose")
         expected = self.events(number, chosen)
         if list(events) != expected:

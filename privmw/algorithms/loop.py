@@ -110,7 +110,8 @@ def adapt(
             elif number == 0:
                 rounds.append(_measure_shot(curator, question, shares))
             else:
-                before = [] if schedule.repeats else [c for released in rounds for c in released.chosen]
+                since = schedule.not_since(number, question.candidates)
+                before = [c for released in rounds if released.round >= since for c in released.chosen]
                 rounds.append(_measure_round(curator, question, schedule, shares, number, answers, before))
             if journal is not None:
                 journal.keep(rounds[-1], curator.ledger)

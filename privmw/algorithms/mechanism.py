@@ -283,13 +283,6 @@ class Mechanism:
                 f"per_round ({per_round}) must be at most the number of {question.unit}s, "
                 f"{question.candidates}"
             )
-        schedule = algorithm.schedule
-        chosen = schedule.rounds * per_round
-        if shares.select is not None and not schedule.repeats and chosen > question.candidates:
-            raise ValueError(
-                f"rounds ({schedule.rounds}) must choose, {per_round} a round, at most the number of "
-                f"{question.unit}s, {question.candidates}: none is chosen twice"
-            )
         added = algorithm.added_rows(support)
         check_memory(support, question, shot=shares.shot is not None, added=added)
         if shares.shot is not None:

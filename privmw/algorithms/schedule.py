@@ -72,9 +72,9 @@ class Schedule:
     """How often an algorithm looks at the private table, and how it splits a budget.
 
     select: the mechanism that chooses; None measures everything in one shot and chooses nothing.
-    repeats: whether a round may choose again what an earlier one chose. draws: a round draws per_round signed
-    cells, with replacement, and measures nothing; "growing" ones run at t times the epsilon of the first
-    round's.
+    repeats: whether a round may choose again what an earlier one chose, before everything else was chosen.
+    draws: a round draws per_round signed cells, with replacement, and measures nothing; "growing" ones run at
+    t times the epsilon of the first round's.
     """
 
     rounds: int
@@ -140,6 +140,15 @@ class Schedule:
         range(0, 5)
         """
         return range(0 if shares.shot is not None else 1, self.rounds + 1)
+
+    def not_since(self, number: int, candidates: int) -> int:
+        """The first round whose choices this one may not make again: itself, if it may make any.
+
+        >>> once = Schedule(9, 2, "exponential", 0.5, 0, repeats=False)
+        >>> [once.not_since(number, candidates=7) for number in range(1, 8)]
+        [1, 1, 1, 4, 4, 4, 7]
+        """
+        return number if self.repeats else number - (number - 1) % (candidates // self.per_round)
 
     def _advanced_share(self, budget: Budget) -> Fraction:
         """The largest epsilon of a choice with its measurement that advanced composition of all allows."""

@@ -26,14 +26,16 @@ from privmw.kernels.arrays import Bools, Float64s, Int64s
 from privmw.models.generator import Generator, GeneratorShape, load_generator
 from privmw.models.relaxed import Adam, Floats, RelaxedModel, products_of
 from privmw.models.relaxed_rows import Fitted
+from privmw.random import sampling_stream
 from privmw.release.measurements import Measurement
 
 Loss = Literal["squared", "absolute"]
 
 ABOVE = 0.5  # of the running largest error: cells that pull
 DECAY = 0.5  # of the running largest error
-LAST = 10  # times as many steps at the last update
-DAMPING = 1e-7  # of Adam: parameters that hardly matter to the loss hardly move, and what was learnt stays
+REMINDED = 64  # public marginals that are fitted in a round beside what was measured
+LAST = 3  # times as many steps at the last update
+DAMPING = 1e-8  # of Adam: parameters that hardly matter to the loss hardly move, and what was learnt stays
 PUBLIC_RATE, LEAST_RATE = 3e-3, 3e-5  # of training on public rows, at first and to end at
 PLATEAU = 50  # epochs without progress until it is halved
 
@@ -263,13 +265,21 @@ class GeneratedRows(RelaxedModel):
             excess = float((off * off - 1 / precision[cells[both]]).sum())
             worth = min(worth, float(public[both].sum()) / max(excess, 1e-12))
         as_measured = worth / (public + 1 / records)  # a cell without a record is not certain
-        precision[cells] += as_measured
-        weighted[cells] += as_measured * public
+        kept = self._reminded(measured.marginal_of(cells))
+        precision[cells[kept]] += as_measured[kept]
+        weighted[cells[kept]] += (as_measured * public)[kept]
         among = np.unique(measured.marginal_of(np.flatnonzero(precision)))
         cells = measured.cells_of(among)
         held = precision[cells]
         answers = np.divide(weighted[cells], held, out=np.zeros(len(cells)), where=held > 0)
         return (measured.select(among), answers, held), worth
+
+    def _reminded(self, marginals: Int64s) -> Bools:
+        """Which cells of public marginals a round fits: of REMINDED marginals, drawn; at the last of all."""
+        if self._training > self._steps or len(self._known) <= REMINDED:
+            return np.ones(len(marginals), bool)
+        stream = sampling_stream(np.random.SeedSequence([self._seed, len(self._measurements)]))
+        return np.isin(marginals, stream.choice(self._known, REMINDED, replace=False))
 
     def _parameters(self) -> dict[str, Float64s]:
         assert self._at_first is not None

@@ -40,9 +40,17 @@ def test_an_algorithm_that_may_repeat_does():
     assert len({entry.chosen for entry in release.history}) < 30
 
 
-def test_more_rounds_than_there_are_marginals_are_refused_before_anything_is_spent():
-    with pytest.raises(ValueError, match=r"rounds \(6\) must choose, 2 a round, at most .* 10: none"):
-        run(6, 2)
+def test_when_everything_was_chosen_everything_may_be_chosen_again():
+    release = run(23)
+    chosen = [choice for entry in release.history for choice in entry.chosen]
+    assert sorted(chosen[:10]) == sorted(chosen[10:20]) == list(range(10))
+    assert len(set(chosen[20:])) == 3
+    candidates = [event.candidates for event in release.ledger.events if event.kind == "permute-and-flip"]
+    assert candidates == [*range(10, 0, -1), *range(10, 0, -1), 10, 9, 8]
+
+
+def test_all_that_there_is_may_be_chosen_in_every_round():
+    assert all(sorted(entry.chosen) == list(range(10)) for entry in run(3, 10).history)
 
 
 def test_a_resumed_run_excludes_what_was_chosen_before(tmp_path):
