@@ -60,7 +60,9 @@ def test_every_file_of_a_release_says_the_same(released):
     assert "Privacy" in (out / "report.html").read_text("utf-8")
 
 
-@pytest.mark.parametrize("method", ["auto", "mw-pub", "pep", "mwem", "mwem-pub", "dual-query", "fem", "rap"])
+@pytest.mark.parametrize(
+    "method", ["auto", "mw-pub", "pep", "mwem", "mwem-pub", "gem", "dual-query", "fem", "rap"]
+)
 def test_every_method_releases(method, here, capsys):
     rounds = None if method == "auto" else "3"
     public = None if method in ("mwem", "rap") else "public.parquet"
@@ -73,6 +75,7 @@ def test_every_method_releases(method, here, capsys):
         "pep": "PEP",
         "mwem": "MWEM",
         "mwem-pub": "MWEMPub",
+        "gem": "GEM",
         "dual-query": "DualQuery",
         "fem": "FEM",
         "rap": "RAP",
