@@ -144,7 +144,7 @@ def test_a_bad_domain_is_refused(bad, command, here, capsys):
         ({"method": "mwem"}, "a public file must not be given with --method mwem"),
         (
             {"public": None, "method": "pep"},
-            "--public is missing (--method auto, mwem, gem, dual-query and fem do without",
+            "--public is missing (--method auto, mwem, gem, dual-query, fem and rap do without",
         ),
         ({"public": None, "bins": "draw"}, "--bins draw must come with --public"),
         ({"private": None}, "--private"),
