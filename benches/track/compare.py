@@ -18,8 +18,8 @@ from .builds import Build
 from .intervals import Interval, median_interval
 
 CLOCKS = ("wall", "processor")
-LEAST_SECONDS = 0.05  # of what is timed at once: short runs are repeated
-TURNS = 3  # of each build in a pair
+LEAST_SECONDS = 0.01  # of what is timed at once: shorter runs are repeated
+TURNS = 15  # of each build in a pair: the shorter and the more, the likelier one is undisturbed
 
 
 class Rule(NamedTuple):
