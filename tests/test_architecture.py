@@ -40,7 +40,7 @@ MAY_KNOW = {
     "population": "data kernels",
     "report": "accounting data evaluation io kernels postprocess release",
     "cli": "accounting algorithms cluster curator data evaluation io population postprocess ranks release "
-    "report secrecy version",
+    "report secrecy strategies version",
     "__main__": "cli",
 }
 # Rooms and modules that a room of released values never meets, and what the mechanisms need not know.

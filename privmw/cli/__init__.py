@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from privmw.cli import account, answer, demo, domain, evaluate, finish, inspect, postprocess, release
+from privmw.cli import account, answer, demo, domain, evaluate, finish, inspect, measure, postprocess, release
 from privmw.cli.config import with_config
 from privmw.cli.console import Console
 from privmw.cli.options import Parser
@@ -28,6 +28,7 @@ COMMANDS = {
     "domain": (domain, "propose a domain from a public file"),
     "inspect": (inspect, "estimate the noise, memory and time of a release, from public information"),
     "release": (release, "make a private release from a private file, and public ones if there are any"),
+    "measure": (measure, "measure marginals of a private file, for unbiased answers with standard errors"),
     "finish": (finish, "write the files that a release lacks, where its command ended early"),
     "postprocess": (postprocess, "fit consistent, non-negative data to noisy counts, with a certificate"),
     "evaluate": (evaluate, "compute the true errors of a release (NOT PRIVATE: for experiments)"),

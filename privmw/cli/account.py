@@ -27,6 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=number,
         help="of the limit; 0: pure differential privacy. With show: of the epsilon shown",
     )
+    parser.add_argument(
+        "--event-delta",
+        type=number,
+        help="the part of delta that is set aside for events with a delta of their own, as residual noise "
+        "of `privmw measure` has (default: 0, which refuses them; 1e-6 of delta is plenty)",
+    )
     parser.add_argument("--unit", help="what a new account protects, one at a time (default: record)")
 
 
@@ -39,9 +45,14 @@ def run(options: argparse.Namespace, console: Console) -> None:
                 "such as --epsilon 3 --delta 1e-9; --delta 0 allows pure differential privacy only",
             )
         pure = options.delta == 0
-        limit = Budget.pure(options.epsilon) if pure else Budget.approximate(options.epsilon, options.delta)
+        aside = options.event_delta or 0.0
+        limit = (
+            Budget.pure(options.epsilon)
+            if pure
+            else Budget.approximate(options.epsilon, options.delta, event_delta=aside)
+        )
         account = Account.create(options.file, limit, unit=options.unit or "record")
-    elif options.epsilon is not None or options.unit is not None:
+    elif any(given is not None for given in (options.epsilon, options.unit, options.event_delta)):
         raise RefusalError("--epsilon and --unit must come with new: the terms of an account stay")
     else:
         account = Account(options.file)

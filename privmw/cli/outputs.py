@@ -27,6 +27,7 @@ from privmw.io.extras import need
 from privmw.io.whole_file import whole_file
 from privmw.release import Release
 from privmw.release.cells import write_answers, write_measurements
+from privmw.release.unbiased import UnbiasedAnswers
 from privmw.report import check_installed, write_report
 
 BYTES_OF_ANSWER = 29  # of a cell in answers.parquet with its interval, about
@@ -127,8 +128,8 @@ def _writers(
         write_report(path, release, errors=None if level is None else release.expected_errors())
 
     return {
-        "privacy.json": lambda path: _write_json(path, privacy(release)),
-        "quality.json": lambda path: _write_json(path, told.facts),
+        "privacy.json": lambda path: write_json(path, privacy(release)),
+        "quality.json": lambda path: write_json(path, told.facts),
         "measurements.parquet": lambda path: write_measurements(release, path),
         "answers.parquet": write_all_answers,
         "synthetic.parquet": write_synthetic,
@@ -136,12 +137,13 @@ def _writers(
     }
 
 
-def _write_json(path: Path, facts: Mapping[str, Any]) -> None:
+def write_json(path: Path, facts: Mapping[str, Any]) -> None:
+    """Write facts to a JSON file, whole or not at all."""
     with whole_file(path) as file:
         file.write((json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode())
 
 
-def privacy(release: Release) -> dict[str, Any]:
+def privacy(release: Release | UnbiasedAnswers) -> dict[str, Any]:
     """The privacy statement and the ledger as JSON values."""
     ledger = release.ledger
     delta = ledger.budget.delta or 0.0

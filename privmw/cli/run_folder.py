@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from privmw.accounting import Account
 from privmw.cli.refusal import RefusalError, Remedy
@@ -26,6 +26,7 @@ from privmw.data.strict_json import parse_json
 from privmw.io.whole_file import whole_file
 from privmw.release import Release
 from privmw.release.file import load_release
+from privmw.release.unbiased import UnbiasedAnswers
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -39,8 +40,11 @@ class RunFolder:
     """The folder of one release, locked by this process: use it in `with`.
 
     At the end the folder is removed if nothing was paid for; otherwise it stays, and an error gets a remedy:
-    the command that goes on.
+    the command that goes on. FILE: what was paid for, whole. finish: what writes the other files.
     """
+
+    FILE: ClassVar[str] = RELEASE_FILE
+    finish: ClassVar[str | None] = None  # `privmw finish`
 
     def __init__(self, path: str, checkpoint: str | None = None) -> None:
         self.path = Path(path)
@@ -50,7 +54,7 @@ class RunFolder:
         self._complete = False  # whether nothing was unfinished when the folder was taken
 
     @classmethod
-    def reserve(cls, path: str, options: Mapping[str, Any], checkpoint: str | None = None) -> RunFolder:
+    def reserve(cls, path: str, options: Mapping[str, Any], checkpoint: str | None = None) -> Self:
         """Make the folder, or take over one in which a run with the same options ended early.
 
         checkpoint: where the rounds of the run are stored, if not in the folder.
@@ -92,7 +96,7 @@ class RunFolder:
         folder = cls(path)
         if not folder.has_release:
             hint = "repeat the command that began it" if folder.unfinished.is_dir() else None
-            raise RefusalError(f"{path} must hold {RELEASE_FILE}", hint)
+            raise RefusalError(f"{path} must hold {cls.FILE}", hint)
         folder._complete = not folder.unfinished.is_dir()
         folder._take()
         return folder
@@ -100,7 +104,7 @@ class RunFolder:
     @property
     def has_release(self) -> bool:
         """Whether the release is written; all that is left is post-processing."""
-        return (self.path / RELEASE_FILE).exists()
+        return (self.path / self.FILE).exists()
 
     @property
     def paid(self) -> bool:
@@ -125,15 +129,15 @@ class RunFolder:
             elif shutil.disk_usage(self.path).free < size:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def save(self, release: Release) -> None:
+    def save(self, release: Release | UnbiasedAnswers) -> None:
         """Write the release in the space that was kept for it."""
         with contextlib.suppress(FileNotFoundError):
             (self.unfinished / "space").unlink()
-        release.save(self.path / RELEASE_FILE)
+        release.save(self.path / self.FILE)
 
     def load(self) -> Release:
         """The release of the folder."""
-        return load_release(self.path / RELEASE_FILE)
+        return load_release(self.path / self.FILE)
 
     def finished(self) -> None:
         """Remove what only an unfinished release needs."""
@@ -154,7 +158,7 @@ class RunFolder:
             if self._complete:
                 shutil.rmtree(self.unfinished, ignore_errors=True)
             elif self.has_release and self.unfinished.exists():
-                remedy = Remedy(f"{self.path / RELEASE_FILE} is written", f"{self._finish} writes the rest")
+                remedy = Remedy(f"{self.path / self.FILE} is written", f"{self._finish} writes the rest")
             elif not self.has_release and (self.paid or (ledger is not None and ledger.rho)):
                 command = "the same command goes on with it, on the same files"
                 remedy = Remedy(f"{self.checkpoint} keeps the run", command)
@@ -168,7 +172,7 @@ class RunFolder:
 
     @property
     def _finish(self) -> str:
-        return shlex.join(["privmw", "finish", str(self.path)])
+        return self.finish or shlex.join(["privmw", "finish", str(self.path)])
 
     def _reserved(self) -> bool:
         """Whether the account of the run, if it has one, holds its cost."""

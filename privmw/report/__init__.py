@@ -1,6 +1,6 @@
 """The reports: a release, or a fit to noisy answers, as one HTML file that needs no other file.
 
-    release/, fit/    what each report shows: report (the page), facts (figures), words, pictures
+    release/, fit/, unbiased/    what each report shows: report (the page), facts (figures), words, pictures
     agreement.py      pictures of how answers agree with noisy ones: both reports show them
     page.py, svg.py   a template becomes a page, a figure becomes a picture in it
     formats.py        numbers and names as a reader sees them
@@ -13,12 +13,15 @@ report is made.
 from privmw.report.fit import certificate_in_words, render_fit, write_fit_report
 from privmw.report.page import check_installed
 from privmw.report.release import render, write_report
+from privmw.report.unbiased import render_unbiased, write_unbiased_report
 
 __all__ = [
     "certificate_in_words",
     "check_installed",
     "render",
     "render_fit",
+    "render_unbiased",
     "write_fit_report",
     "write_report",
+    "write_unbiased_report",
 ]

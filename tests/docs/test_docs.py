@@ -60,6 +60,7 @@ SLOW = {
     "files",
     "growth",
     "index",
+    "measure",
     "postprocess",
     "tutorial",
     "yearly",

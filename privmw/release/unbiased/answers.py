@@ -131,7 +131,7 @@ class UnbiasedAnswers(Immutable):
 
         Gaussian quantiles of the exact variance where the noise is discrete Gaussian, with half a count added
         where its sigma is below 4; quantiles of sums of Laplace noise otherwise. Simultaneous intervals share
-        the chance to err among all cells, which holds whatever their correlations.
+        the chance to err among all cells, which holds whatever their correlations, and add half a count.
         """
         outside = 1 - check_number("level", level)
         if not 0 < outside < 1:
@@ -139,7 +139,7 @@ class UnbiasedAnswers(Immutable):
         asked = self._asked(workload)
         if simultaneous:
             outside /= max(asked.cells, 1)
-        widths = half_widths(self.shot, list(asked), outside) / self.n
+        widths = half_widths(self.shot, list(asked), outside, at_least=simultaneous) / self.n
         answers, each = self.answers(asked), np.repeat(widths, np.diff(asked.offsets))
         return Intervals(answers - each, answers + each)
 

@@ -26,8 +26,12 @@ LAST, STEP = 100.0, 0.05  # of the integral, in inverse deviations: chances are 
 LONGEST = 60.0  # deviations
 
 
-def half_widths(shot: Shot, marginals: Sequence[Sequence[str]], outside: float) -> Float64s:
+def half_widths(
+    shot: Shot, marginals: Sequence[Sequence[str]], outside: float, *, at_least: bool = False
+) -> Float64s:
     """Half of the interval of a cell, in counts, for each marginal; outside: the chance to miss a cell.
+
+    at_least: add half a count, so that the steps of discrete noise make no interval too narrow.
 
     >>> from privmw import Budget, Domain, Workload, strategies
     >>> workload = Workload.all(Domain({"a": 2, "b": 3}), k=2)
@@ -36,7 +40,7 @@ def half_widths(shot: Shot, marginals: Sequence[Sequence[str]], outside: float) 
     [17.89, 24.0]
     """
     smallest = min(look.scale for look in shot.looks)
-    step = 0.5 if shot.kind == "marginals" and smallest < SMALL_SCALE else 0.0
+    step = 0.5 if at_least or (shot.kind == "marginals" and smallest < SMALL_SCALE) else 0.0
     if shot.noise == "discrete-gaussian":
         z = -NormalDist().inv_cdf(outside / 2)
         return np.array([z * math.sqrt(shot.variance(names)) + step for names in marginals])

@@ -1,0 +1,177 @@
+"""`privmw measure`: from a private file to unbiased answers, their privacy statement and a report.
+
+The output folder is reserved first, and everything that can be known is checked before the budget is spent.
+Then answers.npz, which holds all that was paid for, is written before any other file; the same command goes
+on after any end, and spends nothing twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from privmw import strategies
+from privmw.accounting import Account
+from privmw.algorithms.one_shot import OneShot, ShotPlan
+from privmw.cli.console import Console
+from privmw.cli.inputs import join_ranks, make_workload
+from privmw.cli.options import add_budget, add_unit, check_unit, number, orders, positive, whole
+from privmw.cli.outputs import BYTES_OF_ANSWER, privacy, write_json
+from privmw.cli.refusal import RefusalError
+from privmw.cli.release import private_stamp
+from privmw.cli.run_folder import RunFolder
+from privmw.data.domain import Domain
+from privmw.data.strict_json import parse_json
+from privmw.io.extras import need
+from privmw.io.scan import scan_table
+from privmw.io.whole_file import whole_file
+from privmw.release.unbiased import UnbiasedAnswers, load_unbiased_answers
+from privmw.report import check_installed, write_unbiased_report
+
+STRATEGIES: dict[str, Callable[[], strategies.Strategy]] = {
+    "largest": lambda: strategies.residual("largest"),
+    "marginals": lambda: strategies.residual("marginals"),
+    "cells": lambda: strategies.residual("cells"),
+    "equal": strategies.equal,
+    "hdmm": strategies.hdmm,
+}
+ANY = ("command", "output", "json", "quiet")  # options that may differ where a command goes on
+TEXTS = 2**16  # bytes: the settings, the domain and the ledger
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("--private", required=True, metavar="FILE", help="the private file: parquet or csv")
+    add_unit(parser)
+    parser.add_argument("--domain", required=True, metavar="FILE", help="the domain, a JSON file")
+    parser.add_argument(
+        "--marginals",
+        type=orders,
+        default=[3],
+        metavar="K[,K]",
+        help="answer every marginal of K attributes, and everything inside (default: 3)",
+    )
+    parser.add_argument(
+        "--sample", type=positive, metavar="N", help="only N of these marginals, drawn with a public seed"
+    )
+    add_budget(parser, required=True)
+    parser.add_argument(
+        "--strategy",
+        choices=tuple(STRATEGIES),
+        default="largest",
+        help="what is made small: the largest standard error (default), the mean over marginals or over "
+        "cells; or equal noise for all marginals, or HDMM",
+    )
+    parser.add_argument("--level", type=number, default=0.95, help="of the intervals (default: 0.95)")
+    parser.add_argument(
+        "--simultaneous", action="store_true", help="intervals that all hold at once with this probability"
+    )
+    parser.add_argument(
+        "--format", choices=("parquet", "csv"), default="parquet", help="of the answers (default: parquet)"
+    )
+    parser.add_argument(
+        "--seed", type=whole, help="for experiments: repeatable, and marked 'not for release'"
+    )
+    parser.add_argument("--account", metavar="FILE", help="the account of the private table")
+    parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="must not exist yet")
+
+
+class AnswersFolder(RunFolder):
+    """The folder of unbiased answers: answers.npz was paid for, and the same command writes the rest."""
+
+    FILE = "answers.npz"
+    finish = "the same command"
+
+    def answers(self) -> UnbiasedAnswers:
+        """The answers of the folder."""
+        return load_unbiased_answers(self.path / self.FILE)
+
+    def run(self) -> str:
+        """The identifier of this run for an account: the same where it is repeated before it released."""
+        file = self.checkpoint / "run.json"
+        if not file.exists():
+            self.checkpoint.mkdir(mode=0o700, exist_ok=True)
+            with whole_file(file, mode=0o600) as new:
+                new.write(json.dumps({"run": secrets.token_hex(16)}).encode())
+        return str(parse_json(file.read_text("utf-8"))["run"])
+
+
+def run(options: argparse.Namespace, console: Console) -> None:
+    """Reserve the output folder, measure, write the answers and then the other files."""
+    check_unit(options)
+    join_ranks(None)
+    if not 0 < options.level < 1:
+        raise RefusalError(f"--level ({options.level}) must be above 0 and below 1")
+    identity = {name: value for name, value in vars(options).items() if name not in ANY}
+    identity["private_stamp"] = private_stamp(options.private)
+    with AnswersFolder.reserve(options.output, identity) as folder:
+        if not folder.has_release:
+            folder.save(measure(options, console, folder))
+        answers = folder.answers()
+        with console.step("writing"):
+            for name, write in _writers(answers, options).items():
+                if not (folder.path / name).exists():
+                    write(folder.path / name)
+        folder.finished()
+    names = sorted(file.name for file in folder.path.iterdir())
+    errors = answers.standard_errors()
+    facts = {
+        "output": str(folder.path),
+        "files": names,
+        **privacy(answers),
+        "standard_errors": {"least": float(errors.min()), "largest": float(errors.max())},
+    }
+    files = (f"  {folder.path / name}" for name in names)
+    found = f"Standard errors of answers: from {errors.min():.3%} to {errors.max():.3%} of the records."
+    console.result(facts, "\n".join([answers.statement(), "", "Written:", *files, "", found]))
+    if options.account is None:
+        console.note("No --account: privmw does not remember what other releases of this table spend.")
+
+
+def measure(options: argparse.Namespace, console: Console, folder: AnswersFolder) -> UnbiasedAnswers:
+    """Check everything that can be known, then spend the budget."""
+    need("pyarrow.parquet", "write files", "app")
+    check_installed()
+    account = None if options.account is None else Account(options.account)
+    domain = Domain.read(options.domain)
+    workload = make_workload(options, domain)
+    with console.step(f"checking {options.private}"):
+        private = scan_table(
+            options.private, domain, private=True, unit=options.unit, at_most=options.at_most
+        )
+    if private.n == 0:
+        raise RefusalError("private (0 records) must have at least one record")
+    algorithm = OneShot(strategy=STRATEGIES[options.strategy]())
+    mechanism = algorithm.calibrate(options.epsilon, options.delta, n=private.n)
+    with console.step("spreading the budget"):
+        plan = mechanism.plan(workload, n=private.n, at_most=private.at_most)
+    _check_room(plan, folder)
+    console.note(str(plan))
+    with console.step("measuring"):
+        return mechanism(private, workload, rng=options.seed, account=account, run=folder.run())
+
+
+def _check_room(plan: ShotPlan, folder: AnswersFolder) -> None:
+    """Refuse files that do not fit on the disk."""
+    shot = plan.shot
+    size = 8 * (shot.measured.cells + len(shot.measured.attributes) + len(shot.workload.attributes)) + TEXTS
+    size += 32 * len(shot.looks)  # scales here, and events in the ledger
+    folder.keep_space(size)
+    rest = 3 * BYTES_OF_ANSWER * shot.workload.cells
+    if shutil.disk_usage(folder.path).free < rest:
+        raise RefusalError(f"{folder.path} must have about {(size + rest) / 1e6:,.0f} MB of free disk space")
+
+
+def _writers(answers: UnbiasedAnswers, options: argparse.Namespace) -> dict[str, Callable[[Path], None]]:
+    """The files besides answers.npz, in the order in which they are written."""
+    seeded = "" if answers.ledger.for_release or options.format == "parquet" else ".seeded"
+    how = {"level": options.level, "simultaneous": options.simultaneous}
+    return {
+        "privacy.json": lambda path: write_json(path, privacy(answers)),
+        f"answers{seeded}.{options.format}": lambda path: answers.write(path, **how),
+        "report.html": lambda path: write_unbiased_report(path, answers),
+    }
