@@ -3,6 +3,7 @@
     python benches/study.py intervals                     # every set, epsilon .25 and 1, five seeds
     python benches/study.py intervals --only ADULT --seeds 2 --epsilons 1
     python benches/study.py intervals --keep FOLDER       # releases are kept there, and taken from there
+    python benches/study.py intervals --weights           # what another prior weight would bring
     python benches/study.py intervals --stein             # beside it Stein's unbiased estimate, and its noise
 
 A line for each set and epsilon. Squares: the expected over the true mean squared error of all cells of
@@ -19,6 +20,7 @@ of one set.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import time
 from collections.abc import Iterator
@@ -48,6 +50,9 @@ UNSEEN = (
     "ADULT, women undersampled by 0.1",
     "WY-18 from HI-18",
 )
+
+
+FACTORS = (0.56, 0.75, 1.33, 1.78)  # of the prior weight
 
 
 class Job(NamedTuple):
@@ -139,6 +144,56 @@ def _stein(release: pmw.Release) -> tuple[float, float]:
     return float(estimate.mean()), float(np.sqrt(2 * np.square(response.variances).sum()) / len(missed))
 
 
+def other_weights(job: Job) -> list[tuple[float, float]]:
+    """In a worker process: squared and largest true error at other prior weights, over the release's own.
+
+    One Newton step from the release, on its own rows: what a finer choice of the weight can bring at most.
+    """
+    asked = growth.case(job.name)
+    pmw.kernels.set_threads(1)
+    release, _ = _release(job, asked)
+    truth = asked.private.counts(asked.workload) / asked.private.n
+    found = []
+    for factor in FACTORS:
+        response = Response(_reweighed(release, factor), asked.workload)
+        # At another weight the multipliers pull too much or too little by this part of what is missed.
+        start = (1 - factor) * (response.noisy - response.fitted) / np.sqrt(response.variances)
+        answers = release.answers() + response.change_of(response.followed(start)[1])
+        off, own = np.abs(answers - truth), np.abs(release.answers() - truth)
+        found.append((float(np.square(off).mean() / np.square(own).mean()), float(off.max() / own.max())))
+    return found
+
+
+def _reweighed(release: pmw.Release, factor: float) -> pmw.Release:
+    """The same release, but for what its last round says of the prior weight."""
+    *before, last = release.history
+    details = {**last.details, "prior_weight": factor * last.details["prior_weight"]}
+    return pmw.Release(
+        release.support,
+        release.workload,
+        release.weights,
+        measured=release.measured,
+        measurements=release.measurements,
+        ledger=release.ledger,
+        settings=release.settings,
+        history=[*before, dataclasses.replace(last, details=details)],
+    )
+
+
+def lines_of_weights(
+    names: tuple[str, ...], epsilons: list[float], seeds: int, keep: str | None, workers: int
+) -> Iterator[str]:
+    """For each set and epsilon the mean of both ratios over the seeds, at each factor."""
+    yield "| set | epsilon | " + " | ".join(f"x {factor:g}: squares, largest" for factor in FACTORS) + " |"
+    yield "|---|---|" + "---|" * len(FACTORS)
+    with ProcessPoolExecutor(max_workers=workers) as pool:
+        for name in names:
+            for epsilon in epsilons:
+                jobs = [Job(name, epsilon, seed, 0, False, keep) for seed in range(seeds)]
+                means = np.mean(list(pool.map(other_weights, jobs)), axis=0)
+                yield f"| {name} | {epsilon:g} | " + " | ".join(f"{s:.3f}, {m:.3f}" for s, m in means) + " |"
+
+
 def _mean(values: np.ndarray) -> float:
     return float(values.mean()) if len(values) else float("nan")
 
@@ -198,6 +253,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="sets whose names start so")
     parser.add_argument("--refits", type=int, default=50, help="of intervals; 0: none")
     parser.add_argument("--stein", action="store_true")
+    parser.add_argument("--weights", action="store_true")
     parser.add_argument("--keep", help="a folder of releases")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--smoke", action="store_true")
@@ -208,6 +264,8 @@ def main() -> None:
     try:
         if given.smoke:
             printed = lines(("ADULT, unbiased 10 %",), [0.25], 1, 10, False, None, 1)
+        elif given.weights:
+            printed = lines_of_weights(names, given.epsilons, given.seeds, given.keep, given.workers)
         else:
             printed = lines(
                 names, given.epsilons, given.seeds, given.refits, given.stein, given.keep, given.workers

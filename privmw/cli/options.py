@@ -143,5 +143,5 @@ def add_intervals(parser: argparse.ArgumentParser) -> None:
         type=level,
         metavar="LEVEL",
         help="say how far off answers are: intervals of this level, such as 0.95, in answers.parquet, and "
-        "expected errors in the report; costs no privacy, but one to three times the time of the release",
+        "expected errors in the report; costs no privacy, but several times the time of the release",
     )
