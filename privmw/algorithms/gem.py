@@ -37,10 +37,9 @@ class GEM(Algorithm):
 
     rows: products of the mixture. noise, widths: of the network, the numbers of noise a row and the outputs
     of each block. steps, rate: of training after each round; the rate falls to 0 as half a cosine. loss: what
-    training lowers, the squared misfit of all measured cells ("squared", with three times as many steps after
-    the last round) or, as in the paper, the mean absolute one of cells near the largest ("absolute").
-    prior_weight (squared): how many records independent attributes are worth; None chooses it from the noise.
-    draws: how many records are drawn at the end; equal
+    training lowers, the squared misfit of all measured cells ("squared") or, as in the paper, the mean
+    absolute one of cells near the largest ("absolute"). prior_weight (squared): how many records independent
+    attributes are worth; None chooses it from the noise. draws: how many records are drawn at the end; equal
     ones become one row of the release. epochs: of training on public rows, at most. pretrained: a file of
     `GEM.pretrain(...).save(file)` to begin with, instead of public rows. seed: of the sampling stream, which
     begins the network and draws the records; it protects nothing.

@@ -34,7 +34,6 @@ Loss = Literal["squared", "absolute"]
 ABOVE = 0.5  # of the running largest error: cells that pull
 DECAY = 0.5  # of the running largest error
 REMINDED = 64  # public marginals that are fitted in a round beside what was measured
-LAST = 3  # times as many steps at the last update
 DAMPING = 1e-8  # of Adam: parameters that hardly matter to the loss hardly move, and what was learnt stays
 PUBLIC_RATE, LEAST_RATE = 3e-3, 3e-5  # of training on public rows, at first and to end at
 PLATEAU = 50  # epochs without progress until it is halved
@@ -171,7 +170,9 @@ class GeneratedRows(RelaxedModel):
         if support.comm.size > 1:
             raise ValueError(f"support (on {support.comm.size} ranks) must be on one rank: GEM is")
         rows = Support.without_public(domain, support.constraints)
-        super().__init__(rows, workload, measured, n, draws=draws, seed=seed, threads=threads)
+        super().__init__(
+            rows, workload, measured, n, draws=draws, draws_weight=None, seed=seed, threads=threads
+        )
         if pretrained is None:
             self._generator = Generator(domain, shape, seed=seed)
         else:
@@ -183,7 +184,7 @@ class GeneratedRows(RelaxedModel):
         self._public, self._epochs = support, epochs
         self._steps, self._rate, self._loss, self._prior_weight = steps, rate, loss, prior_weight
         self._at_first: Float64s | None = None  # the answers of public marginals before any measurement
-        self._begun, self._running, self._training = False, math.nan, steps
+        self._begun, self._last, self._running = False, False, math.nan
 
     def _tables(self) -> Floats:
         if self._at_first is None:  # here: a run that is resumed has this stored
@@ -199,9 +200,8 @@ class GeneratedRows(RelaxedModel):
         return self._generator.tables()
 
     def update(self, measurements: Sequence[Measurement], *, last: bool = False) -> Mapping[str, float]:
-        """Train on all measurements so far."""
-        longer = last and self._loss == "squared"  # rows are drawn afterwards
-        self._training = self._steps * (LAST if longer else 1)
+        """Train on all measurements so far; the last time with all public answers."""
+        self._last = last
         return super().update(measurements, last=last)
 
     def _learn(self) -> Mapping[str, float]:
@@ -222,17 +222,17 @@ class GeneratedRows(RelaxedModel):
             generator.begin_at(fitted.margin_logs, self._unknown)
         self._begun = True
         adam = Adam(generator.parameters, DAMPING * float(fitted.weights.sum()))
-        for step in range(self._training):
+        for step in range(self._steps):
             _, by_tables = fitted.gradient(generator.tables())
             adam.step(generator.gradient(by_tables), self._falling(step))
-        return {"training_steps": float(self._training)}
+        return {"training_steps": float(self._steps)}
 
     def _follow_largest(self, chosen: Workload, answers: Float64s, precision: Float64s) -> dict[str, float]:
         """Lower the absolute misfit of cells near the largest; the paper's loss."""
         products = products_of(chosen, self._threads)
         misfit, generator = LargestMisfit(answers, precision > 0, self._running), self._generator
         adam, taken = Adam(generator.parameters), 0
-        for step in range(self._training):
+        for step in range(self._steps):
             tables = generator.tables()
             _, pull = misfit.pull(products.answers(tables))
             if not pull.any():
@@ -243,7 +243,7 @@ class GeneratedRows(RelaxedModel):
         return {"training_steps": float(taken)}
 
     def _falling(self, step: int) -> float:
-        return self._rate * (1 + math.cos(math.pi * step / self._training)) / 2
+        return self._rate * (1 + math.cos(math.pi * step / self._steps)) / 2
 
     def _with_public(self) -> tuple[tuple[Workload, Float64s, Float64s], float]:
         """What was measured, and the answers of the start as if a sample of some records had given them.
@@ -276,7 +276,7 @@ class GeneratedRows(RelaxedModel):
 
     def _reminded(self, marginals: Int64s) -> Bools:
         """Which cells of public marginals a round fits: of REMINDED marginals, drawn; at the last of all."""
-        if self._training > self._steps or len(self._known) <= REMINDED:
+        if self._last or len(self._known) <= REMINDED:
             return np.ones(len(marginals), bool)
         stream = sampling_stream(np.random.SeedSequence([self._seed, len(self._measurements)]))
         return np.isin(marginals, stream.choice(self._known, REMINDED, replace=False))

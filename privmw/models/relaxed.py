@@ -38,7 +38,8 @@ class RelaxedModel(ABC):
 
     support: no public row, with the constraints that rows must keep. workload: the marginals to be answered;
     they are the first of `measured`, whose cells measurements number. draws: how many records are drawn, with
-    the sampling stream of `seed`.
+    the sampling stream of `seed`. draws_weight: how many records they are worth where their weights are
+    projected, few where the model has fitted the noise as well; None chooses it from the measurements.
     """
 
     def __init__(
@@ -50,8 +51,10 @@ class RelaxedModel(ABC):
         *,
         draws: int,
         seed: int,
+        draws_weight: float | None = OF_COMPLETED,
         threads: int | None = None,
     ) -> None:
+        self._draws_weight = draws_weight
         self._support, self._workload, self._measured, self._n = support, workload, measured, n
         self._targets = Targets(measured, n)
         self._draws, self._seed, self._threads = draws, seed, threads
@@ -128,7 +131,7 @@ class RelaxedModel(ABC):
             self._measured,
             self._n,
             prior=prior,
-            prior_weight=OF_COMPLETED,  # the draws know all of the noise already
+            prior_weight=self._draws_weight,
             threads=self._threads,
         )
         details = dict(self._rows.update(self._measurements, last=True))
