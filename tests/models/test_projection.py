@@ -332,7 +332,7 @@ def test_every_backend_finds_the_same_distribution(backend, monkeypatch):
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_freedom_is_that_of_the_matrix_written_out(exact):
-    """Against w H (H + 1 / w)^-1, for rows of which many are light and weigh what a percent of the value is."""
+    """Against w H (H + 1 / w)^-1, also where many rows are light."""
     rng = np.random.default_rng(3)
     holds = rng.random((300, 40)) < 0.3
     weights = rng.dirichlet(np.ones(300)) if exact else rng.dirichlet(np.full(300, 0.05))
@@ -346,7 +346,7 @@ def test_freedom_is_that_of_the_matrix_written_out(exact):
 
 
 def test_rows_without_weight_change_no_fit():
-    """Light rows are left out of Newton's equations, and heavy ones decide: the certificate is of all rows."""
+    """Light rows are left out of Newton's equations; the certificate is of all rows."""
     rng = np.random.default_rng(4)
     holds = rng.random((2000, 500)) < 0.1
     prior = rng.dirichlet(np.full(2000, 0.1))
