@@ -18,6 +18,7 @@ from privmw.models.groups import Groups
 from privmw.ranks import ALONE, Communicator, max_over_ranks, sum_over_ranks
 
 FEW_PER_CELL = 4  # cells beyond so many for each row and marginal: rows list their cells
+FEW_CELLS = 10_000  # of which a pass over all rows costs less than a plan for some rows
 LEAST_EXPONENT = -900  # of a largest value: below it, there is nothing but rounding
 
 
@@ -143,8 +144,13 @@ class MarginalMatrix(_ExactMatrix):
         """Return None: there are too many cells for a square matrix of them."""
         return None
 
-    def among(self, rows: Int64s) -> tuple[MarginalMatrix, Int64s]:
-        """The cells that hold some of this rank's rows, over those, and which they are of all."""
+    def among(self, rows: Int64s) -> tuple[MarginalMatrix, Int64s] | None:
+        """The cells that hold some of this rank's rows, over those, and which they are of all.
+
+        None where the cells are few.
+        """
+        if self.count < FEW_CELLS:
+            return None
         marginals = self._queries.marginals
         sizes = marginals.columns.sizes
         codes = CheckedColumns.of((freeze(codes[rows]) for codes in marginals.columns.columns), sizes)

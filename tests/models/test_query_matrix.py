@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from privmw import Domain, Support, Table, Workload, kernels
+from privmw.models import query_matrix
 from privmw.models.groups import Groups
 from privmw.models.projection.solver import Slack, project
 from privmw.models.query_matrix import CellMatrix, MarginalMatrix, RowMatrix, matrix_of
@@ -82,3 +83,18 @@ def test_few_rows_list_their_cells_and_many_do_not():
     assert isinstance(
         matrix_of(WORKLOAD, np.ones(WORKLOAD.cells), SUPPORT.marginals(WORKLOAD)), MarginalMatrix
     )
+
+
+def test_some_rows_of_a_matrix_have_its_answers(monkeypatch):
+    rows, rng = np.array([0, 3, 4, 11]), np.random.default_rng(2)
+    weights = rng.dirichlet(np.ones(len(rows)))
+    values = rng.standard_normal(WORKLOAD.cells)
+    assert marginals().among(rows) is None
+    monkeypatch.setattr(query_matrix, "FEW_CELLS", 0)
+    for name in ("marginals", "rows"):
+        some, held = MATRICES[name]().among(rows)
+        dense = DENSE[:, rows]
+        np.testing.assert_array_equal(held, np.flatnonzero(dense.any(axis=1)))
+        np.testing.assert_array_equal(some.cells, held)
+        np.testing.assert_allclose(some.sums(weights), dense[held] @ weights, atol=1e-14)
+        np.testing.assert_allclose(some.potentials(values[held]), dense[held].T @ values[held], atol=1e-12)
