@@ -79,7 +79,7 @@ def render_unbiased(answers: UnbiasedAnswers) -> str:
         statement=answers.statement().splitlines(),
         epsilon=answers.ledger.epsilon(usual_delta(answers.ledger)),
         delta=usual_delta(answers.ledger),
-        strategy=str(answers.settings.get("strategy", "a strategy")),
+        strategy=str(answers.settings.get("strategy", "a strategy")).replace(", weights=None", ""),
         kind=answers.shot.kind,
         looks=len(answers.shot.looks),
         largest=float(errors.max()),
