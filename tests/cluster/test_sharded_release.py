@@ -141,10 +141,11 @@ def test_what_another_rank_gives_as_private_must_be_a_table():
     assert [type(error) for error in found] == [RankError, TypeError]
 
 
-def test_a_release_in_parts_must_be_gathered_to_be_sampled_or_saved(tmp_path):
+def test_a_release_in_parts_must_be_gathered_to_be_sampled_judged_or_saved(tmp_path):
     def program(comm):
         release = released(pmw.MWPub(rounds=1), PRIVATE, pmw.ShardedSupport.of(SUPPORT, comm))
-        for use in (release.sample, lambda: release.save(tmp_path / "release.npz")):
+        uses = (release.sample, release.expected_errors, release.intervals)
+        for use in (*uses, lambda: release.save(tmp_path / "release.npz")):
             with pytest.raises(ValueError, match="must be gathered first"):
                 use()
         assert repr(release).startswith(f"Release(MWPub, {SUPPORT.size} rows")
