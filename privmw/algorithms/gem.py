@@ -35,14 +35,14 @@ from privmw.release import Release
 class GEM(Algorithm):
     """A generator network trained on what was measured; GEM-Pub where there are public rows.
 
-    rows: products of the mixture. noise, widths: of the network, the numbers of noise a row and the outputs
-    of each block. steps, rate: of training after each round; the rate falls to 0 as half a cosine. loss: what
-    training lowers, the squared misfit of all measured cells ("squared") or, as in the paper, the mean
-    absolute one of cells near the largest ("absolute"). prior_weight (squared): how many records independent
-    attributes are worth; None chooses it from the noise. draws: how many records are drawn at the end; equal
-    ones become one row of the release. epochs: of training on public rows, at most. pretrained: a file of
-    `GEM.pretrain(...).save(file)` to begin with, instead of public rows. seed: of the sampling stream, which
-    begins the network and draws the records; it protects nothing.
+    rows: products of the mixture. inputs, widths: of the network, how much fixed noise a row begins with, and
+    the outputs of each block. steps, rate: of training after each round; the rate falls to 0 as half a
+    cosine. loss: what training lowers, the squared misfit of all measured cells ("squared") or, as in the
+    paper, the mean absolute one of cells near the largest ("absolute"). prior_weight (squared): how many
+    records independent attributes are worth; None chooses it from the noise. draws: how many records are
+    drawn at the end; equal ones become one row of the release. epochs: of training on public rows, at most.
+    pretrained: a file of `GEM.pretrain(...).save(file)` to begin with, instead of public rows. seed: of the
+    sampling stream, which begins the network and draws the records; it protects nothing.
 
     >>> GEM(rounds=50).calibrate(rho=0.01).rho
     0.01
@@ -56,7 +56,7 @@ class GEM(Algorithm):
     warm_up: float = 0.1
     order: int | None = 1
     rows: int = 256
-    noise: int = 64
+    inputs: int = 64
     widths: tuple[int, ...] = (128, 128)
     steps: int = 100
     rate: float = 3e-3
@@ -75,7 +75,7 @@ class GEM(Algorithm):
         """Refuse options that mean nothing."""
         super().__post_init__()
         shape = self.shape
-        for name in ("rows", "noise", "widths"):
+        for name in ("rows", "inputs", "widths"):
             object.__setattr__(self, name, getattr(shape, name))
         for name, most in (("steps", MOST_STEPS), ("draws", MOST_DRAWS), ("epochs", MOST_STEPS)):
             object.__setattr__(self, name, check_integer(name, getattr(self, name), 1, most))
@@ -104,7 +104,7 @@ class GEM(Algorithm):
             "warm_up": 0.0,
             "order": None,
             "rows": 1000,
-            "noise": 512,
+            "inputs": 512,
             "widths": (1024, 1024),
             "rate": 1e-4,
             "loss": "absolute",
@@ -115,7 +115,7 @@ class GEM(Algorithm):
     @property
     def shape(self) -> GeneratorShape:
         """The sizes of the network."""
-        return GeneratorShape(self.rows, self.noise, self.widths)
+        return GeneratorShape(self.rows, self.inputs, self.widths)
 
     @property
     def completes(self) -> bool:
@@ -128,7 +128,7 @@ class GEM(Algorithm):
         >>> from privmw import Domain, Table
         >>> domain = Domain({"age": 3, "sex": 2})
         >>> public = Table.from_codes([[0, 0], [0, 1], [2, 1], [1, 0]], domain, private=False)
-        >>> gem = GEM(rows=8, noise=4, widths=(8,), epochs=20)
+        >>> gem = GEM(rows=8, inputs=4, widths=(8,), epochs=20)
         >>> generator = gem.pretrain(Support.from_table(public), Workload.all(domain, k=2))
         >>> generator.tables().shape
         (5, 8)
@@ -179,7 +179,7 @@ def release_gem(
     warm_up: float = 0.1,
     order: int | None = 1,
     rows: int = 256,
-    noise: int = 64,
+    inputs: int = 64,
     widths: tuple[int, ...] = (128, 128),
     steps: int = 100,
     rate: float = 3e-3,
@@ -206,7 +206,7 @@ def release_gem(
     >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
     >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
-    >>> small = {"rows": 8, "noise": 4, "widths": (8,), "steps": 5, "draws": 50}
+    >>> small = {"rows": 8, "inputs": 4, "widths": (8,), "steps": 5, "draws": 50}
     >>> release = release_gem(private, None, Workload.all(domain, k=2), epsilon=1.0, rounds=1, **small)
     >>> release.n, release.support.size <= 6
     (300, True)
@@ -220,7 +220,7 @@ def release_gem(
         warm_up=warm_up,
         order=order,
         rows=rows,
-        noise=noise,
+        inputs=inputs,
         widths=widths,
         steps=steps,
         rate=rate,

@@ -42,36 +42,36 @@ FORM, VERSION = "privmw generator", 1
 class GeneratorShape:
     """The sizes of a generator.
 
-    rows: products of the mixture. noise: numbers of noise a row. widths: outputs of each block; none is a
-    linear layer alone.
+    rows: products of the mixture. inputs: numbers of fixed noise that a row begins with. widths: outputs of
+    each block; none is a linear layer alone.
 
-    >>> GeneratorShape(rows=8, noise=4, widths=(6,)).inputs
+    >>> GeneratorShape(rows=8, inputs=4, widths=(6,)).features
     (4, 10)
     """
 
     rows: int
-    noise: int
+    inputs: int
     widths: tuple[int, ...]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", check_integer("rows", self.rows, 1, MOST_ROWS))
-        object.__setattr__(self, "noise", check_integer("noise", self.noise, 1, MOST_FEATURES))
+        object.__setattr__(self, "inputs", check_integer("inputs", self.inputs, 1, MOST_FEATURES))
         if not isinstance(self.widths, list | tuple):
             raise TypeError(f"widths ({self.widths!r}) must be a tuple of integers")
         widths = tuple(check_integer("widths", width, 1, MOST_FEATURES) for width in self.widths)
         object.__setattr__(self, "widths", widths)
 
     @property
-    def inputs(self) -> tuple[int, ...]:
+    def features(self) -> tuple[int, ...]:
         """How many features each block takes, and last the linear layer."""
-        return tuple(self.noise + sum(self.widths[:block]) for block in range(len(self.widths) + 1))
+        return tuple(self.inputs + sum(self.widths[:block]) for block in range(len(self.widths) + 1))
 
 
 class Generator:
     """A mixture of products behind a network; every row has the same weight.
 
     >>> from privmw.data.domain import Domain
-    >>> generator = Generator(Domain({"age": 3, "sex": 2}), GeneratorShape(rows=8, noise=4, widths=(6,)))
+    >>> generator = Generator(Domain({"age": 3, "sex": 2}), GeneratorShape(rows=8, inputs=4, widths=(6,)))
     >>> tables = generator.tables()
     >>> tables.shape, bool(np.allclose(tables[:3].sum(0), 1))
     ((5, 8), True)
@@ -89,11 +89,11 @@ class Generator:
         self.columns: tuple[str, ...] = ()  # that public records trained it on, and how many records
         self.records = 0
         self._starts = np.concatenate([[0], np.cumsum(domain.sizes)])
-        values, rows, inputs = int(self._starts[-1]), shape.rows, shape.inputs
+        values, rows, inputs = int(self._starts[-1]), shape.rows, shape.features
         stream = sampling_stream(seed)
         # From the outputs of the last block down to the noise.
         self._features = np.empty((inputs[-1], rows), dtype)
-        self.noise[:] = stream.standard_normal((shape.noise, rows))
+        self.noise[:] = stream.standard_normal((shape.inputs, rows))
         sizes = list(zip((*shape.widths, values), inputs, strict=True))
         last = len(shape.widths)
         count = sum(out * (into + (1 if layer == last else 3)) for layer, (out, into) in enumerate(sizes))
@@ -120,14 +120,14 @@ class Generator:
             return flat[place - size : place].reshape(shape)
 
         outputs = (*self.shape.widths, int(self._starts[-1]))
-        for layer, (out, into) in enumerate(zip(outputs, self.shape.inputs, strict=True)):
+        for layer, (out, into) in enumerate(zip(outputs, self.shape.features, strict=True)):
             layers.append([take(out, into), take(out, 1)])
             if layer < len(self.shape.widths):
                 layers[-1] += [take(out, 1), take(out, 1)]
         return layers
 
     def _inputs(self, layer: int) -> Floats:
-        return self._features[len(self._features) - self.shape.inputs[layer] :]
+        return self._features[len(self._features) - self.shape.features[layer] :]
 
     @property
     def noise(self) -> Floats:
@@ -205,7 +205,7 @@ class Generator:
         about = {
             "domain": self.domain.fingerprint(),
             "rows": shape.rows,
-            "noise": shape.noise,
+            "inputs": shape.inputs,
             "widths": list(shape.widths),
             "columns": list(self.columns),
             "records": self.records,
@@ -223,7 +223,7 @@ def load_generator(path: str | os.PathLike[str], domain: Domain) -> Generator:
     members = read_archive(path, form=FORM, version=VERSION)
     with explained(path, FORM):
         about = parse_json(members["generator.json"].decode())
-        shape = GeneratorShape(about["rows"], about["noise"], tuple(about["widths"]))
+        shape = GeneratorShape(about["rows"], about["inputs"], tuple(about["widths"]))
         noise = read_array(members["noise.npy"], np.float32)
         parameters = read_array(members["parameters.npy"], np.float32)
         if not (np.isfinite(noise).all() and np.isfinite(parameters).all()):
@@ -234,9 +234,9 @@ def load_generator(path: str | os.PathLike[str], domain: Domain) -> Generator:
         generator = Generator(domain, shape)
         generator.columns = tuple(domain.names[domain.index(name)] for name in about["columns"])
         generator.records = check_integer("records", about["records"], 0)
-        if len(noise) != shape.noise * shape.rows or len(parameters) != len(generator.parameters):
+        if len(noise) != shape.inputs * shape.rows or len(parameters) != len(generator.parameters):
             raise ValueError("arrays must be as long as the sizes say")
-    generator.noise[:] = noise.reshape(shape.noise, shape.rows)
+    generator.noise[:] = noise.reshape(shape.inputs, shape.rows)
     generator.parameters[:] = parameters
     return generator
 

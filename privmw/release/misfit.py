@@ -123,7 +123,7 @@ def _fit_better(release: Release) -> str:
             f"{algorithm} ended after {rounds} round{'s' * (rounds != 1)} before it fitted what it measured: "
             f"take more rounds, or --method auto, which fits all measurements at once"
         )
-    if algorithm == "RAP":
+    if algorithm in ("RAP", "GEM"):
         return "the relaxed rows did not fit what was measured: take more rows or steps, or --method auto"
     lighter = " or a smaller prior_weight" if settings.get("prior_weight") is not None else ""
     return (

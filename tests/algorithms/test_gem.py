@@ -10,7 +10,7 @@ from algorithms.cases import DOMAIN, WORKLOAD, EndedError, private, support, tab
 from privmw.models.generated import LargestMisfit, pretrain, public_marginals
 from privmw.models.generator import Generator, GeneratorShape
 
-SMALL = {"rows": 40, "noise": 8, "widths": (16, 16), "steps": 60, "rate": 0.01, "draws": 2000, "epochs": 300}
+SMALL = {"rows": 40, "inputs": 8, "widths": (16, 16), "steps": 60, "rate": 0.01, "draws": 2000, "epochs": 300}
 SOME = ("a", "b", "e")
 
 
@@ -166,7 +166,7 @@ def test_public_answers_are_worth_no_more_records_than_the_measurements_say():
     ("options", "error", "reason"),
     [
         ({"rows": 0}, ValueError, r"rows \(0\) must be"),
-        ({"noise": 0}, ValueError, r"noise \(0\) must be"),
+        ({"inputs": 0}, ValueError, r"inputs \(0\) must be"),
         ({"widths": (0,)}, ValueError, r"widths \(0\) must be"),
         ({"widths": 8}, TypeError, r"widths \(8\) must be"),
         ({"steps": 0}, ValueError, r"steps \(0\) must be"),

@@ -8,10 +8,10 @@ from privmw.models.generator import Generator, GeneratorShape, load_generator, m
 
 DOMAIN = Domain({"a": 3, "b": 1, "c": 4, "d": 2})
 SHAPES = {
-    "two blocks": GeneratorShape(rows=7, noise=3, widths=(5, 4)),
-    "one block": GeneratorShape(rows=4, noise=6, widths=(3,)),
-    "linear": GeneratorShape(rows=5, noise=2, widths=()),
-    "two rows": GeneratorShape(rows=2, noise=2, widths=(3, 3)),
+    "two blocks": GeneratorShape(rows=7, inputs=3, widths=(5, 4)),
+    "one block": GeneratorShape(rows=4, inputs=6, widths=(3,)),
+    "linear": GeneratorShape(rows=5, inputs=2, widths=()),
+    "two rows": GeneratorShape(rows=2, inputs=2, widths=(3, 3)),
 }
 TRUE_TO = 1e-5  # relative, in double precision
 
@@ -126,14 +126,14 @@ def test_a_damaged_file_is_refused(tmp_path, member):
     ("options", "reason"),
     [
         ({"rows": 0}, r"rows \(0\) must be"),
-        ({"noise": 0}, r"noise \(0\) must be"),
+        ({"inputs": 0}, r"inputs \(0\) must be"),
         ({"widths": (4, 0)}, r"widths \(0\) must be"),
         ({"widths": (4, -1)}, r"widths \(-1\) must be"),
     ],
 )
 def test_sizes_below_one_are_refused(options, reason):
     with pytest.raises(ValueError, match=reason):
-        GeneratorShape(**{"rows": 4, "noise": 2, "widths": (3,), **options})
+        GeneratorShape(**{"rows": 4, "inputs": 2, "widths": (3,), **options})
 
 
 def test_widths_that_are_no_list_are_refused():

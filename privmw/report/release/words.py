@@ -36,6 +36,8 @@ ALGORITHMS = {
     "erred most",
     "RAP": "relaxed projection (RAP): products of distributions, fitted to the noisy counts, from which rows "
     "were drawn, and weighed by the same counts",
+    "GEM": "a generator network (GEM): it makes products of distributions, trained on public answers, if "
+    "there are any, and on the noisy counts; rows were drawn from these, and weighed by the same counts",
 }
 SETTINGS = {
     "algorithm": "how the rows were weighed",
@@ -55,6 +57,11 @@ SETTINGS = {
     "rate": "how far a gradient step went; none: the method's own",
     "steps": "how many gradient steps a round took",
     "draws": "how many records were drawn from the relaxed rows",
+    "inputs": "how many numbers of fixed noise the network took for each row",
+    "widths": "how many outputs each block of the network had",
+    "loss": "what training lowered: squared misfits, or absolute ones near the largest",
+    "epochs": "at most how many steps the network was trained on public answers",
+    "pretrained": "the file of a network that public answers had trained",
     "seed": "of the stream that begins relaxed rows and draws records; it protects nothing",
     "particles": "how many records moved through the domain to become rows that the public table lacks",
     "replay": "whether a round repeated earlier measurements",
