@@ -120,7 +120,10 @@ def read_costs(records: object) -> dict[Cost, int]:
         exact = isinstance(rho, Fraction) and isinstance(delta, Fraction)
         if not exact or not (epsilon is None or isinstance(epsilon, Fraction)):
             raise ValueError(f"cost ({entry!r}) must be of exact fractions")
-        counts[Cost(rho, epsilon, delta)] = positive_integer("count", fields["count"])
+        cost = Cost(rho, epsilon, delta)
+        if cost in counts:
+            raise ValueError(f"cost ({entry!r}) must be listed once")
+        counts[cost] = positive_integer("count", fields["count"])
     return counts
 
 

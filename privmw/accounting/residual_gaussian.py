@@ -22,6 +22,7 @@ _LARGEST_TABLE = 2**31  # cells
 _LARGEST_ORDER = 6  # then no contrast of counts below 2^53 leaves 64 bits
 _MOST_ATTRIBUTES = 1_289  # then a number of 62 bits names any look
 _PI = 3.141592653589793  # just below pi
+_LARGEST_SIGMA = 2**500  # its square is a float
 _STEP = 64  # exponents are rounded to 64ths
 
 
@@ -56,6 +57,8 @@ class ResidualGaussian(Event):
             raise ValueError("looks must not repeat one")
         if len(sigmas) != len(looks):
             raise ValueError(f"sigmas ({len(sigmas)}) must be as many as looks ({len(looks)})")
+        if max(sigmas) > _LARGEST_SIGMA:
+            raise ValueError("sigmas (one of them) must be at most 2^500")
         self._keep(sizes=sizes, looks=looks, sigmas=sigmas)
         self._keep(
             at_most=positive_integer("at_most", self.at_most), count=positive_integer("count", self.count)

@@ -31,6 +31,7 @@ from privmw.release import Release
 
 USUAL_ETA = 2.0
 LARGEST_ETA = 1000.0
+LEAST_EXPONENT = 1e-100  # its square is a float
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -69,12 +70,12 @@ class DualQuery(Responding):
             return self
         eta = USUAL_ETA if self.eta is None else self.eta
         # A unit of at_most records moves a score so many times as far as one.
-        exponent = 2 * eta * at_most / n
+        exponent = max(2 * eta * at_most / n, LEAST_EXPONENT)
         if budget.notion == "pure":  # samples sum of t exponent = epsilon
             records = math.sqrt(2 * float(budget.limit) / (self.samples * exponent)) + 0.5
         else:  # samples sum of (t exponent)^2 / 8 = rho
             records = (24 * float(budget.limit) / (self.samples * exponent**2)) ** (1 / 3)
-        rounds = max(round(records) - 1, 1)
+        rounds = max(round(min(records, 1e18)) - 1, 1)
         if rounds > MOST_ROUNDS:
             raise ValueError(
                 f"eta ({eta}) must be larger: it takes {rounds:,} rounds to spend the budget, and at most "

@@ -134,6 +134,11 @@ class GEM(Algorithm):
         (5, 8)
         """
         check_public(support, workload, completes=True)
+        if not support.table.for_release:
+            raise ValueError(
+                f"support ({support!r}, of a seeded release: not for release) must be of public records: the "
+                f"file of a generator does not say what trained it"
+            )
         return pretrained_generator(
             support, workload, self.shape, epochs=self.epochs, seed=self.seed, threads=threads
         )

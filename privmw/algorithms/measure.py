@@ -15,14 +15,15 @@ from typing import NamedTuple, overload
 import numpy as np
 
 from privmw.accounting import Budget, Event, Ledger, Neighbors, ThresholdedLaplace
-from privmw.accounting.rounding import Real, positive
+from privmw.accounting.rounding import Real, positive, probability
 from privmw.algorithms.accounted import AccountPath, open_account, settle
+from privmw.algorithms.mechanism import LARGEST_SCALE
 from privmw.algorithms.one_shot import OneShot
 from privmw.algorithms.schedule import Planned
 from privmw.curator import Curator
 from privmw.data.domain import Domain
 from privmw.data.records import Records
-from privmw.data.workload import Workload
+from privmw.data.workload import MOVED, Workload
 from privmw.kernels.arrays import Int64s
 from privmw.postprocess import NoisyMarginals
 from privmw.random import Rng
@@ -138,10 +139,14 @@ def measure_marginals(
     # The deltas of all that can vanish add up to delta, in the proportions of their costs.
     vanishing = sum((cost for names, cost in zip(requested, costs, strict=True) if names != ()), Fraction(0))
     deltas = [Fraction(budget.event_delta) * cost / (vanishing or 1) for cost in costs]
+    moved = MOVED if neighbors is Neighbors.REPLACE_ONE else 1
+    noise = DiscreteGaussianNoise if rho is not None else DiscreteLaplaceNoise
+    for names, cost, own in zip(requested, costs, deltas, strict=True):
+        sensitivity = workload.sensitivity([workload.index(names)], moved) if names else 1
+        _check_look(noise.scale_for(cost, sensitivity, private.at_most), own if threshold and names else None)
     opened, run, measured = open_account(account), secrets.token_hex(16), []
     with Curator(private, workload, budget, rng=rng, neighbors=neighbors, public_n=public_n) as curator:
         if opened is not None:  # here: the curator has checked everything, and has released nothing
-            noise = DiscreteGaussianNoise if rho is not None else DiscreteLaplaceNoise
             events = [
                 Planned("measure", noise.name, noise.cost(cost)._replace(delta=own if names else Fraction(0)))
                 for names, cost, own in zip(requested, costs, deltas, strict=True)
@@ -170,6 +175,14 @@ def measure_marginals(
         if opened is not None:
             settle(opened, run, curator.ledger)
         return released
+
+
+def _check_look(scale: float, delta: Fraction | None) -> None:
+    """Refuse a look that the curator would refuse: after the first, something would be spent."""
+    if scale > LARGEST_SCALE:
+        raise ValueError(f"scale ({scale}) must be at most 2^40: the share of the budget is too small")
+    if delta is not None:
+        probability("delta", delta)
 
 
 class _Noisy(NamedTuple):

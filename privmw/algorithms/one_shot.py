@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from privmw.accounting import Budget, Composition, Cost, Neighbors
+from privmw.accounting import Account, Budget, Composition, Cost, Neighbors
 from privmw.accounting.rounding import Real, float_up, positive_integer, probability
 from privmw.accounting.statement import show
 from privmw.algorithms.accounted import AccountPath, open_account, settle
@@ -205,12 +206,15 @@ class OneShotMechanism:
         rng: Rng = None,
         account: AccountPath = None,
         run: str | None = None,
+        keep: Callable[[UnbiasedAnswers], object] | None = None,
     ) -> UnbiasedAnswers:
         """Measure, and return the answers. rng: None for a release; a seed for experiments marks the ledger.
 
         account: the `Account` of the private table, or its file. The cost is reserved there before the table
         is looked at, and refused with a BudgetError if the account's limit does not cover it. run: the
-        identifier of the reservation, to give again where a run is repeated that released nothing.
+        identifier of the reservation, to give again where a run is repeated that released nothing; one that
+        is settled has released, and is refused. keep: called with the answers before the run is settled, to
+        store them.
 
         An exception that ends a run early carries the ledger as its attribute `ledger`.
         """
@@ -227,6 +231,7 @@ class OneShotMechanism:
         with Curator(private, shot.measured, self.budget, rng=rng) as curator:
             try:
                 if opened is not None:
+                    _check_unsettled(opened, run)
                     opened.reserve(
                         run,
                         self.events,
@@ -237,12 +242,20 @@ class OneShotMechanism:
                     )
                 noisy = measure_shot(curator, shot)
                 answers = UnbiasedAnswers(shot, noisy, ledger=curator.ledger, settings=self.settings())
+                if keep is not None:
+                    keep(answers)
                 if opened is not None:
                     settle(opened, run, curator.ledger)
                 return answers
             except BaseException as error:
                 error.ledger = curator.ledger  # type: ignore[attr-defined]
                 raise
+
+
+def _check_unsettled(account: Account, run: str) -> None:
+    """Refuse a run that has released: another draw under its reservation would be free."""
+    if any(known.run == run and known.finished for known in account.runs):
+        raise ValueError(f"run ({run}) must not be one that the account says is finished: it has released")
 
 
 def release_hdmm(

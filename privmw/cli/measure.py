@@ -110,7 +110,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     identity["private_stamp"] = private_stamp(options.private)
     with AnswersFolder.reserve(options.output, identity) as folder:
         if not folder.has_release:
-            folder.save(measure(options, console, folder))
+            measure(options, console, folder)
         answers = folder.answers()
         with console.step("writing"):
             for name, write in _writers(answers, options).items():
@@ -132,8 +132,8 @@ def run(options: argparse.Namespace, console: Console) -> None:
         console.note("No --account: privmw does not remember what other releases of this table spend.")
 
 
-def measure(options: argparse.Namespace, console: Console, folder: AnswersFolder) -> UnbiasedAnswers:
-    """Check everything that can be known, then spend the budget."""
+def measure(options: argparse.Namespace, console: Console, folder: AnswersFolder) -> None:
+    """Check everything that can be known, then spend the budget and save the answers."""
     need("pyarrow.parquet", "write files", "app")
     check_installed()
     account = None if options.account is None else Account(options.account)
@@ -152,7 +152,7 @@ def measure(options: argparse.Namespace, console: Console, folder: AnswersFolder
     _check_room(plan, folder)
     console.note(str(plan))
     with console.step("measuring"):
-        return mechanism(private, workload, rng=options.seed, account=account, run=folder.run())
+        mechanism(private, workload, rng=options.seed, account=account, run=folder.run(), keep=folder.save)
 
 
 def _check_room(plan: ShotPlan, folder: AnswersFolder) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 
 from privmw.accounting import DiscreteGaussian, ResidualGaussian
 from privmw.mechanisms.noise import LARGEST_SCALE, Noise
+from privmw.mechanisms.rational import drawable
 from privmw.random import Rng, Stream, privacy_stream
 from privmw.secrecy import erasing, sealed
 
@@ -43,6 +45,9 @@ class ResidualNoise:
             raise ValueError(
                 f"sigma ({float(largest)}) must be at most 2^40: the share of the budget is too small"
             )
+        for sigma in event.sigmas:
+            if not isinstance(sigma, float):  # every float of this size can be drawn
+                drawable("sigma^2", Fraction(sigma) ** 2)
         if event.count != 1:
             raise ValueError(f"count ({event.count}) must be 1: each run is charged by itself")
         return cls(event)

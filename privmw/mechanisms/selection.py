@@ -30,6 +30,7 @@ Kind: TypeAlias = Literal["permute-and-flip", "exponential", "report-noisy-max",
 SelectionEvent: TypeAlias = PermuteAndFlip | ExponentialMechanism | ReportNoisyMax
 
 MOST_CANDIDATES = 2**31 - 1
+MOST_DRAWS = 2**31  # with replacement, of csrc/draw
 
 _DRAWS: dict[str, Callable[..., npt.NDArray[np.int64]]] = {
     "permute-and-flip": draws.select_permute_and_flip,
@@ -65,7 +66,10 @@ class Selection:
         if not 1 <= candidates <= MOST_CANDIDATES:
             raise ValueError(f"scores ({candidates} candidates) must have between 1 and 2^31 - 1 candidates")
         k, sensitivity = positive_integer("k", k), positive_integer("sensitivity", sensitivity)
-        if k > candidates and kind != "exponential-draws":  # which are with replacement
+        if kind == "exponential-draws":  # with replacement
+            if k > MOST_DRAWS:
+                raise ValueError(f"k ({k}) must be at most 2^31")
+        elif k > candidates:
             raise ValueError(f"k ({k}) must be at most the number of candidates ({candidates})")
         return _prepared(kind, candidates, sensitivity, positive("epsilon", epsilon), k)
 

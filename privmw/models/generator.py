@@ -234,6 +234,8 @@ def load_generator(path: str | os.PathLike[str], domain: Domain) -> Generator:
         generator = Generator(domain, shape)
         generator.columns = tuple(domain.names[domain.index(name)] for name in about["columns"])
         generator.records = check_integer("records", about["records"], 0)
+        if bool(generator.columns) != bool(generator.records):
+            raise ValueError("columns must come with the number of records that trained them")
         if len(noise) != shape.inputs * shape.rows or len(parameters) != len(generator.parameters):
             raise ValueError("arrays must be as long as the sizes say")
     generator.noise[:] = noise.reshape(shape.inputs, shape.rows)

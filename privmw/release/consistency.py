@@ -61,6 +61,8 @@ def _check_history(release: Release) -> None:
     if any(entry.round >= after.round for entry, after in itertools.pairwise(history)):
         raise ValueError("rounds of the history must ascend")
     measures = bool(release.measurements)
+    if not measures and "measure" in release.settings:
+        raise ValueError("measurements (none) must be those of the rounds: the algorithm measures")
     if measures and (rounds != sorted(rounds) or set(rounds) != {entry.round for entry in history}):
         raise ValueError("rounds of the measurements must be those of the history, in order")
     last = release.settings.get("rounds")

@@ -23,12 +23,11 @@ from privmw.accounting.worst_difference import worst_difference
 from privmw.data.workload import Workload
 from privmw.strategies.closure import Closure
 from privmw.strategies.shot import Look, Shot
-from privmw.strategies.strategy import Strategy, check_terms, check_weights
+from privmw.strategies.strategy import LARGEST_SCALE, Strategy, check_terms, check_weights
 
 Float64s = npt.NDArray[np.float64]
 Loss = Literal["largest", "marginals", "cells"]
 
-_LARGEST_SIGMA = 2.0**40  # of csrc/draw
 _SWEEPS, _FEWEST_SWEEPS = 400, 30
 _WORK = 2**26  # sums of sets of attributes, in all: seconds; 17 attributes have their fewest sweeps
 _CLOSE = 1.0005  # the loss, against what no strategy goes below
@@ -177,7 +176,7 @@ def _event(closure: Closure, precision: Float64s, budget: Budget, at_most: int) 
     scale, slack = math.sqrt(unit / float(budget.limit)) * at_most, 2.0**-50
     while True:
         sigmas = relative * (scale * (1 + slack))
-        if not sigmas.max() <= _LARGEST_SIGMA:
+        if not sigmas.max() <= LARGEST_SCALE:
             raise ValueError(f"sigma ({sigmas.max():.4g}) must be at most 2^40: the budget is too small")
         term = lattice_term(sizes, looks, sigmas.tolist())
         if term is None:

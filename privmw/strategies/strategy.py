@@ -17,6 +17,9 @@ from privmw.data.workload import MOVED, Workload
 from privmw.strategies.closure import Closure
 from privmw.strategies.shot import Look, Shot, noise_variance
 
+LARGEST_SCALE = 2.0**40  # of noise that the mechanisms draw
+LEAST_LAPLACE = 2.0**-9  # its variance is a float above 0
+
 
 class Strategy(ABC):
     """How the budget of one shot is spread over marginals; neighbours replace one record.
@@ -63,6 +66,14 @@ def shot_at_marginals(
         else:
             scale = scale_for_epsilon(share, moved * at_most)
             events.append(DiscreteLaplace(scale, moved * at_most, cells))
+        if scale > LARGEST_SCALE:
+            raise ValueError(
+                f"scale ({scale:.4g}) of {_short(names)} must be at most 2^40: the budget is too small"
+            )
+        if noise == "discrete-laplace" and scale < LEAST_LAPLACE:
+            raise ValueError(
+                f"scale ({scale:.4g}) of {_short(names)} must be at least 2^-9: the budget leaves no noise"
+            )
         looks.append(Look(names, scale, share))
     closure = Closure.of(workload)
     precisions = np.array([1 / noise_variance(noise, look.scale) for look in looks])

@@ -206,6 +206,9 @@ def test_budgets_and_costs_are_written_with_their_delta_and_read_without():
     assert eval(repr(again)) == again == read_budget(write_budget(again))
     costs = {gaussian().cost: 2, Cost(Fraction(1), None): 1}
     assert read_costs(write_costs(costs)) == costs
+    many = {"rho": "1/2", "epsilon": None, "count": 9}
+    with pytest.raises(ValueError, match="must be listed once"):  # the last would hide the first
+        read_costs([many, many | {"rho": "2/4", "count": 1}])
     assert "delta" not in write_costs(costs)[1]
     for wrong in ({"delta": 0.5}, {"delta": "-1/2"}, {"gamma": "1/2"}):
         with pytest.raises(ValueError, match="cost"):

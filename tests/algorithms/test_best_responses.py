@@ -265,6 +265,10 @@ def test_what_cannot_be_run_is_refused_before_anything_is_spent(monkeypatch):
         DualQuery().calibrate(rho=1)
     with pytest.raises(ValueError, match=r"eta \(1e-06\) must be larger: it takes .* rounds"):
         DualQuery(eta=1e-6).calibrate(rho=1, n=10**6)
+    for eta in (1e-200, 5e-324):  # whose squares are no floats
+        for budget in ({"rho": 1e300}, {"epsilon": 1.0, "delta": 0}):
+            with pytest.raises(ValueError, match="must be larger: it takes"):
+                DualQuery(eta=eta).calibrate(**budget, n=10**6)
     with pytest.raises(ValueError, match="must be zCDP or pure"):
         DualQuery(rounds=3).schedule.shares(Budget.approximate(1, 1e-7, "advanced"))
     with pytest.raises(TypeError, match="must be a Support"):

@@ -205,6 +205,21 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_spent(tmp_path):
     refused("must come without public rows", support(), {"pretrained": str(tmp_path / "h")})
 
 
+def test_rows_of_a_seeded_release_train_no_generator_that_is_kept():
+    rows = run(rho=0.5, rng=3, options={"rounds": 1, "steps": 1}).sample(50)
+    seeded = pmw.Support.from_table(rows)
+    assert not seeded.table.for_release
+    with pytest.raises(ValueError, match="seeded release: not for release"):
+        gem(epochs=1).pretrain(seeded, WORKLOAD)
+
+
+def test_a_generator_that_knows_columns_of_no_record_is_refused_before_anything_is_spent(tmp_path):
+    generator = gem(epochs=1).pretrain(support(), WORKLOAD)
+    generator.records = 0
+    generator.save(tmp_path / "g")
+    refused("columns must come with the number of records", None, {"pretrained": str(tmp_path / "g")})
+
+
 def test_a_missing_file_of_a_generator_is_said_before_anything_is_spent(tmp_path):
     with pytest.raises(FileNotFoundError):
         run(options={"pretrained": str(tmp_path / "none")})

@@ -45,6 +45,16 @@ def test_shares_split_the_budget():
     assert ledger.epsilon(0) == pytest.approx(1)
 
 
+@pytest.mark.parametrize("more", [{}, {"delta": 1e-9, "threshold": True}])
+def test_a_share_that_is_too_small_is_refused_before_another_is_spent(more, tmp_path, monkeypatch):
+    account = pmw.Account.create(tmp_path / "account", Budget.approximate(2, 1e-6, event_delta=1e-7))
+    monkeypatch.setattr(pmw.Table, "counts", lambda *_: pytest.fail("the private table was looked at"))
+    for least, reason in ((1e-14, r"scale .* at most 2\^40"), (5e-324, "scale|delta")):
+        with pytest.raises(ValueError, match=reason):
+            measure_marginals(table(), FOUR[1:], epsilon=1, shares=[1, 1, least], account=account, **more)
+    assert account.runs == ()
+
+
 def test_what_is_measured_is_near_the_truth():
     private = table()
     measured, _ = measure_marginals(private, FOUR, epsilon=2000, **ADD_REMOVE, rng=1)

@@ -88,6 +88,29 @@ def test_a_run_that_released_nothing_is_repeated_under_its_reservation(tmp_path,
     assert [run.finished for run in account.runs] == [True]
 
 
+def test_a_run_that_released_is_not_drawn_again_under_its_reservation(tmp_path):
+    account = pmw.Account.create(tmp_path / "account", pmw.Budget.zcdp(0.01))
+    mechanism = OneShot(strategy=strategies.equal()).calibrate(rho=0.01)
+    mechanism(PRIVATE, WORKLOAD, account=account, run="a" * 32)
+    with pytest.raises(ValueError, match="must not be one that the account says is finished") as refused:
+        mechanism(PRIVATE, WORKLOAD, account=account, run="a" * 32)
+    assert refused.value.ledger.rho == 0
+
+
+def test_answers_are_kept_before_their_run_is_settled(tmp_path):
+    account = pmw.Account.create(tmp_path / "account", pmw.Budget.zcdp(0.01))
+    mechanism = OneShot(strategy=strategies.equal()).calibrate(rho=0.01)
+    kept = []
+
+    def keep(answers):
+        assert [run.finished for run in account.runs] == [False]
+        kept.append(answers)
+
+    answers = mechanism(PRIVATE, WORKLOAD, account=account, keep=keep)
+    assert kept == [answers]
+    assert [run.finished for run in account.runs] == [True]
+
+
 WIDE = pmw.Domain({f"x{i}": 2 for i in range(14)})
 ONES = pmw.Domain({"a": 1, "b": 1})
 
@@ -105,6 +128,12 @@ def tables(domain):
         ({"rho": 50.0}, ValueError, "must be smaller for residual noise"),
         ({"rho": None, "epsilon": 1.0, "delta": 0}, ValueError, "must be of zCDP"),
         ({"rho": 1e-30}, ValueError, "sigma"),
+        ({"rho": 1e-30, "strategy": strategies.equal()}, ValueError, r"scale .* must be at most 2\^40"),
+        (
+            {"rho": None, "epsilon": 1e5, "delta": 0, "strategy": strategies.hdmm()},
+            ValueError,
+            r"scale .* must be at least 2\^-9: the budget leaves no noise",
+        ),
         ({"rho": 0}, ValueError, "rho"),
         ({"rho": None}, TypeError, "exactly one of epsilon and rho"),
         ({"delta": 1e-9}, TypeError, "delta"),

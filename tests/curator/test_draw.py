@@ -128,6 +128,7 @@ def test_a_draw_is_charged_before_it_happens_and_whatever_the_data():
         (np.zeros(WORKLOAD.cells, np.int64), {"records": 0}, ValueError, r"records \(0\) must be positive"),
         (np.zeros(WORKLOAD.cells, np.int64), {"records": 2**62}, ValueError, "must be at most"),
         (np.zeros(WORKLOAD.cells, np.int64), {"k": 0}, ValueError, r"k \(0\) must be positive"),
+        (np.zeros(WORKLOAD.cells, np.int64), {"k": 2**31 + 1, "epsilon": 1e-9}, ValueError, r"at most 2\^31"),
         (np.zeros(WORKLOAD.cells, np.int64), {"epsilon": 0}, ValueError, r"epsilon \(0\) must be"),
     ],
 )

@@ -275,6 +275,8 @@ def test_noisy_tables_are_erased(monkeypatch):
         ({"sigmas": (9,)}, r"sigmas \(1\) must be as many as looks \(2\)"),
         ({"sigmas": (9, -1)}, r"sigma \(-1\) must be positive"),
         ({"sigmas": (9, 0.5)}, "sigmas .* must be larger"),
+        ({"sigmas": (9, 1e200)}, r"at most 2\^500"),
+        ({"sigmas": (9, 10**400)}, r"at most 2\^500"),
         ({"at_most": 0}, r"at_most \(0\) must be positive"),
         ({"sizes": (2**16, 2**16)}, r"at most 2\^31 cells"),
         ({"sizes": (2,) * 7, "looks": ((0,), tuple(range(7)))}, "no more than 6 attributes"),
@@ -304,6 +306,7 @@ def test_tables_of_another_kind_are_refused_and_not_shown(tables):
 def test_noise_that_cannot_be_drawn_is_refused():
     for event, match in (
         (ResidualGaussian((2, 3), ((0, 1),), (2.0**41,)), r"at most 2\^40"),
+        (ResidualGaussian((2, 3), ((0, 1),), (Fraction(9**2000 + 1, 9**1999),)), r"sigma\^2 .* 4096 bits"),
         (ResidualGaussian((2, 3), ((0, 1),), (9.0,), count=2), r"count \(2\) must be 1"),
     ):
         with pytest.raises(ValueError, match=match):

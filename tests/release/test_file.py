@@ -310,6 +310,13 @@ def spent(select=0.25, more=False, unit="record"):
     return made
 
 
+def chosen_alone():
+    """A ledger without what was measured."""
+    made = unspent()
+    made.charge(pmw.accounting.PermuteAndFlip(0.25, candidates=30))
+    return made
+
+
 GAUSSIAN, LAPLACE = measured(), measured([17], "discrete-laplace", number=1)
 
 
@@ -350,6 +357,15 @@ def rounds(*pairs):
             "must be 2, as the settings say",
         ),
         ({"measurements": [GAUSSIAN, measured([18], "discrete-laplace", number=1)]}, "of what was chosen"),
+        (
+            {
+                "ledger": chosen_alone(),
+                "measurements": (),
+                "history": rounds((1, 0.03125)),
+                "settings": {"algorithm": "MWPub", "rounds": 1, "measure": "cell"},
+            },
+            r"measurements \(none\) must be those of the rounds",
+        ),
         ({"ledger": unspent(), "measurements": (), "history": ()}, "must have the rounds of the algorithm"),
     ],
 )

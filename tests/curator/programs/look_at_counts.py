@@ -9,6 +9,7 @@ planted bug: who leaves a copy.
 
 import ctypes
 import gc
+import itertools
 import mmap
 import os
 import sys
@@ -31,7 +32,8 @@ def look(codes):
     for order, records in ((2, ShardedRecords(table, ALONE)), (3, table)):
         workload = pmw.Workload.all(domain, k=order)
         answers = np.zeros(workload.cells)  # a score is then count * 2^20
-        with pmw.Curator(records, workload, pmw.Budget.zcdp(1000), rng=1) as curator:
+        budget = pmw.Budget.zcdp(1000, event_delta=0.1)
+        with pmw.Curator(records, workload, budget, rng=1) as curator:
             for mechanism in ("permute-and-flip", "exponential"):
                 for among in ("cell", "marginal"):
                     curator.select(answers, epsilon=0.5, mechanism=mechanism, among=among)
@@ -40,6 +42,12 @@ def look(codes):
             # Noise so large that no noisy count looks like a count.
             curator.measure(np.arange(workload.cells), rho=1e-12)
             curator.measure(marginals=np.arange(len(workload)), epsilon=1e-6)
+            curator.draw(np.zeros(workload.cells, np.int64), records=1, epsilon=0.5)  # a score is then count
+            for j in range(len(workload)):
+                curator.measure_thresholded(j, epsilon=1e-6, delta=1e-3)
+            looks = tuple(itertools.combinations(range(len(domain)), 2))
+            sigmas = (1e6,) * len(looks)
+            curator.measure_residuals(pmw.accounting.ResidualGaussian(domain.sizes, looks, sigmas))
 
 
 def plant(bug):
