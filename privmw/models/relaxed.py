@@ -20,6 +20,7 @@ from privmw import kernels
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s
+from privmw.models.growth.completion import completed_evenly
 from privmw.models.growth.path import OF_COMPLETED
 from privmw.models.products import Products
 from privmw.models.projected import ProjectedSupport
@@ -58,6 +59,11 @@ class RelaxedModel(ABC):
         self._support, self._workload, self._measured, self._n = support, workload, measured, n
         self._targets = Targets(measured, n)
         self._draws, self._seed, self._threads = draws, seed, threads
+        # Rows to take where the constraints allow none of the draws; if they allow none at all, it is said
+        # here, before anything is spent.
+        self._otherwise = np.zeros((0, len(workload.domain)), np.uint32)
+        if support.constraints is not None:
+            self._otherwise = completed_evenly(support, seed).rows[:draws].astype(np.uint32)
         self._starts = np.concatenate([[0], np.cumsum(workload.domain.sizes)])  # of the stacked tables
         self._whole = products_of(workload, threads)
         self._measurements: list[Measurement] = []
@@ -154,7 +160,7 @@ class RelaxedModel(ABC):
             rows = np.concatenate([rows, drawn])[: self._draws]
             if len(rows) == self._draws:
                 break
-        return rows
+        return rows if len(rows) else self._otherwise
 
 
 class Adam:

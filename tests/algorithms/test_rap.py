@@ -117,6 +117,26 @@ def test_constraints_come_with_a_support_without_public_rows():
     assert not rules.allows(released("all").support.rows.astype(np.uint32)).all()
 
 
+def test_constraints_that_allow_no_drawn_row_take_even_ones_and_such_that_allow_none_are_refused():
+    wide = pmw.Domain({f"x{i}": 12 for i in range(5)})
+    records = pmw.Table.from_codes([[0] * 5] * 500, wide, private=True)
+    workload, algorithm = pmw.Workload.all(wide, k=1), pmw.RAP(select="all", rows=5, steps=50, draws=9)
+    high = {f"x{i}": [*range(1, 12)] for i in range(5)}
+
+    def run(rules):
+        none = pmw.Support.without_public(wide, pmw.Constraints({"invalid": rules}, wide))
+        return algorithm.calibrate(rho=10)(records, none, workload, rng=1)
+
+    # The fit says that every x is 0, and no record may have two such values.
+    pairs = [{f"x{i}": [0], f"x{j}": [0]} for i in range(5) for j in range(i)]
+    release = run(pairs)
+    assert 0 < release.support.size <= 9
+    assert ((release.support.rows == 0).sum(axis=1) < 2).all()
+    with pytest.raises(ValueError, match="constraints must allow a row") as refused:
+        run([{name: values} for name, values in high.items()] + pairs)
+    assert not hasattr(refused.value, "ledger")
+
+
 def test_a_plan_and_the_bytes_of_a_file_are_known_beforehand():
     mechanism = rap("rounds").calibrate(rho=0.3)
     plan = mechanism.plan(None, WORKLOAD, n=N)
