@@ -223,6 +223,7 @@ def _budget(epsilon: Real | None, delta: Real | None, rho: Real | None) -> Budge
     assert epsilon is not None
     if delta is None:
         return Budget.pure(epsilon)
+    delta = probability("delta", delta)  # a fraction is rounded down, here and as what is set aside
     return Budget.approximate(epsilon, delta, composition="advanced", event_delta=delta)
 
 

@@ -72,7 +72,8 @@ class OneShot:
         if budget.notion == "zCDP" and isinstance(self.strategy, Residual):
             aside = (budget.delta or LEAST_DELTA) * EVENT_DELTA
             if budget.epsilon is None:
-                budget = Budget.zcdp(budget.limit, event_delta=aside)
+                assert budget.rho is not None
+                budget = Budget.zcdp(budget.rho, event_delta=aside)
             else:
                 assert budget.delta is not None
                 budget = Budget.approximate(budget.epsilon, budget.delta, event_delta=aside)

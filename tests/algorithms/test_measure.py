@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -53,6 +55,11 @@ def test_a_share_that_is_too_small_is_refused_before_another_is_spent(more, tmp_
         with pytest.raises(ValueError, match=reason):
             measure_marginals(table(), FOUR[1:], epsilon=1, shares=[1, 1, least], account=account, **more)
     assert account.runs == ()
+
+
+def test_a_delta_may_be_a_fraction():
+    _, ledger = measure_marginals(table(), FOUR[1:], epsilon=1, delta=Fraction(1, 10**7), threshold=True)
+    assert 0 < ledger.delta <= 1e-7
 
 
 def test_what_is_measured_is_near_the_truth():

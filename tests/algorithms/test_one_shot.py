@@ -34,6 +34,10 @@ def test_what_a_run_spends_is_what_it_said_before(strategy, budget):
     assert mechanism(PRIVATE, WORKLOAD).ledger.for_release
 
 
+def test_a_budget_is_said_as_it_was_given():
+    assert repr(OneShot().calibrate(rho=0.01).budget).startswith("Budget.zcdp(0.01, event_delta=")
+
+
 def test_pure_privacy_takes_laplace_noise():
     mechanism = HDMM().calibrate(epsilon=1.0, delta=0)
     assert mechanism.epsilon(0) == 1.0
