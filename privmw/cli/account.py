@@ -46,6 +46,8 @@ def run(options: argparse.Namespace, console: Console) -> None:
             )
         pure = options.delta == 0
         aside = options.event_delta or 0.0
+        if pure and aside:
+            raise RefusalError("--event-delta must come with a --delta above 0, of which it is a part")
         limit = (
             Budget.pure(options.epsilon)
             if pure

@@ -69,6 +69,10 @@ def test_show_prints_the_total_what_is_left_and_every_run(path, capsys):
         (["show", "account.jsonl"], "No such file or directory"),
         (["show", "account.jsonl", "--epsilon", "1"], "must come with new"),
         (["shwo", "account.jsonl"], "invalid choice: 'shwo'"),
+        (
+            ("new", "account.jsonl", "--epsilon", "1", "--delta", "0", "--event-delta", "1e-9"),
+            "--event-delta must come with a --delta above 0",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(path, capsys, words, message):
