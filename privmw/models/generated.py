@@ -264,7 +264,9 @@ class GeneratedRows(RelaxedModel):
             off = self._targets.answers(cells[both]) - public[both]
             excess = float((off * off - 1 / precision[cells[both]]).sum())
             worth = min(worth, float(public[both].sum()) / max(excess, 1e-12))
-        as_measured = worth / (public + 1 / records)  # a cell without a record is not certain
+        # A cell without a record is not certain; and rare cells, which a sample tells best, must not drown
+        # the others.
+        as_measured = np.minimum(worth / (public + 1 / records), precision.max())
         kept = self._reminded(measured.marginal_of(cells))
         precision[cells[kept]] += as_measured[kept]
         weighted[cells[kept]] += (as_measured * public)[kept]
