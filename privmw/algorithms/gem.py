@@ -63,7 +63,7 @@ class GEM(Algorithm):
     draws: int = 20_000
     loss: Loss = "squared"
     prior_weight: float | None = None
-    epochs: int = 1000
+    epochs: int = 2000
     seed: int = 0
     pretrained: str | None = None
 
@@ -191,7 +191,7 @@ def release_gem(
     draws: int = 20_000,
     loss: Loss = "squared",
     prior_weight: float | None = None,
-    epochs: int = 1000,
+    epochs: int = 2000,
     seed: int = 0,
     pretrained: str | None = None,
     rng: Rng = None,

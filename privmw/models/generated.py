@@ -36,7 +36,7 @@ DECAY = 0.5  # of the running largest error
 REMINDED = 64  # public marginals that are fitted in a round beside what was measured
 DAMPING = 1e-8  # of Adam: parameters that hardly matter to the loss hardly move, and what was learnt stays
 PUBLIC_RATE, LEAST_RATE = 3e-3, 3e-5  # of training on public rows, at first and to end at
-PLATEAU = 50  # epochs without progress until it is halved
+PLATEAU = 100  # epochs without progress until it is halved
 
 
 class LargestMisfit:
@@ -97,7 +97,7 @@ def pretrain(
     columns = public_columns(support)
     some = workload.select(public_marginals(workload, columns))
     misfit = LargestMisfit(support.answers(some), np.ones(some.cells, bool))
-    products, adam = products_of(some, threads), Adam(generator.parameters)
+    products, adam = products_of(some, threads), Adam(generator.parameters, DAMPING)
     best, kept, waited, rate = math.inf, generator.parameters.copy(), 0, PUBLIC_RATE
     for _ in range(epochs):
         tables = generator.tables()
