@@ -105,13 +105,26 @@ class Method:
 METHODS: dict[str, Method] = {
     "MWEM, full domain": Method(lambda t: pmw.MWEM(rounds=t), (None, 10, 100), full=True),
     "PEP, full domain, uniform": Method(
-        lambda t: pmw.PEP(rounds=t, start="uniform", measure="cell", slack="l1"), (None, 10, 100), full=True
+        lambda t: pmw.PEP(rounds=t, start="uniform"), (None, 10, 100), full=True
     ),
+    "HDMM, Gaussian": Method(lambda _: pmw.HDMM(), public=False, attributes=13),
+    "residual strategy, Gaussian": Method(
+        lambda _: pmw.OneShot(strategy=pmw.strategies.residual(loss="largest")), public=False, cells=10**7
+    ),
+    "DualQuery": Method(lambda _: pmw.DualQuery(), public=False),
+    "FEM": Method(lambda _: pmw.FEM(), public=False),
+    "RAP": Method(lambda t: pmw.RAP(softmax=False, rounds=t), (None, 10, 25), public=False),
+    "RAP-softmax": Method(lambda t: pmw.RAP(rounds=t), (None, 10, 25), public=False),
+    "RAP-softmax, one shot": Method(lambda _: pmw.RAP(select="all"), public=False),
+    "GEM": Method(lambda t: pmw.GEM(rounds=t), (None, 10, 25), public=False),
+    "release_auto, no public table": Method(lambda _: None, public=False),
+    "DualQuery, public rows": Method(lambda _: pmw.DualQuery(oracle="support")),
+    "FEM, public rows": Method(lambda _: pmw.FEM(oracle="support")),
     "MWEM+PUB": Method(lambda t: pmw.MWEMPub(rounds=t), (None, 10, 100)),
     "MW-Pub": Method(lambda t: pmw.MWPub(rounds=t), (None, 10, 100)),
     "PEP, public start": Method(lambda t: pmw.PEP(rounds=t), (None, 10, 25)),
+    "GEM-Pub": Method(lambda t: pmw.GEM(rounds=t), (None, 10, 25)),
     "release_auto": Method(lambda _: None),
-    "release_auto, no public table": Method(lambda _: None, public=False),
 }
 
 
@@ -137,8 +150,10 @@ def answers(method: Method, asked: Case, rounds: int | None, epsilon: float, see
             asked.private, support, asked.workload, epsilon=epsilon, delta=delta, rng=seed
         )
         return release.answers()
-    release = algorithm.calibrate(epsilon, delta)(asked.private, support, asked.workload, rng=seed)
-    return release.answers()
+    mechanism = algorithm.calibrate(epsilon, delta, n=asked.private.n)
+    if isinstance(algorithm, pmw.OneShot):
+        return mechanism(asked.private, asked.workload, rng=seed).answers()
+    return mechanism(asked.private, support, asked.workload, rng=seed).answers()
 
 
 Job = tuple[str, str, int | None, float, int]
