@@ -92,7 +92,7 @@ def case(name: str) -> Case:
 
 @dataclass(frozen=True)
 class Method:
-    """A row of the tables. The first number of rounds is that of the rule: None is the algorithm's default."""
+    """A row of the tables. The first number of rounds is the rule's: None is the algorithm's default."""
 
     make: Callable[[int | None], object]
     rounds: tuple[int | None, ...] = (None,)
@@ -226,18 +226,23 @@ def summary(results: list[dict]) -> Iterator[tuple[str, str, float, dict]]:
             continue
         tried = [[r for r in rows if r["rounds"] == t] for t in METHODS[method].rounds]
         largest, error = _mean(ruled, "largest")
-        yield name, method, epsilon, {
-            "largest": largest,
-            "error": error,
-            "best": min(_mean(part, "largest")[0] for part in tried if part),
-            "l1": _mean(ruled, "l1")[0],
-            "seconds": _mean(ruled, "seconds")[0],
-            "seeds": len(ruled),
-        }
+        yield (
+            name,
+            method,
+            epsilon,
+            {
+                "largest": largest,
+                "error": error,
+                "best": min(_mean(part, "largest")[0] for part in tried if part),
+                "l1": _mean(ruled, "l1")[0],
+                "seconds": _mean(ruled, "seconds")[0],
+                "seeds": len(ruled),
+            },
+        )
 
 
 def table(results: list[dict]) -> Iterator[str]:
-    """The tables in Markdown: largest error by the rule (best rounds), mean L1 / seconds at the largest epsilon."""
+    """The tables in Markdown; mean L1 and seconds are those at the largest epsilon that was run."""
     found = {(name, method, epsilon): line for name, method, epsilon, line in summary(results)}
     for name in SETS:
         methods = [m for m in METHODS if any((name, m, epsilon) in found for epsilon in EPSILONS)]
