@@ -102,7 +102,7 @@ def test_an_impatient_second_signal_does_not_stop_the_tidying_up(number, here):
 
 
 def test_an_interruption_that_a_library_made_an_error_of_is_one(here, monkeypatch, capsys):
-    def load(*_):
+    def load(*_, **__):
         try:
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(10)
