@@ -69,7 +69,11 @@ class OneShot:
         Laplace noise, which residual strategies do not have. Without a delta it is 1 / n^2.
         """
         budget = make_budget(epsilon, delta, rho=rho, n=n)
-        if budget.notion == "zCDP" and isinstance(self.strategy, Residual):
+        if isinstance(self.strategy, Residual):
+            if budget.notion == "pure":
+                raise ValueError(
+                    "delta (0) must be above 0: residual noise is Gaussian; equal and hdmm have Laplace noise too"
+                )
             aside = (budget.delta or LEAST_DELTA) * EVENT_DELTA
             if budget.epsilon is None:
                 assert budget.rho is not None

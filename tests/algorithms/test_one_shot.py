@@ -38,6 +38,11 @@ def test_a_budget_is_said_as_it_was_given():
     assert repr(OneShot().calibrate(rho=0.01).budget).startswith("Budget.zcdp(0.01, event_delta=")
 
 
+def test_residual_noise_without_a_delta_is_refused_before_a_cost_is_stated():
+    with pytest.raises(ValueError, match=r"delta \(0\) must be above 0: residual noise is Gaussian"):
+        OneShot().calibrate(epsilon=1.0, delta=0)
+
+
 def test_pure_privacy_takes_laplace_noise():
     mechanism = HDMM().calibrate(epsilon=1.0, delta=0)
     assert mechanism.epsilon(0) == 1.0
@@ -130,7 +135,7 @@ def tables(domain):
         ({"domain": ONES, "k": 1}, ValueError, "two values or more"),
         ({"strategy": strategies.residual(weights=[1.0])}, ValueError, "weights"),
         ({"rho": 50.0}, ValueError, "must be smaller for residual noise"),
-        ({"rho": None, "epsilon": 1.0, "delta": 0}, ValueError, "must be of zCDP"),
+        ({"rho": None, "epsilon": 1.0, "delta": 0}, ValueError, "must be above 0: residual noise"),
         ({"rho": 1e-30}, ValueError, "sigma"),
         ({"rho": 1e-30, "strategy": strategies.equal()}, ValueError, r"scale .* must be at most 2\^40"),
         (

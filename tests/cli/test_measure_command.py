@@ -62,7 +62,7 @@ def test_seeded_answers_are_marked_everywhere(pair, capsys):
     [
         (["--level", "1"], "--level"),
         (["--unit", "household"], "--unit and --at-most"),
-        (["--delta", "0"], "must be of zCDP"),
+        (["--delta", "0"], "must be above 0: residual noise"),
         (["--marginals", "9"], "marginals"),
         (["--strategy", "best"], "strategy"),
         (["--private", "none.parquet"], "none.parquet"),
