@@ -72,7 +72,7 @@ class OneShot:
         if isinstance(self.strategy, Residual):
             if budget.notion == "pure":
                 raise ValueError(
-                    "delta (0) must be above 0: residual noise is Gaussian; equal and hdmm have Laplace noise too"
+                    "delta (0) must be above 0: residual noise is Gaussian; equal and hdmm have Laplace noise"
                 )
             aside = (budget.delta or LEAST_DELTA) * EVENT_DELTA
             if budget.epsilon is None:
