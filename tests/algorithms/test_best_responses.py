@@ -107,12 +107,18 @@ def test_a_release_without_a_measurement_works_everywhere(name, tmp_path):
     counts = private().counts(WORKLOAD) / N
     assert errors.max_error == pytest.approx(np.abs(release.answers() - counts).max())
     assert release.sample(100, seed=1).n == 100
-    write_report(tmp_path / "report.html", release, evaluation=errors)
+    assert release.growth().rows == release.support.size
+
+
+def test_the_report_of_a_release_without_a_measurement_says_so(tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    release = release_of("DualQuery")
+    write_report(tmp_path / "report.html", release, evaluation=pmw.evaluate(release, private()))
     page = (tmp_path / "report.html").read_text()
     assert "each round drew cells" in page
     assert "do not rest on the private table" not in page
     assert "no noisy count tells how far the answers are off" in page
-    assert release.growth().rows == release.support.size
 
 
 def test_a_file_whose_draws_are_no_signed_cells_is_refused(tmp_path):

@@ -79,6 +79,8 @@ def test_the_examples_of_a_page_run_one_after_another(name, tmp_path, monkeypatc
             pytest.importorskip("mpi4py", reason="several ranks need privmw[cluster]")
             if MPIEXEC is None:
                 pytest.skip("mpiexec is not installed: pip install mpich")
+    if any("to_frame(" in code for _, code in blocks(page)):
+        pytest.importorskip("pyarrow", reason="frames need privmw[io]")
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
     shared = {"__name__": "__main__"}
