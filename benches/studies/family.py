@@ -9,7 +9,7 @@ marginal, processor seconds. What is stored already is not run again. Seeds come
 evenly. Rounds follow a stated rule, the default of each algorithm; a number in brackets is the best of all
 numbers of rounds that were tried, chosen by the true error as in the papers, which no private run may do.
 
-Needs PRIVMW_DATA. Errors look at private records, so nothing here is private. `run --smoke` runs one method.
+Needs PRIVMW_DATA. Errors look at private records, so nothing here is private.
 """
 
 from __future__ import annotations

@@ -522,5 +522,5 @@ def _hosts(workload: Workload, looks: Sequence[tuple[int, ...]]) -> list[tuple[i
 def _table(workload: Workload, counts: Int64s, j: int, away: tuple[int, ...]) -> Int64s:
     """The counts of marginal j, added up over some of its attributes; new."""
     marginal = counts[workload.offsets[j] : workload.offsets[j + 1]].reshape(workload.shape(j))
-    # Not a copy of the sum, which nobody would erase.
+    # Not a copy of the sum: the sum itself would stay in memory.
     return np.asarray(marginal.sum(axis=away)) if away else marginal.copy()

@@ -97,7 +97,7 @@ class Generator:
         sizes = list(zip((*shape.widths, values), inputs, strict=True))
         last = len(shape.widths)
         count = sum(out * (into + (1 if layer == last else 3)) for layer, (out, into) in enumerate(sizes))
-        self.parameters: Floats = np.empty(count, dtype)  # changed in place, by whoever trains
+        self.parameters: Floats = np.empty(count, dtype)  # changed in place by training
         self._layers = self._views(self.parameters)
         for layer, (weights, bias, *scales) in enumerate(self._layers):
             most = 1 / math.sqrt(sizes[layer][1])
