@@ -15,6 +15,7 @@ void bind_products(py::module_& m);
 void bind_least_squares(py::module_& m);
 void bind_responses(py::module_& m);
 void bind_draws(py::module_& m);
+void bind_capi(py::module_& m);
 
 }  // namespace privmw
 
@@ -30,4 +31,5 @@ PYBIND11_MODULE(_native, m) {
     privmw::bind_least_squares(m);
     privmw::bind_responses(m);
     privmw::bind_draws(m);
+    privmw::bind_capi(m);
 }

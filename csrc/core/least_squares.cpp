@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/linear.hpp"
 
@@ -10,7 +9,6 @@ namespace privmw {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double singular = 1e-10;  // of a query's curvature is added: exact queries may imply one another
 constexpr int most_idle = 20;       // steps without gain
 constexpr double enough = 0.1;      // of the first slope may be left where a step ends

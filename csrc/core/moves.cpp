@@ -13,7 +13,7 @@ namespace privmw {
 
 namespace {
 
-constexpr std::size_t block = 512;           // records of a task
+constexpr std::size_t records_block = 512;   // records of a task
 constexpr std::size_t tile_records = 64;     // whose scores are added together, marginal after marginal
 constexpr std::size_t tile_scores = 2048;    // 16 KB
 constexpr std::size_t sampled = 1024;        // records that tell the commonest values
@@ -403,45 +403,51 @@ void Moves::redraw(const std::int64_t* values, int exponent, std::uint32_t* code
     const Tables tables = make_tables(cells, codes, records, attribute, threads);
     const std::size_t width = sizes_.size(), stride = tables.stride;
     const std::size_t tile = std::clamp<std::size_t>(tile_scores / stride, 1, tile_records);
-    for_each_task(static_cast<std::int64_t>((records + block - 1) / block), threads, [&](std::int64_t b) {
-        const std::size_t first = static_cast<std::size_t>(b) * block,
-                          last = std::min(records, first + block);
-        std::vector<std::uint32_t> aside((tables.partners.size() + 1) * tile);
-        std::vector<Wrapping> scores(tile * stride);
-        Draws draws(exponent, stride, tile);
-        for (std::size_t from = first; from < last; from += tile) {
-            const std::size_t count = std::min(tile, last - from);
-            std::uint32_t* const here = codes + from * width;
-            tables.add(cells, here, width, count, weighing.base.size(), aside.data(), scores.data());
-            draws.draw(scores.data(), weighing, words, from, count, width, here + attribute);
-        }
-    });
+    for_each_task(static_cast<std::int64_t>((records + records_block - 1) / records_block), threads,
+                  [&](std::int64_t b) {
+                      const std::size_t first = static_cast<std::size_t>(b) * records_block,
+                                        last = std::min(records, first + records_block);
+                      std::vector<std::uint32_t> aside((tables.partners.size() + 1) * tile);
+                      std::vector<Wrapping> scores(tile * stride);
+                      Draws draws(exponent, stride, tile);
+                      for (std::size_t from = first; from < last; from += tile) {
+                          const std::size_t count = std::min(tile, last - from);
+                          std::uint32_t* const here = codes + from * width;
+                          tables.add(cells, here, width, count, weighing.base.size(), aside.data(),
+                                     scores.data());
+                          draws.draw(scores.data(), weighing, words, from, count, width, here + attribute);
+                      }
+                  });
 }
 
 void Moves::potentials(const std::int64_t* values, int exponent, const std::uint32_t* codes,
                        std::size_t records, int threads, double* potentials) const {
     const auto* const cells = reinterpret_cast<const Wrapping*>(values);
     const PowerOfTwo power(exponent);
-    for_each_task(static_cast<std::int64_t>((records + block - 1) / block), threads, [&](std::int64_t b) {
-        const std::size_t first = static_cast<std::size_t>(b) * block,
-                          count = std::min(block, records - first);
-        const std::size_t width = sizes_.size();
-        std::vector<std::uint32_t> columns(width * count);
-        for (std::size_t r = 0; r < count; ++r)
-            for (std::size_t a = 0; a < width; ++a) columns[a * count + r] = codes[(first + r) * width + a];
-        std::vector<std::size_t> places(count);
-        std::vector<Wrapping> sums(count);
-        for (const Marginal& marginal : marginals_) {
-            std::fill(places.begin(), places.end(), marginal.start);
-            for (std::uint32_t i = 0; i < marginal.order; ++i) {
-                const std::uint32_t* const column = columns.data() + marginal.attributes[i] * count;
-                const std::size_t stride = marginal.strides[i];
-                for (std::size_t r = 0; r < count; ++r) places[r] += column[r] * stride;
-            }
-            for (std::size_t r = 0; r < count; ++r) sums[r] += cells[places[r]];
-        }
-        for (std::size_t r = 0; r < count; ++r) potentials[first + r] = power * to_double(sums[r]);
-    });
+    for_each_task(static_cast<std::int64_t>((records + records_block - 1) / records_block), threads,
+                  [&](std::int64_t b) {
+                      const std::size_t first = static_cast<std::size_t>(b) * records_block,
+                                        count = std::min(records_block, records - first);
+                      const std::size_t width = sizes_.size();
+                      std::vector<std::uint32_t> columns(width * count);
+                      for (std::size_t r = 0; r < count; ++r)
+                          for (std::size_t a = 0; a < width; ++a)
+                              columns[a * count + r] = codes[(first + r) * width + a];
+                      std::vector<std::size_t> places(count);
+                      std::vector<Wrapping> sums(count);
+                      for (const Marginal& marginal : marginals_) {
+                          std::fill(places.begin(), places.end(), marginal.start);
+                          for (std::uint32_t i = 0; i < marginal.order; ++i) {
+                              const std::uint32_t* const column =
+                                  columns.data() + marginal.attributes[i] * count;
+                              const std::size_t stride = marginal.strides[i];
+                              for (std::size_t r = 0; r < count; ++r) places[r] += column[r] * stride;
+                          }
+                          for (std::size_t r = 0; r < count; ++r) sums[r] += cells[places[r]];
+                      }
+                      for (std::size_t r = 0; r < count; ++r)
+                          potentials[first + r] = power * to_double(sums[r]);
+                  });
 }
 
 }  // namespace privmw

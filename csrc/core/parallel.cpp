@@ -9,6 +9,18 @@
 
 namespace privmw {
 
+namespace {
+
+// std::jthread, which the C++ library of macOS lacks.
+struct JoinedThreads {
+    std::vector<std::thread> threads;
+    ~JoinedThreads() {
+        for (auto& thread : threads) thread.join();
+    }
+};
+
+}  // namespace
+
 void for_each_task(std::int64_t tasks, int threads, const std::function<void(std::int64_t)>& task) {
     const int workers = static_cast<int>(std::min<std::int64_t>(threads, tasks));
     if (workers <= 1) {
@@ -27,10 +39,11 @@ void for_each_task(std::int64_t tasks, int threads, const std::function<void(std
             next = tasks;  // the others stop at their next task
         }
     };
-    std::vector<std::jthread> pool;
-    for (int w = 1; w < workers; ++w) pool.emplace_back(work);
-    work();
-    pool.clear();  // joins
+    {
+        JoinedThreads pool;
+        for (int w = 1; w < workers; ++w) pool.threads.emplace_back(work);
+        work();
+    }
     if (failure) std::rethrow_exception(failure);
 }
 

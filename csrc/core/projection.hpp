@@ -26,7 +26,7 @@ class Incidence {
     void sums(const double* weights, double* sums) const;
 
     // matrix: OUT, count x count, the sum of the weights (IN, one per group) of the groups that answer yes to
-    // both queries, in order; symmetric.
+    // both queries; symmetric. The order of additions does not depend on the number of threads.
     void gram(const double* weights, int threads, double* matrix) const;
 
   private:
@@ -38,11 +38,19 @@ class Incidence {
     };
     const Lists& lists() const;  // built at the first call; safe from several threads
 
+    // Block after block of six queries: for each group which of them it answers yes to.
+    const std::vector<std::uint8_t>& group_codes() const;
+
+    bool dense() const;  // whether groups answer yes to so many queries that codes cost less than lists
+    void gram_by_codes(const double* weights, int threads, double* matrix) const;  // its upper half
+    void gram_by_lists(const double* weights, int threads, double* matrix) const;
+
     std::span<const std::int64_t> starts_;
     std::span<const std::uint32_t> queries_;
     std::size_t count_;
     mutable std::mutex lists_mutex_;
     mutable Lists lists_;
+    mutable std::vector<std::uint8_t> codes_;
 };
 
 }  // namespace privmw

@@ -14,9 +14,8 @@ namespace privmw {
 
 namespace {
 
-constexpr std::size_t block = std::size_t{1} << 14;  // rows of a task
-constexpr std::size_t tile = 256;                    // rows whose exponentials are taken together
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr std::size_t tilt_block = std::size_t{1} << 14;  // rows of a task
+constexpr std::size_t tilt_rows = 256;                    // rows whose exponentials are taken together
 
 // base * exp(x) where exp(x) is subnormal: as a square, since times base it may be normal again.
 double weight_of_deep(double base, double x) {
@@ -24,10 +23,10 @@ double weight_of_deep(double base, double x) {
     return base * root * root;
 }
 
-// Writes base * exp(potential - most) for up to a tile of rows; returns the largest.
+// Writes base * exp(potential - most) for up to tilt_rows rows; returns the largest.
 double tilt_tile(const double* base, const double* potentials, double most, std::size_t count,
                  double* weights) {
-    double below[tile], least = 0;
+    double below[tilt_rows], least = 0;
     for (std::size_t i = 0; i < count; ++i) {
         // Rows of base zero may have potentials above `most`: they stay zero.
         const double x = potentials[i] - most;
@@ -64,11 +63,11 @@ double most_of(const double* base, const double* potentials, std::size_t count) 
 // The largest body(first, last) over blocks of rows, at least `least`; NaN if one is.
 template <class Body>
 double largest_of_blocks(std::size_t rows, int threads, double least, Body&& body) {
-    const std::size_t blocks = (rows + block - 1) / block;
+    const std::size_t blocks = (rows + tilt_block - 1) / tilt_block;
     std::vector<double> found(blocks);
     for_each_task(static_cast<std::int64_t>(blocks), threads, [&](std::int64_t b) {
-        const std::size_t first = static_cast<std::size_t>(b) * block;
-        found[b] = body(first, std::min(rows, first + block));
+        const std::size_t first = static_cast<std::size_t>(b) * tilt_block;
+        found[b] = body(first, std::min(rows, first + tilt_block));
     });
     for (double each : found) least = each > least || std::isnan(each) ? each : least;
     return least;
@@ -86,19 +85,22 @@ double tilt(const double* base, const double* potentials, double most, std::size
             double* weights) {
     return largest_of_blocks(rows, threads, 0, [&](std::size_t first, std::size_t last) {
         double heaviest = 0;
-        for (std::size_t row = first; row < last; row += tile)
+        for (std::size_t row = first; row < last; row += tilt_rows)
             heaviest = std::max(heaviest, tilt_tile(base + row, potentials + row, most,
-                                                    std::min(tile, last - row), weights + row));
+                                                    std::min(tilt_rows, last - row), weights + row));
         return heaviest;
     });
 }
 
 void normalise(double* weights, std::size_t rows, int exponent, double factor, int threads) {
     const PowerOfTwo power(exponent);
-    for_each_task(static_cast<std::int64_t>((rows + block - 1) / block), threads, [&](std::int64_t b) {
-        const std::size_t first = static_cast<std::size_t>(b) * block, last = std::min(rows, first + block);
-        for (std::size_t row = first; row < last; ++row) weights[row] = power * weights[row] * factor;
-    });
+    for_each_task(static_cast<std::int64_t>((rows + tilt_block - 1) / tilt_block), threads,
+                  [&](std::int64_t b) {
+                      const std::size_t first = static_cast<std::size_t>(b) * tilt_block,
+                                        last = std::min(rows, first + tilt_block);
+                      for (std::size_t row = first; row < last; ++row)
+                          weights[row] = power * weights[row] * factor;
+                  });
 }
 
 }  // namespace privmw

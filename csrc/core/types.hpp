@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace privmw {
@@ -14,6 +15,8 @@ namespace privmw {
 using Row = std::uint32_t;
 using Mass = std::int64_t;
 using Wrapping = std::uint64_t;  // an int64 in sums modulo 2^64
+
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
 struct Column {
     const void* codes = nullptr;  // IN, one per row

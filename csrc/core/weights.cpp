@@ -17,7 +17,7 @@ namespace {
 constexpr double scale = 0x1p60;
 constexpr double most_weight =
     7.75;  // its mass fits; a factor below 1.9 brings no weight of at most 4 above it
-constexpr std::size_t block = std::size_t{1} << 16;
+constexpr std::size_t weights_block = std::size_t{1} << 16;
 
 // The default rounding mode: to nearest, ties to even. In range for weights below 8.
 Mass mass_of(double weight) {
@@ -34,10 +34,10 @@ template <class Sum, class Body>
 Sum sum_over_blocks(std::size_t rows, int threads, Body&& body) {
     Sum total{};
     std::mutex mutex;
-    const auto blocks = static_cast<std::int64_t>((rows + block - 1) / block);
+    const auto blocks = static_cast<std::int64_t>((rows + weights_block - 1) / weights_block);
     for_each_task(blocks, threads, [&](std::int64_t b) {
-        const std::size_t first = static_cast<std::size_t>(b) * block;
-        const Sum sum = body(first, std::min(rows, first + block));
+        const std::size_t first = static_cast<std::size_t>(b) * weights_block;
+        const Sum sum = body(first, std::min(rows, first + weights_block));
         std::lock_guard lock(mutex);
         total += sum;
     });
@@ -86,10 +86,13 @@ Wide total_mass(const double* weights, std::size_t rows, int exponent, int threa
 
 void shift(double* weights, std::size_t rows, int exponent, int threads) {
     const PowerOfTwo power(exponent);
-    for_each_task(static_cast<std::int64_t>((rows + block - 1) / block), threads, [&](std::int64_t b) {
-        const std::size_t first = static_cast<std::size_t>(b) * block, last = std::min(rows, first + block);
-        for (std::size_t r = first; r < last; ++r) weights[r] = lifted(weights[r], power * weights[r]);
-    });
+    for_each_task(static_cast<std::int64_t>((rows + weights_block - 1) / weights_block), threads,
+                  [&](std::int64_t b) {
+                      const std::size_t first = static_cast<std::size_t>(b) * weights_block,
+                                        last = std::min(rows, first + weights_block);
+                      for (std::size_t r = first; r < last; ++r)
+                          weights[r] = lifted(weights[r], power * weights[r]);
+                  });
 }
 
 Mass to_masses(const double* weights, std::size_t rows, int threads, Mass* masses) {

@@ -12,7 +12,12 @@ Incidence and of Products do not depend on the number of threads either; backend
 A new kernel is csrc/core/NOUN.hpp and .cpp, csrc/bind/NOUN.cpp, `_native.pyi`, numpy_/NOUN.py (numba uses it
 until it has one) and the door; a new noun also has a line in csrc/bind/module.cpp and one below. A new
 backend is a package with the nouns that it brings, and its name in choice.BACKENDS.
+
+The capsules of privmw/kernels.pxd are `__pyx_capi__`, where Cython's cimport looks for them: the functions of
+csrc/capi/privmw.h, in the compiled module whatever the backend.
 """
+
+from typing import Any
 
 from privmw.kernels.choice import BACKENDS, backend, set_threads, threads
 from privmw.kernels.columns import Columns
@@ -61,3 +66,11 @@ __all__ = [
     "to_masses",
     "total_after",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__pyx_capi__":
+        from privmw.kernels import _native  # here: only other extension modules ask for it
+
+        return _native.__pyx_capi__
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

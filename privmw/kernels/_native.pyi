@@ -10,6 +10,9 @@ from privmw.kernels.arrays import Array, Bools, Codes, Float64s, Int32s, Int64s,
 @type_check_only
 class _BoundType(type): ...  # pybind11's metaclass, which has no public name
 
+# csrc/bind/capi.cpp
+__pyx_capi__: dict[str, Any]
+
 # csrc/bind/columns.cpp
 class Columns(metaclass=_BoundType):
     def __init__(self, columns: Sequence[Codes], sizes: Sequence[int], threads: int) -> None: ...

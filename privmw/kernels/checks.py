@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.kernels.arrays import CheckedColumns, Codes, Int64s, frozen
+from privmw.secrecy import shown
 
 
 def check_integer(name: str, value: object, low: int | None = None, high: int | None = None) -> int:
@@ -20,16 +21,11 @@ def check_integer(name: str, value: object, low: int | None = None, high: int | 
     3
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} ({_shown(value)}) must be an integer")
+        raise TypeError(f"{name} ({shown(value)}) must be an integer")
     integer = int(value)
     if (low is not None and integer < low) or (high is not None and integer > high):
         raise ValueError(f"{name} ({_short(integer)}) must be {_range(low, high)}")
     return integer
-
-
-def _shown(value: object) -> str:
-    """A scalar, or the kind of anything else: an array in the wrong place may be private."""
-    return _short(value) if isinstance(value, str | numbers.Number | None) else type(value).__name__
 
 
 def _range(low: int | None, high: int | None) -> str:
@@ -45,7 +41,7 @@ def check_number(name: str, value: object) -> float:
     1.0
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} ({_shown(value)}) must be a number")
+        raise TypeError(f"{name} ({shown(value)}) must be a number")
     try:
         return float(value)
     except OverflowError:

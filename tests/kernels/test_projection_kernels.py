@@ -109,9 +109,10 @@ def test_incidences_are_matrices_on_every_backend(incidence, seed):
             assert np.array_equal(gram, gram.T)
 
 
-def test_long_incidences_give_the_same_bits_for_any_threads(backend):
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.5])  # natively by lists, and by codes of six queries
+def test_long_incidences_give_the_same_bits_for_any_threads(backend, share):
     rng = np.random.default_rng(6)
-    answers = rng.random((20_000, 70)) < 0.1
+    answers = rng.random((20_000, 70)) < share
     starts = np.concatenate([[0], np.cumsum(answers.sum(axis=1))]).astype(np.int64)
     made = backend.Incidence(starts, np.nonzero(answers)[1].astype(np.uint32), 70)
     values, weights = rng.standard_normal(70), rng.random(20_000)
@@ -124,6 +125,9 @@ def test_long_incidences_give_the_same_bits_for_any_threads(backend):
     for out, gram in found[1:]:
         assert np.array_equal(out, found[0][0])
         assert np.array_equal(gram, found[0][1])
+    whole = rng.integers(0, 2**30, 20_000)
+    exact = (answers.T * whole) @ answers.astype(np.int64)
+    assert np.array_equal(made.gram(whole.astype(np.float64), 2), exact)
 
 
 @given(drawn_cases(), st.data())

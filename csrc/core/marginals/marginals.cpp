@@ -115,7 +115,7 @@ void Marginals::add_by_tiles(const Columns& columns, const Mass* masses, int thr
     constexpr std::size_t chunk = 256;
     const auto tasks = static_cast<std::int64_t>((plan_.requested + chunk - 1) / chunk);
     for_each_task(tasks, threads, [&](std::int64_t i) {
-        for (std::size_t at = i * chunk; at < std::min(plan_.requested, (i + 1) * chunk); ++at) {
+        for (std::size_t at = i * chunk; at < std::min<std::size_t>(plan_.requested, (i + 1) * chunk); ++at) {
             const PlannedMarginal& marginal = plan_.marginals[at];
             TiledJoint joint{{}, marginal.cells, {{~std::uint32_t{0}, sums + marginal.sums}}};
             for (std::uint32_t a : marginal.attributes) joint.columns.push_back(columns.column(a));

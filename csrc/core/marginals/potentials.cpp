@@ -17,7 +17,8 @@ namespace privmw {
 
 namespace {
 
-constexpr std::size_t block = 16384;  // rows: their sums stay in L2 while marginal after marginal adds
+constexpr std::size_t potentials_block =
+    16384;  // rows: their sums stay in L2 while marginal after marginal adds
 
 // Takes the common slab off every slab of `cells`, adding it to the parent.
 void take_common(const Slabs& shape, std::uint32_t common, Wrapping* cells, Wrapping* parent) {
@@ -185,19 +186,24 @@ void Marginals::potentials(const std::int64_t* values, int exponent, int threads
     const Leaning leaning = lean(values, storage);
     const PowerOfTwo power(exponent);
     const std::size_t rows = columns_.rows();
-    for_each_task(static_cast<std::int64_t>((rows + block - 1) / block), threads, [&](std::int64_t b) {
-        const std::size_t first = static_cast<std::size_t>(b) * block, last = std::min(rows, first + block);
-        std::vector<Wrapping> sums(last - first);
-        std::vector<Column> columns;
-        for (const Leaning::Gather& gather : leaning.whole) {
-            columns.clear();
-            for (std::uint32_t a : gather.attributes) columns.push_back(columns_.column(a));
-            add_values(columns, gather.cells, leaning.values.data() + gather.start, first, last, sums.data());
-        }
-        for (std::uint32_t a = 0; a < columns_.attributes(); ++a)
-            if (!leaning.uncommon[a].empty()) add_uncommon(leaning, a, first, last, sums.data());
-        for (std::size_t i = 0; i < sums.size(); ++i) potentials[first + i] = power * to_double(sums[i]);
-    });
+    for_each_task(static_cast<std::int64_t>((rows + potentials_block - 1) / potentials_block), threads,
+                  [&](std::int64_t b) {
+                      const std::size_t first = static_cast<std::size_t>(b) * potentials_block,
+                                        last = std::min(rows, first + potentials_block);
+                      std::vector<Wrapping> sums(last - first);
+                      std::vector<Column> columns;
+                      for (const Leaning::Gather& gather : leaning.whole) {
+                          columns.clear();
+                          for (std::uint32_t a : gather.attributes) columns.push_back(columns_.column(a));
+                          add_values(columns, gather.cells, leaning.values.data() + gather.start, first, last,
+                                     sums.data());
+                      }
+                      for (std::uint32_t a = 0; a < columns_.attributes(); ++a)
+                          if (!leaning.uncommon[a].empty())
+                              add_uncommon(leaning, a, first, last, sums.data());
+                      for (std::size_t i = 0; i < sums.size(); ++i)
+                          potentials[first + i] = power * to_double(sums[i]);
+                  });
 }
 
 }  // namespace privmw

@@ -9,7 +9,7 @@ namespace privmw {
 namespace {
 
 constexpr std::size_t tile = 2048;                // rows: their cell numbers stay in L1
-constexpr std::size_t block = 32768;              // rows: their masses stay in L2 from joint to joint
+constexpr std::size_t joint_block = 32768;        // rows: their masses stay in L2 from joint to joint
 constexpr std::size_t most_doubled_cells = 2048;  // both copies fill 32 KB
 
 // index[i] = index[i] * size + codes[i], cell numbers in C order. In 16 bits the baseline instruction set
@@ -143,8 +143,8 @@ void add_tiles(std::span<const TiledJoint> joints, const Mass* masses, std::size
         if (!layout[j].direct) scratch_cells += joints[j].cells * (layout[j].twice ? 2 : 1);
     }
     Wiped<Mass> scratch(scratch_cells), work;
-    for (std::size_t row = first; row < last; row += block) {
-        const std::size_t end = std::min(last, row + block);
+    for (std::size_t row = first; row < last; row += joint_block) {
+        const std::size_t end = std::min(last, row + joint_block);
         for (std::size_t j = 0; j < joints.size(); ++j) {
             const TiledJoint& joint = joints[j];
             Mass* sums = layout[j].direct ? joint.marginals[0].sums : scratch.data() + layout[j].start;

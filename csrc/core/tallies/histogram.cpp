@@ -12,7 +12,6 @@ namespace privmw {
 namespace {
 
 constexpr std::size_t least_axis = 8;                     // values: axes of few would make runs too short
-constexpr std::size_t most_unknowns = 2500;               // of a gram matrix: 50 MB
 constexpr std::size_t most_pairs = std::size_t{1} << 24;  // cells of the unions of pairs: 128 MB
 
 struct Axis {

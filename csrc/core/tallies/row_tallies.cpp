@@ -14,9 +14,8 @@ namespace privmw {
 
 namespace {
 
-constexpr std::size_t most_unknowns = 2500;  // of a gram matrix: 50 MB
-constexpr std::size_t most_marginals = 64;   // a row adds to the square of them
-constexpr std::size_t most_attributes = 6;   // of a marginal of the kernels
+constexpr std::size_t most_marginals = 64;  // a row adds to the square of them
+constexpr std::size_t most_attributes = 6;  // of a marginal of the kernels
 
 class RowTallies : public Tallies {
   public:

@@ -10,6 +10,8 @@
 
 namespace privmw {
 
+inline constexpr std::size_t most_unknowns = 2500;  // of a gram matrix: 50 MB
+
 // Marginal j has the attributes (ascending) attributes[starts[j]] to attributes[starts[j + 1] - 1], none or
 // many; its cells come in C order, the marginals one after the other.
 struct Margins {
