@@ -29,7 +29,7 @@ from privmw.data.records import Records, check_is_private
 from privmw.data.workload import Workload
 from privmw.mechanisms import Noise, ResidualNoise, Selection, Threshold, scores
 from privmw.random import Rng, Stream, privacy_stream
-from privmw.secrecy import erasing, sealed
+from privmw.secrecy import erasing, sealed, shown
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -85,7 +85,7 @@ class Curator:
             raise TypeError(f"private ({type(private).__name__}) must be a Table")
         check_is_private(private)
         if not isinstance(workload, Workload):
-            raise TypeError(f"workload ({_short(workload)}) must be a Workload")
+            raise TypeError(f"workload ({shown(workload)}) must be a Workload")
         if workload.domain != private.domain:
             raise ValueError(f"workload ({workload!r}) must be on the domain of the private table")
         if workload.cells == 0:

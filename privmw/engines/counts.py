@@ -1,0 +1,252 @@
+"""Counts: the exact counts of a workload's cells, made where the private records lie.
+
+They stand wherever a private table does: a curator copies them, and erases its copy. Private as the records
+are: no repr, message or pickle shows a count, and a file of them is for its owner alone (mode 0600).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from privmw.data.domain import Domain
+from privmw.data.records import Records
+from privmw.data.unit import MOST_RECORDS, RECORD, checked_unit
+from privmw.data.workload import Workload, check_workload
+from privmw.kernels.arrays import Int64s
+from privmw.kernels.checks import check_integer
+from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
+from privmw.secrecy import erased_on_failure, sealed
+
+if TYPE_CHECKING:
+    from privmw.data.table import Table
+    from privmw.engines.statements import Connection, Statements
+
+FORM, VERSION = "privmw private counts", 1
+
+
+class Counts(Records):
+    """The counts of every cell of a workload, in its order, of n records on its domain.
+
+    counts: integers, none negative; those of each marginal add up to n. unit, at_most: what is protected, if
+    not a record, and how many records of one were counted at most: the engine that counted has seen to that.
+
+    >>> from privmw import Domain, Workload
+    >>> workload = Workload(Domain({"age": 3, "sex": 2}), [("age", "sex")])
+    >>> Counts(workload, [4, 0, 1, 2, 0, 3], n=10)
+    Counts(10 records, 6 cells of 1 marginal, private)
+    >>> Counts(workload, [4, 0, 1, 2, 0, 3], n=11)
+    Traceback (most recent call last):
+    ValueError: counts must add up to n in each marginal; in ('age', 'sex') they do not
+    """
+
+    __slots__ = ("__counts", "__weakref__", "_at_most", "_n", "_unit", "_workload")
+
+    @sealed
+    def __init__(
+        self,
+        workload: Workload,
+        counts: npt.ArrayLike,
+        *,
+        n: int,
+        unit: str | None = None,
+        at_most: int | None = None,
+    ) -> None:
+        if not isinstance(workload, Workload):
+            raise TypeError(f"workload ({type(workload).__name__}) must be a Workload")
+        self._workload = workload
+        self._n = check_integer("n", n, 0, MOST_RECORDS)
+        self._unit, self._at_most = checked_unit(unit, at_most, workload.domain, True)
+        given = np.asarray(counts)
+        if given.ndim != 1 or given.dtype.kind not in "iu":
+            raise TypeError(f"counts ({given.ndim}-D, {given.dtype}) must be a 1-D array of integers")
+        if len(given) != workload.cells:
+            raise ValueError(f"counts ({len(given)}) must be one for each of the {workload.cells} cells")
+        self.__counts: Int64s = given.astype(np.int64)
+        if len(given) and int(self.__counts.min()) < 0:
+            raise ValueError("counts must not be negative")
+        if len(workload):
+            sums = np.add.reduceat(self.__counts, workload.offsets[:-1])
+            wrong = np.flatnonzero(sums != self._n)
+            if len(wrong):
+                marginal = workload.marginal(int(wrong[0]))
+                raise ValueError(f"counts must add up to n in each marginal; in {marginal} they do not")
+
+    @classmethod
+    @sealed
+    def from_records(cls, records: Records, workload: Workload) -> Counts:
+        """The counts of private records in memory or in a file.
+
+        >>> from privmw import Domain, Table, Workload
+        >>> table = Table.from_codes([[2, 0], [0, 1], [2, 0]], Domain({"age": 3, "sex": 2}), private=True)
+        >>> Counts.from_records(table, Workload.all(table.domain, k=1))
+        Counts(3 records, 5 cells of 2 marginals, private)
+        """
+        unit, at_most = (None, None) if records.unit == RECORD else (records.unit, records.at_most)
+        return cls(workload, records.counts(workload), n=records.n, unit=unit, at_most=at_most)
+
+    @classmethod
+    def from_sql(cls, connection: Connection, statements: Statements) -> Counts:
+        """Run the statements of `engines.sql` on a DB-API cursor or a DuckDB connection, and read the counts.
+
+        Values that the domain does not have are refused: the message names their columns, all of them, and no
+        value. What is counted must not change meanwhile: run them in one transaction where others write.
+        """
+        from privmw.engines.statements import counted  # here: it imports counts
+
+        return counted(connection, statements)
+
+    @property
+    def domain(self) -> Domain:
+        """The domain that the records were encoded on."""
+        return self._workload.domain
+
+    @property
+    def workload(self) -> Workload:
+        """The workload whose cells were counted."""
+        return self._workload
+
+    @property
+    def n(self) -> int:
+        """How many records were counted; public, as of every private table."""
+        return self._n
+
+    @property
+    def private(self) -> bool:
+        """Always True."""
+        return True
+
+    @property
+    def unit(self) -> str:
+        """What is protected."""
+        return self._unit
+
+    @property
+    def at_most(self) -> int:
+        """How many records of a unit were counted, at most."""
+        return self._at_most
+
+    def batches(self) -> Iterator[Table]:
+        """Refused: records stayed where they lie."""
+        raise TypeError("counts must not be asked for records: they stayed where they were counted")
+
+    @sealed
+    def counts(self, workload: Workload) -> Int64s:
+        """The counts of a workload's cells: of marginals that were counted, or lie inside one that was."""
+        check_workload(workload, self.domain, "counts")
+        held, found = self._workload, np.empty(workload.cells, np.int64)
+        if workload == held:
+            found[:] = self.__counts
+            return found
+        hosts = _hosts(held, workload)
+        with erased_on_failure(found):
+            for j, host in enumerate(hosts):
+                names = held.marginal(host)
+                away = tuple(a for a, name in enumerate(names) if name not in workload.marginal(j))
+                cells = self.__counts[held.offsets[host] : held.offsets[host + 1]].reshape(held.shape(host))
+                here = found[workload.offsets[j] : workload.offsets[j + 1]].reshape(workload.shape(j))
+                cells.sum(axis=away, out=here)
+        return found
+
+    @sealed
+    def __add__(self, other: object) -> Counts:
+        """The counts of two tables' records together, on one workload.
+
+        >>> from privmw import Domain, Workload
+        >>> workload = Workload(Domain({"sex": 2}), [("sex",)])
+        >>> Counts(workload, [4, 1], n=5) + Counts(workload, [0, 3], n=3)
+        Counts(8 records, 2 cells of 1 marginal, private)
+        """
+        if not isinstance(other, Counts):
+            return NotImplemented
+        if other._workload != self._workload:
+            raise ValueError("counts must be of one workload to be added")
+        if self._unit != RECORD or other._unit != RECORD:
+            raise ValueError("counts must be added before they are capped: a unit may lie in several tables")
+        return Counts(self._workload, self.__counts + other.__counts, n=self._n + other._n)
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write a file that `load` reads, whole or not at all. It is private: only its owner may read it."""
+        about = {
+            "domain": json.loads(self.domain.to_json()),
+            "domain_sha256": self.domain.fingerprint(),
+            "workload_sha256": self._workload.fingerprint(),
+            "n": self._n,
+            "unit": None if self._unit == RECORD else self._unit,
+            "at_most": None if self._unit == RECORD else self._at_most,
+        }
+        members = [
+            ("about.json", json.dumps(about, indent=2).encode()),
+            ("attributes.npy", write_array(self._workload.attributes)),
+            ("starts.npy", write_array(self._workload.starts)),
+            ("counts.npy", write_array(self.__counts)),
+        ]
+        write_archive(path, members, form=FORM, version=VERSION, overwrite=overwrite, mode=0o600)
+
+    @classmethod
+    @sealed
+    def load(cls, path: str | os.PathLike[str]) -> Counts:
+        """Read a file that `save` wrote; a damaged one is refused."""
+        members = read_archive(path, form=FORM, version=VERSION)
+        with explained(path, FORM):
+            about = json.loads(members["about.json"])
+            domain = Domain.from_json(json.dumps(about["domain"]))
+            flat = read_array(members["attributes.npy"], np.int32).tolist()
+            starts = read_array(members["starts.npy"], np.int64).tolist()
+            rows = [flat[start:end] for start, end in pairwise(starts)]
+            workload = Workload(domain, [tuple(domain.names[a] for a in row) for row in rows])
+            prints = (domain.fingerprint(), workload.fingerprint())
+            if prints != (about["domain_sha256"], about["workload_sha256"]):
+                raise ValueError("domain and workload must be those counted")
+            counts = read_array(members["counts.npy"], np.int64)
+            return cls(workload, counts, n=about["n"], unit=about["unit"], at_most=about["at_most"])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Counts):
+            return NotImplemented
+        same = (self._workload, self._n, self._unit, self._at_most) == (
+            other._workload,
+            other._n,
+            other._unit,
+            other._at_most,
+        )
+        return same and np.array_equal(self.__counts, other.__counts)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("private counts must not be pickled or copied: save them")
+
+    def __repr__(self) -> str:
+        marginals = len(self._workload)
+        return (
+            f"Counts({self._n} records, {self._workload.cells} cells of {marginals} "
+            f"marginal{'s' * (marginals != 1)}, {self._kind})"
+        )
+
+
+def _hosts(held: Workload, asked: Workload) -> list[int]:
+    """For each marginal asked, the smallest counted one that contains it."""
+    sets = [frozenset(marginal) for marginal in held]
+    exact = {marginal: j for j, marginal in enumerate(sets)}
+    cells = np.diff(held.offsets)
+    by_name: dict[str, set[int]] = {}
+    for j, marginal in enumerate(sets):
+        for name in marginal:
+            by_name.setdefault(name, set()).add(j)
+    hosts = []
+    for names in asked:
+        host = exact.get(frozenset(names))
+        if host is None:
+            holding = set.intersection(*(by_name.get(name, set()) for name in names))
+            if not holding:
+                raise ValueError(f"workload must lie in what was counted; marginal {names} does not")
+            host = min(holding, key=lambda j: (int(cells[j]), j))
+        hosts.append(host)
+    return hosts

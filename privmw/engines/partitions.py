@@ -1,0 +1,156 @@
+"""Engines that hold frames in partitions: each partition is counted by our kernel where it lies, then added.
+
+What travels is blocks of counts: a partition sends those of its blocks that are not all zero, the engine adds
+equal blocks, and the driver receives each once. An encoding is checked in its partition; a refusal names the
+columns and their rules, never a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from privmw.data.table import Table
+from privmw.data.unit import checked_unit
+from privmw.data.workload import Workload
+from privmw.engines.counts import Counts
+from privmw.io.extras import need
+from privmw.kernels.arrays import Int64s
+from privmw.secrecy import sealed
+
+BLOCK = 2**14  # cells of a block: 128 KB
+RECORDS = -1  # the number of the block that holds how many records entered
+
+
+def spark(
+    dataframe: Any, workload: Workload, *, unit: str | None = None, at_most: int | None = None
+) -> Counts:
+    """The counts of a Spark data frame (classic or Connect, Spark 4): mapInArrow, then one addition.
+
+    unit, at_most: as for `read_table`; records of a unit are brought together first. The executors need
+    privmw with its extra io.
+    """
+    need("pyspark", "count in Spark", "spark")
+    names = _check(workload, unit, at_most)
+    # Numbers for names: mapInArrow takes no name with a dot or a backtick.
+    numbered = [_column(name).alias(f"c{place}") for place, name in enumerate(names)]
+    chosen = dataframe.select(*numbered)
+    if unit:
+        chosen = chosen.repartition(f"c{len(names) - 1}")
+
+    def count(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        held = list(batches)
+        if held:
+            named = pa.Table.from_batches(held).rename_columns(names)
+            blocks = _blocks(named, workload, unit, at_most)
+            yield pa.RecordBatch.from_pydict(_as_columns(blocks), schema=_schema())
+
+    def add(blocks: Any) -> Any:
+        import pyarrow as pa
+
+        return pa.Table.from_pydict(_as_columns(_added(_of_columns(blocks))), schema=_schema())
+
+    kind = "block long, counts binary"
+    parts = chosen.mapInArrow(count, kind).groupBy("block").applyInArrow(add, kind)
+    return _counts(_of_columns(parts.toArrow()), workload, unit, at_most)
+
+
+def dask(
+    dataframe: Any, workload: Workload, *, unit: str | None = None, at_most: int | None = None
+) -> Counts:
+    """The counts of a Dask data frame: one task a partition, added in a tree."""
+    delayed = need("dask", "count in Dask", "dask").delayed
+    names = _check(workload, unit, at_most)
+    chosen = dataframe[names]
+    if unit:
+        chosen = chosen.shuffle(on=unit)
+    parts = [delayed(_blocks)(part, workload, unit, at_most) for part in chosen.to_delayed()]
+    while len(parts) > 1:
+        parts = [delayed(_all_added)(parts[i : i + 8]) for i in range(0, len(parts), 8)]
+    return _counts(parts[0].compute().items(), workload, unit, at_most)
+
+
+def ray(dataset: Any, workload: Workload) -> Counts:
+    """The counts of a Ray dataset: map_batches, then one addition by block.
+
+    Units must be capped with Spark, Dask or SQL: Ray does not bring the records of one together.
+    """
+    _check(workload, None, None)
+    kind = {"batch_format": "pyarrow", "batch_size": None}
+
+    def count(part: Any) -> Any:
+        import pyarrow as pa
+
+        return pa.Table.from_pydict(_as_columns(_blocks(part, workload, None, None)), schema=_schema())
+
+    parts = dataset.select_columns(list(workload.domain.names)).map_batches(count, **kind)
+    blocks = (pair for part in parts.iter_batches(**kind) for pair in _of_columns(part))
+    return _counts(blocks, workload, None, None)
+
+
+def _check(workload: object, unit: str | None, at_most: int | None) -> list[str]:
+    """The names of the columns that are needed."""
+    if not isinstance(workload, Workload):
+        raise TypeError(f"workload ({type(workload).__name__}) must be a Workload")
+    checked_unit(unit, at_most, workload.domain, True)
+    return [*workload.domain.names, *([] if unit is None else [unit])]
+
+
+def _column(name: str) -> Any:
+    functions = need("pyspark.sql.functions", "count in Spark", "spark")
+    return functions.col("`" + name.replace("`", "``") + "`")
+
+
+def _schema() -> Any:
+    import pyarrow as pa
+
+    return pa.schema([("block", pa.int64()), ("counts", pa.binary())])
+
+
+@sealed
+def _blocks(frame: Any, workload: Workload, unit: str | None, at_most: int | None) -> dict[int, Int64s]:
+    """On a worker: the counts of one partition, in blocks; those that are all zero are left out."""
+    table = Table.from_frame(frame, workload.domain, private=True, unit=unit, at_most=at_most)
+    counts = table.counts(workload)
+    blocks = {RECORDS: np.array([table.n], np.int64)}
+    for number, start in enumerate(range(0, len(counts), BLOCK)):
+        block = counts[start : start + BLOCK]
+        if block.any():
+            blocks[number] = block
+    return blocks
+
+
+def _as_columns(blocks: dict[int, Int64s]) -> dict[str, list[Any]]:
+    return {"block": list(blocks), "counts": [block.astype("<i8").tobytes() for block in blocks.values()]}
+
+
+def _of_columns(table: Any) -> Iterator[tuple[int, Int64s]]:
+    for number, content in zip(table["block"].to_pylist(), table["counts"].to_pylist(), strict=True):
+        yield number, np.frombuffer(content, "<i8").astype(np.int64)
+
+
+def _added(blocks: Iterable[tuple[int, Int64s]]) -> dict[int, Int64s]:
+    total: dict[int, Int64s] = {}
+    for number, block in blocks:
+        total[number] = total[number] + block if number in total else block
+    return total
+
+
+def _all_added(parts: Iterable[dict[int, Int64s]]) -> dict[int, Int64s]:
+    return _added(pair for part in parts for pair in part.items())
+
+
+@sealed
+def _counts(
+    blocks: Iterable[tuple[int, Int64s]], workload: Workload, unit: str | None, at_most: int | None
+) -> Counts:
+    total = _added(blocks)
+    counts = np.zeros(workload.cells, np.int64)
+    n = int(total.pop(RECORDS, np.zeros(1, np.int64))[0])
+    for number, block in total.items():
+        counts[number * BLOCK : number * BLOCK + len(block)] = block
+    return Counts(workload, counts, n=n, unit=unit, at_most=at_most)

@@ -1,0 +1,309 @@
+"""SQL that counts a workload where the private table lies, and the reading of what it returns.
+
+Each statement encodes the columns by the domain's rules (one CASE an attribute), then counts a batch of
+marginals with GROUPING SETS. A code is never NULL, so a column that is NULL in a row of the result is not in
+that row's marginal: that tells marginals apart in every dialect. A value outside the domain gets code -1.
+What a column holds must be of its attribute's kind: text for words, numbers for numbers. Text that holds
+numbers is not read as numbers, unlike in a csv file; booleans count as the labels "true" and "false".
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from reprlib import repr as _short
+from typing import Any, Protocol
+
+import numpy as np
+
+from privmw.data.attribute import Attribute
+from privmw.data.unit import checked_unit
+from privmw.data.workload import Workload
+from privmw.engines.counts import Counts
+from privmw.kernels.arrays import Int64s
+from privmw.kernels.checks import check_integer
+from privmw.secrecy import erased_on_failure, sealed
+
+OUTSIDE = -1  # the code of a value that the domain does not have
+ABSENT = -2  # in place of the NULL of a column that is not in a row's marginal
+
+
+class Connection(Protocol):
+    """A DB-API cursor, or a DuckDB connection."""
+
+    def execute(self, statement: str) -> Any:
+        """Run a statement."""
+
+    def fetchall(self) -> Sequence[Sequence[Any]]:
+        """All rows of its result."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What differs between engines."""
+
+    quote: str  # around a name
+    backslash: bool  # whether a backslash escapes in a text
+    text: str  # type of text
+    double: str  # type of 64-bit floating point numbers
+    is_nan: str  # whether a double is NaN, as a template
+    hashed: str  # a text's hash as a template
+    most_sets: int  # grouping sets of one statement
+
+    def name(self, name: str) -> str:
+        """A quoted name.
+
+        >>> DIALECTS["postgresql"].name('a "b'), DIALECTS["spark"].name("a`b")
+        ('"a ""b"', '`a``b`')
+        """
+        if self is DIALECTS["bigquery"]:
+            return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
+        return self.quote + name.replace(self.quote, 2 * self.quote) + self.quote
+
+    def literal(self, value: object) -> str:
+        """A number, a date or a text.
+
+        >>> DIALECTS["duckdb"].literal("it's"), DIALECTS["spark"].literal(-3)
+        ("'it''s'", '(-3)')
+        """
+        if isinstance(value, datetime.date):
+            return f"DATE '{value}'"
+        if not isinstance(value, str):
+            return repr(value) if isinstance(value, int) and value >= 0 else f"({value!r})"
+        if not self.backslash:
+            return "'" + value.replace("'", "''") + "'"
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r")
+        return f"'{escaped}'"
+
+
+_POSTGRESQL_NAN = "{} = CAST('NaN' AS DOUBLE PRECISION)"
+DIALECTS = {
+    "duckdb": Dialect('"', False, "VARCHAR", "DOUBLE", "isnan({})", "md5({})", 1000),
+    "postgresql": Dialect('"', False, "TEXT", "DOUBLE PRECISION", _POSTGRESQL_NAN, "md5({})", 100),
+    "spark": Dialect("`", True, "STRING", "DOUBLE", "isnan({})", "md5({})", 100),
+    "bigquery": Dialect("`", True, "STRING", "FLOAT64", "IS_NAN({})", "TO_HEX(MD5({}))", 100),
+    "snowflake": Dialect('"', True, "VARCHAR", "DOUBLE", "{} = CAST('NaN' AS DOUBLE)", "MD5({})", 100),
+}
+
+
+@dataclass(frozen=True)
+class Statements(Sequence[str]):
+    """The statements that count a workload; `Counts.from_sql` runs them, in their order.
+
+    The first counts the records, and those that have a unit. Each of the others counts a batch of marginals.
+    """
+
+    workload: Workload
+    unit: str | None
+    at_most: int | None
+    texts: tuple[str, ...]
+    batches: tuple[tuple[int, int, tuple[int, ...]], ...]  # marginals from, to; attributes of the columns
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.texts[index]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __repr__(self) -> str:
+        return f"Statements({len(self.texts)}, for {self.workload!r})"
+
+
+def sql(
+    workload: Workload,
+    table: str | Sequence[str],
+    dialect: str,
+    *,
+    unit: str | None = None,
+    at_most: int | None = None,
+    batch: int | None = None,
+) -> Statements:
+    """The statements that count a workload's cells in a table of a database.
+
+    table: its name, or its schema's and its own: ("census", "people"); names are quoted, so that they are
+    taken as they are. dialect: "duckdb", "postgresql", "spark", "bigquery" or "snowflake". unit, at_most: a
+    column whose values tell units apart, and how many records of one are counted at most. Which ones depends
+    on that unit's own id and records alone: those whose codes, with the id, have the smallest hashes.
+    batch: how many marginals a statement counts; by default as many as the engine takes with ease.
+
+    >>> from privmw import Domain, Workload
+    >>> domain = Domain({"age": {"edges": [0, 18, 65], "other": "older"}, "sex": ["F", "M"]})
+    >>> statements = sql(Workload.all(domain, k=[1, 2]), "people", "duckdb")
+    >>> print(statements[0])
+    SELECT COUNT(*) AS records, COUNT(*) AS with_unit FROM "people"
+    >>> print(statements[1])  # doctest: +NORMALIZE_WHITESPACE
+    SELECT c0, c1, COUNT(*) FROM (SELECT
+      CASE WHEN "age" IS NULL OR isnan(CAST("age" AS DOUBLE)) THEN 2
+        WHEN CAST("age" AS DOUBLE) < 0 THEN 2 WHEN CAST("age" AS DOUBLE) < 18 THEN 0
+        WHEN CAST("age" AS DOUBLE) <= 65 THEN 1 ELSE 2 END AS c0,
+      CASE WHEN "sex" IS NULL THEN -1
+        WHEN CAST("sex" AS VARCHAR) = 'F' THEN 0 WHEN CAST("sex" AS VARCHAR) = 'M' THEN 1 ELSE -1 END AS c1
+      FROM "people") AS coded GROUP BY GROUPING SETS ((c0), (c1), (c0, c1))
+    """
+    if not isinstance(workload, Workload):
+        raise TypeError(f"workload ({type(workload).__name__}) must be a Workload")
+    if not len(workload):
+        raise ValueError(f"workload ({workload!r}) must have at least one marginal")
+    known = DIALECTS.get(dialect) if isinstance(dialect, str) else None
+    if known is None:
+        raise ValueError(f"dialect ({_short(dialect)}) must be one of {', '.join(DIALECTS)}")
+    parts = [table] if isinstance(table, str) else list(table)
+    if not parts or not all(isinstance(part, str) and part for part in parts):
+        raise TypeError(f"table ({_short(table)}) must be a name, or a tuple of names")
+    checked_unit(unit, at_most, workload.domain, True)
+    sets = known.most_sets if batch is None else check_integer("batch", batch, 1, 4096)
+    source = ".".join(map(known.name, parts))
+    some = "*" if unit is None else known.name(unit)
+    texts, batches = [f"SELECT COUNT(*) AS records, COUNT({some}) AS with_unit FROM {source}"], []
+    starts = workload.starts
+    for first in range(0, len(workload), sets):
+        last = min(first + sets, len(workload))
+        used = sorted(set(workload.attributes[starts[first] : starts[last]].tolist()))
+        batches.append((first, last, tuple(used)))
+        marginals = (workload.attributes[starts[j] : starts[j + 1]].tolist() for j in range(first, last))
+        grouping = ", ".join(f"({', '.join(f'c{a}' for a in marginal)})" for marginal in marginals)
+        columns = ", ".join(f"c{a}" for a in used)
+        coded = _coded(workload, used, source, known, unit, at_most)
+        texts.append(f"SELECT {columns}, COUNT(*) FROM {coded} AS coded GROUP BY GROUPING SETS ({grouping})")
+    return Statements(workload, unit, at_most, tuple(texts), tuple(batches))
+
+
+def _coded(
+    workload: Workload,
+    used: Sequence[int],
+    source: str,
+    dialect: Dialect,
+    unit: str | None,
+    at_most: int | None,
+) -> str:
+    """The table of codes, of the records that enter."""
+    attributes = workload.domain.attributes
+    if unit is None:
+        codes = ",\n".join(f"  {_case(attributes[a], dialect)} AS c{a}" for a in used)
+        return f"(SELECT\n{codes}\nFROM {source})"
+    # The choice must be the same in every batch, so it looks at all attributes; records that tie are alike.
+    everyone = range(len(attributes))
+    codes = ",\n".join(f"  {_case(attributes[a], dialect)} AS c{a}" for a in everyone)
+    name = f"CAST({dialect.name(unit)} AS {dialect.text})"
+    text = " || ',' || ".join(["unit", *(f"CAST(c{a} AS {dialect.text})" for a in everyone)])
+    kept = ", ".join(f"c{a}" for a in everyone)
+    number = f"ROW_NUMBER() OVER (PARTITION BY unit ORDER BY {dialect.hashed.format(text)}, {kept})"
+    encoded = f"(SELECT {name} AS unit,\n{codes}\nFROM {source}) AS encoded"
+    placed = f"(SELECT {kept}, {number} AS place FROM {encoded}) AS placed"
+    return f"(SELECT {kept} FROM {placed} WHERE place <= {at_most})"
+
+
+def _case(attribute: Attribute, dialect: Dialect) -> str:
+    """The expression that encodes a column as `Attribute.code` encodes a value."""
+    column = dialect.name(attribute.name)
+    size, missing = attribute.size, attribute.missing
+    other = OUTSIDE if attribute.other is None else size - 1 - (missing is not None)
+    null = size - 1 if attribute.takes_missing else OUTSIDE
+    first: object = (attribute.edges or attribute.labels or (0,))[0]
+    if isinstance(first, str):
+        value, numeric = f"CAST({column} AS {dialect.text})", False
+    elif isinstance(first, datetime.date):
+        value, numeric = f"CAST({column} AS DATE)", False
+    else:
+        value, numeric = column, True
+    double = f"CAST({column} AS {dialect.double})"
+    whens = [
+        f"{column} IS NULL" + (f" OR {dialect.is_nan.format(double)}" if numeric else "") + f" THEN {null}"
+    ]
+    declared = ((attribute.other, other), (missing, size - 1))
+    extras = [(label, code) for label, code in declared if label is not None]
+    whens += [
+        f"{value} = {dialect.literal(label)} THEN {code}"
+        for label, code in extras
+        if isinstance(label, int) == numeric and not isinstance(first, datetime.date)
+    ]
+    if attribute.edges:
+        if numeric:
+            value = double
+        write: Callable[[object], str] = dialect.literal
+        whens.append(f"{value} < {write(attribute.edges[0])} THEN {other}")
+        bins = list(pairwise(attribute.edges))
+        for code, (_, high) in enumerate(bins):
+            sign = "<=" if code == len(bins) - 1 else "<"
+            whens.append(f"{value} {sign} {write(high)} THEN {code}")
+        return _written(whens, other)
+    if numeric:  # integers: a number with a fraction is of the wrong kind, even where there is an "other"
+        whens.append(f"{double} <> FLOOR({double}) THEN {OUTSIDE}")
+    if attribute.labels:
+        whens += [
+            f"{value} = {dialect.literal(label)} THEN {code}" for code, label in enumerate(attribute.labels)
+        ]
+        return _written(whens, other)
+    whens.append(f"{value} < 0 OR {value} >= {size} THEN {OUTSIDE}")
+    return _written(whens, f"CAST({value} AS {'INT64' if dialect is DIALECTS['bigquery'] else 'BIGINT'})")
+
+
+def _written(whens: Sequence[str], otherwise: object) -> str:
+    return "CASE " + " ".join(f"WHEN {when}" for when in whens) + f" ELSE {otherwise} END"
+
+
+@sealed
+def counted(connection: Connection, statements: Statements) -> Counts:
+    """Run statements, and read the counts; see `Counts.from_sql`."""
+    if not isinstance(statements, Statements):
+        raise TypeError(f"statements ({type(statements).__name__}) must be those of engines.sql")
+    workload, unit = statements.workload, statements.unit
+    ((records,), (with_unit,)) = _columns(connection, statements[0])
+    if records != with_unit:
+        raise ValueError(f"unit ({_short(unit)}) must be given for every record: ids are missing")
+    counts = np.zeros(workload.cells, np.int64)
+    outside: set[int] = set()
+    with erased_on_failure(counts):
+        for text, (first, last, used) in zip(statements.texts[1:], statements.batches, strict=True):
+            columns = _columns(connection, text)
+            if columns and len(columns[0]):
+                outside |= _place(counts, workload, range(first, last), used, columns)
+        if outside:
+            rules = (workload.domain.attributes[a] for a in sorted(outside))
+            said = "; ".join(f"column {_short(rule.name)} must be {rule.rule}" for rule in rules)
+            raise ValueError(f"the table has values outside the domain: {said}")
+        # Capped or not, every marginal counts the same records: `Counts` checks that each adds up to n.
+        n = int(counts[: workload.offsets[1]].sum())
+        if unit is None and n != records:
+            raise ValueError("the table must not change while it is counted")
+        return Counts(workload, counts, n=n, unit=unit, at_most=statements.at_most)
+
+
+def _columns(connection: Connection, statement: str) -> list[Int64s]:
+    """The columns of a result: codes and counts, ABSENT where they are NULL."""
+    result = connection.execute(statement)
+    if hasattr(result, "fetchnumpy"):  # DuckDB's: ten times as fast as rows of Python's
+        arrays = result.fetchnumpy().values()
+        return [np.ma.filled(np.ma.asarray(array), ABSENT).astype(np.int64) for array in arrays]
+    columns = zip(*connection.fetchall(), strict=True)
+    return [
+        np.array([ABSENT if value is None else value for value in column], np.int64) for column in columns
+    ]
+
+
+def _place(
+    counts: Int64s,
+    workload: Workload,
+    marginals: range,
+    used: Sequence[int],
+    columns: Sequence[Int64s],
+) -> set[int]:
+    """Put the rows of a result into their cells; returns the attributes with values outside the domain."""
+    table, numbers = np.stack(columns[:-1]), columns[-1]
+    outside = {used[a] for a in np.flatnonzero((table == OUTSIDE).any(axis=1)).tolist()}
+    if outside:
+        return outside
+    # Rows of one marginal have the same columns: their patterns, as bits, tell which marginal it is.
+    patterns, which = np.unique(np.packbits(table != ABSENT, axis=0), axis=1, return_inverse=True)
+    order = np.argsort(which.ravel(), kind="stable")
+    ends = np.cumsum(np.bincount(which.ravel(), minlength=patterns.shape[1]))
+    starts, flat = workload.starts, workload.attributes
+    known = {tuple(flat[starts[j] : starts[j + 1]].tolist()): j for j in marginals}
+    for pattern, rows in zip(patterns.T, np.split(order, ends[:-1]), strict=True):
+        places = np.flatnonzero(np.unpackbits(pattern, count=len(used))).tolist()
+        j = known[tuple(used[place] for place in places)]
+        cells = np.ravel_multi_index(tuple(table[place, rows] for place in places), workload.shape(j))
+        counts[workload.offsets[j] + cells] = numbers[rows]
+    return set()

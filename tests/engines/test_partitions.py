@@ -1,0 +1,99 @@
+"""Spark and Dask, for real: partitions counted where they lie add up to what `Table.counts` counts."""
+
+import os
+import sys
+
+import numpy as np
+import pytest
+
+import privmw as pmw
+from engines.engines_data import DOMAIN, WORKLOAD, frame, values
+from privmw import engines
+
+pytest.importorskip("pyarrow")
+
+
+def expected(**unit):
+    return pmw.Table.from_frame(frame(), DOMAIN, private=True, **unit)
+
+
+@pytest.fixture(scope="module")
+def spark():
+    sql = pytest.importorskip("pyspark.sql")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    session = (
+        builder.config("spark.sql.shuffle.partitions", "3").config("spark.driver.memory", "1g").getOrCreate()
+    )
+    yield session
+    session.stop()
+
+
+def in_spark(spark, **changed):
+    return spark.createDataFrame(frame(**changed)).repartition(5)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_spark_counts_as_the_table_does(spark):
+    counts = engines.spark(in_spark(spark), WORKLOAD)
+    assert np.array_equal(counts.counts(WORKLOAD), expected().counts(WORKLOAD))
+    capped = engines.spark(in_spark(spark), WORKLOAD, unit="home", at_most=2)
+    assert (capped.n, capped.unit, capped.at_most) == (expected(unit="home", at_most=2).n, "home", 2)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_sparks_own_sql_counts_as_the_table_does(spark):
+    in_spark(spark).createOrReplaceTempView("people")
+
+    class Cursor:
+        def execute(self, statement):
+            self.result = spark.sql(statement).collect()
+
+        def fetchall(self):
+            return self.result
+
+    counts = engines.Counts.from_sql(Cursor(), engines.sql(WORKLOAD, "people", "spark"))
+    assert np.array_equal(counts.counts(WORKLOAD), expected().counts(WORKLOAD))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_spark_names_a_column_outside_its_domain_and_no_value(spark):
+    code = values()["code"].copy()
+    code[3] = 77
+    with pytest.raises(Exception, match="column 'code'") as caught:
+        engines.spark(in_spark(spark, code=code), WORKLOAD)
+    assert "77" not in str(caught.value).partition("JVM stacktrace")[0].replace("partition 77", "")
+
+
+@pytest.fixture
+def dask():
+    return pytest.importorskip("dask.dataframe")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("partitions", [1, 7, 20])
+def test_dask_counts_as_the_table_does(dask, partitions):
+    data = dask.from_pandas(frame().to_pandas(date_as_object=True), npartitions=partitions)
+    counts = engines.dask(data, WORKLOAD)
+    assert np.array_equal(counts.counts(WORKLOAD), expected().counts(WORKLOAD))
+    capped = engines.dask(data, WORKLOAD, unit="home", at_most=2)
+    assert (capped.n, capped.unit, capped.at_most) == (expected(unit="home", at_most=2).n, "home", 2)
+
+
+@pytest.mark.parametrize("engine", [engines.dask, engines.spark])
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"workload": 3}, TypeError, r"workload \(int\) must be a Workload"),
+        ({"unit": "home"}, TypeError, r"unit \(.home.\) and at_most \(None\) must be given together"),
+        ({"unit": "code", "at_most": 2}, ValueError, r"unit \('code'\) must not be an attribute"),
+    ],
+)
+def test_a_bad_argument_is_refused(engine, change, error, message):
+    pytest.importorskip("pyspark" if engine is engines.spark else "dask")
+    given = {"workload": WORKLOAD, **change}
+    with pytest.raises(error, match=message):
+        engine(None, given.pop("workload"), **given)
