@@ -7,11 +7,11 @@ its `cost` follows from them exactly, as rationals. The floats `rho` and `epsilo
 import enum
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from .conversion import delta_from_threshold
 from .rounding import Real, float_up, positive, positive_integer, sqrt_up
@@ -60,6 +60,7 @@ class Event(ABC):
     __slots__ = ()
     kind: ClassVar[str]
     count: int
+    to_dp_event: Callable[[], Any]  # from privmw.adapters.dp_accounting; privmw/__init__.py gives it
 
     @property
     @abstractmethod

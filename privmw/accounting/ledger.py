@@ -6,6 +6,7 @@ It holds parameters and public facts only, never a private value, so it may be p
 import json
 import math
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -50,6 +51,7 @@ class Ledger:
         "_totals",
         "_unit",
     )
+    to_dp_event: Callable[[], Any]  # from privmw.adapters.dp_accounting; privmw/__init__.py gives it
 
     def __init__(
         self,

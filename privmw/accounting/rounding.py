@@ -28,7 +28,9 @@ def finite(name: str, value: object) -> Real:
         return value  # nearly all are: the questions below take microseconds
     # A bool is an int to Python; as an epsilon it is a mistake. numpy integers would overflow in a Fraction.
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} ({value!r}) must be a number")
+        # Anything but a scalar may be private data in the wrong place.
+        scalar = isinstance(value, str | numbers.Number | None)
+        raise TypeError(f"{name} ({repr(value) if scalar else type(value).__name__}) must be a number")
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, numbers.Rational):
