@@ -1,8 +1,9 @@
 """One attribute: the values that it may take, and their codes.
 
-Imports nothing of privmw. The codes number the labels (or bins) first, in the order declared, then "other" if
-declared, then "missing" if declared. Bins are half open, [edge, next edge), except the last, which is closed:
-edges 0, 10, 100 make [0, 10) and [10, 100].
+Imports nothing of privmw but secrecy. The codes number the labels (or bins) first, in the order declared,
+then "other" if declared, then "missing" if declared. Bins are half open, [edge, next edge), except the last,
+which is closed: edges 0, 10, 100 make [0, 10) and [10, 100]. Open bins take every value: the same
+edges make (-inf, 10) and [10, inf), and 0 and 100 only say where most values lie.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ from itertools import pairwise
 from reprlib import repr as _short
 from typing import Any
 
+from privmw.secrecy import shown
+
 Label = str | int
 Edge = int | float | datetime.date
 
+SHOWN_LABELS = 5  # of an attribute, in a message
 LARGEST_SIZE = 2**32 - 1  # a code is at most a uint32
 # A number written as text: one grammar for Python and for Arrow.
 NUMBER = (
@@ -31,6 +35,23 @@ NUMBER = (
     "|[nN][aA][nN]|[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?"
 )
 DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+BLANKS = " \t\r\n"  # that are cut from texts
+# Words that mean a missing value, in columns of text and of numbers alike, unless they are labels.
+MISSING_WORDS = (
+    "?",
+    "N/A",
+    "n/a",
+    "#N/A",
+    "NA",
+    "NaN",
+    "nan",
+    "null",
+    "NULL",
+    "unknown",
+    "Unknown",
+    "UNKNOWN",
+)
+_KEYS = ("labels", "edges", "open", "measured_in", "other", "missing")
 _UNORDERED = (numbers.Real, datetime.date)  # types with a value that is unequal to itself: NaN, pandas' NaT
 
 
@@ -45,6 +66,9 @@ class Attribute:
     ['[0, 10)', '[10, 100]', 'else', 'N']
     >>> [income.code(value) for value in (9.99, 10, 100, 101, None, "N")]
     [0, 1, 1, 2, 3, 3]
+    >>> hours = Attribute.declare("hours", {"edges": [0, 35, 60], "open": True, "measured_in": "h"})
+    >>> [hours.label(code) for code in range(hours.size)], [hours.parse(t) for t in ("34.5 h", "99", "-1")]
+    (['(-inf, 35)', '[35, inf)'], [0, 1, 0])
     """
 
     name: str
@@ -53,6 +77,8 @@ class Attribute:
     edges: tuple[Edge, ...] | None = None
     other: Label | None = None
     missing: Label | None = None
+    open: bool = False  # the first bin has all values below, the last all above
+    measured_in: str | None = None  # the word that may stand beside a number: h, EUR, %
 
     @classmethod
     def declare(cls, name: str, declared: Any) -> Attribute:
@@ -66,11 +92,10 @@ class Attribute:
         if isinstance(declared, list | tuple):
             declared = {"labels": declared}
         if isinstance(declared, Mapping):
-            unknown = [key for key in declared if key not in ("labels", "edges", "other", "missing")]
+            unknown = [key for key in declared if key not in _KEYS]
             if unknown:
-                raise ValueError(
-                    f"{where}: key ({_short(unknown[0])}) must be labels, edges, other or missing"
-                )
+                listed = f"{', '.join(_KEYS[:-1])} or {_KEYS[-1]}"
+                raise ValueError(f"{where}: key ({_short(unknown[0])}) must be {listed}")
             if ("labels" in declared) == ("edges" in declared):
                 raise ValueError(f"{where} must have either labels or edges")
             labels = _labels(where, declared["labels"]) if "labels" in declared else None
@@ -80,7 +105,9 @@ class Attribute:
                 for key in ("other", "missing")
             )
             size = len(labels or (edges or ())[1:]) + (other is not None) + (missing is not None)
-            attribute = cls(name, size, labels, edges, other, missing)
+            is_open = _open(where, declared.get("open", False), edges)
+            measured_in = _measured_in(where, declared.get("measured_in"), labels, edges)
+            attribute = cls(name, size, labels, edges, other, missing, is_open, measured_in)
             codes = attribute._codes
             if len(codes) < size:
                 repeated = next(label for code, label in enumerate(attribute._values) if codes[label] != code)
@@ -97,7 +124,8 @@ class Attribute:
 
     def declaration(self) -> int | list[Label] | dict[str, object]:
         """The declaration of this attribute in a domain file: a size, a list of labels, or an object."""
-        extras = {key: getattr(self, key) for key in ("other", "missing") if getattr(self, key) is not None}
+        extras = {key: getattr(self, key) for key in _KEYS[3:] if getattr(self, key) is not None}
+        extras = {"open": True, **extras} if self.open else extras
         if self.edges:
             return {"edges": [str(e) if isinstance(e, datetime.date) else e for e in self.edges], **extras}
         if self.labels:
@@ -117,10 +145,11 @@ class Attribute:
     def code(self, value: object) -> int:
         """The code of a value: of a label as `label` returns it, or of the bin of a number or date.
 
-        None and NaN are missing, or `other` where no missing value is declared; True and False are the labels
-        "true" and "false"; 3.0 is the integer 3. A value declared as `other` or `missing` has that code, even
-        inside a bin. Any other value is `other` if that is declared, or refused; a value of the wrong kind is
-        always refused, such as 3.5 among integers. Messages quote the value: for a private one, use `rule`.
+        None, NaN and `MISSING_WORDS` that are no labels are missing, or `other` where no missing value is
+        declared; True and False are the labels "true" and "false"; 3.0 is the integer 3. A value declared as
+        `other` or `missing` has that code, even inside a bin. Any other value is `other` if that is declared,
+        or refused; a value of the wrong kind is always refused, such as 3.5 among integers. Messages quote
+        the value: for a private one, use `rule`.
         """
         if getattr(value, "shape", None) == () and hasattr(value, "item"):
             value = value.item()  # a numpy scalar
@@ -139,21 +168,28 @@ class Attribute:
         kind = _kind(value)
         if kind in ("string", "integer") and value in self._codes:
             return self._codes[value]
+        if kind == "string" and value in self.words:
+            return self.size - 1
         first: object = (self.edges or self.labels or (0,))[0]
         if isinstance(first, datetime.date):
             value = _date(value)
         kinds = {_kind(first)} | ({"integer", "number"} if self.edges and _kind(first) != "date" else set())
         if _kind(value) not in kinds:
-            raise TypeError(f"attribute {_short(self.name)}: value of kind {kind} must be {self.rule}")
+            quoted = f"({shown(value)}) of kind {kind}"
+            raise TypeError(f"attribute {_short(self.name)}: value {quoted} must be {self.rule}")
         code = self._search(value)
         if code is None:
-            raise ValueError(f"attribute {_short(self.name)}: value ({_short(value)}) must be {self.rule}")
+            labels = f": {', '.join(map(repr, self.labels[:SHOWN_LABELS]))}" if self.labels else ""
+            labels += ", ..." if self.labels and len(self.labels) > SHOWN_LABELS else ""
+            value = _short(value)
+            raise ValueError(f"attribute {_short(self.name)}: value ({value}) must be {self.rule}{labels}")
         return code
 
     def parse(self, text: str) -> int:
         """The code of a value written as text: a label, a number, or a date YYYY-MM-DD.
 
-        Empty text is missing, unless it is a label. Refused as `code` refuses, by a ValueError.
+        Blanks around it are cut, unless it is a label with them; empty text is missing, unless it is a label.
+        Refused as `code` refuses, by a ValueError.
 
         >>> rooms = Attribute.declare("rooms", {"labels": [1, 2, 3], "other": -1, "missing": "N"})
         >>> [rooms.parse(text) for text in ("2", "02", "2.0", "17", "N", "")]
@@ -161,8 +197,11 @@ class Attribute:
         """
         if not isinstance(text, str):
             raise TypeError(f"attribute {_short(self.name)}: text ({_short(text)}) must be a string")
-        if text in self.texts:
-            return self.texts[text]
+        for known in (text, text := text.strip(BLANKS)):
+            if known in self.texts:
+                return self.texts[known]
+        if self.measured_in is not None and text.count(self.measured_in) == 1:
+            text = text.replace(self.measured_in, "").strip(BLANKS)
         value: object = text or None
         first: object = (self.edges or self.labels or (0,))[0]
         if isinstance(first, int | float) and re.fullmatch(NUMBER, text):
@@ -172,8 +211,8 @@ class Attribute:
         raise ValueError(f"attribute {_short(self.name)}: value ({_short(text)}) must be {self.rule}")
 
     def _search(self, value: Any) -> int | None:
-        if self.edges and self.edges[0] <= value <= self.edges[-1]:
-            return min(bisect.bisect_right(self.edges, value), len(self.edges) - 1) - 1
+        if self.edges and (self.open or self.edges[0] <= value <= self.edges[-1]):
+            return max(min(bisect.bisect_right(self.edges, value), len(self.edges) - 1) - 1, 0)
         if not self._values and 0 <= value < self.size:
             return int(value)
         return None if self.other is None else self.size - 1 - (self.missing is not None)
@@ -186,6 +225,8 @@ class Attribute:
     @property
     def rule(self) -> str:
         """What a value must be, for a message about private data: it quotes no value."""
+        if self.edges and self.open:
+            return "a date" if isinstance(self.edges[0], datetime.date) else "a number"
         if self.edges:
             return f"from {self.edges[0]} to {self.edges[-1]}"
         return (
@@ -198,6 +239,9 @@ class Attribute:
     def _values(self) -> tuple[Label, ...]:  # by code; empty if the values are the codes
         bins = [f"[{low}, {high})" for low, high in pairwise(self.edges or ())]
         bins[-1:] = [last[:-1] + "]" for last in bins[-1:]]
+        if self.open:
+            bins[0] = f"(-inf,{bins[0].partition(',')[2]}"
+            bins[-1] = f"{bins[-1].partition(',')[0]}, inf)"
         return (*(self.labels or bins), *(extra for extra in (self.other, self.missing) if extra is not None))
 
     @cached_property
@@ -215,8 +259,15 @@ class Attribute:
                 for spelling in (word.title(), word.upper()):
                     texts.setdefault(spelling, self._codes[word])
         if self.takes_missing:
-            texts.setdefault("", self.size - 1)
+            for word in ("", *self.words):
+                texts.setdefault(word, self.size - 1)
         return texts
+
+    @cached_property
+    def words(self) -> Mapping[str, int]:
+        """The words that mean a missing value here, with its code: none where missing values are refused."""
+        words = MISSING_WORDS if self.takes_missing else ()
+        return {word: self.size - 1 for word in words if word not in self._codes}
 
     def __repr__(self) -> str:
         return f"Attribute({_short(self.name)}, size={self.size})"
@@ -257,6 +308,27 @@ def _edges(where: str, edges: Any) -> tuple[Edge, ...]:
     if any(not low < high for low, high in pairwise(checked)):
         raise ValueError(f"{where}: edges ({_short(edges)}) must increase")
     return tuple(checked)
+
+
+def _open(where: str, declared: Any, edges: tuple[Edge, ...] | None) -> bool:
+    if not isinstance(declared, bool):
+        raise TypeError(f"{where}: open ({_short(declared)}) must be true or false")
+    if declared and not edges:
+        raise ValueError(f"{where}: open (true) must come with edges")
+    return declared
+
+
+def _measured_in(
+    where: str, word: Any, labels: tuple[Label, ...] | None, edges: tuple[Edge, ...] | None
+) -> str | None:
+    if word is None:
+        return None
+    first: object = (labels or edges or (None,))[0]
+    if not isinstance(first, int | float):
+        raise ValueError(f"{where}: measured_in ({_short(word)}) must come with numbers")
+    if not isinstance(word, str) or not re.fullmatch(r"[^0-9\s.,+-]+", word):
+        raise ValueError(f'{where}: measured_in ({_short(word)}) must be a word without digits, such as "h"')
+    return word
 
 
 def _list(where: str, key: str, listed: Any, least: int) -> list[Any] | tuple[Any, ...]:

@@ -17,11 +17,14 @@ from privmw.data.attribute import Attribute
 from privmw.data.immutable import Immutable
 from privmw.data.strict_json import parse_json
 from privmw.io.files import naming
+from privmw.io.syntax import Syntax
+from privmw.pages import Shown
+from privmw.secrecy import shown
 
 __all__ = ["Attribute", "Domain"]
 
 
-class Domain(Immutable):
+class Domain(Immutable, Shown):
     """Ordered attributes, immutable: each declared by a size, a list of labels, or an object.
 
     An object has "labels" or bin "edges" (numbers, or dates written YYYY-MM-DD) and may declare an "other"
@@ -45,13 +48,13 @@ class Domain(Immutable):
     def __init__(self, attributes: Mapping[str, object]) -> None:
         if not isinstance(attributes, Mapping):
             raise TypeError(
-                f"attributes ({_short(attributes)}) must be a mapping from names to sizes or labels"
+                f"attributes ({shown(attributes)}) must be a mapping from names to sizes or labels"
             )
         self._fill(tuple(Attribute.declare(name, declared) for name, declared in attributes.items()))
 
     def _fill(self, attributes: tuple[Attribute, ...]) -> Domain:
         if not attributes:
-            raise ValueError("a domain must have at least one attribute")
+            raise ValueError("attributes (none) must be at least one")
         names, sizes = tuple(a.name for a in attributes), tuple(a.size for a in attributes)
         self._set(
             attributes=attributes,
@@ -68,7 +71,7 @@ class Domain(Immutable):
         if isinstance(source, Mapping):
             return cls(source)
         if not isinstance(source, str | os.PathLike):
-            raise TypeError(f"source ({_short(source)}) must be a path or a mapping")
+            raise TypeError(f"source ({shown(source)}) must be a path or a mapping")
         with open(source, encoding="utf-8-sig") as file, naming(source):
             return cls.from_json(file.read())
 
@@ -80,31 +83,45 @@ class Domain(Immutable):
         columns: Iterable[str] | None = None,
         bins: int = 10,
         most_labels: int = 64,
-        other: str | None = None,
+        other: str | None = "other",
+        missing: str | None = "missing",
+        syntax: Syntax | None = None,
     ) -> Domain:
         """A domain proposed from public data, for a person to check and change; never from private data.
 
-        `source` is a pandas, polars or pyarrow frame, or the path of a parquet or csv file, which is read
-        batch by batch. Each column becomes an attribute, unless `columns` names some:
+        `source` is a pandas, polars or pyarrow frame, or the path of a file, which is read batch by batch;
+        `syntax` says how a text file is written, where detection should not decide. Each column becomes an
+        attribute, unless `columns` names some:
 
         - booleans: the labels "false" and "true";
         - text: its labels in order (numbers by size, then the rest), an ordered categorical in its own order;
           of more than `most_labels` the commonest, and "other" for the rest;
-        - integers, and numbers that are all whole: labels if there are at most `most_labels`, a plain size if
-          they are 0 to k - 1; bins if there are more;
+        - integers, and numbers that are all whole: labels if there are at most `most_labels`; bins if there
+          are more, or if they are amounts of which another file will have others: far apart, and many once;
         - other numbers, and dates: about `bins` bins near the quantiles, with round edges (years, quarters,
           months), of equal width where that does as well; a value that very many records have, such as no
-          income, gets its own bin;
-        - null and NaN are declared missing where there are some; in csv an empty field, or the one word among
-          numbers. Infinite numbers have no bin.
+          income, gets its own bin. Bins are open at both ends;
+        - null, NaN and words such as ? and N/A are declared missing where there are some; in text files an
+          empty field, or the one word among numbers, too.
+
+        A private file may have values that the public one lacks: `other` is declared for labels, and takes
+        missing values too, and `missing` for bins and booleans. None leaves them out, and integers that are 0
+        to k - 1 are then a plain size.
 
         Text and integers that seem to identify records are left out unless `columns` names them, and so are
-        values of other kinds: the notes of `privmw.data.propose.propose` list them. `other` declares that
-        label for every attribute, as the code of private values that no public record has.
+        values of other kinds: the notes of `privmw.data.propose.propose` list them.
         """
         from privmw.data.propose import propose  # here: it imports domains
 
-        return propose(source, columns=columns, bins=bins, most_labels=most_labels, other=other).domain
+        return propose(
+            source,
+            columns=columns,
+            bins=bins,
+            most_labels=most_labels,
+            other=other,
+            missing=missing,
+            syntax=syntax or Syntax(),
+        ).domain
 
     @classmethod
     def from_json(cls, text: str) -> Domain:

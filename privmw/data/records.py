@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from privmw.data.domain import Domain, check_domain
 from privmw.data.unit import RECORD, unit_in_words
@@ -17,6 +17,8 @@ from privmw.ranks import ALONE, Communicator
 
 if TYPE_CHECKING:
     from privmw.data.table import Table
+
+FrameKind: TypeAlias = Literal["pyarrow", "pandas", "polars"]
 
 
 class Records(ABC):
@@ -55,6 +57,11 @@ class Records(ABC):
         return unit_in_words(self.unit, self.at_most)
 
     @property
+    def frame_kind(self) -> FrameKind | None:
+        """The kind of frame that the records came from; None for those of files and of codes."""
+        return None
+
+    @property
     def comm(self) -> Communicator:
         """The ranks that hold the records; usually one."""
         return ALONE
@@ -84,7 +91,7 @@ def check_domain_and_privacy(domain: object, private: object) -> None:
     """Refuse what is no domain, and a flag that is neither True nor False."""
     check_domain(domain)
     if not isinstance(private, bool):
-        raise TypeError("private must be True or False")
+        raise TypeError(f"private ({type(private).__name__}) must be True or False")
 
 
 def known_part(where: str, domain: Domain, columns: Collection[object], *, private: bool) -> Domain:

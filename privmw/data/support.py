@@ -29,8 +29,10 @@ from privmw.data.table import Table
 from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Bools, Codes, Float64s, Int64s, UInt32s, freeze, is_frozen
 from privmw.kernels.checks import check_integer, check_number
+from privmw.pages import Shown
 from privmw.random import sampling_stream
 from privmw.ranks import ALONE, Communicator, sum_over_ranks
+from privmw.secrecy import shown
 
 Start = Literal["public", "uniform"]
 
@@ -39,7 +41,7 @@ LARGEST_FULL = 2**28  # rows of Support.full, however much memory there is
 PENDING = 2**20  # rows of batches to read before they are merged; more if the support has more rows
 
 
-class Support(Immutable):
+class Support(Immutable, Shown):
     """Distinct rows on a domain with the counts of a public table, immutable.
 
     >>> domain = Domain({"age": 3, "sex": 2})
@@ -177,7 +179,7 @@ class Support(Immutable):
         ([[2, 0], [1, 1]], [0.5, 0.5], [0.333, 0.667])
         """
         if isinstance(tables, str | Records | Support) or not isinstance(tables, Sequence):
-            raise TypeError(f"tables ({_short(tables)}) must be a list of public tables")
+            raise TypeError(f"tables ({shown(tables)}) must be a list of public tables")
         if not tables:
             raise ValueError("tables (none) must be at least one")
         for place, table in enumerate(tables):
@@ -409,7 +411,8 @@ class Support(Immutable):
         return Support(table.take(first), counts, self.constraints)
 
     def _marked(self, table: Table) -> Table:
-        """A table made of these rows: not for release where they are not."""
+        """A table made of these rows, with their marks: not for release where they are not."""
+        table = table.with_frame_kind(self.table.frame_kind)
         return table if self.table.for_release else table.not_for_release()
 
     def _block(self, block: int) -> Support:
@@ -647,7 +650,7 @@ def _weights(weights: npt.ArrayLike, size: int) -> Float64s:
 def check_public(name: str, table: object) -> None:
     """Refuse what is no table, and a private table."""
     if not isinstance(table, Table if name == "table" else Records):
-        raise TypeError(f"{name} ({_short(table)}) must be a Table")
+        raise TypeError(f"{name} ({shown(table)}) must be a Table: Table.from_frame or read_table makes one")
     if table.private:
         raise ValueError(f"{name} (a private table) must be public: a support shows its rows")
 

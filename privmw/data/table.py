@@ -7,16 +7,16 @@ message, repr or pickle shows a value, a row or a count of it. Nothing here draw
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from reprlib import repr as _short
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from privmw.data.domain import Domain, check_domain
 from privmw.data.immutable import Immutable
-from privmw.data.records import Records, check_domain_and_privacy
+from privmw.data.records import FrameKind, Records, check_domain_and_privacy
 from privmw.data.unit import RECORD, checked_unit, entering, id_hashes
 from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Array, Bools, CheckedColumns, Codes, Int64s, freeze, is_frozen
@@ -39,10 +39,19 @@ class Table(Immutable, Records):
     array([3, 9, 3], dtype=uint8)
     >>> Table({"sex": [0, 1, 1], "age": [3, 10, 3]}, domain, private=False)
     Traceback (most recent call last):
-    ValueError: column 'age' has 1 value outside the domain (first: 10, row 1)
+    ValueError: column 'age' has 1 value outside the domain (first: 10, row 1): must be from 0 to 9
     """
 
-    __slots__ = ("__weakref__", "at_most", "columns", "domain", "for_release", "private", "unit")
+    __slots__ = (
+        "__weakref__",
+        "at_most",
+        "columns",
+        "domain",
+        "for_release",
+        "frame_kind",
+        "private",
+        "unit",
+    )
     __hash__ = None  # type: ignore[assignment]
 
     columns: CheckedColumns  # one read-only array of codes per attribute, in domain order
@@ -51,6 +60,7 @@ class Table(Immutable, Records):
     unit: str  # what is protected: "record", or what several records can belong to
     at_most: int  # records of a unit
     for_release: bool  # False for synthetic records of a seeded release: what is written of them says so
+    frame_kind: FrameKind | None  # of the frame that the records came from, and that `to_frame` makes
 
     @sealed
     def __init__(
@@ -77,6 +87,7 @@ class Table(Immutable, Records):
         unit: str = RECORD,
         at_most: int = 1,
         for_release: bool = True,
+        frame_kind: FrameKind | None = None,
     ) -> Table:
         """Set the attributes, from frozen columns of checked codes."""
         fields = {
@@ -86,6 +97,7 @@ class Table(Immutable, Records):
             "unit": unit,
             "at_most": at_most,
             "for_release": for_release,
+            "frame_kind": frame_kind,
         }
         self._set(**fields)
         if self.n == 0 and not private:
@@ -124,7 +136,9 @@ class Table(Immutable, Records):
             raise ValueError("tables must be joined before they are capped: a unit may lie in several")
         columns = (freeze(np.concatenate([table.columns[a] for table in tables])) for a in range(len(domain)))
         private, for_release = any(t.private for t in tables), all(t.for_release for t in tables)
-        return object.__new__(Table)._fill(columns, domain, private, for_release=for_release)
+        kind = next((table.frame_kind for table in tables if table.frame_kind is not None), None)
+        joined = object.__new__(Table)
+        return joined._fill(columns, domain, private, for_release=for_release, frame_kind=kind)
 
     @classmethod
     @sealed
@@ -137,20 +151,23 @@ class Table(Immutable, Records):
         unit: str | None = None,
         at_most: int | None = None,
         missing_ok: bool = False,
+        say: Callable[[str], None] | None = None,
     ) -> Table:
-        """The table of a pandas, polars or pyarrow frame, or of any other that narwhals takes.
+        """The table of a frame of pandas, polars or pyarrow, a DuckDB relation, or what else narwhals takes.
 
         Each attribute of the domain is read from the column of its name; other columns are ignored. A value
         becomes its code by `Attribute.code`. Codes are copied: a frame can still be written to. unit,
-        at_most and missing_ok: as for `read_table`.
+        at_most, missing_ok and say: as for `read_table`.
         """
         from privmw.io.frames import from_frame  # here: it imports tables
 
-        return from_frame(frame, domain, private=private, unit=unit, at_most=at_most, missing_ok=missing_ok)
+        return from_frame(
+            frame, domain, private=private, unit=unit, at_most=at_most, missing_ok=missing_ok, say=say
+        )
 
     def to_frame(
         self,
-        kind: Literal["pyarrow", "pandas", "polars"] = "pyarrow",
+        kind: FrameKind | None = None,
         *,
         bins: Literal["label", "midpoint", "draw"] = "label",
         public: Any = None,
@@ -158,18 +175,24 @@ class Table(Immutable, Records):
     ) -> Any:
         """A frame of public or synthetic records with their values restored; a private table is refused.
 
+        kind: by default that of the frame that the records came from, and "pyarrow" for those of files. The
+        synthetic records of a release have the kind of its private frame, or else of its public one.
+
         Codes without labels and integer labels become integers, other labels a categorical (polars: Enum) in
         the domain's order, missing values null. `bins` says what a bin becomes: its "label" such as
         '[0, 10)', its "midpoint", or a value drawn ("draw") from the original values of the records in
         `public`, a frame or the path of a file, that lie in the same bin: uniformly, repeatably by `seed`,
         and the midpoint where there are none.
 
+        The labels "true" and "false" alone become booleans. With `public` every column keeps the type that it
+        has there, where that holds all values of the domain: small integers, timestamps, plain text.
+
         `Table.from_frame` reads the same table back, except for records that are "other" in a column of
         numbers: they become null, since such a column holds no words. In csv they keep their label.
         """
         from privmw.io.output import to_frame  # here: it imports tables
 
-        return to_frame(self, kind, bins=bins, public=public, seed=seed)
+        return to_frame(self, kind or self.frame_kind or "pyarrow", bins=bins, public=public, seed=seed)
 
     def write(
         self,
@@ -179,16 +202,18 @@ class Table(Immutable, Records):
         public: Any = None,
         seed: int | None = None,
         overwrite: bool = False,
+        progress: Callable[[int], None] | None = None,
     ) -> None:
-        """Write public or synthetic records to a .parquet or .csv file, completely or not at all.
+        """Write public or synthetic records to a .parquet, .csv or .feather file, completely or not at all.
 
         The columns are those of `to_frame`, and `read_table` reads the file. An existing file is refused
-        unless `overwrite`; so is a private table. Records that are not for release carry the mark: parquet in
-        its metadata (key privmw), csv in its name, which must contain "seeded".
+        unless `overwrite`; so is a private table. Records that are not for release carry the mark: parquet
+        and feather in their metadata (key privmw), csv in its name, which must contain "seeded". progress:
+        called now and then with the number of records that are written.
         """
         from privmw.io.output import write  # here: it imports tables
 
-        write(self, path, bins=bins, public=public, seed=seed, overwrite=overwrite)
+        write(self, path, bins=bins, public=public, seed=seed, overwrite=overwrite, progress=progress)
 
     @property
     def n(self) -> int:
@@ -248,8 +273,11 @@ class Table(Immutable, Records):
 
     def _with(self, columns: Iterable[Codes], domain: Domain) -> Table:
         """Other rows or attributes of the same records, with the same marks."""
-        table = object.__new__(Table)
-        return table._fill(columns, domain, self.private, self.unit, self.at_most, self.for_release)
+        return object.__new__(Table)._fill(columns, domain, **self._marks())
+
+    def _marks(self) -> dict[str, Any]:
+        names = ("private", "unit", "at_most", "for_release", "frame_kind")
+        return {name: getattr(self, name) for name in names}
 
     def not_for_release(self) -> Table:
         """The same table, marked as made from seeded noise; columns are shared.
@@ -257,10 +285,20 @@ class Table(Immutable, Records):
         >>> Table.from_codes([[3, 0], [9, 1]], Domain({"age": 10, "sex": 2}), private=False).not_for_release()
         Table(2 rows x 2 attributes, public, not for release)
         """
-        table = object.__new__(Table)
-        return table._fill(
-            self.columns, self.domain, self.private, self.unit, self.at_most, for_release=False
+        return object.__new__(Table)._fill(
+            self.columns, self.domain, **{**self._marks(), "for_release": False}
         )
+
+    def with_frame_kind(self, kind: FrameKind | None) -> Table:
+        """The same table, whose `to_frame` makes this kind of frame by default; columns are shared.
+
+        >>> table = Table.from_codes([[3, 0], [9, 1]], Domain({"age": 10, "sex": 2}), private=False)
+        >>> table.with_frame_kind("pandas").frame_kind
+        'pandas'
+        """
+        if kind is not None and kind not in get_args(FrameKind):
+            raise ValueError(f"kind ({_short(kind)}) must be 'pyarrow', 'pandas' or 'polars'")
+        return object.__new__(Table)._fill(self.columns, self.domain, **{**self._marks(), "frame_kind": kind})
 
     @sealed
     def capped(self, ids: npt.ArrayLike, *, unit: str, at_most: int) -> Table:
@@ -290,7 +328,9 @@ class Table(Immutable, Records):
         columns: Iterable[Codes] = self.columns
         if len(rows) < self.n:
             columns = (freeze(column.take(rows)) for column in self.columns)
-        return object.__new__(Table)._fill(columns, self.domain, self.private, unit, at_most)
+        return object.__new__(Table)._fill(
+            columns, self.domain, **{**self._marks(), "unit": unit, "at_most": at_most}
+        )
 
     def batches(self) -> Iterator[Table]:
         """The table itself."""
@@ -314,16 +354,18 @@ class Table(Immutable, Records):
         if self.private:
             raise TypeError("a private table must not be pickled")
         columns = dict(zip(self.domain.names, self.columns, strict=True))
-        return _restored, (columns, self.domain, self.for_release)
+        return _restored, (columns, self.domain, self.for_release, self.frame_kind)
 
     def __repr__(self) -> str:
         mark = "" if self.for_release else ", not for release"
         return f"Table({self.n} rows x {len(self.columns)} attributes, {self._kind}{mark})"
 
 
-def _restored(columns: Mapping[str, Codes], domain: Domain, for_release: bool) -> Table:
+def _restored(
+    columns: Mapping[str, Codes], domain: Domain, for_release: bool, frame_kind: FrameKind | None
+) -> Table:
     """A public table, from its pickle."""
-    table = Table(columns, domain, private=False)
+    table = Table(columns, domain, private=False).with_frame_kind(frame_kind)
     return table if for_release else table.not_for_release()
 
 
@@ -377,6 +419,8 @@ def _checked_column(name: str, size: int, codes: Any, private: bool) -> Codes:
         outside = np.flatnonzero((array < 0) | (array >= size))
         what = "1 value" if len(outside) == 1 else f"{len(outside)} values"
         first = f"first: {array[outside[0]]}, row {outside[0]}"
-        raise ValueError(f"column {_short(name)} has {what} outside the domain ({first})")
+        raise ValueError(
+            f"column {_short(name)} has {what} outside the domain ({first}): must be from 0 to {size - 1}"
+        )
     column: Codes = freeze(np.ascontiguousarray(array, dtype))
     return column

@@ -22,6 +22,7 @@ from privmw.data.domain import Domain
 from privmw.data.row_hash import Hashes, mixed
 from privmw.kernels.arrays import Array, Bools, Int64s
 from privmw.kernels.checks import check_integer
+from privmw.secrecy import shown
 
 RECORD = "record"  # the unit of a table in which every record is protected by itself
 MOST = 2**31 - 1  # records of a unit: noise for more drowns any table
@@ -46,11 +47,11 @@ def checked_unit(unit: object, at_most: object, domain: Domain, private: bool) -
     ValueError: unit ('age') must not be an attribute of the domain: ids are no values to release
     """
     if (unit is None) != (at_most is None):
-        raise TypeError("unit and at_most must be given together")
+        raise TypeError(f"unit ({shown(unit)}) and at_most ({shown(at_most)}) must be given together")
     if unit is None:
         return RECORD, 1
     if not isinstance(unit, str):
-        raise TypeError(f"unit ({_short(unit)}) must be the name of a column")
+        raise TypeError(f"unit ({shown(unit)}) must be the name of a column")
     if not unit.strip() or not unit.isprintable():
         raise ValueError(f"unit ({_short(unit)}) must be one line of printable text")
     if unit == RECORD:

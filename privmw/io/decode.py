@@ -25,7 +25,8 @@ class Decoder:
     """The values of one attribute's codes, column after column.
 
     numbers: a bin becomes a number or date, its midpoint, instead of its label; with a pool of public values,
-    one of those in the bin.
+    one of those in the bin. like: the Arrow type of the public column, which is kept where it holds every
+    value. The labels "true" and "false" alone are booleans.
 
     >>> rooms = Attribute.declare("rooms", {"labels": [1, 2, 5], "missing": "N"})
     >>> Decoder(rooms).values(np.array([2, 3, 0])).to_pylist()
@@ -37,7 +38,9 @@ class Decoder:
     [41.5, 9.0]
     """
 
-    def __init__(self, attribute: Attribute, *, numbers: bool = False, pool: Pool | None = None) -> None:
+    def __init__(
+        self, attribute: Attribute, *, numbers: bool = False, pool: Pool | None = None, like: Any = None
+    ) -> None:
         self.attribute = attribute
         self.pool = pool
         first: object = (attribute.edges or attribute.labels or (0,))[0]
@@ -53,7 +56,24 @@ class Decoder:
                 self._values = self._middles(False)
         elif attribute.labels:
             self._values = [*attribute.labels, *self._extras()]
-        self.type = self._type(first)
+        self._made = self._type(first)
+        self.type = self._kept(like) if like is not None else self._made
+        if like is None and self.words is not None and set(self.words) == {"true", "false"}:
+            self.type = pa.bool_()
+
+    def _kept(self, like: Any) -> Any:
+        """The public type if it holds every value of the domain, or the usual one."""
+        made = self._made
+        if self.words is not None:
+            boolean = pa.types.is_boolean(like) and set(self.words) == {"true", "false"}
+            return like if boolean or str(like) in ("string", "large_string") else made
+        if pa.types.is_integer(like) and pa.types.is_integer(made):
+            known = [v for v in self._values or (0, self.attribute.size - 1) if v is not None]
+            limits = np.iinfo(like.to_pandas_dtype())
+            return like if all(limits.min <= value <= limits.max for value in known) else made
+        floats = pa.types.is_floating(like) and pa.types.is_floating(made)
+        dates = pa.types.is_timestamp(like) and like.tz is None and pa.types.is_date(made)
+        return like if floats or dates else made
 
     def _type(self, first: object) -> Any:
         if self.words is not None:
@@ -72,21 +92,30 @@ class Decoder:
 
     def values(self, codes: Codes) -> Any:
         """The Arrow array of these codes, of this decoder's type."""
+        values = self._made_values(codes)
+        return values if self.type == self._made else self._cast(values)
+
+    def _cast(self, values: Any) -> Any:
+        if pa.types.is_dictionary(self._made):
+            values = values.cast(pa.string())
+        return values.cast(self.type)
+
+    def _made_values(self, codes: Codes) -> Any:
         if self.words is not None:
-            codes = codes.astype(self.type.index_type.to_pandas_dtype())
+            codes = codes.astype(self._made.index_type.to_pandas_dtype())
             indices = pa.array(codes, mask=codes >= len(self.words))
             return pa.DictionaryArray.from_arrays(indices, pa.array(self.words, pa.string()))
         if self._values is None:
             return pa.array(codes.astype(np.int64))
         null = np.array([value is None for value in self._values])
         known = [0 if value is None else value for value in self._values]
-        dtype = np.float64 if pa.types.is_floating(self.type) else np.int64
+        dtype = np.float64 if pa.types.is_floating(self._made) else np.int64
         values = np.array(known, dtype)[codes]
         if self.pool is not None:
             self.pool.draw(codes, values)
-        if pa.types.is_date(self.type):
-            return pa.array((values - _EPOCH).astype(np.int32), mask=null[codes]).cast(self.type)
-        return pa.array(values, self.type, mask=null[codes])
+        if pa.types.is_date(self._made):
+            return pa.array((values - _EPOCH).astype(np.int32), mask=null[codes]).cast(self._made)
+        return pa.array(values, self._made, mask=null[codes])
 
     def _extras(self) -> list[Any]:
         """The values of other and missing in a column of numbers: null for missing, and for other as text."""

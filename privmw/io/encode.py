@@ -7,7 +7,9 @@ values it remembers only that there were some.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cached_property
 from reprlib import repr as _short
@@ -19,30 +21,36 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from privmw.data.attribute import DATE, NUMBER, Attribute
+from privmw.io.forms import PLAIN, Forms, plain_date, plain_numbers, trimmed, without_measure
 from privmw.io.lookup import EXACT, REFUSED, Lookup, SignedCodes
 from privmw.kernels.arrays import Float64s
 
 TICKS_OF_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 STRINGS = ("string", "large_string", "string_view")
+SHOWN = 4  # labels of a declaration in a message
 
 
 class Encoder:
     """The codes of one attribute's values, column after column.
 
-    text: all values are text (csv), to be parsed by `Attribute.parse`.
+    text: all values are text (csv), to be parsed by `Attribute.parse` after blanks around them are cut and
+    numbers and dates are put in plain form. forms: how they are written.
 
     >>> encoder = Encoder(Attribute.declare("sex", ["F", "M"]))
     >>> encoder.codes(pa.array(["M", "F", "X"])).dtype
     dtype('uint8')
-    >>> encoder.check()
+    >>> encoder.check()  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: column 'sex' has 1 value outside the domain (first: 'X', row 2): must be one of its 2 labels
+    ValueError: column 'sex' has 1 value outside the domain (first: 'X', row 2): must be one of its 2 l...
     """
 
-    def __init__(self, attribute: Attribute, *, private: bool = False, text: bool = False) -> None:
+    def __init__(
+        self, attribute: Attribute, *, private: bool = False, text: bool = False, forms: Forms = PLAIN
+    ) -> None:
         self.attribute = attribute
         self.private = private
         self.text = text
+        self.forms = forms
         self.rows = 0
         self.refused = 0
         self._first: tuple[int, str, type[Exception]] | None = None
@@ -64,18 +72,49 @@ class Encoder:
 
     def check(self) -> None:
         """Raise if any value so far was refused; about private values the message gives the rule only."""
+        check_all([self])
+
+    def refusal(self) -> Exception | None:
+        """The error about all values that were refused so far, with what mends it; None if there are none.
+
+        Privacy: for private values it depends on the attribute and the kind of the column alone, and on
+        whether any value was refused.
+        """
         if not self.refused:
-            return
+            return None
         name, rule = _short(self.attribute.name), self.attribute.rule
+        mend = self._mend()
         if self._first is None:
             missing = " or missing" if self.attribute.takes_missing else ", and none missing"
-            rest = '; an "other" value in the domain takes the rest of its kind'
-            rest = rest if self.attribute.other is None else ""
-            raise ValueError(f"column {name} of kind {self._kind}: every value must be {rule}{missing}{rest}")
+            return ValueError(
+                f"column {name} of kind {self._kind}: every value must be {rule}{missing}{mend}"
+            )
         row, first, error = self._first
         values = "1 value" if self.refused == 1 else f"{self.refused} values"
-        raise error(
-            f"column {name} has {values} outside the domain (first: {first}, row {row}): must be {rule}"
+        return error(
+            f"column {name} has {values} outside the domain (first: {first}, row {row}): must be {rule}{mend}"
+        )
+
+    def _mend(self) -> str:
+        """What to change, from the attribute and the kind of the column."""
+        attribute = self.attribute
+        numbers = not self._lookup.of_strings and not self._lookup.of_dates
+        fitting = {"text"} | (
+            {"integer", "number"} if numbers else {"date", "string"} if self._lookup.of_dates else {"string"}
+        )
+        if attribute.labels and {"true", "false"} & set(attribute.labels):
+            fitting.add("boolean")
+        if self._kind not in fitting | {"missing"}:
+            kind = "numbers" if numbers else "dates" if self._lookup.of_dates else "text"
+            return f"; store the column as {kind}, or take it out of the domain"
+        declared = with_room(attribute)
+        if declared is not None:
+            return f"; declare {json.dumps(attribute.name)}: {declared}"
+        if self.text and numbers and self.forms.decimal is None:
+            return "; say --decimal . or --decimal , if its numbers have marks"
+        kind = "dates" if self._lookup.of_dates else "numbers"
+        return (
+            f'; correct the file, or, if one word among the {kind} means none, declare "missing": "that word"'
         )
 
     def _refuse(self, column: Any, rows: npt.NDArray[np.intp]) -> None:
@@ -165,22 +204,41 @@ class Encoder:
         unknown = len(known_codes) - 1
         positions = pc.index_in(column, value_set=known_texts).fill_null(unknown).to_numpy()
         codes: SignedCodes = known_codes[positions]
-        if not self._lookup.of_strings and (self.text or self._lookup.of_dates):
+        if self.text or self._lookup.of_dates:
             rest = np.flatnonzero(positions == unknown)
             entries = column.take(pa.array(rest)).dictionary_encode()
             codes[rest] = self._entries(self._unknown(entries.dictionary), entries.indices)
         return codes
 
     def _unknown(self, texts: Any) -> SignedCodes:
-        """The codes of texts that are no labels: dates, or numbers."""
+        """The codes of texts that are no labels as they stand: with blanks, dates, or numbers."""
+        if not self.text:
+            return self._dates(texts)
+        texts, (known_texts, known_codes) = trimmed(texts), self._texts
+        positions = pc.index_in(texts, value_set=known_texts).fill_null(len(known_codes) - 1).to_numpy()
+        codes: SignedCodes = known_codes[positions]
+        if not self._lookup.of_strings:
+            rest = np.flatnonzero(positions == len(known_codes) - 1)
+            parse = self._dates if self._lookup.of_dates else self._numbers
+            codes[rest] = parse(texts.take(pa.array(rest)))
+        return codes
+
+    def _dates(self, texts: Any) -> SignedCodes:
         codes = np.full(len(texts), REFUSED)
-        pattern = DATE if self._lookup.of_dates else NUMBER
-        matches = pc.match_substring_regex(texts, f"^({pattern})$")
+        for position, text in enumerate(_shown(texts)):
+            exact = self.text or (text is not None and re.fullmatch(DATE, text))
+            day = plain_date(text, self.forms.dates) if text is not None and exact else None
+            if day is not None:
+                with suppress(ValueError):
+                    codes[position] = self.attribute.code(day)
+        return codes
+
+    def _numbers(self, texts: Any) -> SignedCodes:
+        codes = np.full(len(texts), REFUSED)
+        texts = plain_numbers(without_measure(texts, self.attribute.measured_in), self.forms.decimal)
+        matches = pc.match_substring_regex(texts, f"^({NUMBER})$")
         where = np.flatnonzero(matches.to_numpy(zero_copy_only=False))
         matching = texts.filter(matches)
-        if self._lookup.of_dates:
-            codes[where] = self._one_by_one(matching)
-            return codes
         numbers = matching.cast(pa.float64()).to_numpy()
         codes[where] = self._lookup.numbers(numbers)
         if self.attribute.labels:
@@ -197,8 +255,57 @@ class Encoder:
         elif attribute.labels or attribute.edges:
             labels = (attribute.label(code) for code in range(attribute.size))
             known = {label: code for code, label in enumerate(labels) if isinstance(label, str)}
+            known.update(attribute.words)
         other = self._lookup.other if self._lookup.of_strings else REFUSED
         return pa.array(list(known), pa.large_string()), np.array([*known.values(), other], np.int64)
+
+
+def check_all(encoders: Iterable[Encoder]) -> None:
+    """Raise one error about every column with values that were refused."""
+    errors = [error for encoder in encoders if (error := encoder.refusal()) is not None]
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        kind = TypeError if all(isinstance(error, TypeError) for error in errors) else ValueError
+        listed = "; ".join(f"({number}) {error}" for number, error in enumerate(errors, 1))
+        raise kind(f"{len(errors)} columns have values outside the domain: {listed}")
+
+
+def with_room(attribute: Attribute) -> str | None:
+    """The declaration, in JSON, that takes every value of the kind, and missing ones; None if this one does.
+
+    >>> with_room(Attribute.declare("age", {"edges": [0, 18, 65]}))
+    '{"edges": [0, 18, 65], "open": true, "missing": "missing"}'
+    """
+    declared: Any = attribute.declaration()
+    if isinstance(declared, int):
+        declared = list(range(min(declared, 10**6)))
+    declared = dict(declared) if isinstance(declared, dict) else {"labels": declared}
+    before = dict(declared)
+    if attribute.edges:
+        declared["open"] = True
+        extra = "missing" if attribute.other is None else None
+    else:
+        extra = "other"
+    if extra is not None and extra not in declared:
+        declared[extra] = extra if extra not in (attribute.labels or ()) else f"{extra} value"
+    if declared == before:
+        return None
+    for key in ("labels", "edges"):
+        if len(declared.get(key, ())) > SHOWN + 1 and len(json.dumps(declared)) > 120:
+            shown = json.dumps(declared[key][:SHOWN], ensure_ascii=False)[:-1]
+            rest = json.dumps({k: v for k, v in declared.items() if k != key}, ensure_ascii=False)
+            return f'{{"{key}": {shown}, ... as before], {rest[1:]}'
+    return json.dumps(declared, ensure_ascii=False)
+
+
+def _shown(texts: Any) -> list[str | None]:
+    """Texts in Python; None for those that are no valid UTF-8."""
+    try:
+        listed: list[str | None] = texts.to_pylist()
+    except UnicodeDecodeError:
+        return [None] * len(texts)
+    return listed
 
 
 def check_indices(column: Any) -> None:

@@ -1,4 +1,7 @@
-"""Parquet and csv files as Arrow record batches. This room knows neither domains nor codes.
+"""Files of every kind as Arrow record batches. This room knows neither domains nor codes.
+
+Parquet, Arrow's feather and JSON lines keep their types; in csv and its relatives, and in the sheets of a
+workbook, every value is text. `syntax` detects how text is written.
 
 Every error about a file is one line that names it. It includes pyarrow's message, which can quote cells, for
 public files only.
@@ -6,6 +9,7 @@ public files only.
 
 from __future__ import annotations
 
+import datetime
 import filecmp
 import json
 import os
@@ -15,7 +19,24 @@ from reprlib import repr as _short
 from typing import Any
 
 from privmw.io.extras import need
+from privmw.io.syntax import DETECT, Layout, Syntax, clean_names, has_header, layout, names_without_header
+from privmw.secrecy import shown
 
+SUFFIXES = {  # of files, with the kind of each
+    ".parquet": "parquet",
+    **dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab", ".txt", ".txt.gz"), "text"),
+    **dict.fromkeys((".data", ".test"), "text"),  # as UCI's archive names them
+    **dict.fromkeys((".feather", ".arrow", ".ipc"), "feather"),
+    **dict.fromkeys((".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"), "json"),
+    **dict.fromkeys((".xlsx", ".xls", ".xlsb", ".ods"), "sheet"),
+}
+_RULES = {
+    "parquet": "a whole parquet file",
+    "text": "a csv file in its encoding, each row as long as the header",
+    "feather": "a whole Arrow or feather file",
+    "json": "JSON lines, one object a line, each key with values of one kind",
+    "sheet": "a workbook whose first sheet is one table",
+}
 ROWS = 2**18  # of a batch of parquet
 ABOUT = "privmw"  # the schema key of privmw's metadata, in JSON
 SEEDED = {"for_release": False, "why": "seeded: not for release"}  # in the metadata of what seeded noise made
@@ -35,23 +56,42 @@ def naming(file: str | os.PathLike[str]) -> Iterator[None]:
 def checked_path(path: str | os.PathLike[str]) -> str:
     """The path as text; it must name an existing file with a known suffix, or a folder."""
     if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"path ({_short(path)}) must be a path")
+        raise TypeError(f"path ({shown(path)}) must be a path")
     text = os.fsdecode(path)
     if not os.path.exists(text):
         raise FileNotFoundError(f"{text} must exist")
-    if not os.path.isdir(text) and not text.lower().endswith((".parquet", ".csv", ".csv.gz")):
-        raise ValueError(f"{text} must be a .parquet, .csv or .csv.gz file, or a folder of parquet files")
+    if not os.path.isdir(text) and kind_of_file(text) is None:
+        raise ValueError(
+            f"{text} must be a .parquet, .csv, .tsv, .feather, .jsonl or .xlsx file, or a folder of one "
+            "kind; rename a file of another name"
+        )
     return text
 
 
+def kind_of_file(file: str) -> str | None:
+    """The kind of a file, by its suffix: parquet, text, feather, json or sheet.
+
+    >>> kind_of_file("people.CSV.gz"), kind_of_file("people.doc")
+    ('text', None)
+    """
+    return next((kind for suffix, kind in SUFFIXES.items() if file.lower().endswith(suffix)), None)
+
+
 def files_of(path: str) -> list[str]:
-    """The file itself, or the parquet files of a folder, sorted by name."""
+    """The file itself, or the files of a folder, sorted by name: all of one kind."""
     if not os.path.isdir(path):
         return [path]
-    names = [name for name in os.listdir(path) if name.endswith(".parquet") and not name.startswith(".")]
+    names = sorted(
+        name for name in os.listdir(path) if kind_of_file(name) and not name.startswith((".", "_"))
+    )
+    kinds = sorted({str(kind_of_file(name)) for name in names})
     if not names:
-        raise ValueError(f"{path} (a folder) must hold parquet files")
-    return [os.path.join(path, name) for name in sorted(names)]
+        raise ValueError(
+            f"{path} (a folder) must hold parquet files, or others of one kind: csv, feather, jsonl"
+        )
+    if len(kinds) > 1:
+        raise ValueError(f"{path} (a folder) must hold files of one kind, not {' and '.join(kinds)}")
+    return [os.path.join(path, name) for name in names]
 
 
 def stamp(path: str) -> tuple[tuple[str, int, int, int], ...]:
@@ -76,18 +116,23 @@ def same_contents(path: str, other: str) -> bool:
     )
 
 
-def is_csv(path: str) -> bool:
-    """Whether the file is csv, in which every value is text."""
-    return not os.path.isdir(path) and not path.lower().endswith(".parquet")
+def is_text(path: str) -> bool:
+    """Whether every value in the file, or in the files of a folder, is text."""
+    return kind_of_file(files_of(path)[0]) in ("text", "sheet")
 
 
-def columns_of(file: str, *, private: bool) -> tuple[list[str], list[Any]]:
-    """The names and types of a file's columns; the types of csv are pyarrow's guesses, not to be used."""
+def columns_of(
+    file: str, *, private: bool, syntax: Syntax = DETECT, names: Sequence[str] = ()
+) -> tuple[list[str], list[Any]]:
+    """The names and types of a file's columns; those of text are string.
+
+    names: columns that it should have, which tell the header of a text file.
+    """
     need("pyarrow", "read files", "io")
     if os.path.getsize(file) == 0:
         raise ValueError(f"{file} (0 bytes) must not be empty")
     try:
-        schema = _csv(file).schema if is_csv(file) else _parquet(file).schema_arrow
+        schema = _open(file, private=private, syntax=syntax, names=names)[0]
         return list(schema.names), list(schema.types)
     except _errors() as error:
         refusal = _refusal(error, file, private)
@@ -96,7 +141,7 @@ def columns_of(file: str, *, private: bool) -> tuple[list[str], list[Any]]:
 
 def about(file: str) -> Mapping[str, Any]:
     """The metadata of a parquet file under the schema key ABOUT; empty if there is none."""
-    if is_csv(file):
+    if kind_of_file(file) != "parquet":
         return {}
     columns_of(file, private=False)  # refuses what is no parquet file
     text = (_parquet(file).schema_arrow.metadata or {}).get(ABOUT.encode(), b"{}")
@@ -109,7 +154,7 @@ def about(file: str) -> Mapping[str, Any]:
 
 def rows_of_groups(file: str, *, private: bool) -> list[int]:
     """The number of rows of each row group of a parquet file, from its footer."""
-    if is_csv(file):
+    if kind_of_file(file) != "parquet":
         raise ValueError(f"{file} must be a parquet file: only these have row groups to distribute")
     columns_of(file, private=private)  # refuses what is no parquet file
     footer = _parquet(file).metadata
@@ -117,44 +162,73 @@ def rows_of_groups(file: str, *, private: bool) -> list[int]:
 
 
 def batches(
-    file: str, names: Sequence[str], *, private: bool, groups: Sequence[int] | None = None
+    file: str,
+    names: Sequence[str],
+    *,
+    private: bool,
+    groups: Sequence[int] | None = None,
+    syntax: Syntax = DETECT,
 ) -> Iterator[Any]:
-    """The columns of these names as record batches; the columns of csv are text.
+    """The columns of these names as record batches.
 
     groups: the row groups of a parquet file to read; None for all.
     """
-    check_names(file, columns_of(file, private=private)[0], names, private=private)
+    columns = columns_of(file, private=private, syntax=syntax, names=names)[0]
+    check_names(file, columns, names, private=private)
     try:
-        if is_csv(file):
-            yield from _csv(file, names)
-        else:
+        if kind_of_file(file) == "parquet":
             parquet = _parquet(file, names)
             for group in range(parquet.num_row_groups) if groups is None else groups:
                 # One group at a time: pyarrow keeps the groups of one iterator in memory.
                 yield from parquet.iter_batches(ROWS, row_groups=[group], columns=list(names))
+        else:
+            yield from _open(file, private=private, syntax=syntax, names=names, wanted=names)[1]
         return
     except _errors() as error:
         refusal = _refusal(error, file, private)
     raise refusal
 
 
-def check_names(where: str, columns: Sequence[object], names: Iterable[str], *, private: bool) -> None:
-    """Refuse a column that is missing, or there twice; other columns are allowed.
+def layout_of(file: str, syntax: Syntax, names: Sequence[str], *, private: bool) -> Layout | None:
+    """How a text file is laid out; None for files of other kinds."""
+    return layout(file, syntax, names, private=private) if kind_of_file(file) == "text" else None
 
-    The columns of a private table are not shown: without a header they are the values of a record.
+
+def left_out(where: str, columns: int, named: int) -> list[str]:
+    """The line on how many columns of a private table are not read: not which, as names may be values."""
+    left = columns - named
+    plural = "s" * (left > 1)
+    return [f"{where}: left out: {left} column{plural} that the domain does not name"] if left else []
+
+
+def check_names(where: str, columns: Sequence[object], names: Iterable[str], *, private: bool) -> None:
+    """Refuse columns that are missing, or there twice; other columns are allowed.
+
+    The columns of a private table are not shown: without a header they are the values of a record. That one
+    of them is a name of the domain but for blanks and capitals shows nothing more than that name.
     """
+    missing, twice = [], []
     for name in names:
         if name not in columns:
-            import difflib  # here: only this message needs it
+            missing.append(f"column {_short(name)} is missing{_near(name, columns, private)}")
+        elif columns.count(name) > 1:
+            twice.append(f"column {_short(name)} must be there only once")
+    if missing and not any("did you mean" in line for line in missing) and kind_of_file(where) == "text":
+        missing[-1] += ": the first line must name the columns, as the domain does"
+    if missing or twice:
+        raise ValueError(f"{where}: {'; '.join([*missing, *twice])}")
 
-            known = [column for column in columns if isinstance(column, str) and not private]
-            near = difflib.get_close_matches(name[:100], known, n=1)
-            hint = f"; did you mean {_short(near[0])}?" if near else ""
-            if not near and where.lower().endswith((".csv", ".csv.gz")):
-                hint = ": the first line must name the columns, with commas between them"
-            raise ValueError(f"{where}: column {_short(name)} is missing{hint}")
-        if columns.count(name) > 1:
-            raise ValueError(f"{where}: column {_short(name)} must be there only once")
+
+def _near(name: str, columns: Sequence[object], private: bool) -> str:
+    known = [column for column in columns if isinstance(column, str)]
+    if private:
+        alike = [column for column in known if column.strip().lower() == name.strip().lower()]
+        return "; did you mean one that differs by blanks or capitals? Rename it" if alike else ""
+    import difflib  # here: only this message needs it
+
+    by_plain = {column.strip().lower(): column for column in known}
+    near = difflib.get_close_matches(name[:100].strip().lower(), by_plain, n=1)
+    return f"; did you mean {_short(by_plain[near[0]])}?" if near else ""
 
 
 def _parquet(file: str, names: Sequence[str] = ()) -> Any:
@@ -166,15 +240,80 @@ def _parquet(file: str, names: Sequence[str] = ()) -> Any:
     return parquet.ParquetFile(file, read_dictionary=texts) if texts else opened
 
 
-def _csv(file: str, names: Sequence[str] = ()) -> Any:
+def _open(
+    file: str, *, private: bool, syntax: Syntax, names: Sequence[str], wanted: Sequence[str] = ()
+) -> tuple[Any, Iterator[Any]]:
+    """The schema of a file, and the batches of the wanted columns."""
+    kind = kind_of_file(file)
+    if kind == "parquet":
+        return _parquet(file).schema_arrow, iter(())
+    pa = need("pyarrow", "read files", "io")
+    if kind == "text":
+        return _text(file, layout(file, syntax, names, private=private), wanted)
+    if kind == "sheet":
+        table = _sheet(file, syntax, names, private)
+    elif kind == "json":
+        table = need("pyarrow.json", "read files", "io").read_json(file)
+    else:
+        opened = pa.ipc.open_file(pa.memory_map(file))
+        order = [opened.schema.names.index(name) for name in wanted]
+        batches = (opened.get_batch(place) for place in range(opened.num_record_batches))
+        return opened.schema, (batch.select(order) for batch in batches)
+    return table.schema, iter(table.select(list(wanted)).to_batches(ROWS) if wanted else ())
+
+
+def _text(file: str, found: Layout, wanted: Sequence[str]) -> tuple[Any, Iterator[Any]]:
     pa, csv = need("pyarrow", "read files", "io"), need("pyarrow.csv", "read files", "io")
-    # All columns as text: a type inferred from the first block would change values ("01" is not 1).
-    return csv.open_csv(
-        file,
-        csv.ReadOptions(block_size=BLOCK),
-        csv.ParseOptions(newlines_in_values=True),
-        csv.ConvertOptions(include_columns=list(names), column_types=dict.fromkeys(names, pa.string())),
-    )
+
+    def opened(columns: Sequence[str]) -> Any:
+        # All columns as text: a type inferred from the first block would change values ("01" is not 1).
+        return csv.open_csv(
+            file,
+            csv.ReadOptions(
+                block_size=BLOCK, encoding=found.encoding, column_names=found.names, skip_rows=found.skip
+            ),
+            csv.ParseOptions(delimiter=found.separator, newlines_in_values=True),
+            csv.ConvertOptions(include_columns=columns, column_types=dict.fromkeys(columns, pa.string())),
+        )
+
+    raw = opened([]).schema.names
+    names = clean_names(raw)
+    schema = pa.schema([(name, pa.string()) for name in names])
+    if not wanted:
+        return schema, iter(())
+    chosen = opened([raw[names.index(name)] for name in wanted])
+    return schema, (pa.RecordBatch.from_arrays(batch.columns, list(wanted)) for batch in chosen)
+
+
+def _sheet(file: str, syntax: Syntax, names: Sequence[str], private: bool) -> Any:
+    """The first sheet of a workbook, every cell as text in plain form."""
+    pa = need("pyarrow", "read files", "io")
+    calamine = need("python_calamine", "read workbooks", "xlsx")
+    try:
+        rows = calamine.CalamineWorkbook.from_path(file).get_sheet_by_index(0).to_python()
+    except Exception:  # its kinds of errors are many, and their messages can quote cells
+        rows = None
+    if rows is None:
+        raise ValueError("not a workbook")
+    rows = [[_cell(value) for value in row] for row in rows]
+    rows = [row for row in rows[syntax.skip :] if any(row)]
+    if not rows:
+        raise ValueError("no rows")
+    header = has_header(file, rows, syntax, names, private=private)
+    columns = clean_names(rows.pop(0)) if header else names_without_header(file, syntax, len(rows[0]))
+    arrays = [pa.array([row[place] for row in rows], pa.string()) for place in range(len(columns))]
+    return pa.table(arrays, names=columns)
+
+
+def _cell(value: Any) -> str:
+    """A cell of a sheet as csv would have it: 3.0 is 3, a date is YYYY-MM-DD."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    if isinstance(value, datetime.datetime):
+        return value.date().isoformat()
+    return str(value)
 
 
 def _refusal(error: Exception, file: str, private: bool) -> Exception:
@@ -184,8 +323,9 @@ def _refusal(error: Exception, file: str, private: bool) -> Exception:
     """
     if isinstance(error, OSError) and error.errno is not None:
         return OSError(error.errno, os.strerror(error.errno), file)
-    csv = "a csv file in UTF-8, each row as long as the header"
-    rule = csv if is_csv(file) else "a whole parquet file"
+    if isinstance(error, ValueError) and str(error).startswith(file):  # of `syntax`, which quotes no cell
+        return ValueError(str(error))
+    rule = _RULES[str(kind_of_file(file))]
     reason = "" if private else f" ({' '.join(str(error).split())[:200]})"
     return ValueError(f"{file} must be {rule}{reason}")
 

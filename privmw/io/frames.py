@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from privmw.data.domain import Domain
-from privmw.data.records import check_domain_and_privacy, known_part
+from privmw.data.records import FrameKind, check_domain_and_privacy, known_part
 from privmw.data.table import Table
 from privmw.data.unit import RECORD, checked_unit, entering
 from privmw.io.extras import need
-from privmw.io.files import check_names
+from privmw.io.files import check_names, left_out
 from privmw.kernels.arrays import freeze
 from privmw.secrecy import sealed
 
@@ -31,6 +31,7 @@ def from_frame(
     unit: str | None = None,
     at_most: int | None = None,
     missing_ok: bool = False,
+    say: Callable[[str], None] | None = None,
 ) -> Table:
     """The table of a frame; see `Table.from_frame`.
 
@@ -43,27 +44,31 @@ def from_frame(
            [1, 1]], dtype=uint8)
     """
     check_domain_and_privacy(domain, private)
+    frame = _read_out(frame)
     if missing_ok:
         domain = known_part("frame", domain, take_frame(frame, private=private).columns, private=private)
     name, most = checked_unit(unit, at_most, domain, private)
-    need("pyarrow", "take frames", "io")
-    from privmw.io.encode import Encoder
+    from privmw.io.encode import Encoder, check_all
     from privmw.io.unit_ids import UnitIds
 
     names = domain.names if name == RECORD else (*domain.names, name)
     taken = take_frame(frame, names, private=private)
-    columns = []
+    columns, encoders = [], []
     for attribute in domain.attributes:
         encoder = Encoder(attribute, private=private)
         parts = [encoder.codes(chunk) for chunk in arrow_chunks(taken, attribute.name)]
         parts = parts or [np.empty(0, np.uint8)]
-        encoder.check()
+        encoders.append(encoder)
         if encoder.rows == 0 and not private:
             raise ValueError("a table must have at least one row")
         # A view of Arrow's memory does not count as frozen, so the table copies it: Arrow and polars may
         # share the memory of numpy and pandas, which can write to it later.
         columns.append((attribute.name, freeze(np.concatenate(parts) if len(parts) > 1 else parts[0])))
-    table = Table(columns, domain, private=private)
+    check_all(encoders)
+    if say is not None and private:
+        for line in left_out("frame", len(take_frame(frame, private=private).columns), len(names)):
+            say(line)
+    table = Table(columns, domain, private=private).with_frame_kind(_kind(taken))
     if name == RECORD:
         return table
     ids = UnitIds(name)
@@ -71,6 +76,19 @@ def from_frame(
     hashes = np.concatenate([np.empty(0, np.uint64), *chunks])
     ids.check()
     return table._entering(entering(hashes, most), name, most)
+
+
+def _read_out(frame: Any) -> Any:
+    """Arrow's batches as a table, since a reader can be read once; anything else as it is."""
+    pa = need("pyarrow", "take frames", "io")
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    if not isinstance(frame, pa.RecordBatchReader):
+        return frame
+    table = _quietly(frame.read_all)
+    if table is None:
+        raise ValueError("frame (RecordBatchReader) must be one that can be read")
+    return table
 
 
 def take_frame(frame: Any, names: Sequence[str] | None = None, *, private: bool) -> Any:
@@ -91,6 +109,12 @@ def take_frame(frame: Any, names: Sequence[str] | None = None, *, private: bool)
     if columns is None or taken is None:
         raise ValueError(f"frame{' (lazy)' if lazy else ''} must be one that can be collected")
     return taken
+
+
+def _kind(taken: Any) -> FrameKind:
+    """The kind of a narwhals frame: what is neither pandas nor polars is made again as pyarrow."""
+    implementation = taken.implementation
+    return "pandas" if implementation.is_pandas() else "polars" if implementation.is_polars() else "pyarrow"
 
 
 def arrow_chunks(taken: Any, name: str) -> list[Any]:

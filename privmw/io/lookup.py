@@ -84,8 +84,10 @@ class Lookup:
         return self._binned(np.array([edge.toordinal() - first for edge in edges]), values)
 
     def _binned(self, edges: Array, values: Array) -> SignedCodes:
-        """The bins, the last one closed; values outside are other, or refused."""
-        bins = np.minimum(np.searchsorted(edges, values, "right"), len(edges) - 1) - 1
+        """The bins, the last one closed; values outside are other, or refused, unless the bins are open."""
+        bins = np.clip(np.searchsorted(edges, values, "right") - 1, 0, len(edges) - 2)
+        if self.attribute.open:
+            return bins
         return np.where((values >= edges[0]) & (values <= edges[-1]), bins, self.other)
 
     def _labelled(self, values: Int64s) -> SignedCodes:

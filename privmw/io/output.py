@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from reprlib import repr as _short
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +16,8 @@ from privmw.data.table import Table
 from privmw.io.extras import need
 from privmw.io.files import ABOUT, SEEDED, check_names
 from privmw.io.public_source import PublicSource
+from privmw.io.table_file import Progress, check_name, format_of, table_file
 from privmw.io.tally import Tally
-from privmw.io.whole_file import whole_file
 from privmw.random import sampling_stream
 
 if TYPE_CHECKING:
@@ -55,61 +54,54 @@ def to_frame(table: Table, kind: str, *, bins: str, public: Any, seed: int | Non
                 pandas_frame[name] = integers
         return pandas_frame
     if kind == "polars":
-        words = {decoder.attribute.name: decoder.words for decoder in decoders if decoder.words is not None}
+        words = {d.attribute.name: d.words for d in decoders if pa.types.is_dictionary(d.type)}
         return library.from_arrow(frame).cast({name: library.Enum(labels) for name, labels in words.items()})
     return frame
 
 
 def write(
-    table: Table, path: str | os.PathLike[str], *, bins: str, public: Any, seed: int | None, overwrite: bool
+    table: Table,
+    path: str | os.PathLike[str],
+    *,
+    bins: str,
+    public: Any,
+    seed: int | None,
+    overwrite: bool,
+    progress: Progress | None = None,
 ) -> None:
-    """Write a table to a .parquet or .csv file; see `Table.write`."""
-    file_name = os.fsdecode(path)
-    if not file_name.lower().endswith((".parquet", ".csv")):
-        raise ValueError(f"path ({file_name}) must end in .parquet or .csv")
-    name = os.path.basename(file_name).lower()
-    if not table.for_release and name.endswith(".csv") and "seeded" not in name:
-        raise ValueError(
-            f"path ({file_name}) must have 'seeded' in its name: these records are not for release, and csv "
-            "has no other place to say so"
-        )
-    need("pyarrow", "write files", "io")
+    """Write a table to a .parquet, .csv or .feather file; see `Table.write`.
+
+    progress: called with the number of records that are written so far.
+    """
+    name = check_name(path, "records", for_release=table.for_release)
+    pa = need("pyarrow", "write files", "io")
     decoders = _decoders(table, bins, public, seed)
-    starts = range(0, table.n, ROWS)
-    batches = (table.take(np.arange(start, min(start + ROWS, table.n))) for start in starts)
-    with whole_file(file_name, overwrite=overwrite) as file:
-        if file_name.lower().endswith(".csv"):
-            _write_csv(file, table, batches, decoders)
-        else:
-            parquet = need("pyarrow.parquet", "write files", "io")
-            pa = need("pyarrow", "write files", "io")
-            fields = [(decoder.attribute.name, decoder.type) for decoder in decoders]
-            schema = pa.schema(fields, _mark(table))
-            with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-                for batch in batches:
-                    writer.write_table(_arrow(batch, decoders), row_group_size=ROWS)
+    fields = [(decoder.attribute.name, decoder.type) for decoder in decoders]
+    labelled: list[list[int]] = [[] for _ in decoders]
+    if format_of(name) == "csv":
+        labelled = [_labelled_codes(decoder, table) for decoder in decoders]
+        fields = [
+            (name, pa.string() if codes else kind)
+            for (name, kind), codes in zip(fields, labelled, strict=True)
+        ]
+    schema = pa.schema(fields, _mark(table))
+    with table_file(name, schema, overwrite=overwrite, progress=progress) as write_next:
+        for start in range(0, table.n, ROWS):
+            batch = table.take(np.arange(start, min(start + ROWS, table.n)))
+            write_next(_with_labels(_arrow(batch, decoders), batch, labelled, schema))
 
 
-def _write_csv(file: Any, table: Table, batches: Iterator[Table], decoders: list[Decoder]) -> None:
-    pa, csv = need("pyarrow", "write files", "io"), need("pyarrow.csv", "write files", "io")
-    compute = need("pyarrow.compute", "write files", "io")
-    labelled = [_labelled_codes(decoder, table) for decoder in decoders]
-    fields = [
-        (decoder.attribute.name, pa.string() if decoder.words is not None or codes else decoder.type)
-        for decoder, codes in zip(decoders, labelled, strict=True)
-    ]
-    schema = pa.schema(fields)
-    with csv.CSVWriter(file, schema) as writer:
-        for batch in batches:
-            arrow = _arrow(batch, decoders)
-            columns = []
-            for name, kind in fields:
-                column, codes = arrow.column(name).cast(kind), labelled[table.domain.index(name)]
-                for code in codes:
-                    label = str(table.domain[name].label(code))
-                    column = compute.if_else(pa.array(batch.column(name) == code), label, column)
-                columns.append(column)
-            writer.write_table(pa.table(columns, schema=schema))
+def _with_labels(arrow: Any, batch: Table, labelled: list[list[int]], schema: Any) -> Any:
+    """The same columns, with nulls of these codes as their labels: csv has one kind of null only."""
+    pa, compute = need("pyarrow", "write files", "io"), need("pyarrow.compute", "write files", "io")
+    columns = []
+    for attribute, codes, field in zip(batch.domain.attributes, labelled, schema, strict=True):
+        column = arrow.column(attribute.name).cast(field.type)
+        for code in codes:
+            label = str(attribute.label(code))
+            column = compute.if_else(pa.array(batch.column(attribute.name) == code), label, column)
+        columns.append(column)
+    return pa.table(columns, schema=schema)
 
 
 def _labelled_codes(decoder: Decoder, table: Table) -> list[int]:
@@ -143,18 +135,26 @@ def _decoders(table: Table, bins: str, public: Any, seed: int | None) -> list[De
         raise ValueError("public must be given to draw the values of bins, and only then")
     if bins != "draw":
         return [Decoder(attribute, numbers=bins == "midpoint") for attribute in table.domain.attributes]
-    tallies = _tallies(public, [attribute.name for attribute in table.domain.attributes if attribute.edges])
+    sources = [
+        one if isinstance(one, PublicSource) else PublicSource(one)
+        for one in (public if isinstance(public, list) else [public])
+    ]
+    tallies = _tallies(sources, [attribute.name for attribute in table.domain.attributes if attribute.edges])
     streams = sampling_stream(seed).spawn(len(table.domain))
     return [
-        Decoder(a, numbers=True, pool=Pool(a, tallies[a.name], stream) if a.edges else None)
+        Decoder(
+            a,
+            numbers=True,
+            pool=Pool(a, tallies[a.name], stream) if a.edges else None,
+            like=sources[0].type_of(a.name) if sources else None,
+        )
         for a, stream in zip(table.domain.attributes, streams, strict=True)
     ]
 
 
-def _tallies(public: Any, names: list[str]) -> dict[str, Tally]:
+def _tallies(sources: list[PublicSource], names: list[str]) -> dict[str, Tally]:
     tallies = {name: Tally() for name in names}
-    for one in public if isinstance(public, list) else [public]:
-        source = PublicSource(one)
+    for source in sources:
         check_names("public", source.names, names, private=False)
         for batch in source.batches(names) if names else ():
             for name, array in batch.items():

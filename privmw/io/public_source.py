@@ -7,22 +7,43 @@ for private data.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
+from privmw.data.attribute import MISSING_WORDS
 from privmw.io import files
 from privmw.io.extras import need
+from privmw.io.forms import (
+    DATES,
+    MEASURED,
+    QUANTITIES,
+    SHORT_YEARS,
+    THOUSANDS,
+    Forms,
+    Tells,
+    decide,
+    matching,
+    plain_date,
+    plain_numbers,
+    trimmed,
+    without_measure,
+)
 from privmw.io.frames import arrow_chunks, take_frame
+from privmw.io.syntax import DETECT, Syntax
 
-# The forms of text in csv, the narrowest first. A number with a leading zero is a code, and stays text.
+_WORD = "[^0-9]{1,20}"  # that can mark a missing number: N, none
+# The forms of text, the narrowest first; "numbers" and "dates" are those of any mark and order.
 _FORMS = {
     "boolean": "(?i:true|false)",
     "whole": "-?(0|[1-9][0-9]{0,17})",
-    "number": "(?i:[+-]?((0|[1-9][0-9]*)([.][0-9]*)?|[.][0-9]+)(e[+-]?[0-9]+)?|nan|[+-]?inf(inity)?)",
-    "date": "[0-9]{4}-[0-9]{2}-[0-9]{2}",
+    **QUANTITIES,
+    "numbers": "|".join(QUANTITIES.values()),
+    **DATES,
+    "dates": "|".join(DATES.values()),
+    "short years": SHORT_YEARS,
 }
-_WORD = "[^0-9]{1,20}"  # that can mark a missing number: NA, N, ?
 
 
 class PublicSource:
@@ -34,13 +55,15 @@ class PublicSource:
     (['age', 'sex'], [['age']])
     """
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: Any, syntax: Syntax = DETECT) -> None:
         self._path: str | None = None
-        self.types: dict[str, Any] = {}  # of parquet: known before rows are read
+        self._syntax = syntax
+        self.types: dict[str, Any] = {}  # of files that have types: known before rows are read
         if isinstance(source, str | os.PathLike):
             self._path = files.checked_path(source)
-            self.names, types = files.columns_of(files.files_of(self._path)[0], private=False)
-            if not files.is_csv(self._path):
+            first = files.files_of(self._path)[0]
+            self.names, types = files.columns_of(first, private=False, syntax=syntax)
+            if not files.is_text(self._path):
                 self.types = dict(zip(self.names, types, strict=True))
         else:
             self._taken = take_frame(source, private=False)
@@ -58,80 +81,202 @@ class PublicSource:
                         name: pa.UnionArray.from_sparse(pa.array([], pa.int8()), [pa.array([], pa.int8())])
                     }
             return
-        csv = files.is_csv(self._path)
+        text = files.is_text(self._path)
         for file in files.files_of(self._path):
-            for batch in files.batches(file, names, private=False):
+            for batch in files.batches(file, names, private=False, syntax=self._syntax):
                 columns = {name: batch.column(batch.schema.get_field_index(name)) for name in names}
-                yield {n: self._texts[n].read(a) for n, a in columns.items()} if csv else columns
+                if text:
+                    columns = {n: self._texts[n].read(a, self._forms) for n, a in columns.items()}
+                yield columns
+
+    def type_of(self, name: str) -> Any:
+        """The Arrow type of a column; None if there is no such column, or none of one type."""
+        pa = need("pyarrow", "read files", "io")
+        if name not in self.names:
+            return None
+        if self._path is None:
+            chunks = next(iter(self.batches([name])), {})
+            return chunks[name].type if name in chunks else None
+        if not self._is_text:
+            return self.types[name]
+        kinds = {"boolean": pa.bool_(), "whole": pa.int64(), None: pa.string()}
+        form = self._texts[name].form(self._forms)
+        return pa.date32() if form in DATES else kinds.get(form, pa.float64())
 
     def missing_word(self, name: str) -> str | None:
-        """The word that marks a missing number or date in a csv column, if there is one."""
-        csv = self._path is not None and files.is_csv(self._path)
-        return self._texts[name].word if csv else None
+        """The commonest word that marks a missing number or date in a column of text, if there is one."""
+        return self._texts[name].word(self._forms) if self._is_text else None
+
+    def measured_in(self, name: str) -> str | None:
+        """The word that stands beside every number of a column of text, if there is one."""
+        return self._texts[name].measured_in(self._forms) if self._is_text else None
+
+    @property
+    def syntax_note(self) -> str | None:
+        """How a text file is written, where it is not as most are, in one line."""
+        if not self._is_text:
+            return None
+        found = files.layout_of(files.files_of(str(self._path))[0], self._syntax, (), private=False)
+        words = [*(found.words(private=False) if found else []), *self._forms.words()]
+        numbers = {n: t for n, t in self._texts.items() if t.form(self._forms) in (".", ",")}
+        words += ["thousands marks"] if any(t.thousands for t in numbers.values()) else []
+        words += [
+            f"{n!r} in {word}" for n, t in numbers.items() if (word := t.measured_in(self._forms)) is not None
+        ]
+        missing = sorted({word for t in self._texts.values() for word in t.words})
+        words += [f"{', '.join(map(repr, missing))} taken as missing"] if missing else []
+        short = [name for name, t in self._texts.items() if t.is_all("short years")]
+        words += [f"{short[0]!r} kept as text: its years need four digits"] if short else []
+        return f"{self._path}: {', '.join(words)}" if words else None
+
+    @property
+    def _is_text(self) -> bool:
+        return self._path is not None and files.is_text(self._path)
+
+    @cached_property
+    def _forms(self) -> Forms:
+        """How the numbers and dates of a text file are written, as the columns of such values tell."""
+        found = files.files_of(str(self._path))
+        layouts = [files.layout_of(file, self._syntax, (), private=False) for file in found]
+        commas = all(layout is None or layout.separator == "," for layout in layouts)
+        tells = [tell for texts in self._texts.values() if (tell := texts.tells()) is not None]
+        with files.naming(str(self._path)):
+            return decide(tells, self._syntax.decimal, self._syntax.dates, commas=commas)
 
     @cached_property
     def _texts(self) -> dict[str, _Texts]:
-        """The form of each column of a csv file, from all rows."""
-        texts = {name: _Texts() for name in self.names}
-        for batch in files.batches(str(self._path), self.names, private=False):
-            for name in self.names:
-                texts[name].add(batch.column(batch.schema.get_field_index(name)))
+        """The form of each column of a text file, from all rows."""
+        texts = {name: _Texts(name) for name in self.names}
+        for file in files.files_of(str(self._path)):
+            for batch in files.batches(file, self.names, private=False, syntax=self._syntax):
+                for name in self.names:
+                    texts[name].add(batch.column(batch.schema.get_field_index(name)))
         return texts
 
 
 class _Texts:
-    """The texts of one column: which forms all of them have, except perhaps one word."""
+    """The texts of one column: which forms all of them have, except perhaps one word, and missing ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.words: dict[str, int] = {}  # for missing values, with their counts
+        self.thousands = False  # some number has a mark between its thousands
         self._strange: dict[str, set[str]] = {form: set() for form in _FORMS}  # up to two of other forms
         self._known: set[str] = set()  # the forms of some text
+        self._no_day: set[str] = set()  # orders in which some date does not exist
+        self._measures: set[str] = set()  # up to three words beside numbers; "" for none
+        self._unmeasured: dict[str, bool] = dict.fromkeys(QUANTITIES, False)  # beside it is no such number
+        self._tells, self._measured_tells = Tells(name), Tells(name, dates=False)
 
     def add(self, array: Any) -> None:
-        pc = need("pyarrow.compute", "read files", "io")
-        texts = pc.unique(array).drop_null()
-        texts = texts.filter(pc.not_equal(texts, ""))
+        pc, pa = need("pyarrow.compute", "read files", "io"), need("pyarrow", "read files", "io")
+        array = trimmed(array)
+        counted = pc.value_counts(array)
+        for text, count in zip(*(counted.field(n).to_pylist() for n in (0, 1)), strict=True):
+            if text in MISSING_WORDS:
+                self.words[text] = self.words.get(text, 0) + count
+        missing = pc.is_in(array, value_set=pa.array(["", *MISSING_WORDS], array.type))
+        array = array.filter(pc.invert(missing)).drop_null()
+        texts = pc.unique(array)
         for form, strange in self._strange.items():
             if len(strange) < 2:
-                of_form = self._matches(texts, form)
+                of_form = matching(texts, _FORMS[form])
                 self._known |= {form} if pc.any(of_form).as_py() else set()
                 strange.update(texts.filter(pc.invert(of_form))[:2].to_pylist())
+        for order in DATES:
+            if order not in self._no_day and order in self._known and len(self._strange[order]) < 2:
+                dates = texts.filter(matching(texts, DATES[order])).to_pylist()
+                if any(plain_date(text, order) is None for text in dates):
+                    self._no_day.add(order)
+        self.thousands = self.thousands or bool(pc.any(matching(texts, THOUSANDS)).as_py())
+        if len(self._strange["numbers"]) < 2 or len(self._strange["dates"]) < 2:
+            self._tells.add(array)
+        if self._strange["numbers"] and len(self._measures) < 3:
+            self._add_measured(texts)
 
-    @staticmethod
-    def _matches(texts: Any, form: str) -> Any:
+    def _add_measured(self, texts: Any) -> None:
+        """Look for a word beside numbers, such as the h of 40 h."""
         pa, pc = need("pyarrow", "read files", "io"), need("pyarrow.compute", "read files", "io")
-        matches = pc.match_substring_regex(texts, f"^({_FORMS[form]})$")
-        if form == "date":
-            try:
-                texts.filter(matches).cast(pa.date32())
-            except pa.ArrowInvalid:  # such as 30 February
-                return pa.repeat(pa.scalar(False), len(texts))
-        return matches
+        parts = pc.extract_regex(texts, f"^{MEASURED}$")
+        if parts.null_count:
+            self._measures |= {"", "no", "number"}
+            return
+        before, number, after = (parts.field(name) for name in ("before", "number", "after"))
+        one = pc.binary_join_element_wise(before, after, pa.scalar("", before.type))
+        self._measures |= set(pc.unique(one)[:3].to_pylist())
+        self._measured_tells.add(number)
+        for mark, pattern in QUANTITIES.items():
+            self._unmeasured[mark] |= not pc.all(matching(number, pattern)).as_py()
 
-    @cached_property
-    def form(self) -> str | None:
-        """The narrowest form that all texts have, or all but one word."""
-        pc, pa = need("pyarrow.compute", "read files", "io"), need("pyarrow", "read files", "io")
-        for form, strange in self._strange.items():
-            if form in self._known and not strange:
-                return form
-        for form in ("whole", "number", "date"):
-            word = pa.array(sorted(self._strange[form]), pa.string())
-            odd = pc.match_substring_regex(word, f"^({_WORD})$").to_pylist()
-            if form in self._known and odd == [True]:
-                return form
-        return None
+    def is_all(self, form: str) -> bool:
+        """Whether all texts have a form."""
+        return form in self._known and not self._strange[form]
 
-    @property
-    def word(self) -> str | None:
-        return next(iter(self._strange[self.form]), None) if self.form else None
+    def _but_one_word(self, form: str) -> bool:
+        """Whether all texts but one word have a form."""
+        word = sorted(self._strange[form])
+        return form in self._known and len(word) == 1 and re.fullmatch(_WORD, word[0]) is not None
 
-    def read(self, array: Any) -> Any:
-        """The texts as values of their form; empty texts are missing."""
+    def tells(self) -> Tells | None:
+        """What a column of numbers or dates tells about its file; None of any other column."""
+        for form in ("numbers", "dates"):
+            if (self.is_all(form) or self._but_one_word(form)) and not self.is_all("whole"):
+                return self._tells
+        return self._measured_tells if self._one_measure() is not None else None
+
+    def _one_measure(self) -> str | None:
+        word = next(iter(self._measures)) if len(self._measures) == 1 else None
+        return word if word and not all(self._unmeasured.values()) else None
+
+    def form(self, forms: Forms) -> str | None:
+        """The narrowest form that all texts have, or all but one word: a key of _FORMS, or None for text."""
+        decimal, order = forms.decimal or ".", forms.dates or "ymd"
+        for matches in (self.is_all, self._but_one_word):
+            for form in ("boolean", "whole", decimal, "ymd", order):
+                possible = form not in self._no_day and (form != "boolean" or matches == self.is_all)
+                if possible and matches(form):
+                    return form
+        return decimal if self.measured_in(forms) is not None else None
+
+    def measured_in(self, forms: Forms) -> str | None:
+        """The word beside every number; None if there is none."""
+        decimal = forms.decimal or "."
+        if any(
+            self.is_all(f) or self._but_one_word(f) for f in ("whole", decimal, "ymd", forms.dates or "ymd")
+        ):
+            return None
+        return None if self._unmeasured[decimal] else self._one_measure()
+
+    def word(self, forms: Forms) -> str | None:
+        """The word for a missing value: the odd one among numbers or dates, or the commonest known one."""
+        form = self.form(forms)
+        if form is None or form == "boolean":
+            return None
+        odd = sorted(self._strange[form]) if self.measured_in(forms) is None else []
+        said = {word: count for word, count in self.words.items() if word.lower() != "nan"}
+        return next(iter(odd), None) or max(said, key=said.__getitem__, default=None)
+
+    def read(self, array: Any, forms: Forms) -> Any:
+        """The texts as values of their form; empty ones, and words for missing numbers, are null."""
         pa, pc = need("pyarrow", "read files", "io"), need("pyarrow.compute", "read files", "io")
-        array = array.cast(pa.string())
-        empty = pc.is_in(array, value_set=pa.array(["", *([self.word] if self.word else [])]))
-        array = pc.if_else(empty, pa.scalar(None, pa.string()), array)
-        if self.form == "boolean":
+        array, form = trimmed(array).cast(pa.string()), self.form(forms)
+        empty = [
+            "",
+            *(MISSING_WORDS if form else ()),
+            *([word] if form and (word := self.word(forms)) else []),
+        ]
+        missing = pc.is_in(array, value_set=pa.array(empty))
+        array = pc.if_else(missing, pa.scalar(None, pa.string()), array)
+        if form is None:
+            return array
+        if form == "boolean":
             return pc.equal(pc.utf8_lower(array), "true")
-        kinds = {"whole": pa.int64(), "number": pa.float64(), "date": pa.date32()}
-        return array.cast(kinds[self.form]) if self.form else array
+        if form in DATES:
+            entries = array.dictionary_encode()
+            days = [
+                None if text is None else plain_date(text, form) for text in entries.dictionary.to_pylist()
+            ]
+            return pa.array(days, pa.date32()).take(entries.indices)
+        if form == "whole":
+            return array.cast(pa.int64())
+        return plain_numbers(without_measure(array, self.measured_in(forms)), form).cast(pa.float64())

@@ -7,15 +7,17 @@ message, which can quote cells.
 
 from __future__ import annotations
 
+import datetime
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from reprlib import repr as _short
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from privmw.data.domain import Domain
+from privmw.data.domain import Attribute, Domain
 from privmw.data.records import Records, check_domain_and_privacy, known_part
 from privmw.data.row_hash import Hashes
 from privmw.data.table import Table
@@ -23,15 +25,19 @@ from privmw.data.unit import RECORD, checked_unit, entering
 from privmw.data.workload import Workload, check_workload
 from privmw.io import files
 from privmw.io.extras import need
+from privmw.io.forms import PLAIN, Forms, Tells, decide
+from privmw.io.syntax import DETECT, Syntax
 from privmw.kernels.arrays import Bools, Int64s, freeze
 from privmw.secrecy import erased_on_failure, erasing, sealed
 
 if TYPE_CHECKING:
     from privmw.io.lookup import SignedCodes
 
+Say: TypeAlias = "Callable[[str], None]"
 Read: TypeAlias = "tuple[str, Sequence[int] | None]"  # a path, and its row groups to read; None for all
 
 BATCH = 2**18  # rows of a table, about
+SNIFFED = 4  # batches of a text file that tell how its numbers and dates are written
 
 
 class Scan(Records):
@@ -46,11 +52,13 @@ class Scan(Records):
         "_at_most",
         "_domain",
         "_enters",
+        "_forms",
         "_n",
         "_path",
         "_private",
         "_reads",
         "_stamps",
+        "_syntax",
         "_unit",
     )
 
@@ -64,11 +72,14 @@ class Scan(Records):
         unit: str | None = None,
         at_most: int | None = None,
         missing_ok: bool = False,
+        syntax: Syntax | None = None,
+        say: Say | None = None,
     ) -> None:
         path = files.checked_path(path)
-        domain = _domain_of(path, domain, private, missing_ok)
+        syntax = _checked_syntax(syntax)
+        domain = _domain_of(path, domain, private, missing_ok, syntax)
         name, most = checked_unit(unit, at_most, domain, private)
-        hashes = self._open([(path, None)], domain, private, name)
+        hashes = self._open([(path, None)], domain, private, name, syntax, most, say)
         if name != RECORD:
             self.cap(entering(hashes, most), name, most)
 
@@ -88,7 +99,16 @@ class Scan(Records):
         scan = object.__new__(cls)
         return scan, scan._open(groups, domain, private, unit)
 
-    def _open(self, reads: Sequence[Read], domain: Domain, private: bool, unit: str) -> Hashes:
+    def _open(
+        self,
+        reads: Sequence[Read],
+        domain: Domain,
+        private: bool,
+        unit: str,
+        syntax: Syntax = DETECT,
+        at_most: int = 1,
+        say: Say | None = None,
+    ) -> Hashes:
         """Read and check everything once; returns the hashes of the records' units, or none."""
         self._path = reads[0][0]
         self._reads = tuple(reads)
@@ -98,10 +118,16 @@ class Scan(Records):
         self._unit, self._at_most = RECORD, 1
         self._enters: Bools | None = None
         self._n, parts = 0, []
-        for codes, hashes in _codes(self._reads, domain, private, unit):
+        self._syntax = syntax
+        found = [_forms(path, domain, private, unit, syntax, at_most) for path, _ in reads]
+        self._forms = [forms for forms, _ in found]
+        for codes, hashes in _codes(self._reads, domain, private, unit, syntax, self._forms):
             self._n += len(codes[0])
             parts.append(hashes)
         self._check_unchanged()
+        if say is not None:
+            for line in (line for _, lines in found for line in lines):
+                say(line)
         return np.concatenate([np.empty(0, np.uint64), *parts])
 
     def cap(self, enters: Bools, unit: str, at_most: int) -> None:
@@ -163,7 +189,8 @@ class Scan(Records):
     def _entering_codes(self) -> Iterator[list[SignedCodes]]:
         """The codes of the rows that enter, of every batch that has some."""
         first = 0
-        for codes, _ in _codes(self._reads, self._domain, self._private):
+        reads, domain, private = self._reads, self._domain, self._private
+        for codes, _ in _codes(reads, domain, private, syntax=self._syntax, forms=self._forms):
             last = first + len(codes[0])
             if self._enters is not None:
                 enters = self._enters[first:last]
@@ -197,7 +224,7 @@ class Scan(Records):
         if self._private:
             raise TypeError("a private table must not be pickled")
         if self._reads[0][1] is None:
-            return partial(Scan, private=False), (self._path, self._domain)
+            return partial(Scan, private=False, syntax=self._syntax), (self._path, self._domain)
         return partial(Scan.of_groups, private=False), (self._reads, self._domain)
 
     def __repr__(self) -> str:
@@ -213,6 +240,8 @@ def scan_table(
     unit: str | None = None,
     at_most: int | None = None,
     missing_ok: bool = False,
+    syntax: Syntax | None = None,
+    say: Say | None = None,
 ) -> Scan:
     r"""Open a table that is too large for memory, to be counted or made into a support batch by batch.
 
@@ -227,7 +256,16 @@ def scan_table(
     ...     scan_table(path, domain, private=False).counts(Workload(domain, [("sex",)]))
     array([1, 1])
     """
-    return Scan(path, domain, private=private, unit=unit, at_most=at_most, missing_ok=missing_ok)
+    return Scan(
+        path,
+        domain,
+        private=private,
+        unit=unit,
+        at_most=at_most,
+        missing_ok=missing_ok,
+        syntax=syntax,
+        say=say,
+    )
 
 
 @sealed
@@ -239,8 +277,10 @@ def read_table(
     unit: str | None = None,
     at_most: int | None = None,
     missing_ok: bool = False,
+    syntax: Syntax | None = None,
+    say: Say | None = None,
 ) -> Table:
-    r"""The table in a .parquet, .csv or .csv.gz file, or in the parquet files of a folder.
+    r"""The table in a file (parquet, csv, tsv, feather, JSON lines, xlsx), or in the files of a folder.
 
     Each attribute of the domain is read from the column of its name; other columns are ignored. A value
     becomes its code by `Attribute.code`; in csv, where everything is text, by `Attribute.parse`. Parquet
@@ -253,6 +293,9 @@ def read_table(
     missing_ok: a public file may lack columns of the domain; its table is then on the domain of those that it
     has, and `Support.from_table(table, domain=domain)` makes a support of it.
 
+    syntax: how a text file is written, where detection should not decide: see `Syntax`. say: a function that
+    is told what was detected, and how many columns of a private file are left out, one line each.
+
     >>> import pathlib, tempfile
     >>> domain = Domain({"age": {"edges": [0, 18, 120]}, "sex": ["F", "M"]})
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -262,9 +305,11 @@ def read_table(
     [[1, 0], [0, 1]]
     """
     path = files.checked_path(path)
-    domain = _domain_of(path, domain, private, missing_ok)
+    syntax = _checked_syntax(syntax)
+    domain = _domain_of(path, domain, private, missing_ok, syntax)
     name, most = checked_unit(unit, at_most, domain, private)
-    read = list(_codes([(path, None)], domain, private, name))
+    forms, lines = _forms(path, domain, private, name, syntax, most)
+    read = list(_codes([(path, None)], domain, private, name, syntax, [forms]))
     batches = [codes for codes, _ in read]
     if name != RECORD and batches:
         hashes = np.concatenate([np.empty(0, np.uint64), *(part for _, part in read)])
@@ -272,17 +317,27 @@ def read_table(
         ends = np.cumsum([len(codes[0]) for codes in batches])[:-1]
         batches = [_kept(codes, mask) for codes, mask in zip(batches, np.split(enters, ends), strict=True)]
     table = _table(batches, domain, private, name, most)
+    if say is not None:
+        for line in lines:
+            say(line)
     marks = () if private else (files.about(file).get("for_release") for file in files.files_of(path))
     return table.not_for_release() if any(mark is False for mark in marks) else table
 
 
-def _domain_of(path: str, domain: Domain, private: bool, missing_ok: bool) -> Domain:
+def _checked_syntax(syntax: Syntax | None) -> Syntax:
+    if syntax is not None and not isinstance(syntax, Syntax):
+        raise TypeError(f"syntax ({_short(syntax)}) must be a Syntax")
+    return syntax or DETECT
+
+
+def _domain_of(path: str, domain: Domain, private: bool, missing_ok: bool, syntax: Syntax) -> Domain:
     """The domain of a table: the one given, or, with missing_ok, of the columns that every file has."""
     check_domain_and_privacy(domain, private)
     if not missing_ok:
         return domain
     columns: list[set[object]] = [
-        set(files.columns_of(file, private=private)[0]) for file in files.files_of(path)
+        set(files.columns_of(file, private=private, syntax=syntax, names=domain.names)[0])
+        for file in files.files_of(path)
     ]
     return known_part(path, domain, set.intersection(*columns), private=private)
 
@@ -305,25 +360,75 @@ def _table(batches: list[list[SignedCodes]], domain: Domain, private: bool, unit
     return table if unit == RECORD else table._entering(np.ones(table.n, bool), unit, at_most)
 
 
+def _forms(
+    path: str,
+    domain: Domain,
+    private: bool,
+    unit: str,
+    syntax: Syntax,
+    at_most: int,
+) -> tuple[Forms, list[str]]:
+    """How the numbers and dates of a file are written, and lines on what is not as in most files.
+
+    Only the first SNIFFED batches of a file are looked at. What comes later in another form is refused.
+    """
+    need("pyarrow", "read files", "io")
+    names = domain.names if unit == RECORD else (*domain.names, unit)
+    found, forms = files.files_of(path), PLAIN
+    words: list[str] = []
+    if files.is_text(path):
+        tells = {
+            a.name: Tells(a.name, **kinds) for a in domain.attributes if any((kinds := _kinds(a)).values())
+        }
+        for file in found if tells else []:
+            batches = files.batches(file, list(tells), private=private, syntax=syntax)
+            for batch in islice(batches, SNIFFED):
+                for name, tell in tells.items():
+                    tell.add(batch.column(name), domain[name].measured_in)
+        layouts = [files.layout_of(file, syntax, names, private=private) for file in found]
+        commas = all(layout is None or layout.separator == "," for layout in layouts)
+        others = at_most if private else 0
+        with files.naming(path):
+            forms = decide(list(tells.values()), syntax.decimal, syntax.dates, commas=commas, others=others)
+        words = [*(layouts[0].words(private=private) if layouts[0] else []), *forms.words()]
+    lines = [f"{path}: {', '.join(words)}"] if words else []
+    if private:
+        columns = files.columns_of(found[0], private=private, syntax=syntax, names=names)[0]
+        lines += files.left_out(path, len(columns), len(set(names) & set(columns)))
+    return forms, lines
+
+
+def _kinds(attribute: Attribute) -> dict[str, bool]:
+    """Whether the values of an attribute are numbers or dates, which can be written in several ways."""
+    first: object = (attribute.edges or attribute.labels or (0,))[0]
+    dates = isinstance(first, datetime.date)
+    return {"numbers": not dates and not isinstance(first, str), "dates": dates}
+
+
 def _codes(
-    reads: Sequence[Read], domain: Domain, private: bool, unit: str = RECORD
+    reads: Sequence[Read],
+    domain: Domain,
+    private: bool,
+    unit: str = RECORD,
+    syntax: Syntax = DETECT,
+    forms: Sequence[Forms] = (),
 ) -> Iterator[tuple[list[SignedCodes], Hashes]]:
     """The codes of every batch and the hashes of its units, which are none without a unit.
 
     At the end of a path, an error about all its values that were refused.
     """
     need("pyarrow", "read files", "io")
-    from privmw.io.encode import Encoder
+    from privmw.io.encode import Encoder, check_all
     from privmw.io.unit_ids import UnitIds
 
     names = domain.names if unit == RECORD else (*domain.names, unit)
     none = np.zeros(0, np.uint64)
-    for path, groups in reads:
-        text = files.is_csv(path)
-        encoders = [Encoder(attribute, private=private, text=text) for attribute in domain.attributes]
+    for place, (path, groups) in enumerate(reads):
+        text, written = files.is_text(path), forms[place] if forms else PLAIN
+        encoders = [Encoder(a, private=private, text=text, forms=written) for a in domain.attributes]
         ids = None if unit == RECORD else UnitIds(unit)
         for file in files.files_of(path):
-            for batch in files.batches(file, names, private=private, groups=groups):
+            for batch in files.batches(file, names, private=private, groups=groups, syntax=syntax):
                 if batch.num_rows:
                     with files.naming(file):
                         codes = [encoder.codes(batch.column(encoder.attribute.name)) for encoder in encoders]
@@ -332,8 +437,7 @@ def _codes(
         # For a private table, not even the row groups of a bad value are named.
         some = f", row groups {groups[0]} to {groups[-1]}" if groups and not private else ""
         with files.naming(f"{path}{some}"):
-            for encoder in encoders:
-                encoder.check()
+            check_all(encoders)
             if ids is not None:
                 ids.check()
             if encoders[0].rows == 0 and not private:

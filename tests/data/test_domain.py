@@ -194,7 +194,7 @@ def test_a_whole_number_is_an_integer_however_it_is_kept(name, value, code):
         ("sex", {"F": 0, "M": 1}),
         ("rooms", {"1": 0, "1.0": 0, "-1": 3, "7": 3}),
         ("income", {"9.99": 0, "1e1": 1, "inf": 2, "-Infinity": 2, "nan": 3, "": 3, "N": 3, "[0, 10)": 0}),
-        ("born", {"1950-01-01": 1, "unknown": 2, "": 2, "[1900-01-01, 1950-01-01)": 0}),
+        ("born", {"1950-01-01": 1, "unknown": 2, "": 2, "nan": 2, "?": 2, "[1900-01-01, 1950-01-01)": 0}),
     ],
 )
 def test_a_text_is_parsed_as_the_attribute_understands_it(name, codes):
@@ -208,7 +208,6 @@ def test_a_text_is_parsed_as_the_attribute_understands_it(name, codes):
         ("age", ""),
         ("age", "10"),
         ("age", "3.5"),
-        ("age", " 3"),
         ("age", "0x3"),
         ("age", "1_0"),
         ("age", "9" * 5000),
@@ -220,7 +219,6 @@ def test_a_text_is_parsed_as_the_attribute_understands_it(name, codes):
         ("born", "2001-01-01"),
         ("born", "1950-02-30"),
         ("born", "1950"),
-        ("born", "nan"),
     ],
 )
 def test_a_text_outside_its_attribute_is_a_value_error(name, text):
@@ -334,7 +332,7 @@ def test_an_unknown_attribute_is_refused_with_the_nearest_name():
 @pytest.mark.parametrize(
     ("declared", "error", "message"),
     [
-        ({}, ValueError, "at least one attribute"),
+        ({}, ValueError, r"attributes \(none\) must be at least one"),
         ([("a", 2)], TypeError, "must be a mapping"),
         ({3: 2}, TypeError, r"name \(3\) must be a string"),
         ({"a\ud800": 2}, ValueError, "UTF-8"),

@@ -29,8 +29,9 @@ real = pytest.mark.skipif(not DATA, reason="PRIVMW_DATA is not set")
 
 
 def declared(values, **options):
-    """What the proposal says of one column."""
+    """What the proposal says of one column, without room for what a private file may have."""
     array = values if isinstance(values, pa.Array) else pa.array(values)
+    options = {"other": None, "missing": None, **options}
     return json.loads(pmw.Domain.from_public(pa.table({"x": array}), **options).to_json())["x"]
 
 
@@ -46,10 +47,10 @@ def declared(values, **options):
         ([2, 1, 7], [1, 2, 7]),
         ([5, 5], [5]),
         ([1.0, 3.0, float("nan")], {"labels": [1, 3], "missing": "missing"}),
-        ([0.5, 1.0, 1.5], {"edges": [0.5, 1, 1.5, 1.6]}),
-        ([2.25, 2.25], {"edges": [2.2, 2.4]}),
-        ([decimal.Decimal("1.50"), decimal.Decimal("2.00")], {"edges": [1.5, 2, 2.05]}),
-        ([datetime.date(2020, 2, 29)], {"edges": ["2020-02-29", "2020-03-01"]}),
+        ([0.5, 1.0, 1.5], {"edges": [0.5, 1, 1.5, 1.6], "open": True}),
+        ([2.25, 2.25], {"edges": [2.2, 2.4], "open": True}),
+        ([decimal.Decimal("1.50"), decimal.Decimal("2.00")], {"edges": [1.5, 2, 2.05], "open": True}),
+        ([datetime.date(2020, 2, 29)], {"edges": ["2020-02-29", "2020-03-01"], "open": True}),
         (pa.array(["y", "x", "y"]).dictionary_encode(), ["x", "y"]),
         (pa.array([7, 3, 7]).dictionary_encode(), [3, 7]),
     ],
@@ -66,12 +67,55 @@ def test_a_categorical_whose_order_matters_keeps_it_and_its_unused_labels():
     assert declared(ordered, most_labels=2) == ["high", "low"]
 
 
-def test_other_is_declared_everywhere_and_takes_over_a_label_of_its_name():
+def test_a_column_has_room_for_what_only_a_private_file_has():
+    table = pa.table({"a": [0, 1], "b": [0.5, 1.7], "c": [True, False], "d": ["x", None]})
+    proposal = propose(table)
+    assert json.loads(proposal.domain.to_json()) == {
+        "a": {"labels": [0, 1], "other": "other"},
+        "b": {"edges": [0.5, 1, 1.8], "open": True, "missing": "missing"},
+        "c": {"labels": ["false", "true"], "missing": "missing"},
+        "d": {"labels": ["x"], "other": "other", "missing": "missing"},
+    }
+    private = pa.table({"a": [None, 7], "b": [-1e9, None], "c": [None, True], "d": ["strange", "?"]})
+    codes = pmw.Table.from_frame(private, proposal.domain, private=True).columns
+    assert [list(column) for column in codes] == [[2, 2], [0, 2], [2, 1], [1, 2]]
+    assert proposal.notes[-1].startswith('room for values that only a private file has: "other"')
+    assert propose(table, other=None, missing=None).notes[-1].endswith("bins open at both ends, in 1 column")
+
+
+def test_an_amount_with_one_dominant_value_gets_bins_and_codes_get_labels():
+    rng = np.random.default_rng(5)
+    amounts = np.where(rng.random(4000) < 0.98, 0, rng.integers(150, 4400, 4000))
+    codes = rng.choice([100, 200, 301, 302, 303, 304, 305, 306, 307, 308, 1100, 2400], 4000)
+    few = np.where(np.arange(4000) < 3, 20 + np.arange(4000), rng.integers(1, 20, 4000))
+    domain = pmw.Domain.from_public(pa.table({"loss": amounts, "area": codes, "rare": few}))
+    assert len(np.unique(amounts)) > 40
+    assert domain["loss"].edges[:2] == (0, 1)
+    assert len(domain["area"].labels) == 12
+    assert len(domain["rare"].labels) == 22
+
+
+def test_words_for_missing_values_are_alike_in_text_and_numbers(tmp_path):
+    rows = "".join(
+        f"{age},{job}\n" for age, job in [(31, "clerk"), ("?", "N/A"), ("N/A", "?"), (4, "unknown")]
+    )
+    (tmp_path / "x.csv").write_text("age,job\n" + rows)
+    proposal = propose(tmp_path / "x.csv")
+    assert "'?', 'N/A', 'unknown' taken as missing" in proposal.notes[0]
+    table = pmw.read_table(tmp_path / "x.csv", proposal.domain, private=False)
+    assert [list(table.column(name) == proposal.domain[name].size - 1) for name in ("age", "job")] == [
+        [False, True, True, False],
+        [False, True, True, True],
+    ]
+    countries = pmw.Domain.from_public(pa.table({"x": ["NA", "DE", "FR"]}))
+    assert countries["x"].labels == ("DE", "FR", "NA")
+
+
+def test_other_takes_over_a_label_of_its_name():
     table = pa.table(
         {"a": [0, 1], "b": [0.5, 1.7], "c": [True, None], "d": ["x", "other"], "e": ["other"] * 2}
     )
     domain = pmw.Domain.from_public(table, other="other")
-    assert all(attribute.other is not None for attribute in domain.attributes)
     assert domain["a"].labels == (0, 1)
     assert (domain["d"].labels, domain["d"].other) == (("x",), "other")
     assert (domain["e"].labels, domain["e"].other) == (("other",), "other 2")
@@ -81,7 +125,9 @@ def test_of_many_texts_the_commonest_are_labels():
     texts = [f"t{number:03}" for number in range(100) for _ in range(100 - number)]
     proposal = propose(pa.table({"x": texts}), most_labels=3)
     assert proposal.domain["x"].declaration() == {"labels": ["t000", "t001", "t002"], "other": "other"}
-    assert proposal.notes == ("column 'x': the commonest 3 of its 100 texts are labels, the rest is 'other'",)
+    assert proposal.notes[:1] == (
+        "column 'x': the commonest 3 of its 100 texts are labels, the rest is 'other'",
+    )
     assert propose(pa.table({"x": texts}), most_labels=3, other="rare").domain["x"].other == "rare"
 
 
@@ -103,7 +149,7 @@ def test_columns_that_identify_records_are_left_out_unless_named():
     )
     proposal = propose(table)
     assert proposal.domain.names == ("income", "height")
-    assert proposal.notes == (
+    assert proposal.notes[:-1] == (
         "column 'name' left out: nearly every record has a value of its own",
         "column 'id' left out: nearly every record has a value of its own",
         "column 'household' left out: it seems to number the records",
@@ -116,7 +162,7 @@ def test_kinds_that_cannot_be_coded_are_left_out_and_named():
     frame = pandas.DataFrame({"good": [1, 2], "list": [[1], [2]], "bytes": [b"", b""], "mixed": [1, "a"]})
     frame["none"] = pandas.Series([None, None], dtype=float)
     frame["far"] = [float("inf")] * 2
-    assert propose(frame).notes == (
+    assert propose(frame).notes[:-1] == (
         "column 'list' left out: list values cannot be coded",
         "column 'bytes' left out: binary values cannot be coded",
         "column 'mixed' left out: mixed values cannot be coded",
@@ -130,9 +176,9 @@ def test_kinds_that_cannot_be_coded_are_left_out_and_named():
 
 
 def test_infinite_numbers_take_no_part_in_the_bins():
-    proposal = propose(pa.table({"x": [0.5, 1.5, float("inf"), float("-inf")]}), other="other")
+    proposal = propose(pa.table({"x": [0.5, 1.5, float("inf"), float("-inf")]}))
     assert proposal.domain["x"].edges[-1] < 2
-    assert proposal.notes == ("column 'x': 2 of its values are infinite and have no bin",)
+    assert proposal.notes[0] == "column 'x': 2 of its values are infinite"
 
 
 @pytest.mark.parametrize(
@@ -202,7 +248,12 @@ def tables(draw):
 
 
 options = st.fixed_dictionaries(
-    {"bins": st.integers(1, 20), "most_labels": st.integers(1, 15), "other": st.sampled_from([None, "other"])}
+    {
+        "bins": st.integers(1, 20),
+        "most_labels": st.integers(1, 15),
+        "other": st.sampled_from([None, "other"]),
+        "missing": st.sampled_from([None, "missing"]),
+    }
 )
 
 
@@ -247,13 +298,13 @@ def test_csv_columns_get_the_kind_that_all_their_rows_have(tmp_path):
         "FALSE,12,N,2,2021-05-01,x,2020-02-01\n"
         ",12,7,nan,,y,2020-02-01\n"
     )
-    domain = pmw.Domain.from_public(tmp_path / "x.csv")
+    domain = pmw.Domain.from_public(tmp_path / "x.csv", other=None, missing=None)
     assert json.loads(domain.to_json()) == {
         "yes": {"labels": ["false", "true"], "missing": "missing"},
         "code": ["01", "12"],
         "income": {"labels": [7, 10], "missing": "N"},
-        "rate": {"edges": [0.5, 2, 2.1], "missing": "missing"},
-        "born": {"edges": ["2020-01-01", "2021-01-01", "2021-05-01"], "missing": "missing"},
+        "rate": {"edges": [0.5, 2, 2.1], "open": True, "missing": "missing"},
+        "born": {"edges": ["2020-01-01", "2021-01-01", "2021-05-01"], "open": True, "missing": "missing"},
         "odd": ["1", "x", "y"],
         "day": ["2020-02-01", "2020-02-30"],
     }
@@ -360,6 +411,6 @@ def test_a_proposal_from_one_year_takes_the_next():
     folder = Path(DATA) / "acs_pums"
     proposal = propose(folder / "acs2015_hi.parquet", other="other")
     assert pmw.read_table(folder / "acs2018_hi.parquet", proposal.domain, private=True).n > 14_000
-    assert proposal.notes == ("column 'HHID' left out: it seems to number the records",)
+    assert proposal.notes[:1] == ("column 'HHID' left out: it seems to number the records",)
     assert proposal.domain["AGEP"].edges == tuple(range(0, 101, 10))
     assert proposal.domain["PINCP"].edges[:3] == (-10_000, 0, 1)

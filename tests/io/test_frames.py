@@ -50,6 +50,7 @@ FRAMES = {
     ),
     "polars, enums": pl.DataFrame(COLUMNS).with_columns(pl.col("sex").cast(pl.Enum(["M", "other", "F"]))),
     "pyarrow": pa.table(COLUMNS),
+    "pyarrow, a batch": pa.table(COLUMNS).to_batches()[0],
     "pyarrow, chunks": pa.concat_tables([pa.table(COLUMNS).slice(row, 1) for row in range(3)]),
 }
 
@@ -60,6 +61,35 @@ def test_every_kind_of_frame_is_the_same_table(kind):
     private = pmw.Table.from_frame(FRAMES[kind], DOMAIN, private=True)
     assert private.private
     assert private.codes().tolist() == CODES
+
+
+def test_a_stream_of_batches_is_read_once():
+    for missing_ok in (False, True):
+        reader = pa.table(COLUMNS).to_reader(max_chunksize=1)
+        assert pmw.Table.from_frame(reader, DOMAIN, private=False, missing_ok=missing_ok) == TABLE
+
+    def failing():
+        yield pa.record_batch({"a": ["secret"]})
+        raise ValueError("secret")
+
+    reader = pa.RecordBatchReader.from_batches(pa.schema({"a": pa.string()}), failing())
+    with pytest.raises(ValueError, match=r"^frame \(RecordBatchReader\) must be one that can be read$"):
+        pmw.Table.from_frame(reader, pmw.Domain({"a": 3}), private=True)
+
+
+def test_a_relation_of_duckdb_is_a_frame_without_a_copy_on_disk():
+    duckdb = pytest.importorskip("duckdb")
+    columns = pa.table(COLUMNS)
+    relation = duckdb.connect().from_arrow(columns)
+    for private in (False, True):
+        table = pmw.Table.from_frame(relation, DOMAIN, private=private)
+        assert table.codes().tolist() == CODES
+        women = pmw.Table.from_frame(relation.filter("sex = 'F'"), DOMAIN, private=private)
+        assert women.codes().tolist() == CODES[1:]
+    broken = relation.project("CAST(sex AS INTEGER) AS code")
+    with pytest.raises(ValueError, match=r"^frame \(lazy\) must be one that can be collected$") as raised:
+        pmw.Table.from_frame(broken, DOMAIN.project(["code"]), private=True)
+    assert raised.value.__context__ is None
 
 
 def test_a_table_does_not_change_with_the_frame_that_it_came_from():
@@ -100,7 +130,7 @@ def test_a_lazy_frame_that_fails_is_refused_without_its_words():
 def test_a_domain_and_a_flag_are_wanted():
     with pytest.raises(TypeError, match="must be a Domain"):
         pmw.Table.from_frame(PANDAS, {"sex": 2}, private=False)
-    with pytest.raises(TypeError, match="private must be True or False"):
+    with pytest.raises(TypeError, match=r"private \(.*\) must be True or False"):
         pmw.Table.from_frame(PANDAS, DOMAIN, private=1)
 
 
@@ -108,7 +138,9 @@ def test_columns_must_be_there_once():
     domain = pmw.Domain({"sex": ["F", "M"]})
     with pytest.raises(ValueError, match=r"frame: column 'sex' is missing; did you mean 'Sex'\?"):
         pmw.Table.from_frame(PANDAS.rename(columns={"sex": "Sex", "age": 7}), domain, private=False)
-    with pytest.raises(ValueError, match=r"^frame: column 'sex' is missing$"):
+    with pytest.raises(
+        ValueError, match=r"^frame: column 'sex' is missing; .* blanks or capitals\? Rename it$"
+    ):
         pmw.Table.from_frame(PANDAS.rename(columns={"sex": "Sex"}), domain, private=True)
     with pytest.raises(ValueError, match="must have a name of its own"):
         pmw.Table.from_frame(pd.concat([PANDAS, PANDAS], axis=1), domain, private=False)

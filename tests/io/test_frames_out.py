@@ -1,4 +1,5 @@
 import datetime
+import json
 import os
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("narwhals")
 
-from pyarrow import parquet  # noqa: E402
+from pyarrow import feather, parquet  # noqa: E402
 
 import privmw as pmw  # noqa: E402
 import privmw.io.decode  # noqa: E402
@@ -202,7 +203,28 @@ def test_a_file_written_in_batches_is_the_frame(tmp_path, monkeypatch):
         assert pmw.read_table(path, DOMAIN, private=False) == many
     frame = many.to_frame(bins="draw", public=PUBLIC, seed=3)
     assert parquet.read_table(tmp_path / "x.parquet").to_pydict() == frame.to_pydict()
+    many.write(tmp_path / "x.feather", bins="draw", public=PUBLIC, seed=3)
+    assert feather.read_table(tmp_path / "x.feather").equals(frame)
     assert parquet.ParquetFile(tmp_path / "x.parquet").metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "feather"])
+def test_progress_is_told_how_many_records_are_written(tmp_path, monkeypatch, suffix):
+    monkeypatch.setattr(privmw.io.output, "ROWS", 40)
+    told = []
+    TABLE.take(np.arange(100) % 4).write(tmp_path / f"x.{suffix}", progress=told.append)
+    assert told == [40, 80, 100]
+
+
+def test_seeded_records_are_marked_in_every_format(tmp_path):
+    seeded = TABLE.not_for_release()
+    seeded.write(tmp_path / "x.feather")
+    seeded.write(tmp_path / "x.parquet")
+    for read in (feather.read_table(tmp_path / "x.feather"), parquet.read_table(tmp_path / "x.parquet")):
+        assert json.loads(read.schema.metadata[b"privmw"])["for_release"] is False
+    with pytest.raises(ValueError, match=r"path \(.*x.csv\) must have 'seeded' in its name: these records"):
+        seeded.write(tmp_path / "x.csv")
+    seeded.write(tmp_path / "x.seeded.csv")
 
 
 def test_public_files_can_be_drawn_from(tmp_path):
@@ -269,3 +291,59 @@ def test_what_cannot_be_made_is_refused(options, error, message):
 def test_a_file_that_cannot_be_written_is_named(tmp_path, name, error):
     with pytest.raises(error, match=name):
         TABLE.write(tmp_path / name)
+
+
+def test_booleans_in_are_booleans_out():
+    frame = pa.table({"own": [True, False, None], "rooms": pa.array([1, 2, 3], pa.int8())})
+    domain = pmw.Domain.from_public(frame)
+    out = pmw.Table.from_frame(frame, domain, private=False).to_frame("pyarrow")
+    assert out.schema.field("own").type == pa.bool_()
+    assert out.column("own").to_pylist() == [True, False, None]
+    assert pmw.Table.from_frame(out, domain, private=False) == pmw.Table.from_frame(
+        frame, domain, private=False
+    )
+
+
+@pytest.mark.parametrize("form", ["frame", "parquet", "feather"])
+def test_synthetic_records_keep_the_type_of_every_public_column(form, tmp_path):
+    import datetime
+
+    days = [datetime.datetime(2000 + n, 1, 1 + n) for n in range(9)]
+    public = pa.table(
+        {
+            "own": [True, False, None] * 3,
+            "rooms": pa.array(range(9), pa.int8()),
+            "income": pa.array(range(100_000, 1_000_000, 100_000), pa.int32()),
+            "rate": pa.array([0.5 * n for n in range(9)], pa.float32()),
+            "born": pa.array(days, pa.timestamp("ms")),
+            "sex": pa.array(["F", "M", "F"] * 3),
+            "job": pa.array(["a", "b", "c"] * 3).dictionary_encode(),
+        }
+    )
+    domain = pmw.Domain.from_public(public, columns=public.column_names, bins=3, most_labels=8)
+    source = public
+    if form != "frame":
+        source = tmp_path / f"public.{form}"
+        pmw_io = pytest.importorskip("pyarrow.feather" if form == "feather" else "pyarrow.parquet")
+        (pmw_io.write_feather if form == "feather" else pmw_io.write_table)(public, str(source))
+    table = pmw.Table.from_frame(public, domain, private=False)
+    drawn = table.to_frame("pyarrow", bins="draw", public=source, seed=0)
+    wanted = dict(zip(public.schema.names, public.schema.types, strict=True))
+    found = dict(zip(drawn.schema.names, drawn.schema.types, strict=True))
+    assert {name: found[name] for name in wanted if name != "job"} == {
+        name: kind for name, kind in wanted.items() if name != "job"
+    }
+    assert pa.types.is_dictionary(found["job"])
+    assert pmw.Table.from_frame(drawn, domain, private=False) == table
+    table.write(tmp_path / "out.parquet", bins="draw", public=source, seed=0)
+    assert pmw.read_table(tmp_path / "out.parquet", domain, private=False) == table
+
+
+def test_columns_of_csv_keep_their_kind(tmp_path):
+    (tmp_path / "p.csv").write_text(
+        "own,age,rate,born\n" + "true,31,0.5,2001-02-03\nfalse,4,1.5,1999-12-31\n" * 4
+    )
+    domain = pmw.Domain.from_public(tmp_path / "p.csv")
+    table = pmw.read_table(tmp_path / "p.csv", domain, private=False)
+    drawn = table.to_frame("pyarrow", bins="draw", public=tmp_path / "p.csv", seed=0)
+    assert drawn.schema.types == [pa.bool_(), pa.int64(), pa.float64(), pa.date32()]

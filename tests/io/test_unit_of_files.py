@@ -181,8 +181,8 @@ def test_empty_ids_of_csv_are_missing(tmp_path):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"unit": "household"}, TypeError, "unit and at_most must be given together"),
-        ({"at_most": 3}, TypeError, "unit and at_most must be given together"),
+        ({"unit": "household"}, TypeError, r"unit \(.*\) and at_most \(.*\) must be given together"),
+        ({"at_most": 3}, TypeError, r"unit \(.*\) and at_most \(.*\) must be given together"),
         ({"unit": "b", "at_most": 3}, ValueError, "must not be an attribute of the domain"),
         ({"unit": "home", "at_most": 3}, ValueError, "column 'home' is missing"),
         ({"unit": "household", "at_most": 0}, ValueError, "at_most .0. must be"),

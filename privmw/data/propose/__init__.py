@@ -15,9 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from privmw.data.attribute import MISSING_WORDS
 from privmw.data.domain import Domain
 from privmw.data.propose.edges import Dates, Numbers, bin_edges
 from privmw.io.public_source import PublicSource
+from privmw.io.syntax import DETECT, Syntax
 from privmw.io.tally import REMEMBERED, Tally
 from privmw.kernels.checks import check_integer
 
@@ -36,27 +38,30 @@ def propose(
     columns: Iterable[str] | None = None,
     bins: int = 10,
     most_labels: int = 64,
-    other: str | None = None,
+    other: str | None = "other",
+    missing: str | None = "missing",
+    syntax: Syntax = DETECT,
 ) -> Proposal:
-    """The domain that `Domain.from_public` returns, with notes: the columns left out, and why.
+    """The domain that `Domain.from_public` returns, with notes: how a file is written, what is left out.
 
     >>> import pandas
     >>> public = pandas.DataFrame({"sex": ["M", "F", "M"], "age": [31.5, 4.2, None], "rooms": [2, 0, 1]})
     >>> proposal = propose(public.assign(face=b""))
     >>> print(proposal.domain.to_json(), end="")
     {
-      "sex": ["F", "M"],
-      "age": {"edges": [4, 20, 32], "missing": "missing"},
-      "rooms": 3
+      "sex": {"labels": ["F", "M"], "other": "other"},
+      "age": {"edges": [4, 20, 32], "open": true, "missing": "missing"},
+      "rooms": {"labels": [0, 1, 2], "other": "other"}
     }
-    >>> proposal.notes
-    ("column 'face' left out: binary values cannot be coded",)
+    >>> proposal.notes[0]
+    "column 'face' left out: binary values cannot be coded"
     """
     bins = check_integer("bins", bins, 1, 2**15)
     most_labels = check_integer("most_labels", most_labels, 1, REMEMBERED // 2)
-    if other is not None and not isinstance(other, str):
-        raise TypeError(f"other ({_short(other)}) must be a string")
-    public = PublicSource(source)
+    for key, label in (("other", other), ("missing", missing)):
+        if label is not None and not isinstance(label, str):
+            raise TypeError(f"{key} ({_short(label)}) must be a string")
+    public = PublicSource(source, syntax)
     names = _column_names(public.names, columns)
     tallies = {name: Tally() for name in names}
     for name, arrow_type in public.types.items():
@@ -68,11 +73,16 @@ def propose(
     if not any(tally.rows or tally.strange for tally in tallies.values()):
         raise ValueError("public data must have at least one row")
     declared: dict[str, object] = {}
-    notes: list[str] = []
+    notes: list[str] = [public.syntax_note] if public.syntax_note else []
     for name, tally in tallies.items():
         try:
-            extras = _Extras(other, (public.missing_word(name) or "missing") if tally.missing else None)
+            word = _missing_word(tally) or public.missing_word(name)
+            extras = _Extras(
+                other, missing, (word or missing or "missing") if tally.missing or word else None
+            )
             declared[name], note = _declare(tally, bins, most_labels, extras, columns is not None)
+            if (measure := public.measured_in(name)) is not None:
+                declared[name] = _measured(declared[name], measure)
             notes += [f"column {_short(name)}: {note}"] if note else []
         except _LeftOut as reason:
             if columns is not None:
@@ -80,7 +90,45 @@ def propose(
             notes.append(f"column {_short(name)} left out: {reason}")
     if not declared:
         raise ValueError(f"public data must have a column for a domain; {'; '.join(notes)}")
-    return Proposal(Domain(declared), tuple(notes))
+    domain = Domain(declared)
+    return Proposal(domain, (*notes, *_room(domain, other, missing)))
+
+
+def _room(domain: Domain, other: str | None, missing: str | None) -> list[str]:
+    """The line that says which columns have room for what this file does not contain."""
+    others = sum(attribute.other is not None for attribute in domain.attributes)
+    opened = sum(attribute.open for attribute in domain.attributes)
+    said = []
+    if others and other is not None:
+        said.append(f'"other", for missing ones too, in {others} column{"s" * (others > 1)}')
+    if opened:
+        ends = "bins open at both ends" + ("" if missing is None else ', and "missing"')
+        said.append(f"{ends}, in {opened} column{'s' * (opened > 1)}")
+    return [f"room for values that only a private file has: {'; '.join(said)}"] if said else []
+
+
+def _measured(declared: Any, word: str) -> object:
+    """A declaration of numbers that a word stands beside."""
+    if isinstance(declared, int):
+        declared = list(range(declared))
+    return {**(declared if isinstance(declared, dict) else {"labels": declared}), "measured_in": word}
+
+
+def _missing_word(tally: Tally) -> str | None:
+    """Take the words for missing values out of a column of texts; the commonest of them, or None.
+
+    Among codes of two letters NA is one of them: Namibia.
+    """
+    words = [word for word in MISSING_WORDS if word in tally.texts]
+    if tally.kind != "text" or not words or len(words) == len(tally.texts):
+        return None
+    if all(len(text) == 2 for text in tally.texts):
+        return None
+    counts = {word: tally.texts.pop(word) for word in words}
+    tally.missing += sum(counts.values())
+    if tally.order is not None:
+        tally.order = tuple(text for text in tally.order if text not in counts)
+    return max(counts, key=counts.__getitem__)
 
 
 class _LeftOut(Exception):  # noqa: N818
@@ -111,26 +159,38 @@ def _column_names(names: list[Any], columns: Iterable[str] | None) -> list[str]:
 
 @dataclass(frozen=True)
 class _Extras:
-    """The labels of other and of missing values; None if not declared."""
+    """The labels of other values and of missing ones, by default and where the column has some; or None."""
 
     other: str | None
+    spare: str | None  # of missing values that only the private file may have
     missing: str | None
 
-    def of_labels(self, labels: list[Any]) -> object:
-        """A declaration of labels; the label of other values is not repeated, unless it is the only one."""
-        rest = [label for label in labels if label != self.other] or labels
-        extras = self.beside(set(rest))
+    def of_labels(self, labels: list[Any], *, closed: bool = False) -> object:
+        """A declaration of labels; the label of other values is not repeated, unless it is the only one.
+
+        Missing values that only the private file may have are `other`. closed: there are no other values, so
+        they have a label of their own.
+        """
+        other = None if closed else self.other
+        missing = self.missing or (None if other is not None else self.spare)
+        rest = [label for label in labels if label != other] or labels
+        extras = _beside(set(rest), other, missing)
         if not extras:
             return len(rest) if rest == list(range(len(rest))) else rest
         return {"labels": rest, **extras}
 
-    def beside(self, labels: set[Any]) -> dict[str, str]:
-        """The other and missing labels of a declaration, renamed where a label has that name."""
-        extras: dict[str, str] = {}
-        for key, label in (("other", self.other), ("missing", self.missing)):
-            if label is not None:
-                extras[key] = _unused(label, labels | set(extras.values()))
-        return extras
+    def of_bins(self, edges: list[Any]) -> object:
+        """A declaration of bins that take every number or date, and missing values."""
+        return {"edges": edges, "open": True, **_beside(set(), None, self.missing or self.spare)}
+
+
+def _beside(labels: set[Any], other: str | None, missing: str | None) -> dict[str, str]:
+    """The other and missing labels of a declaration, renamed where a label has that name."""
+    extras: dict[str, str] = {}
+    for key, label in (("other", other), ("missing", missing)):
+        if label is not None:
+            extras[key] = _unused(label, labels | set(extras.values()))
+    return extras
 
 
 def _declare(
@@ -145,16 +205,28 @@ def _declare(
     if (tally.kind == "text" or whole) and len(tally) > most_labels and tally.identifier and not wanted:
         raise _LeftOut(tally.identifier)
     if tally.kind == "boolean":
-        return extras.of_labels(["false", "true"]), None
+        return extras.of_labels(["false", "true"], closed=True), None
     if tally.kind == "text":
         return _text(tally, most_labels, extras)
-    outside = f"{tally.infinite} of its values are infinite and have no bin" if tally.infinite else None
+    outside = f"{tally.infinite} of its values are infinite" if tally.infinite else None
     exact = whole and bool((np.abs(tally.values) <= 2**53).all())
-    if exact and tally.complete and len(tally) <= most_labels:
+    few = tally.complete and len(tally) <= most_labels and not tally.infinite
+    if exact and few and not _is_amount(tally, bins):
         return extras.of_labels([int(value) for value in tally.values]), outside
     dates = tally.kind == "date"
     edges = bin_edges(tally.values, tally.counts, bins, Dates() if dates else Numbers(exact))
-    return {"edges": list(map(str, edges)) if dates else edges, **extras.beside(set())}, outside
+    return extras.of_bins(list(map(str, edges)) if dates else edges), outside
+
+
+def _is_amount(tally: Tally, bins: int) -> bool:
+    """Whether whole numbers are amounts, such as dollars, of which another file has others; not codes.
+
+    Amounts lie far apart (fewer than half of the numbers between the least and the largest occur), and many
+    of them occur once: so many others must exist. Codes of a list come again and again.
+    """
+    span = int(tally.values[-1]) - int(tally.values[0]) + 1
+    once = int((tally.counts == 1).sum())
+    return len(tally) > bins and 2 * len(tally) < span and 10 * once >= len(tally)
 
 
 def _text(tally: Tally, most_labels: int, extras: _Extras) -> tuple[object, str | None]:

@@ -1,0 +1,90 @@
+"""Arrow tables become files: parquet, csv or feather, by the name of the file, whole or not at all.
+
+Records and answers pass here alike; this module knows neither. pyarrow is imported late.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from privmw.io.extras import need
+from privmw.io.whole_file import whole_file
+
+FORMATS = ("parquet", "csv", "feather")
+
+Progress = Callable[[int], None]  # is told how many rows are written so far
+
+
+def check_name(path: str | os.PathLike[str], what: str, *, for_release: bool) -> str:
+    """The name of a file to write, which must end in a format; that of seeded csv must say that it is seeded.
+
+    >>> check_name("out.feather", "records", for_release=False)
+    'out.feather'
+    >>> check_name("out.txt", "records", for_release=True)
+    Traceback (most recent call last):
+    ValueError: path (out.txt) must end in .parquet, .csv or .feather
+    """
+    name = os.fsdecode(path)
+    form = format_of(name)
+    if form is None:
+        raise ValueError(f"path ({name}) must end in .parquet, .csv or .feather")
+    if form == "csv" and not for_release and "seeded" not in os.path.basename(name).lower():
+        raise ValueError(
+            f"path ({name}) must have 'seeded' in its name: these {what} are not for release, and csv "
+            "has no other place to say so"
+        )
+    return name
+
+
+def format_of(name: str) -> str | None:
+    """The format that the name of a file says; None if it says none.
+
+    >>> format_of("out/Synthetic.CSV"), format_of("out.txt")
+    ('csv', None)
+    """
+    return next((form for form in FORMATS if name.lower().endswith(f".{form}")), None)
+
+
+def plain_schema(schema: Any) -> Any:
+    """The schema with words as texts: csv has no dictionaries, and pandas none that repeat a word."""
+    pa = need("pyarrow", "write files", "io")
+    types = [field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in schema]
+    return pa.schema(list(zip(schema.names, types, strict=True)), schema.metadata)
+
+
+@contextmanager
+def table_file(
+    name: str, schema: Any, *, overwrite: bool = False, progress: Progress | None = None
+) -> Iterator[Callable[[Any], None]]:
+    """Open a new file for tables of this schema; yields the function that writes the next of them.
+
+    Words (dictionaries) must have the same dictionary in every table. progress: called after each table.
+    """
+    form, rows = format_of(name), 0
+    # Opened here: pyarrow cannot name a file whose name is not UTF-8.
+    with whole_file(name, overwrite=overwrite) as file:
+        if form == "csv":
+            writer = need("pyarrow.csv", "write files", "io").CSVWriter(file, plain_schema(schema))
+        elif form == "feather":
+            ipc = need("pyarrow.ipc", "write files", "io")
+            writer = ipc.new_file(file, schema, options=ipc.IpcWriteOptions(compression="lz4"))
+        else:
+            pa, parquet = need("pyarrow", "write files", "io"), need("pyarrow.parquet", "write files", "io")
+            words = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+            numbers = [column for column in schema.names if column not in words]
+            # Every row group holds nearly every word: their extremes tell a reader nothing, and take time.
+            how = {"use_dictionary": words, "write_statistics": numbers, "compression": "zstd"}
+            writer = parquet.ParquetWriter(file, schema, **how)
+
+        def write(table: Any) -> None:
+            nonlocal rows
+            writer.write_table(table.cast(plain_schema(schema)) if form == "csv" else table)
+            rows += table.num_rows
+            if progress is not None:
+                progress(rows)
+
+        with writer:
+            yield write

@@ -1,0 +1,467 @@
+"""Files as people have them: each is read right, publicly and privately, or refused with what helps."""
+
+import codecs
+import datetime
+import gzip
+import json
+import re
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("narwhals")
+
+import privmw as pmw  # noqa: E402
+from privmw.data.propose import propose  # noqa: E402
+from privmw.io.public_source import PublicSource  # noqa: E402
+
+NAMES = ("age", "income", "born", "job")
+AGES = [31, 4, 65, 40, 22, 58, 17, 80]
+INCOMES = [1234.5, 250000.25, 0.75, 12.5, 98765.25, 1500.5, 7.25, 31234.75]
+BORN = [datetime.date(1990 + n, 1 + n, 13 + n) for n in range(8)]
+JOBS = ["clerk", "café owner", "clerk", "baker", "baker", "café owner", "clerk", "baker"]
+ROWS = list(zip(AGES, INCOMES, BORN, JOBS, strict=True))
+
+
+def grouped(number, mark, decimal="."):
+    return f"{number:,}".replace(".", "d").replace(",", mark).replace("d", decimal)
+
+
+def lines(
+    separator=",",
+    *,
+    age=str,
+    income=str,
+    born=str,
+    job=str,
+    header=NAMES,
+    rows=ROWS,
+    end="\n",
+):
+    """The text of the rows; a field with the separator inside is quoted."""
+    written = [] if header is None else [list(header)]
+    written += [[age(a), income(i), born(b), job(j)] for a, i, b, j in rows]
+    quoted = ([f'"{f}"' if separator.strip() in f else f for f in row] for row in written)
+    return "".join(separator.join(row) + end for row in quoted)
+
+
+def day(form):
+    return lambda date: date.strftime(form)
+
+
+def comma(number):
+    return str(number).replace(".", ",")
+
+
+def no_blank(date):
+    return f"{date.day}/{date.month}/{date.year}"
+
+
+# name of the file -> its bytes; all hold ROWS.
+READ = {
+    "semicolon.csv": lines(";"),
+    "semicolon-commas.csv": lines(";", income=comma),
+    "tab.tsv": lines("\t"),
+    "tab.csv": lines("\t", income=comma),
+    "bar.csv": lines("|"),
+    "bar.txt": lines("|", born=day("%d/%m/%Y")),
+    "comma-quoted.csv": lines(income=comma),
+    "decimal-semicolon-crlf.csv": lines(";", income=comma, end="\r\n"),
+    "thousands-us.csv": lines(income=lambda n: grouped(n, ",")),
+    "thousands-de.csv": lines(";", income=lambda n: grouped(n, ".", ",")),
+    "thousands-fr.csv": lines(";", income=lambda n: grouped(n, "\u00a0", ",")),
+    "thousands-ch.csv": lines(";", income=lambda n: grouped(n, "'")),
+    "blank.csv": lines(", "),
+    "blank-semicolon.csv": lines("; ", income=comma),
+    "utf16.csv": codecs.BOM_UTF16_LE + lines().encode("utf-16-le"),
+    "utf16-be-tab.csv": codecs.BOM_UTF16_BE + lines("\t").encode("utf-16-be"),
+    "utf16-no-bom.csv": lines().encode("utf-16-le"),
+    "latin.csv": lines().encode("latin-1"),
+    "latin-semicolon.csv": lines(";", income=comma).encode("latin-1"),
+    "bom.csv": codecs.BOM_UTF8 + lines().encode(),
+    "bom-semicolon.csv": codecs.BOM_UTF8 + lines(";", income=comma).encode(),
+    "dmy-slash.csv": lines(born=day("%d/%m/%Y")),
+    "dmy-dot.csv": lines(";", income=comma, born=day("%d.%m.%Y")),
+    "dmy-short.csv": lines(born=no_blank),
+    "mdy-slash.csv": lines(born=day("%m/%d/%Y")),
+    "mdy-dash.csv": lines(born=day("%m-%d-%Y")),
+    "ymd-slash.csv": lines(born=day("%Y/%m/%d")),
+    "months.csv": lines(born=day("%d-%b-%Y")),
+    "times.csv": lines(born=day("%Y-%m-%d 23:59:59")),
+    "dmy-times.csv": lines(born=day("%d/%m/%Y 07:30")),
+    "header-blanks.csv": lines(header=(" age ", "income ", " born", '"job"')),
+    "header-quoted.csv": lines(header=[f'"{name}"' for name in NAMES]),
+    "compressed.csv.gz": gzip.compress(lines(";", income=comma).encode()),
+    "compressed.tsv.gz": gzip.compress(lines("\t").encode()),
+    "plus.csv": lines(income=lambda n: f"+{n}"),
+}
+
+
+def write(folder, name, content):
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def values_of(path, syntax=None):
+    """The values of every column, as the public reader takes them."""
+    source = PublicSource(path, syntax or pmw.Syntax())
+    columns = {name: [] for name in source.names}
+    for batch in source.batches(source.names):
+        for name, array in batch.items():
+            columns[name] += array.to_pylist()
+    return columns
+
+
+def clean(folder):
+    """The same rows in the plainest file, and the domain of it."""
+    path = write(folder, "plain.csv", lines())
+    return path, pmw.Domain.from_public(path, columns=NAMES, most_labels=3)
+
+
+def check_same(path, folder, syntax=None, names=NAMES):
+    """A messy file is the same table as the plain one, for its own proposal and as a private file."""
+    expected = dict(zip(NAMES, zip(*ROWS, strict=True), strict=True))
+    found = values_of(path, syntax)
+    for name, original in zip(names, NAMES, strict=True):
+        assert found[name] == list(expected[original]), name
+    plain, domain = clean(folder)
+    renamed = pmw.Domain(dict(zip(names, json.loads(domain.to_json()).values(), strict=True)))
+    public = pmw.read_table(plain, domain, private=False)
+    for private in (True, False):
+        said = []
+        table = pmw.read_table(path, renamed, private=private, syntax=syntax, say=said.append)
+        assert all((a == b).all() for a, b in zip(table.columns, public.columns, strict=True))
+        assert not any(job in line for line in said for job in JOBS)
+    proposed = propose(path, syntax=syntax or pmw.Syntax()).domain
+    assert pmw.scan_table(path, proposed, private=True, syntax=syntax).n == len(ROWS)
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_messy_file_is_read_as_the_plain_one(name, tmp_path):
+    check_same(write(tmp_path, name, READ[name]), tmp_path)
+
+
+def test_what_was_detected_is_said_in_one_line(tmp_path):
+    expected = {
+        "semicolon-commas.csv": "';' between columns, decimal comma",
+        "tab.tsv": "tab between columns",
+        "utf16.csv": "utf-16",
+        "latin.csv": "latin-1",
+        "thousands-de.csv": "';' between columns, decimal comma, thousands marks",
+        "dmy-slash.csv": "dates day first",
+        "mdy-dash.csv": "dates month first",
+    }
+    for name, said in expected.items():
+        path = write(tmp_path, name, READ[name])
+        assert propose(path).notes[0] == f"{path}: {said}"
+
+
+UNNAMED = ("column 1", "column 2", "column 3", "column 4")
+NO_HEADER = {
+    "unnamed.csv": lines(header=None),
+    "unnamed-semicolon.csv": lines(";", income=comma, header=None),
+    "unnamed-blank.csv": lines(", ", header=None),
+}
+
+
+@pytest.mark.parametrize("name", NO_HEADER)
+def test_a_file_without_a_header_has_numbered_columns(name, tmp_path):
+    path = write(tmp_path, name, NO_HEADER[name])
+    check_same(path, tmp_path, names=UNNAMED)
+    assert "no header line" in propose(path).notes[0]
+
+
+def feather(path, table, compression):
+    import pyarrow.feather
+
+    pyarrow.feather.write_feather(table, str(path), compression=compression)
+
+
+def typed():
+    return pa.table(dict(zip(NAMES, zip(*ROWS, strict=True), strict=True)))
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "lz4"])
+@pytest.mark.parametrize("name", ["t.feather", "t.arrow"])
+def test_feather_is_read(name, compression, tmp_path):
+    feather(tmp_path / name, typed(), compression)
+    check_same(tmp_path / name, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.ndjson"])
+def test_json_lines_are_read(name, tmp_path):
+    rows = [dict(zip(NAMES, (a, i, str(b), j), strict=True)) for a, i, b, j in ROWS]
+    path = write(tmp_path, name, "".join(json.dumps(row) + "\n" for row in rows))
+    plain, domain = clean(tmp_path)
+    expected = pmw.read_table(plain, domain, private=False)
+    assert (pmw.read_table(path, domain, private=False).codes() == expected.codes()).all()
+    assert propose(path).domain.names == NAMES
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_the_first_sheet_of_a_workbook_is_read(text, tmp_path):
+    pytest.importorskip("python_calamine")
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(NAMES)
+    for age, income, born, job in ROWS:
+        book.active.append(
+            [str(age), comma(income), no_blank(born), job] if text else [age, income, born, job]
+        )
+    book.save(tmp_path / "t.xlsx")
+    check_same(tmp_path / "t.xlsx", tmp_path)
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_a_folder_of_csv_is_one_table(separator, tmp_path):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    number = comma if separator == ";" else str
+    write(folder, "a.csv", lines(separator, income=number, rows=ROWS[:3]))
+    write(folder, "b.csv", lines(separator, income=number, rows=ROWS[3:]))
+    write(folder, "_notes.txt", "nothing")
+    check_same(folder, tmp_path)
+
+
+def test_a_folder_of_several_kinds_is_refused(tmp_path):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    write(folder, "a.csv", lines())
+    feather(folder / "b.feather", typed(), "lz4")
+    with pytest.raises(ValueError, match="must hold files of one kind, not feather and text"):
+        propose(folder)
+
+
+MEASURED = {
+    "40 h": ("h", lambda n: f"{n} h"),
+    "40h": ("h", lambda n: f"{n}h"),
+    "12%": ("%", lambda n: f"{n}%"),
+    "$5": ("$", lambda n: f"${n}"),
+}
+
+
+@pytest.mark.parametrize("form", MEASURED)
+def test_a_word_beside_every_number_is_its_measure(form, tmp_path):
+    word, write_age = MEASURED[form]
+    path = write(tmp_path, "t.csv", lines(age=write_age))
+    proposal = propose(path)
+    assert f"'age' in {word}" in proposal.notes[0]
+    assert proposal.domain["age"].measured_in == word
+    assert values_of(path)["age"] == AGES
+    for private in (True, False):
+        assert pmw.read_table(path, proposal.domain, private=private).n == 8
+    other = write(tmp_path, "u.csv", lines(age=lambda n: f"{n} min"))
+    with pytest.raises(ValueError, match="'age' of kind text: every value must be"):
+        pmw.read_table(other, proposal.domain, private=True)
+
+
+def test_several_words_beside_numbers_are_text(tmp_path):
+    path = write(tmp_path, "t.csv", lines(age=lambda n: f"{n} {'h' if n > 30 else 'min'}"))
+    assert propose(path).domain["age"].labels[0] == "17 min"
+
+
+SEVERAL_DATES = "".join(f"{n},0{n}/0{n + 1}/2020\n" for n in range(1, 8))
+POINTS = "".join(f"{n};{n}.{n}00\n" for n in range(1, 8))
+MIXED = "n,x\n" + '1,"1,5"\n2,2.5\n' * 3
+YEARS = "country,2019,2020\n" + "".join(f"c{n},{n},{n + 1}\n" for n in range(9))
+BOTH = "a,b;c\n" + "1,2;3\n" * 5
+# name -> bytes, what the refusal says, and for each way out a syntax and the values of a column.
+REFUSED = {
+    "dates.csv": (
+        "n,day\n" + SEVERAL_DATES,
+        r"column 'day' .*--dates dmy .* 3rd of April, --dates mdy as the 4th of March",
+        [
+            (pmw.Syntax(dates="dmy"), "day", datetime.date(2020, 2, 1)),
+            (pmw.Syntax(dates="mdy"), "day", datetime.date(2020, 1, 2)),
+        ],
+    ),
+    "dates-mixed.csv": (
+        "n,day\n1,31/12/2020\n2,12/31/2020\n3,1/2/2020\n",
+        r"column 'day' is written in two ways.*--dates dmy",
+        [(pmw.Syntax(dates="dmy"), "day", "31/12/2020")],
+    ),
+    "points.csv": (
+        "n;x\n" + POINTS,
+        r"column 'x' .*--decimal \. .* --decimal ,",
+        [(pmw.Syntax(decimal="."), "x", 1.1), (pmw.Syntax(decimal=","), "x", 1100)],
+    ),
+    "points-tab.tsv": (
+        "n\tx\n" + POINTS.replace(";", "\t"),
+        r"column 'x' .*--decimal \. .* --decimal ,",
+        [(pmw.Syntax(decimal="."), "x", 1.1), (pmw.Syntax(decimal=","), "x", 1100)],
+    ),
+    "marks-mixed.csv": (
+        MIXED,
+        "column 'x' is written in two ways, and must be in one: --decimal",
+        [(pmw.Syntax(decimal="."), "x", "1,5")],
+    ),
+    "marks-of-two-columns.csv": (
+        "a,b\n" + '1.5,"2,5"\n' * 2,
+        "is written in two ways",
+        [(pmw.Syntax(decimal="."), "a", 1.5), (pmw.Syntax(decimal=","), "b", 2.5)],
+    ),
+    "separators.csv": (
+        BOTH,
+        r"--separator ',' \(2 columns\) or --separator ';' \(2 columns\)",
+        [(pmw.Syntax(separator=","), "a", 1), (pmw.Syntax(separator=";"), "c", 3)],
+    ),
+    "years.csv": (
+        YEARS,
+        "--header, if its first line names the columns, or with --no-header",
+        [(pmw.Syntax(header=True), "2019", 0), (pmw.Syntax(header=False), "column 2", 2019)],
+    ),
+    "numbers.csv": (
+        "0,1\n3,4\n5,6\n",
+        "--header, if its first line names the columns, or with --no-header",
+        [(pmw.Syntax(header=True), "0", 3), (pmw.Syntax(header=False), "column 1", 0)],
+    ),
+    "encodings.csv": (
+        "n,town\n1,Zürich\n".encode() + "2,Köln\n".encode("latin-1"),
+        "in one encoding: some of it is UTF-8 and some is not; --encoding latin-1",
+        [(pmw.Syntax(encoding="latin-1"), "town", "ZÃ¼rich")],
+    ),
+    "cyrillic.csv": (
+        "n,town\n1,Москва\n2,Казань\n".encode("cp1251"),
+        r"\(not UTF-8\) must be read with its encoding: --encoding latin-1, or another \(.*cp1251\)",
+        [(pmw.Syntax(encoding="cp1251"), "town", "Москва")],
+    ),
+    "mac.csv": (
+        "n,town\n1,Orléans\n2,Rome\n".encode("mac_roman"),
+        "must be read with its encoding: .*mac_roman",
+        [(pmw.Syntax(encoding="mac_roman"), "town", "Orléans")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_can_be_read_in_two_ways_is_refused_until_one_is_said(name, tmp_path):
+    content, said, ways = REFUSED[name]
+    path = write(tmp_path, name, content)
+    with pytest.raises(ValueError, match=said) as raised:
+        propose(path)
+    assert str(raised.value).startswith(str(path))
+    for syntax, column, first in ways:
+        assert values_of(path, syntax)[column][0] == first
+        assert propose(path, syntax=syntax).domain
+
+
+@pytest.mark.parametrize(
+    "name", ["dates.csv", "dates-mixed.csv", "points.csv", "points-tab.tsv", "marks-mixed.csv"]
+)
+def test_a_private_file_is_refused_alike_without_its_values(name, tmp_path):
+    content, _, ways = REFUSED[name]
+    path = write(tmp_path, name, content)
+    column = ways[0][1]
+    declared = {"edges": ["2000-01-01", "2030-01-01"]} if column == "day" else {"edges": [0, 10]}
+    domain = pmw.Domain({column: {**declared, "open": True}})
+    with pytest.raises(ValueError, match=f"column '{column}' .* --(dates|decimal)") as raised:
+        pmw.read_table(path, domain, private=True)
+    assert not re.search(r"0[1-7]/|2020-|1\.1|1,5", str(raised.value).replace("03/04/2020", ""))
+    if "mixed" not in name:
+        assert pmw.read_table(path, domain, private=True, syntax=ways[0][0]).n > 0
+
+
+def test_files_that_differ_in_one_record_are_never_read_in_two_ways(tmp_path):
+    """Every private file of three records from a few forms, against all that differ in one record."""
+    import itertools
+
+    forms = ["01/02/2000", "13/02/2000", "02/13/2000", "2000-02-01"]
+    numbers = ["1.234", "1.5", "1,5", "7"]
+    days = pmw.Domain({"x": {"edges": ["1999-01-01", "2000-01-15", "2001-01-01"], "open": True}})
+    sizes = pmw.Domain({"x": {"edges": [0, 100, 10_000], "open": True}})
+    for cells, domain in ((forms, days), (numbers, sizes)):
+        read = {}
+        for rows in itertools.product(cells, repeat=3):
+            path = write(tmp_path, "t.csv", "n;x\n" + "".join(f"1;{row}\n" for row in rows))
+            try:
+                read[rows] = list(pmw.read_table(path, domain, private=True).column("x"))
+            except ValueError:
+                continue
+        assert len(read) >= 10
+        for rows, codes in read.items():
+            for place, cell in itertools.product(range(3), cells):
+                near = (*rows[:place], cell, *rows[place + 1 :])
+                if near in read:
+                    kept = [n for n in range(3) if n != place]
+                    assert [codes[n] for n in kept] == [read[near][n] for n in kept]
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [(" Age ", "did you mean 'Age'"), ("AGE", "did you mean 'AGE'"), ("agee", "did you mean 'agee'")],
+)
+def test_a_header_that_is_nearly_right_is_suggested_if_it_is_public(header, said, tmp_path):
+    path = write(tmp_path, "t.csv", f"{header},sex\n31,F\n")
+    domain = pmw.Domain({"age": {"edges": [0, 120]}, "sex": ["F"]})
+    with pytest.raises(ValueError, match=f"column 'age' is missing; {said}"):
+        pmw.read_table(path, domain, private=False)
+    with pytest.raises(ValueError, match="column 'age' is missing") as raised:
+        pmw.read_table(path, domain, private=True)
+    assert header.strip() not in str(raised.value)
+
+
+def test_columns_of_a_private_file_that_the_domain_does_not_name_are_counted(tmp_path):
+    path = write(tmp_path, "t.csv", "age,sex,secret1,secret2\n31,F,1,2\n")
+    domain = pmw.Domain({"age": {"edges": [0, 120]}, "sex": ["F"]})
+    for read in (pmw.read_table, pmw.scan_table):
+        said = []
+        read(path, domain, private=True, say=said.append)
+        assert said == [f"{path}: left out: 2 columns that the domain does not name"]
+    said = []
+    frame = pa.table({"age": [31], "sex": ["F"], "secret": [1]})
+    pmw.Table.from_frame(frame, domain, private=True, say=said.append)
+    assert said == ["frame: left out: 1 column that the domain does not name"]
+
+
+def test_a_column_without_a_name_gets_one(tmp_path):
+    path = write(tmp_path, "t.csv", "," + lines().replace("\n", "\n0,", 8).removesuffix("0,"))
+    assert PublicSource(path).names == ["column 1", *NAMES]
+
+
+def test_there_are_forty_messy_files_and_more():
+    assert len(READ) + len(NO_HEADER) + len(REFUSED) + len(MEASURED) >= 40
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"separator": ";;"}, r"separator \(';;'\) must be one letter"),
+        ({"separator": "a"}, r"separator \('a'\) must not be a part of values"),
+        ({"encoding": "klingon"}, r"encoding \('klingon'\) must be one that Python knows"),
+        ({"decimal": ";"}, r"decimal \(';'\) must be '.' or ','"),
+        ({"dates": "dd/mm"}, r"dates \('dd/mm'\) must be 'ymd', 'dmy' or 'mdy'"),
+        ({"header": "no"}, r"header \('no'\) must be True or False"),
+        ({"decimal": 1}, r"decimal \(1\) must be a string"),
+        ({"names": 2}, r"names \(2\) must be a list of strings"),
+        ({"names": "age"}, r"names \('age'\) must be a list of strings"),
+        ({"names": ["age", "age"]}, r"names \(\['age', 'age'\]\) must be at least one, each only once"),
+        ({"names": ["age"], "header": True}, r"names \(\['age'\]\) must be for a file without a header"),
+        ({"skip": -1}, r"skip \(-1\) must not be negative"),
+        ({"skip": 1.0}, r"skip \(1.0\) must be an integer"),
+    ],
+)
+def test_a_syntax_that_is_none_is_refused(given, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        pmw.Syntax(**given)
+
+
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize("form", ["csv", "xlsx"])
+def test_names_and_skipped_lines_are_as_given(tmp_path, form, private):
+    rows = [["a note", ""], ["31", "F"], ["4", "M"]]
+    path = tmp_path / f"people.{form}"
+    if form == "csv":
+        path.write_text("".join(";".join(row) + "\n" for row in rows))
+    else:
+        pytest.importorskip("python_calamine")
+        sheet = pytest.importorskip("openpyxl").Workbook()
+        for row in rows:
+            sheet.active.append(row)
+        sheet.save(path)
+    domain = pmw.Domain({"sex": ["F", "M"], "age": {"edges": [0, 18, 120]}})
+    syntax = pmw.Syntax(names=["age", "sex"], skip=1)
+    table = pmw.read_table(path, domain, private=private, syntax=syntax)
+    assert [table.column(name).tolist() for name in domain] == [[0, 1], [1, 0]]
+    with pytest.raises(ValueError, match="must have 3 columns, one for each name"):
+        pmw.read_table(path, domain, private=private, syntax=pmw.Syntax(names=["age", "sex", "x"], skip=1))
