@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from privmw.data.strict_json import parse_json
 from privmw.io.whole_file import whole_file
+from privmw.secrecy import shown
 
 MANIFEST = "manifest.json"
 # The exceptions of zipfile, numpy and json on damaged files.
@@ -61,6 +62,8 @@ def read_archive(path: str | os.PathLike[str], *, form: str, version: int) -> di
     """The members of a file, each checked against its digest. A damaged file is a ValueError."""
     import zipfile
 
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path ({shown(path)}) must be the path of a file")
     with open(path, "rb") as file, explained(path, form):
         size = os.fstat(file.fileno()).st_size
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from reprlib import repr as _short
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +21,7 @@ from privmw.data.domain import Domain
 from privmw.data.workload import Queries, Workload
 from privmw.io.extras import need
 from privmw.io.files import ABOUT, SEEDED
-from privmw.io.whole_file import whole_file
+from privmw.io.table_file import Progress, check_name, table_file
 from privmw.kernels.arrays import Int64s
 from privmw.release.errors import FittedIntervals
 from privmw.release.noises import MEASURED
@@ -31,12 +31,17 @@ CELLS_AT_ONCE = 2**18
 
 
 def write_answers(
-    release: Release, path: str | os.PathLike[str], *, intervals: FittedIntervals | None = None
+    release: Release,
+    path: str | os.PathLike[str],
+    *,
+    intervals: FittedIntervals | None = None,
+    progress: Progress | None = None,
 ) -> None:
     """Write the answer to every cell of the release's workload: columns as above, and answer, a fraction.
 
-    intervals: those of the release; their columns are low, high and represented, and the file's metadata
-    say their level.
+    The file is .parquet, .csv or .feather. intervals: those of the release; their columns are low, high and
+    represented, and the file's metadata, which csv lacks, say their level. progress: called now and then
+    with the number of cells that are written.
 
     >>> from privmw.release.cells import write_answers
     >>> write_answers(release, "answers.parquet")  # doctest: +SKIP
@@ -56,6 +61,7 @@ def write_answers(
         cells,
         lambda part: {name: column[part] for name, column in columns.items()},
         about,
+        progress,
     )
 
 
@@ -65,7 +71,10 @@ def write_measurements(release: Release, path: str | os.PathLike[str]) -> None:
     >>> from privmw.release.cells import write_measurements
     >>> write_measurements(release, "measurements.parquet")  # doctest: +SKIP
     """
+    import pyarrow as pa
+
     measurements, noises = release.measurements, list(MEASURED)
+    words = pa.array(noises, pa.string())
     cells = np.concatenate([np.empty(0, np.int64), *(m.cells for m in measurements)])
     counts = np.concatenate([np.empty(0, np.int64), *(m.noisy_counts for m in measurements)])
     which = np.repeat(np.arange(len(measurements)), [len(m) for m in measurements])
@@ -79,7 +88,7 @@ def write_measurements(release: Release, path: str | os.PathLike[str]) -> None:
         cells,
         lambda part: {
             "noisy_count": counts[part],
-            "noise": _words(noise[which[part]], noises),
+            "noise": _words(noise[which[part]], words),
             "scale": scale[which[part]],
             "round": number[which[part]],
         },
@@ -93,6 +102,7 @@ def _write_release(
     cells: Int64s,
     columns: Callable[[slice], dict[str, Any]],
     further: Mapping[str, Any] = MappingProxyType({}),
+    progress: Progress | None = None,
 ) -> None:
     about = {
         **further,
@@ -107,30 +117,23 @@ def _write_release(
     def queries(part: slice) -> Queries:
         return workload.queries(cells[part])
 
-    write_cells(path, workload.domain, workload.attributes, order, len(cells), queries, columns, about)
+    table = table_maker(workload.domain, workload.attributes, order, queries, columns, about)
+    write_cells(path, table, len(cells), for_release=release.ledger.for_release, progress=progress)
 
 
 def write_cells(
     path: str | os.PathLike[str],
-    domain: Domain,
-    attributes: npt.NDArray[np.int32],
-    order: int,
+    table: Callable[[slice], Any],
     count: int,
-    queries: Callable[[slice], Queries],
-    columns: Callable[[slice], dict[str, Any]],
-    about: Mapping[str, Any],
+    *,
+    for_release: bool = True,
+    progress: Progress | None = None,
 ) -> None:
-    """Write `count` cells to a parquet file, whole or not at all; see `table_maker`."""
-    import pyarrow.parquet as parquet
-
-    table = table_maker(domain, attributes, order, queries, columns, about)
-    # Opened here: pyarrow cannot name a file whose name is not UTF-8.
-    with (
-        whole_file(path) as file,
-        parquet.ParquetWriter(file, table(slice(0, 0)).schema, compression="zstd") as writer,
-    ):
+    """Write the tables of `count` cells, as `table_maker` makes them, to a file, whole or not at all."""
+    name = check_name(path, "answers", for_release=for_release)
+    with table_file(name, table(slice(0, 0)).schema, progress=progress) as write_next:
         for start in range(0, count, CELLS_AT_ONCE):
-            writer.write_table(table(slice(start, start + CELLS_AT_ONCE)))
+            write_next(table(slice(start, start + CELLS_AT_ONCE)))
 
 
 def table_maker(
@@ -145,12 +148,15 @@ def table_maker(
 
     order: as many attributes of each cell have columns; attributes: all that any cell asks for.
     """
-    import pyarrow as pa
-
+    pa = need("pyarrow", "make frames", "io")
     used = set(attributes.tolist())
     sizes = [size if a in used else 0 for a, size in enumerate(domain.sizes)]
     labels = [str(domain.attributes[a].label(code)) for a, size in enumerate(sizes) for code in range(size)]
     first = np.cumsum([0, *sizes[:-1]])  # each attribute's first label
+    # Attributes share labels, and a dictionary that repeats a word is slow to write.
+    word = {label: place for place, label in enumerate(dict.fromkeys(labels))}
+    word_of = np.array([word[label] for label in labels], np.int32)
+    names, words = pa.array(domain.names, pa.string()), pa.array(list(word), pa.string())
 
     def table(part: slice) -> Any:
         cells = queries(part)
@@ -158,12 +164,17 @@ def table_maker(
         named: dict[str, Any] = {}
         for place in range(max(order, 1)):
             absent = orders <= place
-            entry = (cells.starts[:-1] + place)[~absent]
-            attribute, value = np.zeros((2, len(orders)), np.int64)
-            attribute[~absent] = cells.attributes[entry]
-            value[~absent] = first[cells.attributes[entry]] + cells.values[entry]
-            named[f"attribute_{place + 1}"] = _words(attribute, domain.names, absent)
-            named[f"value_{place + 1}"] = _words(value, labels, absent)
+            none = bool(absent.any())
+            entry = cells.starts[:-1] + place
+            entry = entry[~absent] if none else entry
+            attribute = cells.attributes[entry]
+            value = word_of[first[attribute] + cells.values[entry]]
+            if none:
+                every = np.zeros((2, len(orders)), np.int32)
+                every[0, ~absent], every[1, ~absent] = attribute, value
+                attribute, value = every
+            named[f"attribute_{place + 1}"] = _words(attribute, names, absent if none else None)
+            named[f"value_{place + 1}"] = _words(value, words, absent if none else None)
         return pa.table({**named, **columns(part)}).replace_schema_metadata({ABOUT: json.dumps(about)})
 
     return table
@@ -179,22 +190,24 @@ def cells_frame(workload: Workload, columns: Mapping[str, Any], kind: str) -> An
         lambda _: dict(columns),
         {},
     )
-    return _as_kind(make(slice(None)).replace_schema_metadata(None), kind)
+    return as_kind(make(slice(None)).replace_schema_metadata(None), kind)
 
 
 def marginals_frame(workload: Workload, columns: Mapping[str, Any], kind: str) -> Any:
     """Every marginal of a workload as a frame: attribute_1, attribute_2 and so on, and these columns."""
-    orders = np.diff(workload.starts)
+    pa = need("pyarrow", "make frames", "io")
+    orders, names = np.diff(workload.starts), pa.array(workload.domain.names, pa.string())
     named = {}
     for place in range(int(orders.max(initial=1))):
         absent = orders <= place
         attribute = np.zeros(len(workload), np.int64)
         attribute[~absent] = workload.attributes[(workload.starts[:-1] + place)[~absent]]
-        named[f"attribute_{place + 1}"] = _words(attribute, workload.domain.names, absent)
-    return _as_kind(need("pyarrow", "make frames", "io").table({**named, **columns}), kind)
+        named[f"attribute_{place + 1}"] = _words(attribute, names, absent)
+    return as_kind(pa.table({**named, **columns}), kind)
 
 
-def _as_kind(frame: Any, kind: str) -> Any:
+def as_kind(frame: Any, kind: str) -> Any:
+    """An Arrow table as a frame of this kind."""
     if kind not in ("pyarrow", "pandas", "polars"):
         raise ValueError(f"kind ({_short(kind)}) must be 'pyarrow', 'pandas' or 'polars'")
     library = need(kind, "make such frames", "io")
@@ -203,8 +216,7 @@ def _as_kind(frame: Any, kind: str) -> Any:
     return library.from_arrow(frame) if kind == "polars" else frame
 
 
-def _words(where: Int64s, words: Sequence[str], absent: npt.NDArray[np.bool_] | None = None) -> Any:
+def _words(where: npt.NDArray[Any], words: Any, absent: npt.NDArray[np.bool_] | None = None) -> Any:
     import pyarrow as pa
 
-    indices = pa.array(where.astype(np.int32), mask=absent)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(words, pa.string()))
+    return pa.DictionaryArray.from_arrays(pa.array(where.astype(np.int32), mask=absent), words)

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from reprlib import repr as _short
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -21,29 +21,33 @@ from privmw import kernels
 from privmw.accounting import Ledger
 from privmw.accounting.statement import show
 from privmw.data.immutable import Immutable
+from privmw.data.records import FrameKind
 from privmw.data.support import Support
 from privmw.data.table import Table
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, freeze, is_frozen
 from privmw.kernels.checks import check_integer
+from privmw.pages import Shown, pages
 from privmw.random import sampling_stream
 from privmw.ranks import allgather, sum_over_ranks
 from privmw.release import apportion
 from privmw.release.agreement import Agreement, agreement_of
 from privmw.release.errors import ExpectedErrors, FittedIntervals, expected_errors_of, intervals_of
 from privmw.release.errors.expected import PROBES
-from privmw.release.errors.intervals import REFITS
+from privmw.release.errors.intervals import REFITS, Refits
 from privmw.release.growth import Growth, growth_of
 from privmw.release.history import Round, plain
 from privmw.release.measurements import Measurement
+from privmw.secrecy import shown
 
 __all__ = ["Release", "Round"]
 
 PUBLIC_SCALE = 2.0**50  # counts of as_public: rounding moves no weight of 2^20 rows by more than 1e-9
+LEVEL = 0.95  # of intervals, unless another is asked for
 LARGEST_GAP = 1e-9  # between the weights' sum and 1: far above rounding, far below an error
 
 
-class Release(Immutable):
+class Release(Immutable, Shown):
     """Weights on the rows of a support, with the measurements they were fitted to. Immutable.
 
     workload: the marginals to be answered; measured, if another: the workload whose cells the measurements
@@ -65,7 +69,9 @@ class Release(Immutable):
 
     __slots__ = (
         "__weakref__",
+        "_refits",
         "_settings",
+        "frame_kind",
         "history",
         "ledger",
         "measured",
@@ -83,6 +89,8 @@ class Release(Immutable):
     measurements: tuple[Measurement, ...]  # every noisy count, in the order measured
     ledger: Ledger  # every privacy event, and their total cost
     history: tuple[Round, ...]  # the rounds
+    frame_kind: FrameKind | None  # of the frame that came in, and that comes out; a file does not keep it
+    _refits: Refits | None  # the last ones, for intervals
     _settings: str  # JSON
 
     def __init__(
@@ -96,14 +104,15 @@ class Release(Immutable):
         ledger: Ledger,
         settings: Mapping[str, Any],
         history: Iterable[Round] = (),
+        frame_kind: FrameKind | None = None,
     ) -> None:
         if not isinstance(support, Support):
-            raise TypeError(f"support ({_short(support)}) must be a Support")
+            raise TypeError(f"support ({shown(support)}) must be a Support")
         support.check_complete()
         measured = workload if measured is None or measured == workload else measured
         for name, checked in (("workload", workload), ("measured", measured)):
             if not isinstance(checked, Workload):
-                raise TypeError(f"{name} ({_short(checked)}) must be a Workload")
+                raise TypeError(f"{name} ({shown(checked)}) must be a Workload")
             if checked.domain != support.domain:
                 raise ValueError(f"{name} ({checked!r}) must be on the domain of the support")
         if not isinstance(ledger, Ledger):
@@ -127,6 +136,8 @@ class Release(Immutable):
             "measurements": measurements,
             "ledger": copy.copy(ledger),
             "history": history,
+            "frame_kind": support.table.frame_kind if frame_kind is None else frame_kind,
+            "_refits": None,
             "_settings": json.dumps(plain("settings", settings), sort_keys=True),
         }
         self._set(**fields)
@@ -146,11 +157,99 @@ class Release(Immutable):
         """The fraction of records in each cell of a workload, by default of the release's workload."""
         return self.support.answers(self.workload if workload is None else workload, self.weights)
 
-    def answer(self, names: Sequence[str], values: Sequence[int]) -> float:
-        """The fraction of records that have these values (codes) of these attributes, any number of them."""
+    @overload
+    def answer(self, names: Sequence[str], values: Sequence[int], /) -> float: ...
+
+    @overload
+    def answer(self, /, **labels: object) -> Any: ...
+
+    def answer(
+        self, names: Sequence[str] | None = None, values: Sequence[int] | None = None, /, **labels: object
+    ) -> Any:
+        """The fraction of records that have these values of these attributes, any number of them.
+
+        By labels, or numbers and dates in bins, it is a frame of one row: the labels, answer, standard_error,
+        low and high (of a 95 % interval; see `marginal`). By names and codes, it is a float.
+
+        >>> from privmw import Domain, PEP
+        >>> domain = Domain({"age": {"edges": [0, 18, 65, 100]}, "sex": ["F", "M"]})
+        >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
+        >>> workload, support = Workload.all(domain, k=2), Support.full(domain)
+        >>> release = PEP(select="all").calibrate(rho=0.1)(private, support, workload, rng=0)
+        >>> round(release.answer(["age", "sex"], [2, 1]), 2)
+        0.34
+        >>> release.answer(age=70, sex="M").to_pandas().round(2)
+                 age sex  answer  standard_error   low  high
+        0  [65, 100]   M    0.34            0.01  0.32  0.36
+        """
+        if names is None and values is None:
+            from privmw.release.frames import answer_frame  # here: it imports releases
+
+            self._check_whole()
+            return answer_frame(self, labels)
+        if labels or names is None or values is None:
+            raise TypeError("answer must have names and codes, or labels by name, such as answer(sex='F')")
+        given: Iterable[object] = values if isinstance(values, Iterable) else ()
+        for name, value in zip(names, given, strict=False):
+            if isinstance(value, str):
+                raise TypeError(
+                    f"value of {_short(name)} ({_short(value)}) must be a code: labels go by name, as in "
+                    "answer(sex='F')"
+                )
         shares = self.weights[self.support.matching_rows(names, values)]
         masses = int(np.rint(shares * 2.0**kernels.MASS_BITS).astype(np.int64).sum())
         return sum_over_ranks(self.support.comm, masses) / 2.0**kernels.MASS_BITS
+
+    def marginal(self, *names: str, level: float | None = LEVEL, kind: FrameKind | None = None) -> Any:
+        """A frame of the marginal of one to six attributes, a row for each cell.
+
+        Columns: the attributes with their labels, answer (a fraction of the records), standard_error, low
+        and high of an interval of this level, and represented, whether any row lies in the cell. They are
+        those of `intervals`, and missing where it offers none; answers below one record have no standard
+        error. The first call of a release takes about as long as the release did, later ones are quick;
+        level=None leaves all but the answer out. kind: of the frame, by default that of the frame that came
+        in.
+
+        >>> from privmw import Domain, PEP
+        >>> domain = Domain({"age": {"edges": [0, 18, 65, 100]}, "sex": ["F", "M"]})
+        >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
+        >>> workload, support = Workload.all(domain, k=2), Support.full(domain)
+        >>> release = PEP(select="all").calibrate(rho=0.1)(private, support, workload, rng=0)
+        >>> release.marginal("sex", kind="pandas").round(2)
+          sex  answer  standard_error   low  high  represented
+        0   F    0.35            0.01  0.33  0.37         True
+        1   M    0.65            0.01  0.63  0.67         True
+        """
+        from privmw.release.frames import marginal_frame
+
+        self._check_whole()
+        _check_names(names)
+        return marginal_frame(self, names, level, kind)
+
+    def answers_frame(
+        self,
+        workload: Workload | None = None,
+        *,
+        level: float | None = LEVEL,
+        kind: FrameKind | None = None,
+    ) -> Any:
+        """A frame of the answers to a workload, by default the release's: a row for each cell.
+
+        Columns attribute_1, value_1, attribute_2 and so on, as in the files of a release; then those of
+        `marginal`.
+
+        >>> from privmw import Domain, PEP
+        >>> domain = Domain({"age": {"edges": [0, 18, 65, 100]}, "sex": ["F", "M"]})
+        >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
+        >>> workload, support = Workload.all(domain, k=2), Support.full(domain)
+        >>> release = PEP(select="all").calibrate(rho=0.1)(private, support, workload, rng=0)
+        >>> release.answers_frame(level=None).column_names
+        ['attribute_1', 'value_1', 'attribute_2', 'value_2', 'answer']
+        """
+        from privmw.release.frames import answers_frame
+
+        self._check_whole()
+        return answers_frame(self, workload, level, kind)
 
     def gathered(self) -> Release | None:
         """The release with the rows of all ranks, on rank 0; None on the others. On one rank, the release."""
@@ -191,7 +290,7 @@ class Release(Immutable):
             counts = apportion.randomised(masses, total, n, rng)
         rows = np.repeat(np.arange(self.support.size, dtype=np.uint32), counts)
         rng.shuffle(rows)
-        records = self.support.table.take(rows)
+        records = self.support.table.take(rows).with_frame_kind(self.frame_kind)
         return records if self.ledger.for_release else records.not_for_release()
 
     def as_public(self) -> Support:
@@ -282,7 +381,7 @@ class Release(Immutable):
 
     def intervals(
         self,
-        level: float = 0.95,
+        level: float = LEVEL,
         *,
         workload: Workload | None = None,
         refits: int = REFITS,
@@ -316,6 +415,51 @@ class Release(Immutable):
         self._check_whole()
         save_release(self, path, overwrite=overwrite)
 
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Release:
+        """The release that `save` wrote: `load_release` by another name, beside `save`."""
+        from privmw.release.file import load_release
+
+        return load_release(path)
+
+    def report(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write the report to one HTML file; options: those of `privmw.report.write_report`.
+
+        >>> import tempfile
+        >>> from privmw import Domain, PEP
+        >>> domain = Domain({"age": 3, "sex": 2})
+        >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
+        >>> workload, support = Workload.all(domain, k=2), Support.full(domain)
+        >>> release = PEP(select="all").calibrate(rho=0.1)(private, support, workload)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     release.report(f"{folder}/report.html")
+        ...     release.save(f"{folder}/x.release")
+        ...     Release.load(f"{folder}/x.release") == release, sorted(os.listdir(folder))
+        (True, ['report.html', 'x.release'])
+        """
+        pages().write_report(path, self, **options)
+
+    def explore(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write one HTML page that answers questions; options: those of `privmw.report.write_explorer`."""
+        pages().write_explorer(path, self, **options)
+
+    def plot_marginal(self, *names: str, level: float = LEVEL) -> Any:
+        """The picture of a marginal: public rows, release and interval of each cell; of many, the largest.
+
+        A notebook shows it; its `svg` is a text, and `write(path)` makes a file of it.
+
+        >>> from privmw import Domain, PEP
+        >>> domain = Domain({"age": 3, "sex": ["F", "M"]})
+        >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
+        >>> workload, support = Workload.all(domain, k=2), Support.full(domain)
+        >>> release = PEP(select="all").calibrate(rho=0.1)(private, support, workload, rng=0)
+        >>> release.plot_marginal("age", "sex").alt.partition(":")[0]
+        'A dot plot of age × sex. The largest share is at 2, M'
+        """
+        self._check_whole()
+        _check_names(names)
+        return pages().plot_marginal(self, names, level)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Release):
             return NotImplemented
@@ -328,7 +472,7 @@ class Release(Immutable):
         return partial(Release, **self._beside()), (self.support, self.workload, self.weights)
 
     def _beside(self) -> dict[str, Any]:
-        names = ("measured", "measurements", "ledger", "settings", "history")
+        names = ("measured", "measurements", "ledger", "settings", "history", "frame_kind")
         return {name: getattr(self, name) for name in names}
 
     def _check_whole(self) -> None:
@@ -342,6 +486,14 @@ class Release(Immutable):
         grown = f" ({self.support.grown} grown)" if self.support.grown else ""
         rows = f"{self.support.whole_size} rows{grown}"
         return f"Release({named}{rows}, rho {show(self.ledger.rho)}, n {self.n}{seeded})"
+
+
+def _check_names(names: Sequence[object]) -> None:
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"name ({shown(name)}) must be that of an attribute, such as marginal('age', 'sex')"
+            )
 
 
 def _weights(weights: npt.ArrayLike, support: Support) -> Float64s:

@@ -1,6 +1,8 @@
 """The reports: a release, or a fit to noisy answers, as one HTML file that needs no other file.
 
     release/, fit/, unbiased/    what each report shows: report (the page), facts (figures), words, pictures
+    explore/          a release as a page that answers questions itself
+    notebook/         what a notebook shows: small panels, and the picture of a marginal
     agreement.py      pictures of how answers agree with noisy ones: both reports show them
     page.py, svg.py   a template becomes a page, a figure becomes a picture in it
     formats.py        numbers and names as a reader sees them
@@ -10,7 +12,9 @@ Nothing is drawn at random: the same release gives the same bytes. matplotlib an
 report is made.
 """
 
+from privmw.report.explore import render_explorer, write_explorer
 from privmw.report.fit import certificate_in_words, render_fit, write_fit_report
+from privmw.report.notebook import panel, plot_marginal
 from privmw.report.page import check_installed
 from privmw.report.release import render, write_report
 from privmw.report.unbiased import render_unbiased, write_unbiased_report
@@ -18,9 +22,13 @@ from privmw.report.unbiased import render_unbiased, write_unbiased_report
 __all__ = [
     "certificate_in_words",
     "check_installed",
+    "panel",
+    "plot_marginal",
     "render",
+    "render_explorer",
     "render_fit",
     "render_unbiased",
+    "write_explorer",
     "write_fit_report",
     "write_report",
     "write_unbiased_report",

@@ -6,11 +6,12 @@ Errors and noise are rounded up, so that no figure claims more accuracy than the
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context
 
-from privmw.data import names as names_of
-from privmw.data.domain import Domain
+from privmw.data.domain import Attribute, Domain
+from privmw.data.names import plain
 
 LEAST_PERCENT = 1e-6  # smaller percentages are shown as below it
 NO_BREAK = "\u00a0"
@@ -82,7 +83,24 @@ def cell_name(domain: Domain, names: Sequence[str], values: Sequence[int], most:
     >>> cell_name(Domain({"age": 3, "sex": ["F", "M"]}), ("age", "sex"), (2, 1)).replace(NO_BREAK, " ")
     'age = 2, sex = M'
     """
-    return names_of.cell_name(domain, names, values, most=most, equals=f"{NO_BREAK}={NO_BREAK}")
+    pairs = zip(names, values, strict=True)
+    return ", ".join(
+        f"{plain(name, most)}{NO_BREAK}={NO_BREAK}{value_name(domain[name], value, most)}"
+        for name, value in pairs
+    )
+
+
+def value_name(attribute: Attribute, code: int, most: int = 80) -> str:
+    """A value of an attribute; numbers of bins have their thousands marked.
+
+    >>> income = Domain({"income": {"edges": [0, 20_000, 1_000_000], "missing": "none"}})["income"]
+    >>> [value_name(income, code) for code in range(3)]
+    ['[0, 20,000)', '[20,000, 1,000,000]', 'none']
+    """
+    label = str(attribute.label(code))
+    if attribute.edges and code < len(attribute.edges) - 1:
+        label = re.sub(r"(?<![\d.])\d{5,}(?!-)", lambda found: f"{int(found[0]):,}", label)
+    return plain(label, most)
 
 
 def mechanism(kind: str) -> str:

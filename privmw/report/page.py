@@ -7,9 +7,10 @@ and matplotlib are imported when a page is made.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Collection, Sequence
 from importlib.metadata import version
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from privmw.data.names import plain
 from privmw.report import formats
@@ -33,6 +34,26 @@ def check_installed() -> None:
                 raise
             message = f"{name} must be installed to write reports: pip install 'privmw[app]'"
             raise ModuleNotFoundError(message, name=name) from None
+
+
+class FileBeside(NamedTuple):
+    """A file that belongs to a report: its name, whether it lies beside the report, and what it holds."""
+
+    name: str
+    beside: bool
+    about: str
+
+
+def files_beside(listed: Sequence[tuple[str, str, str]], beside: Collection[str]) -> list[FileBeside]:
+    """The listed files, (stem, usual kind, what it holds), under the names that they have beside the report.
+
+    >>> files_beside([("answers", "parquet", "every cell"), ("domain", "json", "values")], ["answers.csv"])[0]
+    FileBeside(name='answers.csv', beside=True, about='every cell')
+    """
+    found = {name.partition(".")[0]: name for name in beside}
+    return [
+        FileBeside(found.get(stem, f"{stem}.{kind}"), stem in found, about) for stem, kind, about in listed
+    ]
 
 
 def make_page(template: str, **content: Any) -> str:

@@ -2,13 +2,16 @@
 
 Text stays text: the browser shows it in the page's fonts, whatever its script, and it can be selected and
 read out. Every id is prefixed by the picture's name, so that two pictures on one page never share an id.
-Nothing depends on the time, on the user's matplotlib settings or on chance. This file knows no data.
+Colours are variables of the page, so that a dark page has other ones; without a page's style they are the
+light ones. Nothing depends on the time, on the user's matplotlib settings or on chance. This file knows no
+data.
 """
 
 from __future__ import annotations
 
 import io
 import math
+import os
 import re
 import warnings
 from collections.abc import Callable
@@ -18,7 +21,9 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from privmw.io.whole_file import whole_file
 from privmw.kernels.arrays import Float64s, Int64s
+from privmw.pages import Shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,7 +31,20 @@ if TYPE_CHECKING:
 WIDTH, NARROW = 4.0, 3.4  # inches: letters are then readable at the width of a phone
 INK, MUTED, GRID, BAND = "#1a1a1a", "#595959", "#d9d9d9", "#d5dde3"
 BLUE, ORANGE = "#0072b2", "#c24e00"  # the colour-blind can tell them apart, and so can a grey print
+LIGHT_ORANGE, GREY, PAPER = "#f2c9a6", "#bbbbbb", "#ffffff"
+VARIABLES = {  # of style.css
+    INK: "ink",
+    MUTED: "muted",
+    GRID: "grid",
+    BAND: "band",
+    BLUE: "blue",
+    ORANGE: "orange",
+    LIGHT_ORANGE: "light-orange",
+    GREY: "grey",
+    PAPER: "paper",
+}
 MOST_POINTS = 1_200  # of a scatter plot
+LEAST_DISTANCE = 0.15  # between two ticks, as a share of the axis
 
 _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
@@ -60,8 +78,17 @@ _STYLE: dict[str, Any] = {
 }
 
 
+def colour(light: str) -> str:
+    """A colour of a page, by its light one.
+
+    >>> colour(BLUE)
+    'var(--blue, #0072b2)'
+    """
+    return f"var(--{VARIABLES[light]}, {light})" if light in VARIABLES else light
+
+
 @dataclass(frozen=True)
-class Picture:
+class Picture(Shown):
     """A picture of a page. name: its id; alt: what it shows, in words; true: it shows private data."""
 
     name: str
@@ -70,6 +97,14 @@ class Picture:
     caption: str
     svg: str
     true: bool = False
+
+    def write(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the picture to an .svg file, whole or not at all; an existing file is refused."""
+        root = ElementTree.fromstring(self.svg)
+        root.set("xmlns", "http://www.w3.org/2000/svg")
+        root.set("font-family", "sans-serif")
+        with whole_file(path, overwrite=overwrite) as file:
+            file.write(ElementTree.tostring(root, encoding="utf-8", xml_declaration=True))
 
 
 def draw(
@@ -116,12 +151,26 @@ def square_root_axis(axis: Any, set_scale: Any, set_limits: Any, values: Float64
     low = 1.08 * min(float(values.min()), 0.0)
     step = 10.0 ** math.floor(math.log10(top))
     parts = [0, 0.05, 0.2, 0.5, 1, 2, 5] if top / step >= 2 else [0, 0.02, 0.1, 0.25, 0.5, 1]
-    ticks = [step * part for part in parts if step * part <= top]
+    ticks = _apart([step * part for part in parts if step * part <= top], low, top)
     set_scale("function", functions=(_root, _square))
     axis.set_ticks(ticks, [f"{tick / 1e6:g} m" if tick >= 1e6 else f"{tick:,.6g}" for tick in ticks])
     axis.set_ticks([], minor=True)
     set_limits(low, top)
     return low, top
+
+
+def _apart(ticks: list[float], low: float, top: float) -> list[float]:
+    """The ticks whose labels do not touch those of larger ones; 0 always stays.
+
+    >>> _apart([0, 50, 200, 500, 1000, 2000, 5000], 0, 8000)
+    [0, 500, 2000, 5000]
+    """
+    kept: list[float] = []
+    least = LEAST_DISTANCE * (_root(top) - _root(low))
+    for tick in reversed(ticks[1:]):
+        if _root(tick) >= least and (not kept or _root(kept[-1]) - _root(tick) >= least):
+            kept.append(tick)
+    return [*ticks[:1], *reversed(kept)]
 
 
 def _root(values: Any) -> Any:
@@ -146,6 +195,15 @@ def thin_out(values: Float64s, distances: Float64s) -> Int64s:
     return np.unique(np.concatenate([farthest, order[by_rank], order[by_size]]))
 
 
+def words_for(root: ElementTree.Element, name: str, title: str, alt: str) -> None:
+    """Put the title and the description first in a picture, for screen readers."""
+    root.attrib |= {"role": "img", "aria-labelledby": f"{name}-title {name}-desc"}
+    for place, (tag, text) in enumerate((("title", title), ("desc", alt))):
+        words = ElementTree.Element(tag, {"id": f"{name}-{tag}"})
+        words.text = text
+        root.insert(place, words)
+
+
 def _inline(figure: Figure, name: str, title: str, alt: str) -> str:
     """The figure as SVG text to be put into a page."""
     buffer = io.BytesIO()
@@ -165,15 +223,8 @@ def _inline(figure: Figure, name: str, title: str, alt: str) -> str:
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
         _tidy(element, name, used_ids)
-    root.attrib = {
-        "viewBox": root.attrib["viewBox"],
-        "role": "img",
-        "aria-labelledby": f"{name}-title {name}-desc",
-    }
-    for place, (tag, text) in enumerate((("title", title), ("desc", alt))):
-        words = ElementTree.Element(tag, {"id": f"{name}-{tag}"})
-        words.text = text
-        root.insert(place, words)
+    root.attrib = {"viewBox": root.attrib["viewBox"]}
+    words_for(root, name, title, alt)
     return ElementTree.tostring(root, encoding="unicode")
 
 
@@ -198,5 +249,12 @@ def _tidy(element: ElementTree.Element, name: str, used_ids: set[str]) -> None:
             value = re.sub(r"font: ([\d.]+px)[^;]*", r"font-size: \1", value)
             value = re.sub(r"font-family:[^;]*;?", "", value)
             value = re.sub(r"(\d\.\d\d)\d+", r"\1", " ".join(value.split()))
+            value = (
+                re.sub(r"#[0-9a-f]{6}\b", lambda found: colour(found[0]), value) if key == "style" else value
+            )
         attributes[key] = value
+    for key in ("fill", "stroke"):  # a variable must stand in a style
+        if attributes.get(key) in VARIABLES:
+            ink = f"{key}: {colour(attributes.pop(key))}"
+            attributes["style"] = f"{attributes['style']}; {ink}" if "style" in attributes else ink
     element.attrib = attributes

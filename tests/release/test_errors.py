@@ -255,7 +255,7 @@ def test_frames_have_labels():
     assert frame.slice(0, 1).to_pylist()[0]["attribute_2"] == "b"
     cells = release.intervals(refits=10).to_frame()
     assert cells.num_rows == WORKLOAD.cells
-    assert cells.column_names[-4:] == ["answer", "low", "high", "represented"]
+    assert cells.column_names[-5:] == ["answer", "standard_error", "low", "high", "represented"]
     assert cells.slice(13, 1).to_pylist()[0]["value_1"] == "0"
     with pytest.raises(ValueError, match=r"kind \('csv'\) must be"):
         release.expected_errors().to_frame("csv")

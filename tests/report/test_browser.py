@@ -2,7 +2,6 @@
 
 import base64
 import re
-import shutil
 from functools import cache
 
 import pytest
@@ -12,13 +11,8 @@ from slow import slow, slow_among
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
-webdriver = pytest.importorskip("selenium.webdriver")
 report = pytest.importorskip("privmw.report")
 
-CHROMIUM, DRIVER = shutil.which("chromium") or shutil.which("chromium-browser"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed"
-)
 SIZES = {"phone": (360, 740), "desk": (1280, 900)}
 
 OVERFLOW = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -65,27 +59,14 @@ def page(name):
     return PAGES[name]()
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for argument in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "disable-gpu"):
-        options.add_argument(f"--{argument}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    found = webdriver.Chrome(options=options, service=Service(executable_path=DRIVER))
-    found.folder = tmp_path_factory.mktemp("pages")
-    yield found
-    found.quit()
-
-
-def open_page(browser, name, size="desk"):
+def open_page(browser, name, size="desk", *, dark=False):
     width, height = SIZES[size]
     path = browser.folder / "report.html"
     path.write_text(page(name), "utf-8")
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == "phone"}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    theme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": theme})
     browser.get_log("browser")
     browser.get_log("performance")
     browser.get(path.as_uri())
@@ -101,13 +82,14 @@ def test_a_page_fits_its_screen_and_shows_every_picture(browser, name, size):
     assert browser.execute_script("return window.innerWidth") == width
     assert browser.execute_script(OVERFLOW) <= 0
     pictures = browser.execute_script("""return [...document.querySelectorAll("svg")].map(svg => {
-        const box = svg.getBoundingClientRect();
+        const box = svg.getBoundingClientRect(), wide = svg.viewBox.baseVal.width;
+        const size = text => parseFloat(getComputedStyle(text).fontSize);
         const names = svg.getAttribute("aria-labelledby").split(" ");
         const letters = [...svg.querySelectorAll("text")].map(text => text.getBoundingClientRect());
         return {
             left: box.left, right: box.right, width: box.width, height: box.height,
             alt: names.map(name => document.getElementById(name).textContent),
-            letters: Math.min(...letters.map(box => Math.min(box.height, box.width + 8))),
+            letters: Math.min(...[...svg.querySelectorAll("text")].map(size)) * box.width / wide,
             inside: letters.every(text => text.left >= box.left - 2 && text.right <= box.right + 2),
             visible: svg.checkVisibility(),
         };
@@ -147,14 +129,51 @@ def test_nothing_is_fetched_and_nothing_fails(browser, name):
     urls = [url for message in asked for url in re.findall(r'requestWillBeSent".*?"url":"([^"]*)', message)]
     assert all(url.startswith("file:") for url in urls)
     assert browser.execute_script("return document.scripts.length") == 0
-    assert browser.execute_script("return document.querySelectorAll('main > section').length") == 5
+    sections = 5 if "fit" in name else 6
+    assert browser.execute_script("return document.querySelectorAll('main > section').length") == sections
 
 
+@pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("name", ["one shot", "fit", *slow("evaluated")])
-def test_every_word_stands_out_from_its_background(browser, name):
-    open_page(browser, name)
+def test_every_word_stands_out_from_its_background(browser, name, dark):
+    open_page(browser, name, dark=dark)
     ratio, words = browser.execute_script(LEAST_CONTRAST)
     assert 4.5 <= ratio < 22, words
+
+
+def test_a_dark_page_has_dark_pictures_too_and_paper_is_always_white(browser):
+    open_page(browser, "rounds", dark=True)
+    colours = """
+    const styles = name => [...document.querySelectorAll(`${name} *`)].map(e => getComputedStyle(e));
+    return [getComputedStyle(document.body).backgroundColor,
+        ...["#fit", "#attribute-0", "#pair-0"].map(name => styles(name).flatMap(s => [s.fill, s.stroke]))]
+    """
+    paper, *pictures = browser.execute_script(colours)
+    assert paper == "rgb(17, 23, 28)"
+    light = {"rgb(0, 114, 178)", "rgb(194, 78, 0)", "rgb(255, 255, 255)", "rgb(26, 26, 26)"}
+    for found in pictures:
+        assert not light & set(found)
+        assert "rgb(90, 174, 227)" in found
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert browser.execute_script(colours)[0] == "rgb(255, 255, 255)"
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_contents_follow_and_mark_where_the_reader_is(browser, size):
+    open_page(browser, "rounds", size)
+    here = """const nav = document.querySelector("nav"), box = nav.getBoundingClientRect();
+    const ink = element => getComputedStyle(element).color;
+    const marked = [...nav.querySelectorAll("a")].filter(a => ink(a) === ink(document.body));
+    return [box.top >= 0 && box.top < innerHeight, marked.map(a => a.getAttribute("href"))]"""
+    for name in ("privacy", "trust", "pictures"):
+        browser.execute_async_script(
+            """document.getElementById(arguments[0]).scrollIntoView();
+            scrollBy(0, 0.3 * innerHeight);
+            requestAnimationFrame(() => requestAnimationFrame(arguments[1]))""",
+            name,
+        )
+        assert browser.execute_script(here) == [True, [f"#{name}"]]
 
 
 @pytest.mark.parametrize("name", ["fit", *slow("evaluated", "hostile fit")])

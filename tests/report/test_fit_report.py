@@ -67,7 +67,7 @@ def test_the_agreement_is_that_of_measured_cells():
 def test_marginals_are_told_the_worst_first():
     first, second = facts.marginal_gaps(by_hand(), most=2)
     assert (first.name, second.name) == ("sex", "total")
-    assert first.noise == "Gaussian noise"
+    assert first.noise == "Gaussian"
     assert first.largest == pytest.approx(2)
     assert first.root_mean_square == pytest.approx(math.sqrt((4 + 0.6**2) / 2))
     assert first.where.replace("\u00a0", " ") == "sex = M"

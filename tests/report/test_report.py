@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from functools import cache
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -11,16 +12,20 @@ import pytest
 import privmw as pmw
 from evaluation.cases import release_of, table
 from privmw import report
+from privmw.release.errors import measured_intervals_of
 from privmw.release.measurements import Measurement
 from privmw.report import formats
 from privmw.report.release import facts, pictures
-from privmw.report.release.words import promise
+from privmw.report.release.words import promise, settings_in_words
 from report.cases import HOSTILE, by_hand, evaluated, grown_by_hand, hostile, ledger, runs, unusual
 from report.html_page import Page, assert_readable, assert_whole
 from slow import slow, slow_among
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
+
+
+SECTIONS = ["privacy", "released", "trust", "error", "pictures", "use"]
 
 
 def page_of(release, **options):
@@ -56,7 +61,7 @@ def test_every_page_is_whole_and_needs_nothing_else(name):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_page_can_be_read_out(name):
-    assert_readable(rendered(name), ["privacy", "released", "error", "pictures", "use"])
+    assert_readable(rendered(name), SECTIONS)
 
 
 def test_the_same_release_gives_the_same_bytes_whatever_the_users_style():
@@ -121,10 +126,13 @@ def test_the_weights_and_attributes_are_compared_with_the_public_frequencies():
     assert found.effective_after == pytest.approx(1 / 0.40625)
     assert found.empty == 1
     assert found.moved == pytest.approx(0.475)
-    moved = {attribute.name: attribute.moved for attribute in facts.distributions(by_hand())}
+    moved = {
+        attribute.name: attribute.moved
+        for attribute in facts.distributions(by_hand(), facts.known_of(by_hand()))
+    }
     assert list(moved) == ["zip", "age", "sex"]
     assert list(moved.values()) == pytest.approx([0.475, 0.175, 0.1])
-    age = facts.distributions(by_hand())[1]
+    age = facts.distributions(by_hand(), facts.known_of(by_hand()))[1]
     assert (age.codes.tolist(), age.size) == ([0, 3, 9], 10)
     assert age.before == pytest.approx([0.2, 0.6, 0.2])
     assert age.after == pytest.approx([0.125, 0.5, 0.375])
@@ -161,7 +169,7 @@ def test_without_a_public_record_nothing_is_compared_with_a_start():
 
 
 def test_the_spending_is_the_ledgers():
-    found = facts.spending(by_hand())
+    found = facts.spending(by_hand().ledger)
     assert (found.unit, found.limit, found.total) == ("rho", 0.5, 0.1875)
     assert [(look.purpose, look.times, look.each, look.total) for look in found.looks] == [
         ("measuring", 1, 0.0625, 0.0625),
@@ -170,9 +178,9 @@ def test_the_spending_is_the_ledgers():
     assert [look.share for look in found.looks] == pytest.approx([1 / 3, 2 / 3])
     assert found.running["measuring"].tolist() == [0.0625, 0.0625]
     assert found.running["choosing"].tolist() == [0, 0.125]
-    assert facts.spending(runs()["pure"]).unit == "epsilon"
-    assert facts.spending(runs()["pure"]).total == pytest.approx(1.0)
-    assert facts.spending(runs()["advanced"]).total == pytest.approx(runs()["advanced"].ledger.rho)
+    assert facts.spending(runs()["pure"].ledger).unit == "epsilon"
+    assert facts.spending(runs()["pure"].ledger).total == pytest.approx(1.0)
+    assert facts.spending(runs()["advanced"].ledger).total == pytest.approx(runs()["advanced"].ledger.rho)
 
 
 def test_the_page_shows_these_numbers():
@@ -241,6 +249,7 @@ def test_strong_and_weak_promises_are_shown_as_they_are(epsilon, guess, hits):
     paid.charge(pmw.accounting.DiscreteLaplace(scale=1 / epsilon, l1_sensitivity=1))
     found = promise(paid)
     assert (found.guess, found.hits) == (guess, hits)
+    assert found.strength.startswith("hardly better" if epsilon < 1 else "as good as certain")
 
 
 def test_adding_or_removing_is_said_so():
@@ -313,7 +322,7 @@ def test_expected_errors_are_shown_by_attribute_when_given():
     errors = release.expected_errors(probes=2)
     page = report.render(release, errors=errors)
     assert_whole(page)
-    assert_readable(page, ["privacy", "released", "error", "pictures", "use"])
+    assert_readable(page, SECTIONS)
     assert "How far off answers are expected to be" in page
     assert "How far off" not in report.render(release)
     for name, error in errors.attributes.items():
@@ -325,6 +334,99 @@ def test_expected_errors_are_shown_by_attribute_when_given():
         report.render(release, errors=none)
     with pytest.raises(TypeError, match=r"errors \(int\) must be ExpectedErrors"):
         report.render(release, errors=3)
+
+
+def test_a_page_has_the_title_the_data_and_the_date_that_were_given():
+    page = report.render(by_hand(), title=f"Panel {HOSTILE}", data="<i>Panel</i> 2018", date="2 May 2026")
+    assert_whole(page)
+    assert Page(page).text.startswith(f"Panel {HOSTILE}")
+    assert "Data: <i>Panel</i> 2018 · 2 May 2026" in Page(page).text
+    plain_page = Page(rendered("by hand")).text
+    assert plain_page.startswith("Report of a private release")
+    assert "Data:" not in plain_page
+
+
+def test_a_page_links_to_the_files_beside_it_and_to_no_others():
+    files = ["release.npz", "answers.csv", "synthetic.seeded.csv"]
+    links = [link["href"] for link in Page(report.render(by_hand(), files=files)).all("a")]
+    assert [link for link in links if link[0] != "#"] == [
+        "synthetic.seeded.csv",
+        "answers.csv",
+        "release.npz",
+    ]
+    assert all(link["href"][0] == "#" for link in Page(rendered("by hand")).all("a"))
+
+
+def test_settings_that_had_no_part_in_the_run_are_left_out():
+    auto = [name for name, *_ in settings_in_words(runs()["auto"].settings)]
+    rounds = [name for name, *_ in settings_in_words(runs()["rounds"].settings)]
+    assert {"algorithm", "select", "slack", "prior_weight"} <= set(auto)
+    assert not {"rounds", "per_round", "split", "warm_up", "order", "gamma"} & set(auto)
+    assert {"rounds", "per_round", "split", "replay"} <= set(rounds)
+    assert not {"warm_up", "order"} & set(rounds)
+    warm = {name: value for name, value, _ in settings_in_words(runs()["warm-up"].settings)}
+    assert (warm["warm_up"], warm["order"]) == ("0.3", "1")
+
+
+def test_what_can_be_trusted_is_what_was_measured_whole():
+    measured = Measurement(np.arange(10), [125, 0, 0, 493, 0, 0, 0, 0, 0, 372], "discrete-gaussian", 4.0, 1)
+    release = by_hand(measurements=[measured])
+    reach = NormalDist().inv_cdf(0.975) * math.sqrt(measured.variance) / 1000
+    age, *others = facts.attribute_precisions(release, facts.known_of(release))
+    assert (age.name, age.cells) == ("age", 10)
+    assert age.measured == pytest.approx(reach)
+    assert age.released == pytest.approx(reach + 0.007)  # the released 50 % lie above the noisy 49.3 %
+    assert all(math.isnan(other.released) for other in others)
+    text = page_of(release).text
+    assert f"age 10 {formats.percent(reach, up=True)} {formats.percent(reach + 0.007, up=True)}" in text
+    assert "zip 60,000 not measured: rests on the public rows" in text
+    assert "Not known: no marginal was measured whole" in Page(rendered("by hand")).text
+
+
+def test_pairs_are_as_precise_as_their_intervals_say():
+    release = runs()["auto"]
+    pairs = pmw.Workload.all(release.support.domain, k=2)
+    intervals = measured_intervals_of(release, 0.95, pairs)
+    known = facts.known_of(release)
+    assert [intervals.deviations[first] for first in pairs.offsets[:-1]] == pytest.approx(
+        list(known.deviations.values())
+    )
+    assert list(known.deviations) == [tuple(row) for row in pairs.attributes.reshape(-1, 2).tolist()]
+    assert "precision" in Page(rendered("auto")).ids
+
+
+def test_the_pairs_that_moved_most_are_shown_with_what_was_measured_of_them():
+    pair, *others = facts.changed_pairs(by_hand(), 3)
+    assert (pair.names, others) == (("age", "sex"), [])  # zip has too many values for a picture
+    assert pair.before[[0, 3, 9], [1, 0, 1]] == pytest.approx([0.2, 0.6, 0.2])
+    assert pair.after[[0, 3, 9], [1, 0, 1]] == pytest.approx([0.125, 0.5, 0.375])
+    assert pair.moved == pytest.approx(0.175)
+    assert np.isnan(pair.low).all()
+    assert "No measured marginal has both" in Page(rendered("by hand")).text
+    shown = facts.changed_pairs(runs()["auto"], 3)
+    assert len(shown) == 3
+    assert (shown[0].low <= shown[0].high).all()
+    names = [name for pair in shown for name in pair.names]
+    assert max(map(names.count, names)) <= 2
+    assert [pair.moved for pair in shown] == sorted((pair.moved for pair in shown), reverse=True)
+
+
+def test_every_picture_of_an_attribute_has_its_intervals():
+    release = runs()["auto"]
+    for place, found in enumerate(facts.distributions(release)):
+        assert np.isfinite(found.low).all()
+        assert pictures.attribute(found, release.support.domain, place, "public rows").svg.count("<line") > (
+            3 * len(found.codes)
+        )
+
+
+def test_long_labels_are_wrapped_and_not_cut():
+    domain = pmw.Domain({"place": ["elsewhere in the country, or abroad", "here"]})
+    found = facts.Distribution("place", 2, np.arange(2), *np.full((2, 2), 0.5), 0.0, *np.full((2, 2), np.nan))
+    picture = pictures.attribute(found, domain, 0, "public rows")
+    assert "elsewhere in the<" in picture.svg
+    assert "country, or abroad<" in picture.svg
+    assert "…" not in picture.svg
 
 
 def test_one_shot_has_no_picture_of_rounds_and_says_so():
@@ -419,6 +521,8 @@ def test_percentages_have_three_digits_and_round_up_when_asked(fraction, shown, 
 def test_the_template_and_the_style_are_installed_with_the_package():
     from importlib.resources import files
 
-    shared = ("base.html.j2", "picture.html.j2", "style.css")
-    for name in (*shared, "fit/fit.html.j2", "release/release.html.j2"):
+    shared = ("base.html.j2", "picture.html.j2", "files.html.j2", "style.css")
+    explorer = ("explore.html.j2", "explore.css", "explore.js")
+    own = ("fit/fit.html.j2", "release/release.html.j2", *(f"explore/{name}" for name in explorer))
+    for name in (*shared, *own):
         assert (files("privmw.report") / name).is_file()

@@ -1,6 +1,21 @@
-"""How far off fitted answers are: expected errors and intervals, from released values alone."""
+"""How far off answers are: expected errors and intervals, from released values alone."""
 
 from privmw.release.errors.expected import ExpectedErrors, expected_errors_of
 from privmw.release.errors.intervals import FittedIntervals, intervals_of
+from privmw.release.errors.measured import (
+    MeasuredIntervals,
+    measured_intervals_of,
+    pair_deviations,
+    quantile_of,
+)
 
-__all__ = ["ExpectedErrors", "FittedIntervals", "expected_errors_of", "intervals_of"]
+__all__ = [
+    "ExpectedErrors",
+    "FittedIntervals",
+    "MeasuredIntervals",
+    "expected_errors_of",
+    "intervals_of",
+    "measured_intervals_of",
+    "pair_deviations",
+    "quantile_of",
+]

@@ -15,6 +15,7 @@ mean (Markov). Released values and the sampling stream only.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,8 +26,8 @@ from privmw.data.workload import Workload
 from privmw.kernels.arrays import Bools, Float64s, Int64s, freeze
 from privmw.kernels.checks import check_integer, check_number
 from privmw.random import sampling_stream
-from privmw.release.errors.expected import PROBES, expected_errors_of
-from privmw.release.errors.response import Response, holders
+from privmw.release.errors.expected import NOT_MEASURED, PROBES, expected_errors_of
+from privmw.release.errors.response import Response, holders, why_not
 
 if TYPE_CHECKING:
     from privmw.release.release import Release
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 REFITS = 50
 FEWEST_REFITS, MOST_REFITS = 10, 100_000
 LEAST_LEVEL, LARGEST_LEVEL = 0.5, 0.999
+MOST_KEPT = 2**24  # rows times refits of a release: 256 MB
 SURELY = 2.0  # deviations of the noisy mean of many cells
 
 
@@ -43,7 +45,8 @@ class FittedIntervals:
 
     represented: whether a row of the release lies in the cell; if not, its answer is 0 whatever the truth,
     and only what was measured bounds it. small: whether the answer is below one record, with or without
-    rows. refits: of the bootstrap. reason: why there are no intervals at all; empty if there are.
+    rows. refits: of the bootstrap. standard_errors: root mean squared errors over the refits, NaN where the
+    answer is small. reason: why there are no intervals at all; empty if there are.
     """
 
     workload: Workload
@@ -54,6 +57,7 @@ class FittedIntervals:
     represented: Bools
     small: Bools
     refits: int
+    standard_errors: Float64s
     reason: str = ""
 
     @property
@@ -62,14 +66,19 @@ class FittedIntervals:
         return ~np.isnan(self.low)
 
     def to_frame(self, kind: Literal["pyarrow", "pandas", "polars"] = "pyarrow") -> Any:
-        """A frame, one row for each cell: attributes, values, answer, low, high and represented."""
+        """A frame, one row for each cell: attributes, values, answer, and `columns`."""
         from privmw.release.cells import cells_frame  # here: it imports releases
 
         return cells_frame(self.workload, {"answer": self.answers, **self.columns()}, kind)
 
     def columns(self) -> dict[str, Any]:
         """What a file of answers has beside them."""
-        return {"low": self.low, "high": self.high, "represented": self.represented}
+        return {
+            "standard_error": self.standard_errors,
+            "low": self.low,
+            "high": self.high,
+            "represented": self.represented,
+        }
 
     def __repr__(self) -> str:
         if self.reason:
@@ -80,6 +89,51 @@ class FittedIntervals:
         )
 
 
+class Refits:
+    """The refits of a release: how each changes the rows' potentials, whatever is asked of it.
+
+    They take nearly all of the time of an interval, so a release keeps those of its last seed. response: None
+    where there are none, for a reason. scale: the start scale.
+    """
+
+    def __init__(self, release: Release, count: int, seed: int | None) -> None:
+        self.count, self.seed = count, seed
+        self.reason, self.scale = why_not(release), math.nan
+        self.response: Response | None = None
+        self._kept: list[tuple[Float64s, Float64s]] | None = None
+        if not self.reason:
+            response = Response(release, release.measured)
+            errors = expected_errors_of(release, response.measured, PROBES, seed)
+            self.reason, self.scale, self.response = errors.reason, errors.scale, response
+        self._keeps = seed is not None and count * release.support.size <= MOST_KEPT
+
+    def drawn(self) -> Iterable[tuple[Float64s, Float64s]]:
+        """The error of the start that each refit is given, and the potentials that it arrives at."""
+        if self._kept is not None:
+            return self._kept
+        if not self._keeps:
+            return self._draw()
+        self._kept = list(self._draw())
+        return self._kept
+
+    def _draw(self) -> Iterator[tuple[Float64s, Float64s]]:
+        assert self.response is not None
+        # The first numbers of the stream were for the expected errors: draw from another.
+        stream = sampling_stream(None if self.seed is None else self.seed + 1)
+        for _ in range(self.count):
+            start = math.sqrt(self.scale) * self.response.draw_start(stream)
+            yield start, self.response.refitted(start, self.response.draw_noise(stream))
+
+
+def refits_of(release: Release, count: int, seed: int | None) -> Refits:
+    """So many refits of a release: those that it keeps, if they are of this seed."""
+    kept = release._refits
+    if kept is None or seed is None or (kept.count, kept.seed) != (count, seed):
+        kept = Refits(release, count, seed)
+        release._set(_refits=kept)
+    return kept
+
+
 def intervals_of(
     release: Release, level: float, workload: Workload | None, refits: int, seed: int | None
 ) -> FittedIntervals:
@@ -88,23 +142,26 @@ def intervals_of(
     if not LEAST_LEVEL <= level <= LARGEST_LEVEL:
         raise ValueError(f"level ({level}) must be from {LEAST_LEVEL} to {LARGEST_LEVEL}")
     refits = check_integer("refits", refits, FEWEST_REFITS, MOST_REFITS)
-    errors = expected_errors_of(release, workload, PROBES, seed)
-    asked, answers = errors.workload, freeze(release.answers(errors.workload))
+    asked = release.workload if workload is None else workload
+    answers = freeze(release.answers(asked))  # refuses what is no workload, or of another domain
     small = answers * release.n < 1
-    if errors.reason:
+    known = refits_of(release, refits, seed)
+    offered, reason = np.zeros(len(asked), bool), known.reason
+    if known.response is not None:
+        offered = holders(asked, known.response.measured) >= 0
+        reason = reason or ("" if offered.any() else f"of any marginal, {NOT_MEASURED}")
+    if known.response is None or reason:
         nothing = freeze(np.full(asked.cells, math.nan))
         represented = release.support.answers(asked, release.support.start("uniform")) > 0
         return FittedIntervals(
-            asked, level, answers, nothing, nothing, represented, freeze(small), refits, errors.reason
+            asked, level, answers, nothing, nothing, represented, freeze(small), refits, nothing, reason
         )
-    response = Response(release, asked)
-    # The first numbers of the stream were for the expected errors: draw from another.
-    stream = sampling_stream(None if seed is None else seed + 1)
+    response = known.response.asking(asked)
     squares = np.zeros(asked.cells)
-    for _ in range(refits):
-        start = math.sqrt(errors.scale) * response.draw_start(stream)
-        squares += np.square(response.error_of(start, response.draw_noise(stream))) / refits
-    deviations = quantile(level, refits) * np.sqrt(squares)
+    for start, potentials in known.drawn():
+        squares += np.square(response.missed_by(start, potentials)) / refits
+    errors = np.sqrt(squares)
+    deviations = quantile(level, refits) * errors
     low, high = np.maximum(answers - deviations, 0.0), np.minimum(answers + deviations, 1.0)
     represented = response.represented
     own = _own_bounds(response, level)
@@ -112,10 +169,19 @@ def intervals_of(
         bound = _bound_of_many(response, kind, answers, level)
         low[kind] = 0.0
         high[kind] = np.maximum(high[kind], np.minimum(own[kind], bound))
-    without = np.repeat(~errors.offered, np.diff(asked.offsets))
+    without = np.repeat(~offered, np.diff(asked.offsets))
     low[without], high[without] = math.nan, math.nan
+    errors[without | small] = math.nan
     return FittedIntervals(
-        asked, level, answers, freeze(low), freeze(high), freeze(represented), freeze(small), refits
+        asked,
+        level,
+        answers,
+        freeze(low),
+        freeze(high),
+        freeze(represented),
+        freeze(small),
+        refits,
+        freeze(errors),
     )
 
 

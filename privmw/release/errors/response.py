@@ -11,6 +11,7 @@ the start. Released values and the sampling stream only.
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import TYPE_CHECKING
 
@@ -74,11 +75,9 @@ class Response:
         among = np.searchsorted(combined.cells, release.measured.cells_of(whole))
         self.noisy, self.variances = combined.answers[among], combined.variances[among]
         self.prior_weight = release.history[-1].details["prior_weight"]
-        self.asked = asked
-        self._weights, columns = release.weights, release.support.columns
-        self._marginals = kernels.Marginals(columns, self.measured.attributes, self.measured.starts)
-        same = asked == self.measured
-        self._asked = self._marginals if same else kernels.Marginals(columns, asked.attributes, asked.starts)
+        self._weights, self._columns = release.weights, release.support.columns
+        self._marginals = self._of(self.measured)
+        self._ask(asked)
         self.fitted = _sums(self._marginals, self._weights)
         # No weights change the answer 0 of a cell without a row.
         self._held = _has_rows(self._marginals)
@@ -86,6 +85,19 @@ class Response:
         self._ridge = self.prior_weight * self.variances
         spread = np.maximum(self.fitted * (1 - self.fitted), 0.0) + self._ridge
         self._scaling = self._held / np.sqrt(spread * self._ridge)  # as the projection's own steps
+
+    def _of(self, workload: Workload) -> kernels.Marginals:
+        return kernels.Marginals(self._columns, workload.attributes, workload.starts)
+
+    def _ask(self, asked: Workload) -> None:
+        self.asked = asked
+        self._asked = self._marginals if asked == self.measured else self._of(asked)
+
+    def asking(self, asked: Workload) -> Response:
+        """The same fit, and how answers to another workload follow it."""
+        other = copy.copy(self)
+        other._ask(asked)
+        return other
 
     @property
     def represented(self) -> Bools:
@@ -121,10 +133,18 @@ class Response:
 
         A refit sees start + noise and follows it by H of it; what it does not follow of start, it misses.
         """
+        return self.missed_by(start, self.refitted(start, noise))
+
+    def refitted(self, start: Float64s, noise: Float64s | None = None) -> Float64s:
+        """The change of the rows' potentials by a refit where the truth is the release plus `start`."""
         change = _sums(self._marginals, start)
         if noise is not None:
             change += noise * self._deviations
-        return self.change_of(self._solve(change)) - _sums(self._asked, start)
+        return self._solve(change)
+
+    def missed_by(self, start: Float64s, potentials: Float64s) -> Float64s:
+        """The errors of answers to `asked` after a refit that changed the potentials so."""
+        return self.change_of(potentials) - _sums(self._asked, start)
 
     def change_of(self, potentials: Float64s) -> Float64s:
         """The change of answers to `asked` that a change of potentials makes."""

@@ -11,7 +11,7 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from reprlib import repr as _short
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -115,14 +115,15 @@ class UnbiasedAnswers(Immutable):
         Every marginal must lie inside one that was asked for. Answers of all agree; some are negative.
         """
         asked, residuals = self._asked(workload), self._estimated()
+        if asked is self.workload:
+            return self.shot.reconstruct_workload(residuals, self.n) / self.n
         parts = [self.shot.reconstruct(residuals, self.n, names) for names in asked]
         return np.concatenate([np.empty(0), *parts]) / self.n
 
     def standard_errors(self, workload: Workload | None = None) -> Float64s:
         """The standard deviation of each answer, in the same order: a function of the plan alone."""
         asked = self._asked(workload)
-        variances = self.shot.variances() if asked is self.workload else _variances(self.shot, asked)
-        return np.repeat(np.sqrt(variances) / self.n, np.diff(asked.offsets))
+        return np.repeat(np.sqrt(self._variances(asked)) / self.n, np.diff(asked.offsets))
 
     def intervals(
         self, level: float = 0.95, *, simultaneous: bool = False, workload: Workload | None = None
@@ -133,15 +134,23 @@ class UnbiasedAnswers(Immutable):
         where its sigma is below 4; quantiles of sums of Laplace noise otherwise. Simultaneous intervals share
         the chance to err among all cells, which holds whatever their correlations, and add half a count.
         """
+        asked = self._asked(workload)
+        return self._around(self.answers(asked), asked, level, simultaneous)
+
+    def _around(self, answers: Float64s, asked: Workload, level: float, simultaneous: bool) -> Intervals:
+        """The intervals of these answers to a workload."""
         outside = 1 - check_number("level", level)
         if not 0 < outside < 1:
             raise ValueError(f"level ({level}) must be above 0 and below 1")
-        asked = self._asked(workload)
         if simultaneous:
             outside /= max(asked.cells, 1)
-        widths = half_widths(self.shot, list(asked), outside, at_least=simultaneous) / self.n
-        answers, each = self.answers(asked), np.repeat(widths, np.diff(asked.offsets))
+        variances = self._variances(asked)
+        widths = half_widths(self.shot, list(asked), outside, variances=variances, at_least=simultaneous)
+        each = np.repeat(widths / self.n, np.diff(asked.offsets))
         return Intervals(answers - each, answers + each)
+
+    def _variances(self, asked: Workload) -> Float64s:
+        return self.shot.variances() if asked is self.workload else _variances(self.shot, asked)
 
     def estimates(self, queries: Sequence[Query]) -> Float64s:
         """The unbiased fraction of records that each query counts: a cell, or a sum of cells."""
@@ -200,11 +209,15 @@ class UnbiasedAnswers(Immutable):
         workload: Workload | None = None,
         level: float = 0.95,
         simultaneous: bool = False,
+        progress: Callable[[int], None] | None = None,
     ) -> None:
-        """Write the frame to a .parquet or .csv file, whole or not at all; an existing file is refused."""
+        """Write the frame to a .parquet, .csv or .feather file, whole or not at all; refuses an existing one.
+
+        progress: called now and then with the number of cells that are written.
+        """
         from privmw.release.unbiased.frame import write
 
-        write(self, path, self._asked(workload), level, simultaneous)
+        write(self, path, self._asked(workload), level, simultaneous, progress)
 
     def statement(self) -> str:
         """The promise to the people in the private table, in plain words."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,8 @@ import numpy as np
 from privmw.data.workload import Workload
 from privmw.io.extras import need
 from privmw.io.files import SEEDED
-from privmw.io.whole_file import whole_file
-from privmw.release.cells import CELLS_AT_ONCE, table_maker
+from privmw.io.table_file import Progress, check_name, plain_schema
+from privmw.release.cells import as_kind, table_maker, write_cells
 from privmw.release.unbiased.answers import UnbiasedAnswers
 
 
@@ -24,15 +23,8 @@ def to_frame(
     answers: UnbiasedAnswers, kind: str, workload: Workload, level: float, simultaneous: bool
 ) -> Any:
     """The frame of a workload's cells; see `UnbiasedAnswers.to_frame`."""
-    if kind not in ("pyarrow", "pandas", "polars"):
-        raise ValueError(f"kind ({_short(kind)}) must be 'pyarrow', 'pandas' or 'polars'")
-    need("pyarrow", "make frames", "io")
-    library = need(kind, "make such frames", "io")
     frame = _tables(answers, workload, level, simultaneous)(slice(0, workload.cells))
-    frame = frame.cast(_plain_schema(frame.schema))
-    if kind == "pandas":
-        return frame.to_pandas()
-    return library.from_arrow(frame) if kind == "polars" else frame
+    return as_kind(frame.cast(plain_schema(frame.schema)), kind)
 
 
 def write(
@@ -41,46 +33,23 @@ def write(
     workload: Workload,
     level: float,
     simultaneous: bool,
+    progress: Progress | None = None,
 ) -> None:
     """Write the frame to a file; see `UnbiasedAnswers.write`."""
-    file_name = os.fsdecode(path)
-    if not file_name.lower().endswith((".parquet", ".csv")):
-        raise ValueError(f"path ({file_name}) must end in .parquet or .csv")
-    csv = file_name.lower().endswith(".csv")
-    if csv and not answers.ledger.for_release and "seeded" not in os.path.basename(file_name).lower():
-        raise ValueError(
-            f"path ({file_name}) must have 'seeded' in its name: these answers are not for release, and csv "
-            "has no other place to say so"
-        )
+    for_release = answers.ledger.for_release
+    check_name(path, "answers", for_release=for_release)
     need("pyarrow", "write files", "io")
     table = _tables(answers, workload, level, simultaneous)
-    with whole_file(file_name) as file:
-        if csv:
-            module = need("pyarrow.csv", "write files", "io")
-            plain = _plain_schema(table(slice(0, 0)).schema)
-            writer = module.CSVWriter(file, plain)
-        else:
-            parquet = need("pyarrow.parquet", "write files", "io")
-            plain = table(slice(0, 0)).schema
-            writer = parquet.ParquetWriter(file, plain, compression="zstd")
-        with writer:
-            for start in range(0, workload.cells, CELLS_AT_ONCE):
-                writer.write_table(table(slice(start, start + CELLS_AT_ONCE)).cast(plain))
-
-
-def _plain_schema(schema: Any) -> Any:
-    """The schema with words as texts: csv has no dictionaries, and pandas none that repeat a word."""
-    pa = need("pyarrow", "write files", "io")
-    types = [pa.string() if pa.types.is_dictionary(field.type) else field.type for field in schema]
-    return pa.schema(list(zip(schema.names, types, strict=True)), schema.metadata)
+    write_cells(path, table, workload.cells, for_release=for_release, progress=progress)
 
 
 def _tables(
     answers: UnbiasedAnswers, workload: Workload, level: float, simultaneous: bool
 ) -> Callable[[slice], Any]:
-    low, high = answers.intervals(level, simultaneous=simultaneous, workload=workload)
+    estimates = answers.answers(workload)
+    low, high = answers._around(estimates, workload, level, simultaneous)
     columns = {
-        "answer": answers.answers(workload),
+        "answer": estimates,
         "standard_error": answers.standard_errors(workload),
         "low": low,
         "high": high,

@@ -27,11 +27,17 @@ LONGEST = 60.0  # deviations
 
 
 def half_widths(
-    shot: Shot, marginals: Sequence[Sequence[str]], outside: float, *, at_least: bool = False
+    shot: Shot,
+    marginals: Sequence[Sequence[str]],
+    outside: float,
+    *,
+    variances: Float64s | None = None,
+    at_least: bool = False,
 ) -> Float64s:
     """Half of the interval of a cell, in counts, for each marginal; outside: the chance to miss a cell.
 
-    at_least: add half a count, so that the steps of discrete noise make no interval too narrow.
+    variances: those of the cells of each marginal, in counts squared, where they are known. at_least: add
+    half a count, so that the steps of discrete noise make no interval too narrow.
 
     >>> from privmw import Budget, Domain, Workload, strategies
     >>> workload = Workload.all(Domain({"a": 2, "b": 3}), k=2)
@@ -43,7 +49,9 @@ def half_widths(
     step = 0.5 if at_least or (shot.kind == "marginals" and smallest < SMALL_SCALE) else 0.0
     if shot.noise == "discrete-gaussian":
         z = -NormalDist().inv_cdf(outside / 2)
-        return np.array([z * math.sqrt(shot.variance(names)) + step for names in marginals])
+        if variances is None:
+            variances = np.array([shot.variance(names) for names in marginals])
+        return z * np.sqrt(variances) + step
     return np.array([_laplace_half_width(error_of(shot, names), outside) + step for names in marginals])
 
 

@@ -74,7 +74,7 @@ def marginal_gaps(fit: Fit, most: int) -> list[MarginalGaps]:
             MarginalGaps(
                 " × ".join(plain(name, 30) for name in measured.marginals[j]) or "total",
                 int(counts[j]),
-                "of several kinds" if noise is None else mechanism(noise.name),
+                "several kinds" if noise is None else mechanism(noise.name).removesuffix(" noise"),
                 float(np.sqrt(np.median(measured.variances[cells][known[cells]]))),
                 float(largest[j]),
                 float(np.sqrt(squares[j])),

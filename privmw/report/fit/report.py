@@ -7,20 +7,42 @@ same answers, which it computes itself.
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 
 from privmw.io.whole_file import whole_file
 from privmw.postprocess import Fit
 from privmw.report.agreement import FITTED, against_noisy, gaps
 from privmw.report.fit import facts, pictures
-from privmw.report.page import check_installed, make_page
+from privmw.report.page import check_installed, files_beside, make_page
 
 MOST_MARGINALS = 40
 MOST_CELLS = 10
 MOST_STAGES = 60
 
 
+FILES = (
+    (
+        "fitted",
+        "parquet",
+        "Every cell of the marginals that were measured: the noisy answer, the fitted one and the standard "
+        "deviation of the noise.",
+    ),
+    (
+        "synthetic",
+        "parquet",
+        "Synthetic records, one per row: the weights, rounded to whole numbers so that sums stay.",
+    ),
+    ("certificate", "json", "The certificate above, for programs."),
+)
+
+
 def write_fit_report(
-    path: str | os.PathLike[str], fit: Fit, *, for_release: bool = True, overwrite: bool = False
+    path: str | os.PathLike[str],
+    fit: Fit,
+    *,
+    for_release: bool = True,
+    files: Collection[str] = (),
+    overwrite: bool = False,
 ) -> None:
     """Write the report of a fit to one HTML file, whole or not at all; see `render_fit`.
 
@@ -34,13 +56,16 @@ def write_fit_report(
     ...     os.listdir(folder)
     ['report.html']
     """
-    page = render_fit(fit, for_release=for_release).encode()
+    page = render_fit(fit, for_release=for_release, files=files).encode()
     with whole_file(path, overwrite=overwrite) as file:
         file.write(page)
 
 
-def render_fit(fit: Fit, *, for_release: bool = True) -> str:
-    """Return the report of a fit as HTML text; for_release=False marks it as made from seeded noise."""
+def render_fit(fit: Fit, *, for_release: bool = True, files: Collection[str] = ()) -> str:
+    """Return the report of a fit as HTML text; for_release=False marks it as made from seeded noise.
+
+    files: names of files beside the report, to which it links.
+    """
     if not isinstance(fit, Fit):
         raise TypeError(f"fit ({type(fit).__name__}) must be a Fit")
     check_installed()
@@ -55,6 +80,7 @@ def render_fit(fit: Fit, *, for_release: bool = True) -> str:
         fit=fit,
         certificate=fit.certificate,
         for_release=for_release,
+        files=files_beside(FILES if fit.certificate.method != "ols" else FILES[:1] + FILES[2:], files),
         method=facts.METHODS[fit.certificate.method],
         words=facts.certificate_in_words(fit),
         agreement=agreement,

@@ -7,18 +7,24 @@ millions of cells take seconds. This file draws no picture and writes no page.
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 
-from privmw.accounting import Event
+from privmw.accounting import Event, Ledger
 from privmw.accounting.rounding import float_up
 from privmw.data.domain import Domain
 from privmw.data.names import plain
+from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.release import Agreement, ExpectedErrors, Growth, Release
 from privmw.release.by_attribute import AttributeAgreement
+from privmw.release.errors import MeasuredIntervals, measured_intervals_of, pair_deviations, quantile_of
 from privmw.release.measurements import Measurement
 from privmw.release.noises import MEASURED
 from privmw.report.formats import cell_name
@@ -31,6 +37,9 @@ PURPOSES = {
 }
 
 MOST_COSTS = 8  # of one kind that are listed one by one
+LEVEL = 0.95  # of intervals
+MOST_SIZE = 100_000  # values of an attribute with intervals
+MOST_SIDE = 100  # values of an attribute of a pair
 
 
 @dataclass(frozen=True)
@@ -174,7 +183,8 @@ def new_values(growth: Growth, domain: Domain) -> list[tuple[str, float]]:
 class Distribution:
     """How one attribute is distributed among the public rows and in the release, over the codes that occur.
 
-    moved: the total variation, the share of records that changed their value.
+    moved: the total variation, the share of records that changed their value. low, high: what the noisy
+    counts say of the truth; NaN where nothing measured says it.
     """
 
     name: str
@@ -183,15 +193,18 @@ class Distribution:
     before: Float64s
     after: Float64s
     moved: float
+    low: Float64s
+    high: Float64s
 
 
-def distributions(release: Release) -> list[Distribution]:
-    """Every attribute's distribution before and after, those that moved most first.
+def distributions(release: Release, known: Known | None = None) -> list[Distribution]:
+    """Every attribute's distribution before and after, those that moved most first; known: of the release.
 
     Without a public record there is no before, and no distribution is compared with it.
     """
     if not release.support.records:
         return []
+    known = known_of(release) if known is None else known
     support, start = release.support, release.support.start()
     attributes = []
     for attribute, column in zip(support.domain.attributes, support.table.columns, strict=True):
@@ -201,10 +214,144 @@ def distributions(release: Release) -> list[Distribution]:
             for weights in (start, release.weights)
         )
         moved = float(np.abs(after - before).sum() / 2)
+        low, high = known.of_attribute(attribute.name, codes.astype(np.int64))
         attributes.append(
-            Distribution(attribute.name, attribute.size, codes.astype(np.int64), before, after, moved)
+            Distribution(
+                attribute.name, attribute.size, codes.astype(np.int64), before, after, moved, low, high
+            )
         )
     return sorted(attributes, key=lambda attribute: -attribute.moved)
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What the noisy counts say of the truth. intervals: of every attribute that is not too large.
+
+    deviations: of the noise in a cell of each pair of attributes, by their positions, as far as a measured
+    marginal has both.
+    """
+
+    intervals: MeasuredIntervals
+    deviations: Mapping[tuple[int, int], float]
+    quantile: float
+
+    def of_attribute(self, name: str, codes: Int64s) -> tuple[Float64s, Float64s]:
+        """The ends of the intervals of these values of an attribute; NaN where there are none."""
+        workload = self.intervals.workload
+        if (name,) not in self.places:
+            nothing = np.full(len(codes), math.nan)
+            return nothing, nothing
+        cells = workload.offsets[self.places[(name,)]] + codes
+        return self.intervals.low[cells], self.intervals.high[cells]
+
+    @cached_property
+    def places(self) -> dict[tuple[str, ...], int]:
+        """The place of each marginal with intervals."""
+        return {marginal: j for j, marginal in enumerate(self.intervals.workload)}
+
+
+def known_of(release: Release) -> Known:
+    """What the noisy counts of a release say."""
+    domain = release.support.domain
+    small = [(name,) for name, size in zip(domain.names, domain.sizes, strict=True) if size <= MOST_SIZE]
+    intervals = measured_intervals_of(release, LEVEL, Workload(domain, small))
+    return Known(intervals, pair_deviations(release), quantile_of(release, LEVEL))
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How precisely the shares of a marginal's cells are known, at LEVEL; NaN if not measured.
+
+    measured: how far the noisy counts may be off; released: how far a released share is from the farther end
+    of its interval, at most.
+    """
+
+    name: str
+    cells: int
+    measured: float
+    released: float = math.nan
+
+
+def attribute_precisions(release: Release, known: Known) -> list[Precision]:
+    """Each attribute, the most precise first, those without a measured marginal last."""
+    workload = known.intervals.workload
+    answers = release.answers(workload)
+    off = np.maximum(answers - known.intervals.low, known.intervals.high - answers)
+    found = []
+    for attribute in release.support.domain.attributes:
+        measured = released = math.nan
+        if (attribute.name,) in known.places:
+            j = known.places[(attribute.name,)]
+            here = slice(*workload.offsets[j : j + 2].tolist())
+            measured = known.quantile * float(known.intervals.deviations[here].max())
+            released = float(off[here].max())
+        found.append(Precision(attribute.name, attribute.size, measured, released))
+    return sorted(found, key=lambda precision: (math.isnan(precision.released), precision.released))
+
+
+def pair_precisions(release: Release, known: Known) -> list[Precision]:
+    """Each pair of attributes that was measured together, the most precise first."""
+    domain = release.support.domain
+    found = [
+        Precision(
+            " × ".join(plain(domain.names[a], 30) for a in pair),
+            domain.sizes[pair[0]] * domain.sizes[pair[1]],
+            known.quantile * deviation,
+        )
+        for pair, deviation in known.deviations.items()
+    ]
+    return sorted(found, key=lambda precision: precision.measured)
+
+
+@dataclass(frozen=True, eq=False)
+class ChangedPair:
+    """Two attributes whose joint distribution moved, as matrices: first attribute down, second across.
+
+    before, after: shares; low, high: intervals of the truth, NaN where nothing measured has both.
+    """
+
+    names: tuple[str, str]
+    before: Float64s
+    after: Float64s
+    low: Float64s
+    high: Float64s
+    moved: float
+
+
+def changed_pairs(release: Release, most: int) -> list[ChangedPair]:
+    """The pairs of attributes that moved most, each attribute in at most two of them."""
+    domain = release.support.domain
+    small = [name for name, size in zip(domain.names, domain.sizes, strict=True) if 1 < size <= MOST_SIDE]
+    if not release.support.records or len(small) < 2:
+        return []
+    workload = Workload(domain, combinations(small, 2))
+    before, after = release.support.answers(workload, release.support.start()), release.answers(workload)
+    moved = np.add.reduceat(np.abs(after - before), workload.offsets[:-1]) / 2
+    used: Counter[str] = Counter()
+    chosen: list[int] = []
+    for j in np.argsort(-moved, kind="stable").tolist():
+        if len(chosen) < most and all(used[name] < 2 for name in workload.marginal(j)):
+            chosen.append(j)
+            used.update(workload.marginal(j))
+    shown = workload.select(chosen)
+    known = measured_intervals_of(release, LEVEL, shown)
+    found = []
+    for place, j in enumerate(chosen):
+        first, second = workload.marginal(j)
+        shape = domain[first].size, domain[second].size
+        here = slice(*shown.offsets[place : place + 2].tolist())
+        there = slice(*workload.offsets[j : j + 2].tolist())
+        found.append(
+            ChangedPair(
+                (first, second),
+                before[there].reshape(shape),
+                after[there].reshape(shape),
+                known.low[here].reshape(shape),
+                known.high[here].reshape(shape),
+                float(moved[j]),
+            )
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -248,9 +395,8 @@ def _looks(kind: str, costs: dict[Fraction, int], total: Fraction) -> Looks:
     )
 
 
-def spending(release: Release) -> Spending:
+def spending(ledger: Ledger) -> Spending:
     """The ledger's events by purpose. Advanced composition is shown in rho, as its epsilons do not add up."""
-    ledger = release.ledger
     unit = "epsilon" if ledger.budget.notion == "pure" else "rho"
 
     def cost(event: Event) -> Fraction:

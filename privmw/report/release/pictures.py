@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,46 @@ from privmw.data.names import plain
 from privmw.evaluation.true_errors import Cell, Evaluation
 from privmw.kernels.arrays import Float64s
 from privmw.release import Growth, Release
-from privmw.report.formats import percent, plural, quantity
-from privmw.report.release.facts import Distribution, RowWeights, Spending
-from privmw.report.svg import BLUE, INK, MUTED, NARROW, ORANGE, Picture, draw, legend, square_root_axes
+from privmw.report.charts import dot_plot, heat_maps, meter
+from privmw.report.formats import percent, plural, quantity, value_name
+from privmw.report.release.facts import ChangedPair, Distribution, Known, RowWeights, Spending
+from privmw.report.release.words import Promise
+from privmw.report.svg import (
+    BLUE,
+    GREY,
+    INK,
+    LIGHT_ORANGE,
+    ORANGE,
+    Picture,
+    draw,
+    legend,
+    square_root_axes,
+)
 
 MOST_VALUES = 12  # of an attribute
 MOST_ATTRIBUTES = 15  # of grown rows
+MOST_SIDE = 10  # values of an attribute in a heat map
+MOST_CROSSED = 20  # attributes of which all pairs are shown
 MARKED = 120  # more markers on a line, or steps of an area, would hide it
-CHOOSING, OTHER = "#f2c9a6", "#bbbbbb"
 WIDEST = 8  # powers of two: weights that changed more are counted at this one
+
+
+def guess(promise: Promise) -> Picture:
+    """Draw how often the best guess about one unit is right, from tossing a coin to certainty."""
+    return meter(
+        "guess",
+        float(promise.guess),
+        f"at most {promise.guess}",
+        title="How often an attacker's best guess is right",
+        alt=(
+            f"A bar from 50 in 100, tossing a coin, to 100 in 100, certainty. The best guess after reading "
+            f"this release is right at most {promise.guess} times in 100."
+        ),
+        caption=(
+            f"An attacker who knows every other {promise.unit} and everything released is right at most "
+            f"{promise.guess} times in 100 about one {promise.unit}: {promise.strength}."
+        ),
+    )
 
 
 def rounds(release: Release) -> Picture | None:
@@ -72,7 +104,7 @@ def budget(spent: Spending) -> Picture | None:
     count = len(next(iter(spent.running.values()), ()))
     if count < 2:
         return None
-    styles = {"measuring": (BLUE, ""), "choosing": (CHOOSING, "////"), "other": (OTHER, "...")}
+    styles = {"measuring": (BLUE, ""), "choosing": (LIGHT_ORANGE, "////"), "other": (GREY, "...")}
     names = [name for name in styles if name in spent.running]
     steps = np.arange(count + 1)
     heights = [100 * np.append(0, spent.running[name]) / spent.limit for name in names]
@@ -126,7 +158,7 @@ def weights(change: RowWeights) -> Picture:
         axes.bar((edges[1:] + edges[:-1]) / 2, 100 * heights, width=0.44, color=BLUE)
         if change.empty:
             share = 100 * change.empty / rows
-            axes.bar([-10], [share], width=0.44, color=CHOOSING, hatch="////", edgecolor=INK, lw=0.4)
+            axes.bar([-10], [share], width=0.44, color=LIGHT_ORANGE, hatch="////", edgecolor=INK, lw=0.4)
             ticks = {-10.0: "zero", **{place: ticks[place] for place in (-4.0, 0.0, 4.0, 8.0)}}
         axes.axvline(0, color=INK, lw=0.8, ls="--")
         axes.set_xticks(list(ticks), list(ticks.values()))
@@ -165,13 +197,13 @@ def growth(grown: Growth) -> Picture | None:
     if not grown.public_rows or not news:
         return None
     shown = news[:MOST_ATTRIBUTES]
-    names = [plain(attribute.name, 24) for attribute in shown]
+    names = [plain(attribute.name, 40) for attribute in shown]
     pairs = np.array([attribute.new_pair_mass for attribute in shown])
     values = np.array([attribute.new_value_mass for attribute in shown])
 
     def paint(figure: Any, axes: Any) -> None:
         rows = np.arange(len(shown))
-        hatched = {"color": CHOOSING, "hatch": "////", "edgecolor": INK, "lw": 0.4}
+        hatched = {"color": LIGHT_ORANGE, "hatch": "////", "edgecolor": INK, "lw": 0.4}
         axes.barh(rows, 100 * pairs, height=0.62, **hatched, label="a new pair with another attribute")
         axes.barh(rows, 100 * values, height=0.3, color=BLUE, label="a new value")
         axes.axvline(100 * grown.mass, color=INK, lw=1, ls="--", label="all grown rows")
@@ -210,40 +242,130 @@ def attribute(distribution: Distribution, domain: Domain, place: int, start: str
     if many:
         moved = np.argsort(-np.abs(distribution.after - distribution.before), kind="stable")
         values = np.sort(moved[: MOST_VALUES - 1])
-    labels = [plain(domain[distribution.name].label(int(distribution.codes[value])), 16) for value in values]
+    labels = [value_name(domain[distribution.name], int(distribution.codes[value])) for value in values]
     before, after = distribution.before[values], distribution.after[values]
+    low, high = distribution.low[values], distribution.high[values]
     if many:
         labels.append("all others")
         before, after = (np.append(part, max(1 - part.sum(), 0)) for part in (before, after))
-
-    def paint(figure: Any, axes: Any) -> None:
-        rows = np.arange(len(labels))
-        ring = {"marker": "o", "mfc": "white", "mec": ORANGE, "mew": 1.4, "markersize": 6.5, "ls": ""}
-        axes.hlines(rows, 100 * before, 100 * after, color=MUTED, lw=1.2)
-        axes.plot(100 * before, rows, **ring, label=start, clip_on=False)
-        axes.plot(100 * after, rows, "s", color=BLUE, markersize=4.2, label="synthetic", clip_on=False)
-        axes.set_yticks(rows, labels)
-        axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.set_xlim(left=0)
-        axes.set_xlabel("% of records")
-        axes.tick_params(axis="y", length=0, pad=8)
-        legend(figure, axes)
-
+        low, high = np.append(low, math.nan), np.append(high, math.nan)
     name = plain(distribution.name, 40)
     most = int(np.argmax(np.abs(after - before)))
     values_shown = plural(distribution.size, "value") + (f", {len(labels) - 1} shown" if many else "")
-    return draw(
+    interval = ""
+    if math.isfinite(high[most]):
+        interval = f", and by what was measured from {percent(low[most])} to {percent(high[most])} in truth"
+    return dot_plot(
         f"attribute-{place}",
-        paint,
-        width=NARROW,
-        height=0.85 + 0.22 * len(labels),
+        labels,
+        before,
+        after,
+        low,
+        high,
+        start=start,
         title=name,
         alt=(
             f"A dot plot of {name} ({values_shown}). {percent(distribution.moved)} of the records would have "
             f"to change their value to get from one to the other. The largest change is at {labels[most]}: "
-            f"{percent(before[most])} before, {percent(after[most])} in the synthetic data."
+            f"{percent(before[most])} before, {percent(after[most])} released{interval}."
         ),
         caption=f"{values_shown}; {percent(distribution.moved)} of the records moved",
+    )
+
+
+def changed_pair(pair: ChangedPair, domain: Domain, place: int, start: str) -> Picture:
+    """Two heat maps of a pair of attributes, before and after; of many values, the commonest."""
+    labels, matrices = [], [pair.before, pair.after, pair.low, pair.high]
+    for axis, name in enumerate(pair.names):
+        attribute = domain[name]
+        values, rest = np.arange(attribute.size), False
+        if attribute.size > MOST_SIDE:
+            commonest = np.argsort(-pair.after.sum(axis=1 - axis), kind="stable")[: MOST_SIDE - 1]
+            values, rest = np.sort(commonest), True
+        names = [value_name(attribute, int(value)) for value in values]
+        others = np.setdiff1d(np.arange(attribute.size), values)
+        for k, matrix in enumerate(matrices):
+            kept = matrix.take(values, axis)
+            if rest:
+                # No interval is stated for sums of many cells.
+                left_over = matrix.take(others, axis).sum(axis=axis, keepdims=True) * (
+                    math.nan if k > 1 else 1
+                )
+                kept = np.concatenate([kept, left_over], axis)
+            matrices[k] = kept
+        labels.append([*names, "all others"] if rest else names)
+    # Columns are narrow: the attribute with shorter names goes there.
+    if max(map(len, labels[1])) > max(map(len, labels[0])):
+        labels, matrices = labels[::-1], [matrix.T for matrix in matrices]
+        pair = replace(pair, names=pair.names[::-1])
+    before, after, low, high = matrices
+    largest = max(float(before.max()), float(after.max()), 1e-9)
+    sure = (before < low) | (before > high)
+    i, j = np.unravel_index(np.abs(after - before).argmax(), after.shape)
+    down, across = (plain(name, 40) for name in pair.names)
+    measured = bool(np.isfinite(high).any())
+    interval = (
+        f", by what was measured from {percent(low[i, j])} to {percent(high[i, j])} in truth"
+        if math.isfinite(high[i, j])
+        else ""
+    )
+    most = (
+        f"The largest change is at {labels[0][i]}, {labels[1][j]}: {percent(before[i, j])} before, "
+        f"{percent(after[i, j])} released{interval}."
+    )
+    dots = (
+        " A dot: what was measured rules the public share out, 95 times in 100."
+        if measured
+        else " No measured marginal has both: no interval is stated."
+    )
+    return heat_maps(
+        f"pair-{place}",
+        labels[0],
+        labels[1],
+        [(start, before), ("released", after)],
+        tints=[np.sqrt(before / largest), np.sqrt(after / largest)],
+        marked=sure if measured else None,
+        title=f"{down} by {across}",
+        alt=(
+            f"Two heat maps of {down} and {across}, {start} and released. {percent(pair.moved)} of the "
+            f"records would have to move to get from one to the other. {most}"
+        ),
+        caption=(
+            f"{percent(pair.moved)} of the records moved. {most} The strongest colour is {percent(largest)}."
+            f"{dots}"
+        ),
+    )
+
+
+def precision(release: Release, known: Known) -> Picture | None:
+    """A heat map of how precisely what was measured fixes each pair of attributes; None for too many."""
+    domain = release.support.domain
+    count = len(domain)
+    if not known.deviations or not 2 <= count <= MOST_CROSSED:
+        return None
+    reach = np.full((count, count), math.nan)
+    for (a, b), deviation in known.deviations.items():
+        reach[b, a] = known.quantile * deviation
+    names = [plain(name, 40) for name in domain.names]
+    best, worst = (percent(float(end), up=True) for end in (np.nanmin(reach), np.nanmax(reach)))
+    pairs, empty = plural(len(known.deviations), "pair"), math.comb(count, 2) - len(known.deviations)
+    some = f" {plural(empty, 'pair')} left empty: no measured marginal has both." if empty else ""
+    return heat_maps(
+        "precision",
+        names[1:],
+        names[:-1],
+        [("", reach[1:, :-1])],
+        tints=[0.1 + 0.9 * (reach[1:, :-1] - np.nanmin(reach)) / max(np.ptp(reach[~np.isnan(reach)]), 1e-9)],
+        hue=ORANGE,
+        title="How precisely each pair is known",
+        alt=(
+            f"A triangle of {pairs} of attributes. What was measured fixes the share of a cell to within "
+            f"{best} of the records for the most precise pair, and to within {worst} for the least."
+        ),
+        caption=(
+            f"The stronger the colour, the less is known: from ± {best} to ± {worst} of the records for a "
+            f"cell, 95 times in 100.{some}"
+        ),
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -16,15 +18,51 @@ from privmw.release import ExpectedErrors, Release
 from privmw.release.history import Round
 from privmw.report.agreement import against_noisy, gaps
 from privmw.report.formats import cell_name
-from privmw.report.page import check_installed, make_page
+from privmw.report.page import check_installed, files_beside, make_page
 from privmw.report.release import facts, pictures, words
 
 MOST_ATTRIBUTES = 12
+MOST_PAIRS = 6
 MOST_ROUNDS = 60  # in the table of rounds
 MOST_NOISE_LEVELS = 8
 MOST_CELLS = 20  # beyond chance
 MOST_BY_ATTRIBUTE = 30
 MOST_NEW_VALUES = 20
+
+
+FILES = (
+    (
+        "synthetic",
+        "parquet",
+        "Synthetic records, one per row, with the columns of the private table. Use them as you would use "
+        "records, and mind the error above.",
+    ),
+    (
+        "answers",
+        "parquet",
+        "Every marginal that was asked for, cell by cell, as shares of the records. Better than counting "
+        "synthetic records: nothing is rounded.",
+    ),
+    ("measurements", "parquet", "The noisy counts themselves, to be fitted in another way."),
+    ("domain", "json", "The attributes and the values that they may take, for programs."),
+    (
+        "quality",
+        "json",
+        "How the release agrees with what was measured, what the public rows do not cover, and what was "
+        "grown, for programs.",
+    ),
+    (
+        "privacy",
+        "json",
+        "The ledger: every look at the private table and what it cost, exactly, for programs.",
+    ),
+    (
+        "release",
+        "npz",
+        "The whole release: rows, weights, measurements and ledger. It answers any other query, too; the "
+        "command privmw explore makes a page of it that does so without installing anything.",
+    ),
+)
 
 
 def write_report(
@@ -33,6 +71,10 @@ def write_report(
     *,
     evaluation: Evaluation | None = None,
     errors: ExpectedErrors | None = None,
+    title: str | None = None,
+    data: str | None = None,
+    date: str | None = None,
+    files: Collection[str] = (),
     overwrite: bool = False,
 ) -> None:
     """Write the report of a release to one HTML file, whole or not at all; see `render`.
@@ -48,17 +90,28 @@ def write_report(
     ...     os.listdir(folder)
     ['report.html']
     """
-    page = render(release, evaluation=evaluation, errors=errors).encode()
+    page = render(
+        release, evaluation=evaluation, errors=errors, title=title, data=data, date=date, files=files
+    ).encode()
     with whole_file(path, overwrite=overwrite) as file:
         file.write(page)
 
 
 def render(
-    release: Release, *, evaluation: Evaluation | None = None, errors: ExpectedErrors | None = None
+    release: Release,
+    *,
+    evaluation: Evaluation | None = None,
+    errors: ExpectedErrors | None = None,
+    title: str | None = None,
+    data: str | None = None,
+    date: str | None = None,
+    files: Collection[str] = (),
 ) -> str:
     """Return the report of a release as HTML text. With an evaluation it is NOT PRIVATE, and marked so.
 
     errors: what `release.expected_errors()` returned, to be shown; it takes about as long as the release did.
+    title, data, date: the heading, the name of the data and the date, as the reader is to see them. files:
+    names of files beside the report, to which it links.
 
     >>> from privmw import Domain, Table, Workload, evaluate, release_mwem
     >>> domain = Domain({"age": 3, "sex": ["F", "M"]})
@@ -82,12 +135,18 @@ def render(
         if errors.workload != release.workload:
             raise ValueError("errors must be those of the release's workload")
     check_installed()
+    promise = words.promise(release.ledger)
     return make_page(
         "release/release.html.j2",
         release=release,
         domain=domain,
         show=show,
-        promise=words.promise(release.ledger),
+        promise=promise,
+        guess=pictures.guess(promise) if promise.bounded else None,
+        title=title or "Report of a private release",
+        data=data,
+        date=date,
+        files=files_beside(FILES, files),
         evaluation=evaluation,
         errors=errors,
         far_off=None if errors is None else facts.far_off(errors, MOST_BY_ATTRIBUTE),
@@ -102,7 +161,9 @@ def _content(release: Release) -> dict[str, Any]:
     full = support.size == domain.size and bool((support.counts == 1).all())
     measured, levels = release.agreement(), facts.noise_levels(release)
     agreement = measured if len(measured.cells) else None
-    spent, attributes = facts.spending(release), facts.distributions(release)
+    known, pairs = facts.known_of(release), facts.changed_pairs(release, MOST_PAIRS)
+    spent, attributes = facts.spending(release.ledger), facts.distributions(release, known)
+    by_pair = facts.pair_precisions(release, known)
     grown, change = release.growth(), facts.row_weights(release)
     start = "every row alike" if full else "public rows"
     farthest = None
@@ -129,6 +190,12 @@ def _content(release: Release) -> dict[str, Any]:
         ],
         "more_rounds": len(release.history) - MOST_ROUNDS,
         "spent": spent,
+        "precisions": facts.attribute_precisions(release, known)[:MOST_BY_ATTRIBUTE],
+        "more_precisions": len(domain) - MOST_BY_ATTRIBUTE,
+        "pairs_measured": len(by_pair),
+        "precise_pairs": by_pair[:MOST_PAIRS],
+        "imprecise_pairs": by_pair[MOST_PAIRS:][-MOST_PAIRS:][::-1],
+        "pairs": math.comb(len(domain), 2),
         "attributes": len(attributes),
         "pictures": {
             "fit": None if agreement is None else against_noisy(agreement),
@@ -137,6 +204,8 @@ def _content(release: Release) -> dict[str, Any]:
             "budget": pictures.budget(spent),
             "weights": None if change is None else pictures.weights(change),
             "growth": pictures.growth(grown),
+            "precision": pictures.precision(release, known),
+            "pairs": [pictures.changed_pair(pair, domain, place, start) for place, pair in enumerate(pairs)],
             "attributes": [
                 pictures.attribute(distribution, domain, place, start)
                 for place, distribution in enumerate(attributes[:MOST_ATTRIBUTES])

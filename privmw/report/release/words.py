@@ -20,6 +20,7 @@ from privmw.data.names import plain
 FALSE_ALARMS = 0.05
 SLACK = 1 + 1e-12  # the library's exp errs by less
 MOST_SETTINGS = 40
+OF_ROUNDS = ("rounds", "per_round", "split", "warm_up", "replay", "output")  # what only rounds use
 
 ALGORITHMS = {
     "PEP": "projection (PEP): of all ways to weigh the rows, the one nearest to the start that fits "
@@ -39,6 +40,13 @@ ALGORITHMS = {
     "GEM": "a generator network (GEM): it makes products of distributions, trained on public answers, if "
     "there are any, and on the noisy counts; rows were drawn from these, and weighed by the same counts",
 }
+STRENGTHS = (  # by the chance of a right guess, in words that promise no more than it
+    (0.55, "hardly better than tossing a coin"),
+    (0.75, "better than tossing a coin, and far from certain"),
+    (0.9, "much better than tossing a coin, and not certain"),
+    (0.99, "nearly certain, so that this promise protects little"),
+    (math.inf, "as good as certain, so that this promise protects next to nothing"),
+)
 SETTINGS = {
     "algorithm": "how the rows were weighed",
     "rounds": "how often the weights were improved",
@@ -78,9 +86,10 @@ SETTINGS = {
 class Promise:
     """The privacy of a release, as text. chance: delta as one in so many.
 
-    guess: how often in 100 a guess is right, at most. hits: how many of 100 true cases a test finds, at most,
-    that gives `alarms` false alarms in 100. twice: the epsilon for two units together. protected: the unit,
-    with the number of its records if it may have several; counted: what n is the number of.
+    guess: how often in 100 a guess is right, at most; strength: what that is worth. hits: how many of 100
+    true cases a test finds, at most, that gives `alarms` false alarms in 100. twice: the epsilon for two
+    units together. protected: the unit, with the number of its records if it may have several; counted: what
+    n is the number of.
     """
 
     epsilon: str
@@ -96,6 +105,7 @@ class Promise:
     doubt: str
     factor: str
     guess: str
+    strength: str
     alarms: str
     hits: str
     twice: str
@@ -135,6 +145,7 @@ def promise(ledger: Ledger) -> Promise:
         factor=show(odds) if epsilon < 700 else f"e^{show(epsilon)}",
         # Of two equally likely tables, the right one is guessed with probability (1 + total variation) / 2.
         guess=_hundredths((odds + delta) / (odds + 1)),
+        strength=next(words for most, words in STRENGTHS if (odds + delta) / (odds + 1) <= most),
         alarms=f"{100 * FALSE_ALARMS:g}",
         # The power of any test of level a: at most e^epsilon a + delta, and 1 - e^-epsilon (1 - a - delta).
         hits=_hundredths(
@@ -164,16 +175,36 @@ def algorithm(settings: Mapping[str, Any]) -> str:
 
 
 def settings_in_words(settings: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Name, value and meaning of each setting, the known ones first.
+    """Name, value and meaning of each setting that played a part, the known ones first.
 
-    >>> settings_in_words({"rounds": 3, "more": [1]})
-    [('rounds', '3', 'how often the weights were improved'), ('more', '[1]', '')]
+    >>> settings_in_words({"rounds": 3000, "more": [1], "gamma": None})
+    [('rounds', '3,000', 'how often the weights were improved'), ('more', '[1]', '')]
+    >>> [name for name, *_ in settings_in_words({"select": "all", "rounds": 1, "split": 0.5, "slack": "l2"})]
+    ['select', 'slack']
     """
-    names = [name for name in SETTINGS if name in settings]
-    names += sorted(name for name in settings if name not in SETTINGS)
+    meant = {name: value for name, value in settings.items() if _means_something(name, value, settings)}
+    names = [name for name in SETTINGS if name in meant]
+    names += sorted(name for name in meant if name not in SETTINGS)
     table = []
     for name in names[:MOST_SETTINGS]:
-        value = settings[name]
+        value = meant[name]
         shown = "none" if value is None else value if isinstance(value, str) else json.dumps(value)
+        if isinstance(value, int) and not isinstance(value, bool) and name != "seed":
+            shown = f"{value:,}"
         table.append((plain(name), plain(shown, 120), SETTINGS.get(name, "")))
     return table
+
+
+def _means_something(name: str, value: Any, settings: Mapping[str, Any]) -> bool:
+    """Whether a setting has a part in a run with these settings: what is not set has none, and rounds have
+    none where everything is measured at once.
+    """
+    if value is None:
+        return "; none: " in SETTINGS.get(name, "") and (
+            name != "prior_weight" or settings.get("slack") == "l2"
+        )
+    if name in OF_ROUNDS and settings.get("select") == "all":
+        return False
+    if name in ("warm_up", "order"):
+        return bool(settings.get("warm_up")) or (name == "order" and settings.get("select") == "all")
+    return True

@@ -6,6 +6,7 @@ Everything on it comes from released values and from the plan that was made befo
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from privmw.data.workload import Workload
 from privmw.io.whole_file import whole_file
 from privmw.release.unbiased import UnbiasedAnswers
 from privmw.report.formats import percent, plural
-from privmw.report.page import check_installed, make_page
+from privmw.report.page import FileBeside, check_installed, files_beside, make_page
 from privmw.report.svg import BLUE, INK, ORANGE, Picture, draw
 
 MOST_MARGINALS = 40
@@ -25,8 +26,28 @@ MOST_ATTRIBUTES, MOST_VALUES = 6, 12
 LEVEL = 0.95
 
 
+FILES = (
+    (
+        "answers",
+        "npz",
+        "The noisy values and their plan: privmw.load_unbiased_answers gives answers, standard errors, "
+        "covariances and intervals of every marginal inside those above.",
+    ),
+    (
+        "answers",
+        "parquet",
+        "Every cell with its answer, standard error and interval, as fractions of the records.",
+    ),
+    ("privacy", "json", "The promise above and every privacy event, for programs."),
+)
+
+
 def write_unbiased_report(
-    path: str | os.PathLike[str], answers: UnbiasedAnswers, *, overwrite: bool = False
+    path: str | os.PathLike[str],
+    answers: UnbiasedAnswers,
+    *,
+    files: Collection[str] = (),
+    overwrite: bool = False,
 ) -> None:
     """Write the report to one HTML file, whole or not at all.
 
@@ -39,7 +60,7 @@ def write_unbiased_report(
     ...     os.listdir(folder)
     ['report.html']
     """
-    page = render_unbiased(answers).encode()
+    page = render_unbiased(answers, files=files).encode()
     with whole_file(path, overwrite=overwrite) as file:
         file.write(page)
 
@@ -54,8 +75,8 @@ class MarginalErrors:
     records: float
 
 
-def render_unbiased(answers: UnbiasedAnswers) -> str:
-    """Return the report as HTML text."""
+def render_unbiased(answers: UnbiasedAnswers, *, files: Collection[str] = ()) -> str:
+    """Return the report as HTML text; files: names of files beside it, to which it links."""
     if not isinstance(answers, UnbiasedAnswers):
         raise TypeError(f"answers ({type(answers).__name__}) must be UnbiasedAnswers")
     check_installed()
@@ -76,6 +97,7 @@ def render_unbiased(answers: UnbiasedAnswers) -> str:
     return make_page(
         "unbiased/unbiased.html.j2",
         answers=answers,
+        files=_files(files),
         statement=answers.statement().splitlines(),
         epsilon=answers.ledger.epsilon(usual_delta(answers.ledger)),
         delta=usual_delta(answers.ledger),
@@ -89,6 +111,12 @@ def render_unbiased(answers: UnbiasedAnswers) -> str:
         more_marginals=len(workload) - MOST_MARGINALS,
         pictures=pictures,
     )
+
+
+def _files(beside: Collection[str]) -> list[FileBeside]:
+    """Two files have the same stem, and are told apart by their kinds."""
+    whole = [name for name in beside if name.endswith(".npz")]
+    return [*files_beside(FILES[:1], whole), *files_beside(FILES[1:], set(beside) - set(whole))]
 
 
 def _shown(workload: Workload) -> list[str]:

@@ -1,0 +1,90 @@
+"""Answers as frames, with labels: what `Release.answer`, `marginal` and `answers_frame` return.
+
+A row for each cell: its attributes' labels, the answer as a fraction of the records, and how far off it is.
+Released values only. pyarrow is needed (extra `io`), and pandas or polars for their frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from privmw.data.attribute import Attribute
+from privmw.data.records import FrameKind
+from privmw.data.workload import LARGEST_ORDER, Workload
+from privmw.io.extras import need
+from privmw.kernels.arrays import Int64s
+from privmw.release.cells import as_kind, cells_frame
+from privmw.release.release import LEVEL, Release
+
+MOST_CELLS = 2**20  # of the marginal of a single answer: of a larger one, how far off it is is not computed
+
+
+def marginal_frame(
+    release: Release, names: Sequence[str], level: float | None, kind: FrameKind | None
+) -> Any:
+    """The frame of one marginal; see `Release.marginal`."""
+    workload = Workload(release.support.domain, [tuple(names)])
+    columns = figures_of(release, workload, level)
+    codes = np.unravel_index(np.arange(workload.cells), workload.shape(0))
+    of_names = dict(zip(workload.marginal(0), codes, strict=True))
+    return _frame(release, {name: of_names[name] for name in names}, columns, kind)
+
+
+def answer_frame(release: Release, labels: Mapping[str, object]) -> Any:
+    """The frame of one cell; see `Release.answer`."""
+    domain = release.support.domain
+    codes = {name: domain[name].code(value) for name, value in labels.items()}
+    answer = release.answer(list(codes), list(codes.values()))
+    columns = {name: np.array([np.nan]) for name in ("standard_error", "low", "high")}
+    cells = float(np.prod([float(domain[name].size) for name in codes]))
+    if 1 <= len(codes) <= LARGEST_ORDER and cells <= MOST_CELLS:
+        workload = Workload(domain, [tuple(codes)])
+        cell = workload.cell(tuple(codes), tuple(codes.values()))
+        figures = figures_of(release, workload, LEVEL)
+        columns = {name: figures[name][cell : cell + 1] for name in columns}
+    places = {name: np.array([code]) for name, code in codes.items()}
+    return _frame(release, places, {"answer": np.array([answer]), **columns}, None)
+
+
+def answers_frame(
+    release: Release, workload: Workload | None, level: float | None, kind: FrameKind | None
+) -> Any:
+    """The frame of a workload; see `Release.answers_frame`."""
+    asked = release.workload if workload is None else workload
+    return cells_frame(asked, figures_of(release, asked, level), kind or release.frame_kind or "pyarrow")
+
+
+def figures_of(release: Release, workload: Workload, level: float | None) -> dict[str, Any]:
+    """The answers to a workload's cells, and how far off they are unless level is None, by column."""
+    if level is None:
+        return {"answer": release.answers(workload)}
+    intervals = release.intervals(level, workload=workload)
+    return {"answer": intervals.answers, **intervals.columns()}
+
+
+def _frame(
+    release: Release, codes: Mapping[str, Int64s], figures: Mapping[str, Any], kind: FrameKind | None
+) -> Any:
+    """Columns of labels, and of figures; a figure whose name is an attribute's gets a longer one."""
+    pa = need("pyarrow", "make frames", "io")
+    columns = {name: _labels(release.support.domain[name], places) for name, places in codes.items()}
+    for name, figure in figures.items():
+        while name in columns:
+            name += "_"
+        columns[name] = pa.array(figure)
+    return as_kind(pa.table(columns), kind or release.frame_kind or "pyarrow")
+
+
+def _labels(attribute: Attribute, codes: Int64s) -> Any:
+    """The labels of codes, each unlike the others: integers, or text in the domain's order."""
+    pa = need("pyarrow", "make frames", "io")
+    if attribute.labels is None and attribute.edges is None:
+        return pa.array(codes.astype(np.int64))
+    labels = [attribute.label(code) for code in range(attribute.size)]
+    if all(isinstance(label, int) for label in labels):
+        return pa.array([labels[code] for code in codes.tolist()], pa.int64())
+    words = pa.array([str(label) for label in labels], pa.string())
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), words, ordered=True)

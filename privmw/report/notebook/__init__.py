@@ -1,0 +1,6 @@
+"""What a notebook shows: a panel for each kind of object, and the picture of a marginal."""
+
+from privmw.report.notebook.marginal import plot_marginal
+from privmw.report.notebook.panel import panel
+
+__all__ = ["panel", "plot_marginal"]
