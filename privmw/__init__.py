@@ -10,12 +10,17 @@ The way of the data, room by room (README.md has the map):
 4. algorithms runs the loop: a model of models answers the workload, the curator selects and measures, the
    model is updated. It sees released and public values only; kernels does the sums.
 5. A release has weighted rows, measurements and the ledger. It gives answers and synthetic records.
-6. report makes a page of it, and cli does all this from the command line. postprocess fits noisy marginals,
-   evaluation computes true errors (NOT PRIVATE), ranks and cluster spread rows over MPI ranks.
+6. report makes a page of it, cli does all this from the command line, and synthesizer in the shape of
+   scikit-learn. postprocess fits noisy marginals, evaluation computes true errors (NOT PRIVATE), ranks and
+   cluster spread rows over MPI ranks, engines counts private records where they lie, adapters speak with
+   other libraries, experiments reads the papers' data sets.
 """
 
-from privmw import accounting, kernels, mechanisms, postprocess, strategies
-from privmw.accounting import Account, Budget, BudgetError, Ledger, Neighbors
+from types import ModuleType
+from typing import Any
+
+from privmw import accounting, engines, experiments, kernels, mechanisms, pages, postprocess, strategies
+from privmw.accounting import Account, Budget, BudgetError, Event, Ledger, Neighbors
 from privmw.algorithms.auto import release_auto
 from privmw.algorithms.choose_public import choose_public
 from privmw.algorithms.dual_query import DualQuery, release_dual_query
@@ -37,13 +42,36 @@ from privmw.data.domain import Domain
 from privmw.data.support import Support
 from privmw.data.table import Table
 from privmw.data.workload import Workload
+from privmw.embedding import get_cmake_dir, get_include, get_pkgconfig_dir
 from privmw.evaluation import best_mixture_error, evaluate
 from privmw.io.scan import Scan, read_table, scan_table
+from privmw.io.syntax import Syntax
 from privmw.random import ChaCha20
 from privmw.release import Release
 from privmw.release.file import load_release
 from privmw.release.unbiased import UnbiasedAnswers, load_unbiased_answers
+from privmw.synthesizer import Synthesizer
 from privmw.version import __version__
+
+
+def _report() -> ModuleType:
+    from privmw import report  # here: only pages need it
+
+    return report
+
+
+pages.provide(_report)
+pages.show(Ledger)  # accounting imports nothing but itself
+
+
+def _to_dp_event(spent: Event | Ledger) -> Any:
+    """What was spent, as a DpEvent of dp_accounting: see privmw.adapters.dp_accounting.to_dp_event."""
+    from privmw.adapters import dp_accounting  # here: only those who have it need it
+
+    return dp_accounting.to_dp_event(spent)
+
+
+Event.to_dp_event = Ledger.to_dp_event = _to_dp_event  # type: ignore[assignment]
 
 __all__ = [
     "FEM",
@@ -71,6 +99,8 @@ __all__ = [
     "ShardedRecords",
     "ShardedSupport",
     "Support",
+    "Syntax",
+    "Synthesizer",
     "Table",
     "UnbiasedAnswers",
     "Workload",
@@ -78,7 +108,12 @@ __all__ = [
     "accounting",
     "best_mixture_error",
     "choose_public",
+    "engines",
     "evaluate",
+    "experiments",
+    "get_cmake_dir",
+    "get_include",
+    "get_pkgconfig_dir",
     "kernels",
     "load_release",
     "load_unbiased_answers",

@@ -1,7 +1,8 @@
-"""What keeps private values out of freed memory and out of tracebacks.
+"""What keeps private values out of freed memory, out of tracebacks and out of messages.
 
 Freed memory comes back in someone's np.empty: `erasing` overwrites arrays first. Tools print the variables of
 every frame of a traceback (pytest --showlocals, rich): `sealed` functions raise without the frames inside.
+`shown` quotes no argument that may be private data in the wrong place.
 Every room may use this one; it knows none of them.
 """
 
@@ -9,8 +10,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import numbers
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from reprlib import repr as _short
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -19,6 +22,17 @@ import numpy.typing as npt
 Array = TypeVar("Array", bound=npt.NDArray[Any])
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def shown(value: object) -> str:
+    """A wrong argument in a message: a scalar, or the kind of anything else.
+
+    An array, a list or a frame in the wrong place may be the private one.
+
+    >>> shown("sex"), shown(3.5), shown([[3, 1]])
+    ("'sex'", '3.5', 'list')
+    """
+    return _short(value) if isinstance(value, str | numbers.Number | None) else type(value).__name__
 
 
 @contextmanager

@@ -1,0 +1,247 @@
+"""The front in the shape of scikit-learn: `Synthesizer(epsilon=1).fit(private, public=public).sample(1000)`.
+
+For those who know that shape from other libraries. It reads both frames, proposes a domain from the public
+one, and runs `release_auto` or the algorithm given: everything else is in the release that it keeps. The
+constructor stores its parameters as they are, and `fit` checks them, before anything is spent, so that
+scikit-learn's `clone` and `set_params` work; scikit-learn itself is not needed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from reprlib import repr as _short
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from privmw.accounting.rounding import Real
+from privmw.algorithms.accounted import AccountPath
+from privmw.algorithms.auto import release_auto
+from privmw.algorithms.configuration import Configuration, make_budget
+from privmw.algorithms.options import check_options, lists_options
+from privmw.data.domain import Domain
+from privmw.data.propose import propose
+from privmw.data.records import Records
+from privmw.data.support import Support
+from privmw.data.table import Table
+from privmw.data.workload import Workload
+from privmw.io.scan import read_table
+from privmw.kernels.checks import check_integer
+from privmw.random import Rng
+from privmw.release import Release
+from privmw.secrecy import shown
+
+SOME = 1000  # records, before their number is known
+Bins = Literal["label", "midpoint", "draw"]
+
+
+class Synthesizer:
+    """Synthetic records of a private frame, with differential privacy, from a public one if there is one.
+
+    epsilon, delta: the budget of one `fit`; a delta of None is 1 / n^2. domain: a `Domain`, or what it is
+    made of; None proposes one from the public frame. marginals: how many attributes the marginals have that
+    the records are to keep, or a list of marginals, or a `Workload`. algorithm: a configuration such as
+    `PEP(rounds=20)`; None is `release_auto`. bins: what a bin becomes in the records, as for
+    `Table.to_frame`; None draws from the public values, or takes midpoints without them. unit, at_most: what
+    is protected, as for `read_table`. account: of the private table, which adds up what every fit spends.
+    rng: a seed for experiments, which marks the records as not for release. threads: of the kernels.
+
+    After `fit`: `release_`, a `Release`, `domain_`, `workload_`, and `notes_` about the proposed domain.
+
+    >>> import pandas
+    >>> public = pandas.DataFrame({"sex": ["F", "M"] * 50, "rooms": [1, 2, 3, 2] * 25})
+    >>> private = pandas.DataFrame({"sex": ["F", "M", "M"] * 200, "rooms": [2, 3, 1] * 200})
+    >>> synthesizer = Synthesizer(epsilon=1.0, marginals=2).fit(private, public=public)
+    >>> synthesizer
+    Synthesizer(marginals=2)
+    >>> synthesizer.sample(1000).shape
+    (1000, 2)
+    >>> synthesizer.release_.ledger.epsilon(1e-5) < 1.0
+    True
+    """
+
+    release_: Release
+    domain_: Domain
+    workload_: Workload
+    notes_: tuple[str, ...]
+
+    @lists_options
+    def __init__(
+        self,
+        *,
+        epsilon: Real = 1.0,
+        delta: Real | None = None,
+        domain: Domain | Mapping[str, object] | str | os.PathLike[str] | None = None,
+        marginals: int | Sequence[Sequence[str]] | Workload = 3,
+        algorithm: Configuration | None = None,
+        bins: Bins | None = None,
+        unit: str | None = None,
+        at_most: int | None = None,
+        account: AccountPath = None,
+        rng: Rng = None,
+        threads: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.domain = domain
+        self.marginals = marginals
+        self.algorithm = algorithm
+        self.bins = bins
+        self.unit = unit
+        self.at_most = at_most
+        self.account = account
+        self.rng = rng
+        self.threads = threads
+
+    def fit(self, private: Any, *, public: Any = None) -> Synthesizer:
+        """Make a release of a private frame, and spend epsilon on it: at every call, and the sum counts.
+
+        Frames are of pandas, polars or pyarrow; paths of files and tables are taken as well. A public frame
+        may have fewer columns. Without a public frame a domain must be given: nothing may be learned from
+        the private one beforehand.
+        """
+        if self.algorithm is not None and not isinstance(self.algorithm, Configuration):
+            raise TypeError(f"algorithm ({shown(self.algorithm)}) must be a configuration, such as PEP()")
+        if self.bins is not None and self.bins not in get_args(Bins):
+            raise ValueError(f"bins ({_short(self.bins)}) must be 'label', 'midpoint' or 'draw', or None")
+        if self.bins == "draw" and (public is None or isinstance(public, Records)):
+            raise ValueError("bins ('draw') must come with a public frame or file, whose values are drawn")
+        make_budget(self.epsilon, self.delta, n=SOME if self.delta is None else None)  # refuses a wrong one
+        domain, notes = self._domain(private, public)
+        workload = self._workload(domain)
+        support = None
+        if public is not None:
+            support = Support.from_table(self._table("public", public, domain, private=False), domain=domain)
+        drawn_from = None if isinstance(public, Records) else public
+        for name in () if support is None else support.missing:
+            if domain[name].edges is not None:
+                drawn_from = None
+                if self.bins == "draw":
+                    raise ValueError(
+                        f"bins ('draw') must come with a public column {_short(name)} to draw from"
+                    )
+        table = self._table("private", private, domain, private=True)
+        run = {"rng": self.rng, "threads": self.threads, "account": self.account}
+        if self.algorithm is None:
+            release = release_auto(
+                table,
+                support,
+                workload,
+                epsilon=self.epsilon,
+                delta=self.delta,
+                **run,  # type: ignore[arg-type]
+            )
+        else:
+            mechanism = self.algorithm.calibrate(
+                self.epsilon, self.delta, n=table.n or None, at_most=table.at_most
+            )
+            release = mechanism(table, support, workload, **run)  # type: ignore[arg-type]
+        self.release_, self.domain_, self.workload_, self.notes_ = release, domain, workload, notes
+        self.feature_names_in_ = np.array(domain.names, object)
+        self.n_features_in_ = len(domain)
+        self._drawn_from = drawn_from
+        return self
+
+    def sample(self, n: int | None = None, seed: int | None = None) -> Any:
+        """Synthetic records in a frame of the kind that came in; n: how many, by default as many as private.
+
+        Post-processing: it costs nothing, however often. seed: of the sampling stream.
+        """
+        if not self.__sklearn_is_fitted__():
+            raise ValueError("Synthesizer must be fitted first: fit(private, public=public)")
+        bins = self.bins or ("midpoint" if self._drawn_from is None else "draw")
+        public = self._drawn_from if bins == "draw" else None
+        return self.release_.sample(n, seed).to_frame(bins=bins, public=public, seed=seed)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name. deep: for scikit-learn; no parameter has parameters of its own.
+
+        >>> Synthesizer(epsilon=2.0).get_params()["epsilon"]
+        2.0
+        """
+        return {name: getattr(self, name) for name in _defaults()}
+
+    def set_params(self, **params: Any) -> Synthesizer:
+        """Change some parameters; an unknown one is refused with a list of those there are.
+
+        >>> Synthesizer().set_params(epsilom=2.0)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        TypeError: option ('epsilom') must be one of epsilon, delta, ...; did you mean epsilon?
+        """
+        check_options(params, list(_defaults()))
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
+
+    def _domain(self, private: Any, public: Any) -> tuple[Domain, tuple[str, ...]]:
+        if isinstance(self.domain, Domain):
+            return self.domain, ()
+        if self.domain is not None:
+            return Domain.read(self.domain), ()
+        for table in (private, public):
+            if isinstance(table, Records):
+                return table.domain, ()
+        if public is None:
+            raise ValueError(
+                "domain (None) must be given where there is no public frame to propose one from, such as "
+                '{"age": {"edges": [0, 18, 65, 120]}, "sex": ["F", "M"]}: nothing may be learned from the '
+                "private frame beforehand"
+            )
+        proposal = propose(public)
+        left_out = [note for note in proposal.notes if " left out" in note]
+        if left_out:
+            warnings.warn(
+                f"{'; '.join(left_out)}: give a domain that has them, or drop them", UserWarning, stacklevel=3
+            )
+        return proposal.domain, proposal.notes
+
+    def _workload(self, domain: Domain) -> Workload:
+        if isinstance(self.marginals, Workload):
+            return self.marginals
+        if isinstance(self.marginals, list | tuple):
+            return Workload(domain, self.marginals)
+        order = check_integer("marginals", self.marginals, 1, 6)
+        return Workload.all(domain, k=min(order, len(domain)))
+
+    def _table(self, name: str, given: Any, domain: Domain, *, private: bool) -> Table | Records:
+        if isinstance(given, Records):
+            if private and self.unit is not None:
+                raise ValueError(f"unit ({_short(self.unit)}) must be given where the table is made")
+            return given
+        capped = {"unit": self.unit, "at_most": self.at_most} if private else {"missing_ok": True}
+        if given is None:
+            raise TypeError(f"{name} (None) must be a frame, the path of a file or a Table")
+        if isinstance(given, str | os.PathLike):
+            return read_table(given, domain, private=private, **capped)
+        return Table.from_frame(given, domain, private=private, **capped)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "release_")
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags  # asked for by scikit-learn alone
+
+        inputs = InputTags(string=True, categorical=True, allow_nan=True)
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False), input_tags=inputs)
+
+    def __repr__(self) -> str:
+        defaults = _defaults()
+        changed = (
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if value is not defaults[name] and not _same(value, defaults[name])
+        )
+        return f"Synthesizer({', '.join(changed)})"
+
+
+def _same(value: object, default: object) -> bool:
+    return type(value) is type(default) and value == default
+
+
+def _defaults() -> dict[str, Any]:
+    """The parameters of a Synthesizer, with their defaults."""
+    parameters = inspect.signature(Synthesizer.__init__).parameters
+    return {name: p.default for name, p in parameters.items() if name != "self"}
