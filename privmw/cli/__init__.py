@@ -16,7 +16,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from privmw.cli import account, answer, demo, domain, evaluate, finish, inspect, measure, postprocess, release
+from privmw.cli import (
+    account,
+    answer,
+    completion,
+    demo,
+    domain,
+    evaluate,
+    explore,
+    finish,
+    inspect,
+    measure,
+    postprocess,
+    release,
+    synthesize,
+)
 from privmw.cli.config import with_config
 from privmw.cli.console import Console
 from privmw.cli.options import Parser
@@ -25,6 +39,10 @@ from privmw.cluster import abort_job, mpi, wait_to_report
 from privmw.version import __version__
 
 COMMANDS = {
+    "synthesize": (
+        synthesize,
+        "make synthetic records from a private file, and a public one if any",
+    ),
     "domain": (domain, "propose a domain from a public file"),
     "inspect": (inspect, "estimate the noise, memory and time of a release, from public information"),
     "release": (release, "make a private release from a private file, and public ones if there are any"),
@@ -33,7 +51,12 @@ COMMANDS = {
     "postprocess": (postprocess, "fit consistent, non-negative data to noisy counts, with a certificate"),
     "evaluate": (evaluate, "compute the true errors of a release (NOT PRIVATE: for experiments)"),
     "answer": (answer, "answer queries from a release"),
+    "explore": (
+        explore,
+        "write one HTML page in which a release answers questions, without installing anything",
+    ),
     "account": (account, "make or show the account of everything spent on a private table"),
+    "completion": (completion, "print the script that lets a shell complete commands and options"),
     "demo": (demo, "make up two populations, and release, evaluate and report on them"),
 }
 
@@ -57,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 with suppress(ImportError):  # refused later, where the ranks are needed
                     mpi()
             options = parse(words)
-            console = Console(command, json=options.json, quiet=options.quiet)
+            console = Console(command, json=options.json, quiet=options.quiet, progress=options.progress)
             return COMMANDS[options.command][0].run(options, console) or 0
         except SystemExit as ended:  # --help and --version
             return ended.code if isinstance(ended.code, int) else 1
@@ -76,6 +99,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse a command line, with the options of the file that --config names."""
+    named = next((word for word in arguments if not word.startswith("-")), "")
+    parser = make_parser(named)
+    if arguments and arguments[0] == "release":
+        known = parser.commands["release"]._option_string_actions
+        arguments = ["release", *with_config(arguments[1:], known)]
+    return parser.parse_args(arguments)
+
+
+def make_parser(named: str | None = None) -> Parser:
+    """The parser of all commands; named: the only one whose arguments are needed."""
     parser = Parser(
         prog="privmw",
         description="Private answers and synthetic records about a sensitive table, helped by a public one.",
@@ -84,18 +117,20 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=f"privmw {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    named = next((word for word in arguments if not word.startswith("-")), None)
     for name, (module, about) in COMMANDS.items():
         command = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
-        if name == named:  # --help lists the others, which need no arguments for that
+        if named in (None, name):  # --help lists the others, which need no arguments for that
             module.add_arguments(command)
             output = command.add_argument_group("output")
             output.add_argument("--json", action="store_true", help="print one JSON object, for programs")
             output.add_argument("--quiet", action="store_true", help="print errors only")
-    if arguments and arguments[0] == "release":
-        known = commands.choices["release"]._option_string_actions
-        arguments = ["release", *with_config(arguments[1:], known)]
-    return parser.parse_args(arguments)
+            output.add_argument(
+                "--progress",
+                action="store_true",
+                help="print what is being done every few seconds where there is no terminal, too",
+            )
+    parser.commands, parser.named = commands.choices, named
+    return parser
 
 
 @contextmanager

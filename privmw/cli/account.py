@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from decimal import ROUND_FLOOR
 from typing import Any
 
@@ -11,7 +12,7 @@ from privmw.accounting import Account, AccountedRun, Budget
 from privmw.accounting.rounding import float_up
 from privmw.accounting.statement import show
 from privmw.cli.console import Console
-from privmw.cli.options import number
+from privmw.cli.options import delta, epsilon, number
 from privmw.cli.refusal import RefusalError
 
 
@@ -20,11 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=("new", "show"), help="make an account, or print what was spent")
     parser.add_argument("file", metavar="FILE", help="the account; keep it with the private file")
     parser.add_argument(
-        "--epsilon", type=number, help="the limit of a new account, for all releases together"
+        "--epsilon", type=epsilon, help="the limit of a new account, for all releases together"
     )
     parser.add_argument(
         "--delta",
-        type=number,
+        type=delta,
         help="of the limit; 0: pure differential privacy. With show: of the epsilon shown",
     )
     parser.add_argument(
@@ -56,6 +57,8 @@ def run(options: argparse.Namespace, console: Console) -> None:
         account = Account.create(options.file, limit, unit=options.unit or "record")
     elif any(given is not None for given in (options.epsilon, options.unit, options.event_delta)):
         raise RefusalError("--epsilon and --unit must come with new: the terms of an account stay")
+    elif not os.path.exists(options.file):
+        raise RefusalError(f"FILE ({options.file}) must exist", "privmw account new makes an account")
     else:
         account = Account(options.file)
     facts = describe(account, options.delta)

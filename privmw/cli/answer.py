@@ -6,15 +6,13 @@ A release knows bins, not the numbers in them: a query for a number is answered 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from privmw.cli.console import Console
 from privmw.cli.refusal import RefusalError
-from privmw.cli.run_folder import RELEASE_FILE
+from privmw.cli.run_folder import release_of
 from privmw.data.domain import Attribute, Domain
 from privmw.data.names import plain
-from privmw.release.file import load_release
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,10 +53,13 @@ class Condition(NamedTuple):
 
 def run(options: argparse.Namespace, console: Console) -> None:
     """Answer each query in turn."""
-    release = load_release(Path(options.release) / RELEASE_FILE)
+    release = release_of(options.release)
     answers, lines = [], []
     for query in options.query:
-        conditions = read_query(query, release.support.domain)
+        try:
+            conditions = read_query(query, release.support.domain)
+        except ValueError as error:
+            raise RefusalError(f"--query ({query}): {error}") from None
         codes = [condition.code for condition in conditions]
         fraction = release.answer([condition.attribute.name for condition in conditions], codes)
         bins, others = (
@@ -97,9 +98,9 @@ def read_query(query: str, domain: Domain) -> list[Condition]:
     for condition in conditions:
         name, equals, value = condition.partition("=")
         if not equals:
-            raise RefusalError(f"query ({query!r}) must be conditions such as age=3,sex=F")
+            raise RefusalError(f"--query ({query}) must be conditions such as age=3,sex=F")
         attribute = domain[name.strip()]
         if attribute.name in (earlier.attribute.name for earlier in found):
-            raise RefusalError(f"query ({query!r}) must name each attribute once")
+            raise RefusalError(f"--query ({query}) must name each attribute once")
         found.append(Condition(attribute, value.strip(), attribute.parse(value.strip())))
     return found

@@ -18,7 +18,17 @@ from privmw.io.whole_file import whole_file
 
 # A checkpoint belongs to one run, and a recorded configuration makes another run; what was forced or vouched
 # for, was so for one run too.
-NOT_RECORDED = ("command", "config", "json", "quiet", "checkpoint", "every", "force", "public_is_public")
+NOT_RECORDED = (
+    "command",
+    "config",
+    "json",
+    "quiet",
+    "progress",
+    "checkpoint",
+    "every",
+    "force",
+    "public_is_public",
+)
 
 
 def with_config(arguments: Sequence[str], known: Mapping[str, argparse.Action]) -> list[str]:
@@ -81,8 +91,11 @@ def record_config(options: argparse.Namespace) -> Iterator[None]:
         text = "".join(["# privmw release --config THIS: once more, on a new budget\n", *lines]).encode()
     except UnicodeEncodeError:
         raise RefusalError(f"--config ({options.config}) must record names that are text") from None
-    with contextlib.suppress(_TriedError), whole_file(options.config):
-        raise _TriedError
+    try:
+        with contextlib.suppress(_TriedError), whole_file(options.config):
+            raise _TriedError
+    except OSError as error:
+        raise RefusalError(f"--config ({options.config}) must be writable: {error.strerror}") from None
     yield
     with whole_file(options.config) as file:
         file.write(text)

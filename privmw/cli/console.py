@@ -1,7 +1,8 @@
 """What commands print: results on standard output, progress and errors on standard error.
 
 They print released and public values only. With --json a result is one JSON object; with --quiet only errors
-are printed.
+are printed. Progress moves all the time on a terminal, and with --progress there is a line now and then
+without one.
 """
 
 from __future__ import annotations
@@ -11,26 +12,35 @@ import json
 import math
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from privmw.accounting.statement import show
 from privmw.cli.refusal import RefusalError
 from privmw.release.history import Round
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 Show: TypeAlias = Callable[[Round], None]
+Advance: TypeAlias = Callable[[int], None]  # is told how much of a step is done
 
 LOG_EVERY = 10.0  # seconds between two lines of a log
+NO_TIME = 0.05  # seconds: a step that took less is not worth a line
 
 
 class Console:
     """What one command prints."""
 
-    def __init__(self, command: str = "privmw", *, json: bool = False, quiet: bool = False) -> None:
+    def __init__(
+        self, command: str = "privmw", *, json: bool = False, quiet: bool = False, progress: bool = False
+    ) -> None:
         self.command = command
         self.json = json
         self.quiet = quiet
+        self.progress = progress
 
     def result(self, facts: Mapping[str, Any], text: str) -> None:
         """Print the result: facts as JSON for programs, or text for people."""
@@ -59,66 +69,116 @@ class Console:
         with contextlib.suppress(OSError):  # the exit code shows the failure
             _print(line, sys.stderr)
 
-    @contextlib.contextmanager
-    def step(self, doing: str) -> Iterator[None]:
-        """On a terminal, show what is being done and how long it took."""
-        if not self._on_terminal():
-            yield
-            return
-        import rich.console
+    def ask(self, question: str) -> bool:
+        """Ask a person on the terminal; only a clear yes is one."""
+        if not self.can_ask():
+            raise RefusalError("there is no terminal to ask on", "--yes answers yes")
+        if sys.stderr is not None:
+            print(f"{_line(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
 
+    def can_ask(self) -> bool:
+        """Whether there is a person to ask."""
+        return self._on_terminal() and sys.stdin is not None and sys.stdin.isatty()
+
+    @contextlib.contextmanager
+    def step(self, doing: str, total: int | None = None) -> Iterator[Advance]:
+        """Show what is being done, that it goes on, and how long it took.
+
+        total: how much there is to do. Yields the function to call with how much is done.
+        """
         began = time.perf_counter()
-        with rich.console.Console(stderr=True).status(f"{_plain(doing)} ..."):
-            yield
-        self.note(f"{doing}: {time.perf_counter() - began:.1f} s")
+        if self._on_terminal():
+            with _bar(doing, total) as update:
+                yield lambda done: update(done, "")
+        elif self._logs():
+            with _Heartbeat(self, doing, total) as heartbeat:
+                yield heartbeat.advance
+        else:
+            yield lambda done: None
+            return
+        self._took(doing, began)
 
     @contextlib.contextmanager
     def rounds(self, doing: str, rounds: int, *, log: bool = False) -> Iterator[Show | None]:
-        """On a terminal, show a bar of the rounds done, the time left and the last release; else as `step`.
+        """Show the rounds done, the time left and the last release; without rounds as `step`.
 
-        log: without a terminal, print a line now and then. Yields the function to call after each round.
+        log: as with --progress. Yields the function to call after each round.
         """
-        if log and not self._on_terminal():
-            yield self._log(doing, rounds)
+        if not self._on_terminal() and self._logs(log):
+            self.note(doing)
+            with _Heartbeat(self, doing, rounds or None, "round ") as heartbeat:
+                yield lambda entry: heartbeat.advance(entry.round, _summary(entry))
             return
         if rounds == 0 or not self._on_terminal():
             with self.step(doing):
                 yield None
             return
-        import rich.console
-        import rich.progress as bars
+        began = time.perf_counter()
+        with _bar(doing, rounds) as update:
+            yield lambda entry: update(entry.round, _summary(entry))
+        self._took(doing, began)
 
-        columns = (
-            bars.TextColumn("{task.description}"),
-            bars.BarColumn(),
-            bars.MofNCompleteColumn(),
-            bars.TimeRemainingColumn(),
-            bars.TextColumn("{task.fields[summary]}"),
-        )
-        with bars.Progress(*columns, console=rich.console.Console(stderr=True)) as progress:
-            task = progress.add_task(_plain(doing), total=rounds, summary="")
+    def _took(self, doing: str, began: float) -> None:
+        """Say how long a step took, unless that was no time."""
+        seconds = time.perf_counter() - began
+        if seconds >= NO_TIME:
+            self.note(f"{doing}: {seconds:.1f} s")
 
-            def show_round(entry: Round) -> None:
-                progress.update(task, completed=entry.round, summary=_summary(entry))
-
-            yield show_round
-
-    def _log(self, doing: str, rounds: int) -> Show:
-        self.note(doing)
-        last = time.monotonic()
-
-        def show_round(entry: Round) -> None:
-            nonlocal last
-            if time.monotonic() - last >= LOG_EVERY or entry.round == rounds:
-                last = time.monotonic()
-                self.note(
-                    f"round {entry.round} of {rounds}: {_summary(entry)}" if rounds else _summary(entry)
-                )
-
-        return show_round
+    def _logs(self, log: bool = False) -> bool:
+        return (self.progress or log) and not (self.json or self.quiet)
 
     def _on_terminal(self) -> bool:
         return not (self.json or self.quiet) and sys.stderr is not None and sys.stderr.isatty()
+
+
+@contextlib.contextmanager
+def _bar(doing: str, total: int | None) -> Iterator[Callable[[int, str], None]]:
+    """A line on the terminal that a thread keeps moving: a spinner, a bar if there is a total, the time."""
+    import rich.console
+    import rich.progress as bars
+
+    columns: list[bars.ProgressColumn] = [bars.SpinnerColumn(), bars.TextColumn("{task.description}")]
+    if total:
+        columns += [bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeRemainingColumn()]
+    columns += [bars.TimeElapsedColumn(), bars.TextColumn("{task.fields[summary]}")]
+    with bars.Progress(*columns, console=rich.console.Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(_plain(doing), total=total or None, summary="")
+        yield lambda done, summary: progress.update(task, completed=done, summary=_plain(summary))
+
+
+class _Heartbeat:
+    """Prints a line every LOG_EVERY seconds as long as a step takes, whether or not anything advances."""
+
+    def __init__(self, console: Console, doing: str, total: int | None, unit: str = "") -> None:
+        self._console, self._doing, self._total, self._unit = console, doing, total, unit
+        self._done, self._summary = 0, ""
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+
+    def advance(self, done: int, summary: str = "") -> None:
+        """Say how much is done; the next line shows it, and a line follows at once for the last."""
+        self._done, self._summary = done, summary
+        if done == self._total and summary:
+            self._say()
+
+    def __enter__(self) -> Self:
+        self._began = time.monotonic()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(LOG_EVERY):
+            self._say()
+
+    def _say(self) -> None:
+        done = f", {self._unit}{self._done:,} of {self._total:,}" if self._total and self._done else ""
+        summary = f": {self._summary}" if self._summary else ""
+        self._console.note(f"{self._doing}: {time.monotonic() - self._began:.0f} s{done}{summary}")
 
 
 def _summary(entry: Round) -> str:

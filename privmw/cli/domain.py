@@ -7,7 +7,7 @@ import json
 import os
 
 from privmw.cli.console import Console
-from privmw.cli.options import names, positive
+from privmw.cli.options import add_syntax, names, positive, syntax_of
 from privmw.cli.refusal import RefusalError
 from privmw.data.propose import propose
 from privmw.io.whole_file import whole_file
@@ -15,7 +15,7 @@ from privmw.io.whole_file import whole_file
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("public", metavar="PUBLIC", help="a public file: parquet or csv")
+    parser.add_argument("public", metavar="PUBLIC", help="a public file: parquet, csv, xlsx, ...")
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: print it)")
     parser.add_argument("--columns", type=names, metavar="A,B", help="only these columns")
     parser.add_argument(
@@ -31,29 +31,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--other",
         metavar="LABEL",
-        help="add this label to every attribute, for values that the public file does not contain",
+        default="other",
+        help="the label of values that the public file does not contain (default: other)",
     )
+    parser.add_argument("--no-other", action="store_true", help="propose no label for such values")
+    parser.add_argument(
+        "--no-missing",
+        action="store_true",
+        help="propose no missing value where the public file has none",
+    )
+    add_syntax(parser)
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
     """Propose a domain, print notes on what was left out, and write it."""
     if options.output is not None and os.path.lexists(options.output):
-        raise RefusalError(f"{options.output} exists", "name another file: nothing is ever overwritten")
+        raise RefusalError(
+            f"--output ({options.output}) exists", "name another file: nothing is ever overwritten"
+        )
     proposal = propose(
         options.public,
         columns=options.columns,
         bins=options.bins,
         most_labels=options.most_labels,
-        other=options.other,
+        other=None if options.no_other else options.other,
+        missing=None if options.no_missing else "missing",
+        syntax=syntax_of(vars(options)),
     )
-    for note in proposal.notes:
-        console.note(note)
     text = proposal.domain.to_json()
     if options.output is None:
         facts = {"domain": json.loads(text), "notes": list(proposal.notes)}
+        _say(proposal.notes, console)
         console.result(facts, text.rstrip("\n"))
         return
     with whole_file(options.output) as file:
         file.write(text.encode())
+    _say(proposal.notes, console)
     facts = {"output": options.output, "attributes": len(proposal.domain), "notes": list(proposal.notes)}
     console.result(facts, f"{options.output}: {len(proposal.domain)} attributes. Read it, edit it, keep it.")
+
+
+def _say(notes: tuple[str, ...], console: Console) -> None:
+    for note in notes:
+        console.note(note)

@@ -12,12 +12,15 @@ from typing import Any
 
 from privmw.cli.console import Console
 from privmw.cli.folder import new_folder
-from privmw.cli.run_folder import RELEASE_FILE
+from privmw.cli.inputs import make_workload
+from privmw.cli.options import add_syntax, check_files, orders, positive, syntax_of
+from privmw.cli.outputs import written_file
+from privmw.cli.refusal import RefusalError
+from privmw.cli.run_folder import release_of
 from privmw.evaluation import evaluate
 from privmw.evaluation.true_errors import Evaluation
 from privmw.io.scan import read_table, scan_table
 from privmw.release import Release
-from privmw.release.file import load_release
 from privmw.report import write_report
 
 
@@ -25,6 +28,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("release", metavar="RELEASE", help="the folder that `privmw release` wrote")
     parser.add_argument("--private", required=True, metavar="FILE", help="the private file")
+    add_syntax(parser)
+    parser.add_argument(
+        "--marginals",
+        type=orders,
+        metavar="K[,K]",
+        help="the errors of every marginal of K attributes (default: those that the release answers)",
+    )
+    parser.add_argument(
+        "--sample", type=positive, metavar="N", help="only N of these marginals, drawn with a public seed"
+    )
     parser.add_argument(
         "-o", "--output", metavar="FOLDER", help="where to write (default: RELEASE-not-private)"
     )
@@ -34,18 +47,30 @@ def run(options: argparse.Namespace, console: Console) -> None:
     """Compare the release, its synthetic records and its public start with the truth."""
     source = Path(options.release)
     output = options.output or f"{str(source).rstrip('/')}-not-private"
-    release = load_release(source / RELEASE_FILE)
+    check_files(options)
+    release = release_of(options.release)
+    if options.sample is not None and options.marginals is None:
+        raise RefusalError(f"--sample ({options.sample}) must come with --marginals, of which it draws some")
+    asked = release.workload
+    if options.marginals is not None:
+        asked = make_workload(options, release.support.domain)
+    drawn = written_file(source, "synthetic")
+    if drawn is None:
+        raise RefusalError(f"{source} must hold synthetic records", f"privmw finish {source} writes them")
     with new_folder(output, mode=0o700) as folder:
         with console.step("counting the private file"):
-            private = scan_table(options.private, release.support.domain, private=True)
-            released = evaluate(release, private)
+            syntax = syntax_of(vars(options))
+            private = scan_table(options.private, release.support.domain, private=True, syntax=syntax)
+            released = evaluate(release, private, asked)
             start = at_start(release)
-            before = None if start is None else evaluate(start, private)
-            records = read_table(source / "synthetic.parquet", release.support.domain, private=False)
-            synthetic = evaluate(records, private, release.workload)
+            before = None if start is None else evaluate(start, private, asked)
+            records = read_table(drawn, release.support.domain, private=False)
+            synthetic = evaluate(records, private, asked)
         facts = {
             "for_release": False,
             "warning": "NOT PRIVATE: true errors, covered by no privacy statement; do not publish",
+            "marginals": len(asked),
+            "cells": asked.cells,
             "release": errors(released),
             "synthetic": errors(synthetic),
             **({} if before is None else {"public_start": errors(before)}),
@@ -57,6 +82,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
         rows.insert(0, ("public start", before))
     lines = [
         "NOT PRIVATE: true errors, covered by no privacy statement. Do not publish them.",
+        f"{len(asked):,} marginals, {asked.cells:,} cells:",
         f"{'':20} {'largest':>9} {'mean':>9} {'rmse':>9}",
         *(
             f"{name:20} {evaluation.max_error:9.5f} {evaluation.mean_error:9.5f} {evaluation.rmse:9.5f}"

@@ -8,10 +8,13 @@ from __future__ import annotations
 import argparse
 
 from privmw.cli.console import Console
-from privmw.cli.options import add_bins, add_intervals, positive, whole
-from privmw.cli.outputs import Synthetic, check_outputs, check_records, finish_release
+from privmw.cli.options import add_bins, add_format, add_heading, add_intervals, positive, whole
+from privmw.cli.outputs import Heading, Synthetic, check_outputs, check_records, finish_release, written_file
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RunFolder
+
+# The files that options say how to write: one that is there is never written again.
+DECIDED_BY = {"synthetic": {"records", "bins", "seed", "format"}, "answers": {"intervals", "format"}}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,8 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--records", type=positive, metavar="N", help="number of synthetic records (default: as began, or n)"
     )
+    add_format(parser, "synthetic records and answers", default=None)
     add_bins(parser, default=None)
     add_intervals(parser)
+    add_heading(parser)
     parser.add_argument(
         "--public", action="append", metavar="FILE", help="a public file, for --bins draw (default: as began)"
     )
@@ -32,18 +37,23 @@ def run(options: argparse.Namespace, console: Console) -> int:
     """Write what is missing, as the options of the run say, or those given here."""
     with RunFolder.of_release(options.output) as folder:
         release = folder.load()
-        began = folder.options() or {"records": None, "bins": "label", "public": None, "seed": None}
+        began = folder.options() or _format_of(folder)
         given = {name: value for name, value in vars(options).items() if value is not None}
         synthetic = Synthetic.of({**began, **given})
-        if (folder.path / "synthetic.parquet").exists():
-            if {"records", "bins", "seed"} & set(given):
-                raise RefusalError(
-                    f"{folder.path / 'synthetic.parquet'} exists", "remove it to write another"
-                )
-        else:
+        for stem, names in DECIDED_BY.items():
+            file = written_file(folder.path, stem)
+            if file is not None and names & set(given):
+                raise RefusalError(f"{file} exists", "remove it to write another")
+        if written_file(folder.path, "synthetic") is None:
             check_records(synthetic.records or release.n, release.support.domain)
-        if "intervals" in given and (folder.path / "answers.parquet").exists():
-            raise RefusalError(f"{folder.path / 'answers.parquet'} exists", "remove it to write another")
         check_outputs(synthetic, release.support.domain)
         level = {**began, **given}.get("intervals")
-        return finish_release(release, folder, synthetic, console, level=level)
+        heading = Heading.of({**began, **given})
+        return finish_release(release, folder, synthetic, console, level=level, heading=heading)
+
+
+def _format_of(folder: RunFolder) -> dict[str, str]:
+    """The format of the files that are there, if any: that of the others too."""
+    files = (written_file(folder.path, stem) for stem in DECIDED_BY)
+    form = next((file.suffix[1:] for file in files if file is not None), None)
+    return {} if form is None else {"format": form}

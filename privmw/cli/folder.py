@@ -20,11 +20,11 @@ def new_folder(path: str, *, mode: int = 0o777) -> Iterator[Path]:
     """
     final = Path(path)
     if not path:
-        raise RefusalError(f"output ({path!r}) must name a folder")
+        raise RefusalError(f"--output ({path!r}) must name a folder")
     if os.path.lexists(final):
-        raise RefusalError(f"{path} exists", "name another folder: nothing is ever overwritten")
+        raise RefusalError(f"--output ({path}) exists", "name another folder: nothing is ever overwritten")
     if not final.parent.is_dir():
-        raise RefusalError(f"{final.parent} must be a folder")
+        raise RefusalError(f"--output ({path}) must lie in a folder that exists, not in {final.parent}")
     unfinished = final.parent / f".{final.name[:100]}.{secrets.token_hex(8)}.unfinished"
     try:
         with _naming(path):

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from privmw.algorithms.auto import recommend
-from privmw.algorithms.configuration import Configuration
+from privmw.algorithms.configuration import Algorithm, Configuration
 from privmw.algorithms.dual_query import DualQuery
 from privmw.algorithms.fem import FEM
 from privmw.algorithms.gem import GEM
@@ -18,17 +18,19 @@ from privmw.algorithms.mw_pub import MWPub
 from privmw.algorithms.mwem import MWEM
 from privmw.algorithms.mwem_pub import MWEMPub
 from privmw.algorithms.pep import PEP
+from privmw.algorithms.question import Unit
 from privmw.algorithms.rap import RAP
 from privmw.cli.console import Console
+from privmw.cli.options import positive, syntax_of
 from privmw.cli.refusal import RefusalError
 from privmw.cluster import mpi
 from privmw.cluster.sharded_support import ShardedSupport
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.data.support import Support, in_words
-from privmw.data.workload import Workload
+from privmw.data.workload import LARGEST_ORDER, Workload
 from privmw.io.files import checked_path, columns_of, files_of
-from privmw.io.scan import scan_table
+from privmw.io.scan import Scan, scan_table
 from privmw.ranks import ALONE, Communicator, launched, on_every_rank
 
 METHODS: dict[str, type[Configuration]] = {
@@ -44,7 +46,24 @@ METHODS: dict[str, type[Configuration]] = {
 # Methods that take no public file, and why.
 WITHOUT_PUBLIC = {"mwem": "it uses the whole domain", "rap": "it makes its rows itself"}
 
+USUAL_ORDER = 3  # of marginals
 SAMPLE_SEED = 0  # the draw of marginals is public: the same on every computer
+
+
+def add_method(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose the mechanism; `choose` makes it."""
+    parser.add_argument(
+        "--method", choices=("auto", *METHODS), default="auto", help="default: auto, the recommended one"
+    )
+    parser.add_argument(
+        "--rounds", type=positive, metavar="N", help="number of rounds, for methods other than auto"
+    )
+    parser.add_argument(
+        "--measure",
+        choices=get_args(Unit),
+        help="what a round measures, single cells or whole marginals, for methods other than auto that "
+        "measure (default: that of the method)",
+    )
 
 
 class PublicInputs(NamedTuple):
@@ -80,7 +99,8 @@ def read_public_inputs(
     alone = comm is ALONE
     if options.public and options.method in WITHOUT_PUBLIC:
         reason = WITHOUT_PUBLIC[options.method]
-        raise RefusalError(f"a public file must not be given with --method {options.method}: {reason}")
+        given = f"public file ({', '.join(options.public)})"
+        raise RefusalError(f"{given} must not be given with --method {options.method}: {reason}")
     if options.method == "mwem":
         if not alone:
             return PublicInputs(ShardedSupport.full(domain, comm, constraints=constraints), workload)
@@ -89,7 +109,9 @@ def read_public_inputs(
         if not _completes(options.method):
             without = ["auto", *(name for name in METHODS if name == "mwem" or _completes(name))]
             listed = f"{', '.join(without[:-1])} and {without[-1]}"
-            raise RefusalError("--public is missing", f"--method {listed} do without")
+            raise RefusalError(
+                f"--method ({options.method}) must come with a public file", f"{listed} do without"
+            )
         if not alone:
             raise RefusalError("--cluster must come with --public", "rows that ranks share are public ones")
         return PublicInputs(Support.without_public(domain, constraints), workload)
@@ -99,7 +121,14 @@ def read_public_inputs(
     files = []
     for path in options.public:
         with console.step(f"reading {path}"):
-            public = scan_table(path, domain, private=False, missing_ok=_completes(options.method))
+            public = scan_table(
+                path,
+                domain,
+                private=False,
+                missing_ok=_completes(options.method),
+                syntax=syntax_of(vars(options)),
+                say=console.note,
+            )
             files.append(Support.from_table(public, constraints, domain=domain))
         if files[-1].missing and len(options.public) > 1:
             raise RefusalError(
@@ -107,6 +136,20 @@ def read_public_inputs(
                 "of several public files each must have every column of the domain",
             )
     return PublicInputs(Support.from_tables(files) if len(files) > 1 else files[0], workload, tuple(files))
+
+
+def read_private_input(options: argparse.Namespace, domain: Domain, console: Console) -> Scan:
+    """The private file of a command line, every value checked."""
+    with console.step(f"checking {options.private}"):
+        return scan_table(
+            options.private,
+            domain,
+            private=True,
+            unit=options.unit,
+            at_most=options.at_most,
+            syntax=syntax_of(vars(options)),
+            say=console.note,
+        )
 
 
 def _completes(method: str) -> bool:
@@ -143,16 +186,20 @@ def _read_shard(
 
 def make_workload(options: argparse.Namespace, domain: Domain) -> Workload:
     """All marginals of the orders that --marginals lists, or a sample of them."""
-    if options.sample is not None and len(options.marginals) > 1:
-        raise RefusalError("--sample must come with one order of marginals")
+    orders = options.marginals or [min(USUAL_ORDER, len(domain))]
+    listed = ",".join(map(str, orders))
+    if options.sample is not None and len(orders) > 1:
+        raise RefusalError(f"--sample ({options.sample}) must come with one order of marginals, not {listed}")
     try:
         if options.sample is None:
-            return Workload.all(domain, k=options.marginals)
-        return Workload.sample(domain, k=options.marginals[0], size=options.sample, seed=SAMPLE_SEED)
+            return Workload.all(domain, k=orders)
+        return Workload.sample(domain, k=orders[0], size=options.sample, seed=SAMPLE_SEED)
     except ValueError as error:
-        flags = f"--marginals {','.join(map(str, options.marginals))}"
+        flags = f"--marginals {listed}"
         flags += "" if options.sample is None else f" --sample {options.sample}"
-        raise RefusalError(f"{flags}: {error}", "--sample draws some of very many marginals") from None
+        too_many = options.sample is None and max(orders) <= min(LARGEST_ORDER, len(domain))
+        hint = "--sample draws some of very many marginals" if too_many else None
+        raise RefusalError(f"{flags}: {error}", hint) from None
 
 
 def choose(options: argparse.Namespace, n: int, inputs: PublicInputs, at_most: int = 1) -> Mechanism:
@@ -163,10 +210,18 @@ def choose(options: argparse.Namespace, n: int, inputs: PublicInputs, at_most: i
     if n == 0:
         raise RefusalError("private (0 records) must have at least one record")
     kind = METHODS.get(options.method)
+    chosen = {name: getattr(options, name) for name in ("rounds", "measure")}
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    for name, value in chosen.items():
+        if kind is None:
+            raise RefusalError(
+                f"--{name} ({value}) must come with a --method other than auto, which chooses it"
+            )
+        if name == "measure" and not issubclass(kind, Algorithm):
+            raise RefusalError(
+                f"--measure ({value}) must come with a --method that measures, not {options.method}"
+            )
     if kind is None:
-        if options.rounds is not None:
-            raise RefusalError("--rounds must come with a --method other than auto, which chooses them")
         given = {"epsilon": options.epsilon, "delta": options.delta, "at_most": at_most}
         return recommend(n, inputs.support, inputs.workload, **given)
-    algorithm = kind() if options.rounds is None else kind(rounds=options.rounds)
-    return algorithm.calibrate(options.epsilon, options.delta, n=n, at_most=at_most)
+    return kind(**chosen).calibrate(options.epsilon, options.delta, n=n, at_most=at_most)

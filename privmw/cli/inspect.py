@@ -9,8 +9,16 @@ import numpy as np
 
 from privmw.cli import quality
 from privmw.cli.console import Console
-from privmw.cli.inputs import METHODS, choose, read_public_inputs
-from privmw.cli.options import add_budget, add_unit, add_workload, check_unit, positive
+from privmw.cli.inputs import add_method, choose, read_public_inputs
+from privmw.cli.options import (
+    add_budget,
+    add_syntax,
+    add_unit,
+    add_workload,
+    check_files,
+    check_unit,
+    positive,
+)
 from privmw.cli.refusal import RefusalError
 from privmw.data.domain import Domain
 from privmw.data.support import Support
@@ -25,27 +33,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_workload(parser)
     add_budget(parser, required=False)
     add_unit(parser)
+    add_syntax(parser)
     parser.add_argument(
         "--n",
         type=positive,
         help="number of private records (default: as many as public ones); must be given without these",
     )
-    parser.add_argument(
-        "--method",
-        choices=("auto", *METHODS),
-        default="auto",
-        help="default: auto, the recommended one",
-    )
-    parser.add_argument(
-        "--rounds", type=positive, metavar="N", help="number of rounds, for methods other than auto"
-    )
+    add_method(parser)
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
     """Read the public files and print the plan of a release."""
     check_unit(options)
+    check_files(options, prefix="")
     if not options.public and options.n is None:
-        raise RefusalError("--n is missing", "there is no public file with as many records")
+        raise RefusalError("--n must be given", "there is no public file with as many records")
     inputs = read_public_inputs(options, Domain.read(options.domain), console)
     records = inputs.support.records if options.public else 0
     n = options.n or records
@@ -79,7 +81,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
         f"workload   {len(inputs.workload):,} marginals, {inputs.workload.cells:,} cells",
         f"method     {mechanism.algorithm!r} for {n:,} private records",
         *(f"           {line}" for line in mechanism.statement(unit_in_words(unit, at_most)).splitlines()),
-        f"plan       {plan}",
+        f"plan       {plan}; reading and writing files and drawing the report take their time beside these",
         *(f"{'quality' if place == 0 else '':11}{line}" for place, line in enumerate(known.lines)),
     ]
     console.result(facts, "\n".join(lines))

@@ -12,22 +12,31 @@ import json
 import secrets
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 
 from privmw import strategies
 from privmw.accounting import Account
 from privmw.algorithms.one_shot import OneShot, ShotPlan
 from privmw.cli.console import Console
-from privmw.cli.inputs import join_ranks, make_workload
-from privmw.cli.options import add_budget, add_unit, check_unit, number, orders, positive, whole
-from privmw.cli.outputs import BYTES_OF_ANSWER, privacy, write_json
+from privmw.cli.inputs import join_ranks, make_workload, read_private_input
+from privmw.cli.options import (
+    add_budget,
+    add_format,
+    add_syntax,
+    add_unit,
+    check_files,
+    check_unit,
+    number,
+    orders,
+    positive,
+    whole,
+)
+from privmw.cli.outputs import BYTES_OF_ANSWER, Writer, file_name, privacy, write_files, write_json
 from privmw.cli.refusal import RefusalError
 from privmw.cli.release import private_stamp
 from privmw.cli.run_folder import RunFolder
 from privmw.data.domain import Domain
 from privmw.data.strict_json import parse_json
 from privmw.io.extras import need
-from privmw.io.scan import scan_table
 from privmw.io.whole_file import whole_file
 from privmw.release.unbiased import UnbiasedAnswers, load_unbiased_answers
 from privmw.report import check_installed, write_unbiased_report
@@ -39,7 +48,7 @@ STRATEGIES: dict[str, Callable[[], strategies.Strategy]] = {
     "equal": strategies.equal,
     "hdmm": strategies.hdmm,
 }
-ANY = ("command", "output", "json", "quiet")  # options that may differ where a command goes on
+ANY = ("command", "output", "json", "quiet", "progress")  # options that may differ where a command goes on
 TEXTS = 2**16  # bytes: the settings, the domain and the ledger
 
 
@@ -47,13 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("--private", required=True, metavar="FILE", help="the private file: parquet or csv")
     add_unit(parser)
+    add_syntax(parser)
     parser.add_argument("--domain", required=True, metavar="FILE", help="the domain, a JSON file")
     parser.add_argument(
         "--marginals",
         type=orders,
-        default=[3],
         metavar="K[,K]",
-        help="answer every marginal of K attributes, and everything inside (default: 3)",
+        help="answer every marginal of K attributes, and everything inside (default: 3, or all where there "
+        "are fewer)",
     )
     parser.add_argument(
         "--sample", type=positive, metavar="N", help="only N of these marginals, drawn with a public seed"
@@ -70,9 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--simultaneous", action="store_true", help="intervals that all hold at once with this probability"
     )
-    parser.add_argument(
-        "--format", choices=("parquet", "csv"), default="parquet", help="of the answers (default: parquet)"
-    )
+    add_format(parser, "the answers")
     parser.add_argument(
         "--seed", type=whole, help="for experiments: repeatable, and marked 'not for release'"
     )
@@ -103,6 +111,8 @@ class AnswersFolder(RunFolder):
 def run(options: argparse.Namespace, console: Console) -> None:
     """Reserve the output folder, measure, write the answers and then the other files."""
     check_unit(options)
+    if not AnswersFolder(options.output).has_release:
+        check_files(options)
     join_ranks(None)
     if not 0 < options.level < 1:
         raise RefusalError(f"--level ({options.level}) must be above 0 and below 1")
@@ -112,10 +122,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
         if not folder.has_release:
             measure(options, console, folder)
         answers = folder.answers()
-        with console.step("writing"):
-            for name, write in _writers(answers, options).items():
-                if not (folder.path / name).exists():
-                    write(folder.path / name)
+        write_files(folder, _writers(answers, options), console)
         folder.finished()
     names = sorted(file.name for file in folder.path.iterdir())
     errors = answers.standard_errors()
@@ -139,39 +146,40 @@ def measure(options: argparse.Namespace, console: Console, folder: AnswersFolder
     account = None if options.account is None else Account(options.account)
     domain = Domain.read(options.domain)
     workload = make_workload(options, domain)
-    with console.step(f"checking {options.private}"):
-        private = scan_table(
-            options.private, domain, private=True, unit=options.unit, at_most=options.at_most
-        )
+    private = read_private_input(options, domain, console)
     if private.n == 0:
         raise RefusalError("private (0 records) must have at least one record")
     algorithm = OneShot(strategy=STRATEGIES[options.strategy]())
     mechanism = algorithm.calibrate(options.epsilon, options.delta, n=private.n)
     with console.step("spreading the budget"):
         plan = mechanism.plan(workload, n=private.n, at_most=private.at_most)
-    _check_room(plan, folder)
+    _check_room(plan, folder, options.format)
     console.note(str(plan))
     with console.step("measuring"):
         mechanism(private, workload, rng=options.seed, account=account, run=folder.run(), keep=folder.save)
 
 
-def _check_room(plan: ShotPlan, folder: AnswersFolder) -> None:
+def _check_room(plan: ShotPlan, folder: AnswersFolder, form: str) -> None:
     """Refuse files that do not fit on the disk."""
     shot = plan.shot
     size = 8 * (shot.measured.cells + len(shot.measured.attributes) + len(shot.workload.attributes)) + TEXTS
     size += 32 * len(shot.looks)  # scales here, and events in the ledger
     folder.keep_space(size)
-    rest = 3 * BYTES_OF_ANSWER * shot.workload.cells
+    rest = 3 * BYTES_OF_ANSWER[form] * shot.workload.cells
     if shutil.disk_usage(folder.path).free < rest:
         raise RefusalError(f"{folder.path} must have about {(size + rest) / 1e6:,.0f} MB of free disk space")
 
 
-def _writers(answers: UnbiasedAnswers, options: argparse.Namespace) -> dict[str, Callable[[Path], None]]:
+def _writers(answers: UnbiasedAnswers, options: argparse.Namespace) -> dict[str, Writer]:
     """The files besides answers.npz, in the order in which they are written."""
-    seeded = "" if answers.ledger.for_release or options.format == "parquet" else ".seeded"
     how = {"level": options.level, "simultaneous": options.simultaneous}
+    name = file_name("answers", options.format, for_release=answers.ledger.for_release)
     return {
-        "privacy.json": lambda path: write_json(path, privacy(answers)),
-        f"answers{seeded}.{options.format}": lambda path: answers.write(path, **how),
-        "report.html": lambda path: write_unbiased_report(path, answers),
+        "privacy.json": Writer(lambda path, _: write_json(path, privacy(answers))),
+        name: Writer(
+            lambda path, advance: answers.write(path, **how, progress=advance), answers.workload.cells
+        ),
+        "report.html": Writer(
+            lambda path, _: write_unbiased_report(path, answers, files=["answers.npz", "privacy.json", name])
+        ),
     }

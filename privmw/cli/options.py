@@ -3,24 +3,69 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import math
+import os
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from privmw.cli.refusal import RefusalError
+from privmw.io.files import checked_path
+from privmw.io.syntax import Syntax
+from privmw.io.table_file import FORMATS
 from privmw.release.errors.intervals import LARGEST_LEVEL, LEAST_LEVEL
 
 MOST_EPSILON = 1_000_000
 
 
+IN_OUR_WORDS = {  # what argparse says, and how privmw says it
+    r"^argument ([^:]+): (?=\()": r"\1 ",
+    r"^argument ([^:]+): ignored explicit argument '(.*)'$": r"\1 (\2) takes no value",
+    r"^argument ([^:]+): expected (.*)$": r"\1 must have a value: expected \2",
+    r"^unrecognized arguments: (.*)$": r"\1 must not be given: there is no such argument",
+}
+
+
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser with errors of one line, and without abbreviations: new options would change them."""
+
+    commands: Mapping[str, argparse.ArgumentParser] = MappingProxyType({})  # by name, of privmw itself
+    named: str | None = None  # the command of the line, of privmw itself
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, allow_abbrev=False)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse an option that does not exist by its name, before anything else that a line lacks."""
+        for word in args or ():
+            if word == "--" or (self.commands and not word.startswith("-")):
+                break
+            option = word.partition("=")[0]
+            if option.startswith("--") and option not in self._option_string_actions:
+                self.error(
+                    f"{option} is no option of {self.prog}{_meant(option, self._option_string_actions)}"
+                )
+        return super().parse_known_args(args, namespace)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = list(map(str, action.choices))
+            listed = f"{', '.join(known[:-1])} or {known[-1]}" if len(known) > 1 else known[0]
+            raise argparse.ArgumentError(action, f"({value}) must be {listed}{_meant(str(value), known)}")
+
     def error(self, message: str) -> NoReturn:
-        """Raise a RefusalError that points to --help."""
-        raise RefusalError(message, f"see {self.prog} --help")
+        """Raise a RefusalError: the argument, its value, the rule; it points to --help."""
+        for theirs, ours in IN_OUR_WORDS.items():
+            message = re.sub(theirs, ours, message)
+        prog = self.prog if self.named not in self.commands else f"{self.prog} {self.named}"
+        raise RefusalError(message, f"see {prog} --help")
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def number(text: str) -> float:
@@ -28,17 +73,27 @@ def number(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number") from None
+        raise argparse.ArgumentTypeError(f"({text}) must be a number") from None
     if not (math.isfinite(value) and value >= 0):
-        raise argparse.ArgumentTypeError(f"{text} must be finite and not negative")
+        raise argparse.ArgumentTypeError(f"({text}) must be finite and not negative")
     return value
 
 
 def epsilon(text: str) -> float:
     """Parse an epsilon of at most a million: more is no protection, and a fit without noise may not end."""
     value = number(text)
+    if value == 0:
+        raise argparse.ArgumentTypeError(f"({text}) must be positive: 0 tells nothing of the private file")
     if value > MOST_EPSILON:
-        raise argparse.ArgumentTypeError(f"{text} must be at most {MOST_EPSILON:,}: more protects nobody")
+        raise argparse.ArgumentTypeError(f"({text}) must be at most {MOST_EPSILON:,}: more protects nobody")
+    return value
+
+
+def delta(text: str) -> float:
+    """Parse a delta."""
+    value = number(text)
+    if value >= 1:
+        raise argparse.ArgumentTypeError(f"({text}) must be below 1: 1 promises nothing")
     return value
 
 
@@ -46,7 +101,7 @@ def positive(text: str) -> int:
     """Parse a positive integer."""
     value = whole(text)
     if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} must be positive")
+        raise argparse.ArgumentTypeError(f"({text}) must be positive")
     return value
 
 
@@ -55,15 +110,19 @@ def whole(text: str) -> int:
     try:
         value = int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number") from None
+        raise argparse.ArgumentTypeError(f"({text}) must be a whole number") from None
     if not 0 <= value < 2**63:
-        raise argparse.ArgumentTypeError(f"{text} must be from 0 to 2^63 - 1")
+        raise argparse.ArgumentTypeError(f"({text}) must be from 0 to 2^63 - 1")
     return value
 
 
 def orders(text: str) -> list[int]:
     """Parse the orders of marginals: 3, or 1,2,3."""
-    return [positive(order.strip()) for order in text.split(",")]
+    try:
+        return [positive(order.strip()) for order in text.split(",")]
+    except argparse.ArgumentTypeError:
+        rule = "must be positive whole numbers, with commas between them"
+        raise argparse.ArgumentTypeError(f"({text}) {rule}") from None
 
 
 def names(text: str) -> list[str]:
@@ -71,18 +130,20 @@ def names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
-def add_workload(parser: argparse.ArgumentParser) -> None:
-    """Add the options that define the domain and the workload."""
-    parser.add_argument("--domain", required=True, metavar="FILE", help="the domain, a JSON file")
+def add_workload(parser: argparse.ArgumentParser, *, proposed: bool = False) -> None:
+    """Add the options of the domain and the workload; proposed: whether the domain need not be given."""
+    default = " (default: proposed from the public file)" if proposed else ""
+    parser.add_argument(
+        "--domain", required=not proposed, metavar="FILE", help=f"the domain, a JSON file{default}"
+    )
     parser.add_argument(
         "--constraints", metavar="FILE", help="combinations that no record can have, a JSON file"
     )
     parser.add_argument(
         "--marginals",
         type=orders,
-        default=[3],
         metavar="K[,K]",
-        help="answer every marginal of K attributes (default: 3)",
+        help="answer every marginal of K attributes (default: 3, or all where there are fewer)",
     )
     parser.add_argument(
         "--sample",
@@ -96,7 +157,42 @@ def add_budget(parser: argparse.ArgumentParser, *, required: bool) -> None:
     """Add the options of the privacy budget."""
     about = "the privacy budget" if required else "the privacy budget (default: 1)"
     parser.add_argument("--epsilon", type=epsilon, required=required, default=1.0, help=about)
-    parser.add_argument("--delta", type=number, help="default: 1 / n^2; 0: pure differential privacy")
+    parser.add_argument("--delta", type=delta, help="default: 1 / n^2; 0: pure differential privacy")
+
+
+def add_syntax(parser: argparse.ArgumentParser) -> None:
+    """Add the options of how text files are written; `syntax_of` makes a Syntax of them."""
+    group = parser.add_argument_group("text files", "how csv and the like are written; detected by default")
+    group.add_argument(
+        "--separator", metavar="LETTER", help="between columns: ',' ';' '|' or tab (default: as detected)"
+    )
+    group.add_argument(
+        "--encoding", metavar="NAME", help="utf-8, latin-1, utf-16, ... (default: as detected)"
+    )
+    header = group.add_mutually_exclusive_group()
+    header.add_argument("--header", action="store_true", help="the first line names the columns")
+    header.add_argument(
+        "--no-header", action="store_true", help="it does not: they are 'column 1', 'column 2', ..."
+    )
+    group.add_argument("--decimal", metavar="MARK", help="of numbers: . or , (default: as detected)")
+    group.add_argument(
+        "--dates", metavar="ORDER", help="dmy (31/12/1999), mdy (12/31/1999) or ymd (default: as detected)"
+    )
+
+
+def syntax_of(options: Mapping[str, Any]) -> Syntax:
+    r"""The syntax that the options of `add_syntax` say; of a command without them, everything detected.
+
+    >>> syntax_of({"separator": "tab", "no_header": True})
+    Syntax(separator='\t', encoding=None, header=False, decimal=None, dates=None, names=None, skip=0)
+    """
+    header = True if options.get("header") else False if options.get("no_header") else None
+    separator = {"tab": "\t", "\\t": "\t"}.get(str(options.get("separator")), options.get("separator"))
+    rest: dict[str, Any] = {name: options.get(name) for name in ("encoding", "decimal", "dates")}
+    try:
+        return Syntax(separator=separator, header=header, **rest)
+    except ValueError as error:
+        raise RefusalError(f"--{error}") from None
 
 
 def add_unit(parser: argparse.ArgumentParser) -> None:
@@ -114,17 +210,57 @@ def add_unit(parser: argparse.ArgumentParser) -> None:
 
 def check_unit(options: argparse.Namespace) -> None:
     """Refuse --unit without --at-most, and the reverse."""
-    if (options.unit is None) != (options.at_most is None):
-        raise RefusalError("--unit and --at-most must come together")
+    if options.unit is not None and options.at_most is None:
+        raise RefusalError(f"--unit ({options.unit}) must come with --at-most, the records of one that enter")
+    if options.at_most is not None and options.unit is None:
+        raise RefusalError(f"--at-most ({options.at_most}) must come with --unit, a column of ids")
 
 
-def add_bins(parser: argparse.ArgumentParser, default: str | None = "label") -> None:
-    """Add the option of how synthetic records show a bin."""
+def check_files(options: argparse.Namespace, *, prefix: str = "--") -> None:
+    """Refuse input files that do not exist, or are of no known kind, by the names of their options.
+
+    prefix: of the private and the public file's, which may be positional.
+    """
+    for name in ("private", "public", "domain", "constraints", "account"):
+        given = getattr(options, name, None)
+        tables = name in ("private", "public")
+        flag = (f"--{name}" if prefix else name.upper()) if tables else f"--{name}"
+        for path in given if isinstance(given, list) else [] if given is None else [given]:
+            if not os.path.exists(path):
+                hint = "privmw account new makes it" if name == "account" else None
+                raise RefusalError(f"{flag} ({path}) must exist", hint)
+            if tables:
+                try:
+                    checked_path(path)
+                except ValueError as error:
+                    raise RefusalError(str(error).replace(path, f"{flag} ({path})", 1)) from None
+
+
+def add_bins(
+    parser: argparse.ArgumentParser, default: str | None = "label", otherwise: str = "as began"
+) -> None:
+    """Add the option of how synthetic records show a bin; otherwise: what a default of None stands for."""
     parser.add_argument(
         "--bins",
         choices=("label", "midpoint", "draw"),
         default=default,
-        help="how synthetic records show a bin: its name, its middle, or a public value of the same bin",
+        help="how synthetic records show a bin: its name, its middle, or a public value of the same bin "
+        f"(default: {default or otherwise})",
+    )
+
+
+def add_format(
+    parser: argparse.ArgumentParser,
+    what: str,
+    default: str | None = "parquet",
+    otherwise: str = "as began",
+) -> None:
+    """Add the option of the format in which records or answers are written; otherwise: as of `add_bins`."""
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        default=default,
+        help=f"of {what} (default: {default or otherwise})",
     )
 
 
@@ -132,8 +268,15 @@ def level(text: str) -> float:
     """Parse the level of intervals."""
     value = number(text)
     if not LEAST_LEVEL <= value <= LARGEST_LEVEL:
-        raise argparse.ArgumentTypeError(f"{text} must be from {LEAST_LEVEL} to {LARGEST_LEVEL}")
+        raise argparse.ArgumentTypeError(f"({text}) must be from {LEAST_LEVEL} to {LARGEST_LEVEL}")
     return value
+
+
+def add_heading(parser: argparse.ArgumentParser) -> None:
+    """Add what the report says of itself."""
+    parser.add_argument("--title", metavar="TEXT", help="the heading of the report")
+    parser.add_argument("--data", metavar="NAME", help="the name of the data, for the report")
+    parser.add_argument("--date", metavar="TEXT", help="the date of the release, as the report is to show it")
 
 
 def add_intervals(parser: argparse.ArgumentParser) -> None:
@@ -142,6 +285,6 @@ def add_intervals(parser: argparse.ArgumentParser) -> None:
         "--intervals",
         type=level,
         metavar="LEVEL",
-        help="say how far off answers are: intervals of this level, such as 0.95, in answers.parquet, and "
+        help="say how far off answers are: intervals of this level, such as 0.95, in the answers, and "
         "expected errors in the report; costs no privacy, but several times the time of the release",
     )

@@ -5,46 +5,94 @@ Everything but release.npz is post-processing of it: it can be written later, or
 
 from __future__ import annotations
 
+import filecmp
 import json
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from privmw.algorithms.mechanism import Mechanism
 from privmw.cli import quality
-from privmw.cli.console import Console
+from privmw.cli.console import Advance, Console
+from privmw.cli.options import syntax_of
 from privmw.cli.refusal import RefusalError
-from privmw.cli.run_folder import RunFolder
+from privmw.cli.run_folder import RELEASE_FILE, RunFolder
 from privmw.data.domain import Domain
 from privmw.data.memory import available_memory
 from privmw.data.support import Support
 from privmw.data.table import Table
 from privmw.data.workload import Workload
 from privmw.io.extras import need
+from privmw.io.public_source import PublicSource
+from privmw.io.syntax import DETECT, Syntax
+from privmw.io.table_file import FORMATS
 from privmw.io.whole_file import whole_file
 from privmw.release import Release
 from privmw.release.cells import write_answers, write_measurements
 from privmw.release.unbiased import UnbiasedAnswers
 from privmw.report import check_installed, write_report
 
-BYTES_OF_ANSWER = 29  # of a cell in answers.parquet with its interval, about
+# Of a cell in the file of answers with its interval, and of a record for each byte of its codes, about.
+BYTES_OF_ANSWER = {"parquet": 29, "feather": 40, "csv": 120}
+BYTES_OF_CODE = {"parquet": 1, "feather": 2, "csv": 10}
 
 
 class Synthetic(NamedTuple):
-    """How synthetic records are written. records: how many, by default n. seed: of the sampling stream."""
+    """How synthetic records are written. records: how many, by default n. seed: of the sampling stream.
 
-    records: int | None
-    bins: str
-    public: list[str] | None
-    seed: int | None
+    format: that of the records, and of the answers. copy: a second file for the records, outside the folder.
+    """
+
+    records: int | None = None
+    bins: str = "label"
+    public: list[str] | None = None
+    seed: int | None = None
+    format: str = "parquet"
+    copy: str | None = None
+    syntax: Syntax = DETECT  # of public files
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Synthetic:
         """Those of the options of a run."""
-        return cls(*(options[name] for name in cls._fields))
+        named = {name: options[name] for name in cls._fields if name in options}
+        return cls(**named, syntax=syntax_of(options))
+
+    def sources(self) -> list[PublicSource] | None:
+        """The public files that values of bins are drawn from; None if they are not drawn."""
+        drawn = self.public if self.bins == "draw" else None
+        return None if drawn is None else [PublicSource(path, self.syntax) for path in drawn]
+
+
+class Heading(NamedTuple):
+    """What the report says of itself, as given."""
+
+    title: str | None = None
+    data: str | None = None
+    date: str | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Heading:
+        """That of the options of a run."""
+        return cls(**{name: options[name] for name in cls._fields if name in options})
+
+
+def file_name(stem: str, form: str, *, for_release: bool) -> str:
+    """The name of a file of records or answers; csv has no other place to say that it is seeded.
+
+    >>> file_name("answers", "csv", for_release=False), file_name("answers", "feather", for_release=False)
+    ('answers.seeded.csv', 'answers.feather')
+    """
+    return f"{stem}{'' if for_release or form != 'csv' else '.seeded'}.{form}"
+
+
+def written_file(folder: Path, stem: str) -> Path | None:
+    """The file of records or answers in a folder, of whatever format; None if there is none."""
+    names = (file_name(stem, form, for_release=marked) for form in FORMATS for marked in (True, False))
+    return next((folder / name for name in names if (folder / name).exists()), None)
 
 
 def check_outputs(synthetic: Synthetic, domain: Domain) -> None:
@@ -53,10 +101,14 @@ def check_outputs(synthetic: Synthetic, domain: Domain) -> None:
     check_installed()
     if synthetic.bins == "draw":
         if not synthetic.public:
-            raise RefusalError("--bins draw must come with --public, from which values are drawn")
-        Table.from_codes([[0] * len(domain)], domain, private=False).to_frame(
-            bins="draw", public=synthetic.public, seed=0
-        )
+            raise RefusalError("--bins (draw) must come with a public file, from which values are drawn")
+        try:
+            Table.from_codes([[0] * len(domain)], domain, private=False).to_frame(
+                bins="draw", public=synthetic.sources(), seed=0
+            )
+        except (TypeError, ValueError) as error:
+            why = f"--bins draw must find values in the public file: {error}"
+            raise RefusalError(why, "--bins midpoint does without") from None
 
 
 def check_records(records: int, domain: Domain) -> int:
@@ -73,13 +125,13 @@ def check_records(records: int, domain: Domain) -> int:
 
 
 def check_room(
-    mechanism: Mechanism, support: Support, workload: Workload, records: int, folder: RunFolder
+    mechanism: Mechanism, support: Support, workload: Workload, records: int, folder: RunFolder, form: str
 ) -> None:
     """Refuse a release whose records do not fit in memory, or whose files do not fit on the disk."""
     widths = check_records(records, support.domain)
     size = mechanism.bytes_of_release(support, workload)
     folder.keep_space(size)
-    rest = BYTES_OF_ANSWER * workload.cells + records * widths
+    rest = BYTES_OF_ANSWER[form] * workload.cells + BYTES_OF_CODE[form] * records * widths
     if shutil.disk_usage(folder.path).free < size + rest:  # a checkpoint is about as large as the release
         raise RefusalError(f"{folder.path} must have about {(size + rest) / 1e6:,.0f} MB of free disk space")
 
@@ -91,56 +143,103 @@ def finish_release(
     console: Console,
     known: quality.Before | None = None,
     level: float | None = None,
+    heading: Heading | None = None,
 ) -> int:
     """Write the files that the folder lacks, print the promise and the quality; returns the exit code.
 
     known: what was known of the quality before the release. level: of intervals, if they are to be written.
     """
-    with console.step("writing"):
+    with console.step("comparing the release with what was measured"):
         told = quality.after(release, known)
-        for name, write in _writers(release, synthetic, told, level).items():
-            if not (folder.path / name).exists():
-                write(folder.path / name)
+    writers = _writers(release, synthetic, told, level, heading or Heading())
+    write_files(folder, writers, console)
+    if synthetic.copy is not None:
+        copy_records(folder.path / _records_name(release, synthetic), synthetic.copy)
     folder.finished()
     names = sorted(file.name for file in folder.path.iterdir())
     facts = {"output": str(folder.path), "files": names, **privacy(release), "quality": told.facts}
-    files = (f"  {folder.path / name}" for name in names)
+    files = [f"  {folder.path / name}" for name in names]
+    if synthetic.copy is not None:
+        facts["records"] = os.path.relpath(synthetic.copy)
+        files.insert(0, f"  {facts['records']}")
     console.result(facts, "\n".join([release.statement(), "", "Written:", *files, "", *told.lines]))
     if told.code and console.quiet:  # it is an error too
         console.error(" ".join(told.lines))
     return told.code
 
 
+class Writer(NamedTuple):
+    """How a file of a folder is written, and of how many rows, where these are worth a bar.
+
+    write: takes the path, and the function to call with the number of rows that are written.
+    """
+
+    write: Callable[[Path, Advance], None]
+    rows: int | None = None
+
+
+def write_files(folder: RunFolder, writers: Mapping[str, Writer], console: Console) -> None:
+    """Write the files that a folder lacks, in this order."""
+    for name, writer in writers.items():
+        if not (folder.path / name).exists():
+            with console.step(f"writing {name}", writer.rows) as advance:
+                writer.write(folder.path / name, advance)
+
+
 def _writers(
-    release: Release, synthetic: Synthetic, told: quality.After, level: float | None
-) -> dict[str, Callable[[Path], None]]:
+    release: Release, synthetic: Synthetic, told: quality.After, level: float | None, heading: Heading
+) -> dict[str, Writer]:
     """The files of a release besides release.npz, in the order in which they are written."""
 
-    def write_synthetic(path: Path) -> None:
+    def write_synthetic(path: Path, advance: Advance) -> None:
         table = release.sample(synthetic.records, seed=synthetic.seed)
-        public = synthetic.public if synthetic.bins == "draw" else None
-        table.write(path, bins=synthetic.bins, public=public, seed=synthetic.seed)  # type: ignore[arg-type]
+        public, bins = synthetic.sources(), cast(Any, synthetic.bins)
+        table.write(path, bins=bins, public=public, seed=synthetic.seed, progress=advance)
 
-    def write_all_answers(path: Path) -> None:
-        write_answers(release, path, intervals=None if level is None else release.intervals(level))
+    def write_all_answers(path: Path, advance: Advance) -> None:
+        intervals = None if level is None else release.intervals(level)
+        write_answers(release, path, intervals=intervals, progress=advance)
 
-    def write_page(path: Path) -> None:
-        write_report(path, release, errors=None if level is None else release.expected_errors())
+    def write_page(path: Path, advance: Advance) -> None:
+        errors = None if level is None else release.expected_errors()
+        write_report(path, release, errors=errors, files=[RELEASE_FILE, *writers], **heading._asdict())
 
-    return {
-        "privacy.json": lambda path: write_json(path, privacy(release)),
-        "quality.json": lambda path: write_json(path, told.facts),
-        "measurements.parquet": lambda path: write_measurements(release, path),
-        "answers.parquet": write_all_answers,
-        "synthetic.parquet": write_synthetic,
-        "report.html": write_page,
+    answers = file_name("answers", synthetic.format, for_release=release.ledger.for_release)
+    writers = {
+        "domain.json": Writer(lambda path, _: write_text(path, release.support.domain.to_json())),
+        "privacy.json": Writer(lambda path, _: write_json(path, privacy(release))),
+        "quality.json": Writer(lambda path, _: write_json(path, told.facts)),
+        "measurements.parquet": Writer(lambda path, _: write_measurements(release, path)),
+        answers: Writer(write_all_answers, release.workload.cells),
+        _records_name(release, synthetic): Writer(write_synthetic, synthetic.records or release.n),
+        "report.html": Writer(write_page),
     }
+    return writers
+
+
+def _records_name(release: Release, synthetic: Synthetic) -> str:
+    return file_name("synthetic", synthetic.format, for_release=release.ledger.for_release)
+
+
+def copy_records(records: Path, path: str) -> None:
+    """Copy the records of a folder to the file that was asked for, unless they are there already."""
+    if os.path.lexists(path):
+        if os.path.isfile(path) and filecmp.cmp(records, path, shallow=False):
+            return
+        raise RefusalError(f"{os.path.relpath(path)} exists", "move it away: nothing is ever overwritten")
+    with whole_file(path) as file, open(records, "rb") as source:
+        shutil.copyfileobj(source, file, 2**20)
 
 
 def write_json(path: Path, facts: Mapping[str, Any]) -> None:
     """Write facts to a JSON file, whole or not at all."""
+    write_text(path, json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text to a file, whole or not at all."""
     with whole_file(path) as file:
-        file.write((json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode())
+        file.write(text.encode())
 
 
 def privacy(release: Release | UnbiasedAnswers) -> dict[str, Any]:

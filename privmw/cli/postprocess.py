@@ -15,7 +15,8 @@ from typing import Any
 from privmw import postprocess
 from privmw.cli.console import Console
 from privmw.cli.folder import new_folder
-from privmw.cli.options import add_bins, number, positive, whole
+from privmw.cli.options import add_bins, add_format, check_files, number, positive, whole
+from privmw.cli.outputs import file_name
 from privmw.cli.refusal import RefusalError
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
@@ -80,6 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="controlled",
         help="how weights become whole records: as close as possible (default), or drawn without bias",
     )
+    add_format(parser, "fitted counts and synthetic records")
     add_bins(parser)
     parser.add_argument("--seed", type=whole, help="makes the random draws repeatable")
     parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="must not exist yet")
@@ -87,6 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> None:
     """Read the noisy answers, fit, write."""
+    check_files(options)
     domain = Domain.read(options.domain)
     chosen = settings(options, domain)
     with new_folder(options.output) as folder:
@@ -102,7 +105,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
         facts["files"] = sorted(file.name for file in folder.iterdir())
     lines = [*certificate_in_words(fit)]
     if facts["records"] is None:
-        lines.append(f"No synthetic.parquet: {why_no_records(fit)}.")
+        lines.append(f"No synthetic records: {why_no_records(fit)}.")
     if not for_release:
         lines.append("NOT FOR RELEASE: the noise of these answers was seeded.")
     files = "\n".join(f"  {options.output.rstrip('/')}/{name}" for name in facts["files"])
@@ -114,9 +117,11 @@ def settings(options: argparse.Namespace, domain: Domain) -> dict[str, Any]:
     arguments = {name: getattr(options, name) for name in OPTIONS if getattr(options, name) is not None}
     for name in arguments:
         if OPTIONS[name] != options.method:
-            raise RefusalError(f"--{name} must come with --method {OPTIONS[name]}")
+            raise RefusalError(
+                f"--{name} ({arguments[name]}) must come with --method {OPTIONS[name]}, not {options.method}"
+            )
     if options.bins == "draw" and options.public is None:
-        raise RefusalError("--bins draw must come with --public, from which values are drawn")
+        raise RefusalError("--bins (draw) must come with --public, from which values are drawn")
     if "priorities" in arguments:
         arguments["priorities"] = read_priorities(options.priorities, domain)
     if options.records is not None:
@@ -163,15 +168,19 @@ def write_fit(fit: Fit, folder: Path, options: argparse.Namespace, for_release: 
     facts = {**certificate(fit), "for_release": for_release}
     text = json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     (folder / "certificate.json").write_text(text, encoding="utf-8")
-    write_fitted(fit, folder / "fitted.parquet", for_release=for_release)
-    write_fit_report(folder / "report.html", fit, for_release=for_release)
+    fitted, synthetic = (
+        folder / file_name(stem, options.format, for_release=for_release) for stem in ("fitted", "synthetic")
+    )
+    write_fitted(fit, fitted, for_release=for_release)
+    beside = [fitted.name, synthetic.name, "certificate.json"]
+    write_fit_report(folder / "report.html", fit, for_release=for_release, files=beside)
     if why_no_records(fit):
         return None
     exact = [()] if options.records is not None else []
     records = postprocess.to_microdata(fit, options.rounding, exact=exact, seed=options.seed)
     records = records if for_release else records.not_for_release()
     public = options.public if options.bins == "draw" else None
-    records.write(folder / "synthetic.parquet", bins=options.bins, public=public, seed=options.seed)
+    records.write(synthetic, bins=options.bins, public=public, seed=options.seed)
     return records.n
 
 

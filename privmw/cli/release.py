@@ -10,33 +10,63 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable
+from typing import NamedTuple
 
+from privmw.algorithms.mechanism import Mechanism
 from privmw.cli import quality
 from privmw.cli.config import record_config
 from privmw.cli.console import Console
-from privmw.cli.inputs import METHODS, choose, join_ranks, read_public_inputs
+from privmw.cli.inputs import (
+    PublicInputs,
+    add_method,
+    choose,
+    join_ranks,
+    read_private_input,
+    read_public_inputs,
+)
 from privmw.cli.options import (
     add_bins,
     add_budget,
+    add_format,
+    add_heading,
     add_intervals,
+    add_syntax,
     add_unit,
     add_workload,
+    check_files,
     check_unit,
     positive,
     whole,
 )
-from privmw.cli.outputs import Synthetic, check_outputs, check_room, finish_release
+from privmw.cli.outputs import Heading, Synthetic, check_outputs, check_room, finish_release
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RunFolder
 from privmw.curator.overlap import shares_records
 from privmw.data.domain import Domain
+from privmw.data.records import Records
 from privmw.io.files import same_contents, stamp
-from privmw.io.scan import Scan, scan_table
+from privmw.io.scan import Scan
 from privmw.ranks import ALONE, Communicator, on_every_rank
 from privmw.release import Release
 
 # Options that may differ where a command resumes a release.
-ANY = ("command", "output", "threads", "cluster", "checkpoint", "every", "config", "json", "quiet")
+ANY = (
+    "command",
+    "output",
+    "threads",
+    "cluster",
+    "checkpoint",
+    "every",
+    "config",
+    "json",
+    "quiet",
+    "progress",
+    "yes",
+    "title",
+    "data",
+    "date",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,35 +79,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the public file, with the same columns or, for --method auto and gem, some of them; give it "
         "several times to use several files, or not at all",
     )
-    parser.add_argument(
-        "--public-is-public",
-        action="store_true",
-        help="use a public file although it shares records with the private one: they will be published",
-    )
-    add_unit(parser)
     add_workload(parser)
-    add_budget(parser, required=True)
-    parser.add_argument(
-        "--method", choices=("auto", *METHODS), default="auto", help="default: auto, the recommended one"
-    )
-    parser.add_argument("--rounds", type=positive, help="number of rounds, for methods other than auto")
-    parser.add_argument(
-        "--records", type=positive, metavar="N", help="number of synthetic records (default: n)"
-    )
+    add_run(parser)
+    add_format(parser, "synthetic records and answers")
     add_bins(parser)
-    add_intervals(parser)
-    parser.add_argument("--threads", type=positive, help="default: every core")
-    parser.add_argument(
-        "--seed", type=whole, help="for experiments: repeatable, and marked 'not for release'"
-    )
-    parser.add_argument(
-        "--force", action="store_true", help="release even where the noise is more than all records"
-    )
-    parser.add_argument(
-        "--account",
-        metavar="FILE",
-        help="the account of the private table (`privmw account`): what its limit does not cover is refused",
-    )
     parser.add_argument(
         "--config", metavar="FILE", help="a TOML file of these options: read if it exists, else written"
     )
@@ -101,6 +106,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="must not exist yet")
 
 
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Add what every command that makes a release takes."""
+    parser.add_argument(
+        "--public-is-public",
+        action="store_true",
+        help="use a public file although it shares records with the private one: they will be published",
+    )
+    add_unit(parser)
+    add_budget(parser, required=True)
+    add_method(parser)
+    parser.add_argument(
+        "--records", type=positive, metavar="N", help="number of synthetic records (default: n)"
+    )
+    add_intervals(parser)
+    add_heading(parser)
+    add_syntax(parser)
+    parser.add_argument("--threads", type=positive, metavar="N", help="default: every core")
+    parser.add_argument(
+        "--seed", type=whole, metavar="N", help="for experiments: repeatable, and marked 'not for release'"
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="release even where the noise is more than all records"
+    )
+    parser.add_argument(
+        "--account",
+        metavar="FILE",
+        help="the account of the private table (`privmw account`): what its limit does not cover is refused",
+    )
+
+
+class Offer(NamedTuple):
+    """What the budget is about to be spent on: the mechanism, what it sees in public, and the records."""
+
+    mechanism: Mechanism
+    inputs: PublicInputs
+    private: Records
+
+
 def run(options: argparse.Namespace, console: Console) -> int:
     """Reserve the output folder, make the release, write it and then its other files."""
     check_unit(options)
@@ -109,19 +152,43 @@ def run(options: argparse.Namespace, console: Console) -> int:
         if comm.broadcast(True):
             make_release(options, Console(quiet=True), comm, None)
         return 0
+    if not RunFolder(options.output).has_release:  # else they are not needed any more
+        check_files(options)
+    with record_config(options), reserve(options) as folder:
+        return release_into(folder, options, console, comm)
+
+
+def reserve(options: argparse.Namespace) -> RunFolder:
+    """Make the output folder, or take over one in which a run with the same options ended early."""
     identity = {name: value for name, value in vars(options).items() if name not in ANY}
     identity["private_stamp"] = private_stamp(options.private)
-    with record_config(options), RunFolder.reserve(options.output, identity, options.checkpoint) as folder:
-        if comm.broadcast(not folder.has_release):
-            release, known = make_release(options, console, comm, folder)
-            assert release is not None
-            folder.save(release)
-        else:
-            release, known = folder.load(), None
-        code = finish_release(release, folder, Synthetic.of(vars(options)), console, known, options.intervals)
-        if options.account is None:
-            console.note("No --account: privmw does not remember what other releases of this table spend.")
-        return code
+    return RunFolder.reserve(options.output, identity, options.checkpoint)
+
+
+def release_into(
+    folder: RunFolder,
+    options: argparse.Namespace,
+    console: Console,
+    comm: Communicator = ALONE,
+    agree: Callable[[Offer], None] | None = None,
+) -> int:
+    """Make the release of a folder unless it is there, then its other files; returns the exit code.
+
+    agree: called before the budget is spent, and may refuse it; not for a run that goes on.
+    """
+    if comm.broadcast(not folder.has_release):
+        release, known = make_release(options, console, comm, folder, None if folder.paid else agree)
+        assert release is not None
+        folder.save(release)
+    else:
+        release, known = folder.load(), None
+    given = vars(options)
+    code = finish_release(
+        release, folder, Synthetic.of(given), console, known, options.intervals, Heading.of(given)
+    )
+    if options.account is None:
+        console.note("No --account: privmw does not remember what other releases of this table spend.")
+    return code
 
 
 def private_stamp(path: str) -> list[list[str | int]] | None:
@@ -145,8 +212,19 @@ def not_public(options: argparse.Namespace, public: str) -> RefusalError:
     )
 
 
+def check_not_private(options: argparse.Namespace) -> None:
+    """Refuse the private file itself, or a copy of its bytes, as a public one."""
+    for path in [] if options.public_is_public else options.public or []:
+        if same_contents(options.private, path):
+            raise not_public(options, path)
+
+
 def make_release(
-    options: argparse.Namespace, console: Console, comm: Communicator, folder: RunFolder | None
+    options: argparse.Namespace,
+    console: Console,
+    comm: Communicator,
+    folder: RunFolder | None,
+    agree: Callable[[Offer], None] | None = None,
 ) -> tuple[Release | None, quality.Before]:
     """Read the files and spend the budget; returns the release, on ranks other than 0 None.
 
@@ -159,9 +237,7 @@ def make_release(
         domain = Domain.read(options.domain)
         if comm.rank == 0:
             check_outputs(Synthetic.of(vars(options)), domain)
-            for path in compared:
-                if same_contents(options.private, path):
-                    raise not_public(options, path)
+            check_not_private(options)
         return domain
 
     domain = on_every_rank(comm, read_domain)
@@ -170,10 +246,7 @@ def make_release(
     def read_private() -> Scan | None:
         if comm.rank > 0:  # these may not even have the private file
             return None
-        with console.step(f"checking {options.private}"):
-            return scan_table(
-                options.private, domain, private=True, unit=options.unit, at_most=options.at_most
-            )
+        return read_private_input(options, domain, console)
 
     private = on_every_rank(comm, read_private)
     for path, public in zip(compared, inputs.files, strict=False):  # none is compared, or every one
@@ -188,11 +261,14 @@ def make_release(
 
     def check() -> None:
         if folder is not None:
-            check_room(mechanism, support, inputs.workload, options.records or n, folder)
+            records = options.records or n
+            check_room(mechanism, support, inputs.workload, records, folder, options.format)
 
     on_every_rank(comm, check)
     for line in known.lines:
         console.note(line)
+    if agree is not None and private is not None:
+        agree(Offer(mechanism, inputs, private))
     checkpoint = RunFolder(options.output, options.checkpoint).checkpoint
     if before := sum(1 for _ in checkpoint.glob("rounds/[0-9]*.zip")):
         console.note(f"goes on with {checkpoint}: {before:,} rounds were released before, and are paid for")

@@ -36,6 +36,14 @@ UNFINISHED = "unfinished"
 TEMPORARY = re.compile(r"\..*\.[0-9a-f]{16}\.unfinished")  # the names that whole_file gives to its files
 
 
+def release_of(path: str) -> Release:
+    """The release in the folder that an argument RELEASE names."""
+    file = Path(path) / RELEASE_FILE
+    if not file.exists():
+        raise RefusalError(f"RELEASE ({path}) must be a folder of a release, with {RELEASE_FILE}")
+    return load_release(file)
+
+
 class RunFolder:
     """The folder of one release, locked by this process: use it in `with`.
 
@@ -60,17 +68,17 @@ class RunFolder:
         checkpoint: where the rounds of the run are stored, if not in the folder.
         """
         if not path:
-            raise RefusalError(f"output ({path!r}) must name a folder")
+            raise RefusalError(f"--output ({path!r}) must name a folder")
         folder = cls(path, checkpoint)
-        if not folder.path.parent.is_dir():
-            raise RefusalError(f"{folder.path.parent} must be a folder")
+        above = folder.path.parent
+        if not above.is_dir():
+            raise RefusalError(f"--output ({path}) must lie in a folder that exists, not in {above}")
         try:
             folder.path.mkdir()
         except FileExistsError:
             if not folder.unfinished.is_dir():
-                raise RefusalError(
-                    f"{path} exists", "name another folder: nothing is ever overwritten"
-                ) from None
+                hint = "name another folder: nothing is ever overwritten"
+                raise RefusalError(f"--output ({path}) exists", hint) from None
         folder._take()
         before = folder.options()
         if before is None and folder.has_release:
@@ -96,7 +104,7 @@ class RunFolder:
         folder = cls(path)
         if not folder.has_release:
             hint = "repeat the command that began it" if folder.unfinished.is_dir() else None
-            raise RefusalError(f"{path} must hold {cls.FILE}", hint)
+            raise RefusalError(f"FOLDER ({path}) must hold {cls.FILE}", hint)
         folder._complete = not folder.unfinished.is_dir()
         folder._take()
         return folder

@@ -11,6 +11,7 @@ ATTRIBUTES = 4
 RELEASED = (0, DISAGREES)  # without a seed a good release may lie off its noisy counts by chance
 FILES = {
     "answers.parquet",
+    "domain.json",
     "measurements.parquet",
     "privacy.json",
     "quality.json",

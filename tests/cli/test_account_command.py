@@ -60,15 +60,15 @@ def test_show_prints_the_total_what_is_left_and_every_run(path, capsys):
     [
         (["new", "account.jsonl", "--epsilon", "1"], "--epsilon and --delta must be given"),
         (["new", "account.jsonl", "--delta", "1e-9"], "such as --epsilon 3 --delta 1e-9"),
-        (["new", "account.jsonl", "--epsilon", "0", "--delta", "0"], "epsilon (0.0) must be positive"),
+        (["new", "account.jsonl", "--epsilon", "0", "--delta", "0"], "--epsilon (0) must be positive"),
         (
             ["new", "account.jsonl", "--epsilon", "1", "--delta", "1"],
-            "delta (1.0) must be above 0 and below 1",
+            "--delta (1) must be below 1",
         ),
         (["new", "none/account.jsonl", "--epsilon", "1", "--delta", "0"], "No such file or directory"),
-        (["show", "account.jsonl"], "No such file or directory"),
+        (["show", "account.jsonl"], "FILE (account.jsonl) must exist"),
         (["show", "account.jsonl", "--epsilon", "1"], "must come with new"),
-        (["shwo", "account.jsonl"], "invalid choice: 'shwo'"),
+        (["shwo", "account.jsonl"], "action (shwo) must be new or show; did you mean show?"),
         (
             ("new", "account.jsonl", "--epsilon", "1", "--delta", "0", "--event-delta", "1e-9"),
             "--event-delta must come with a --delta above 0",

@@ -61,7 +61,7 @@ def test_seeded_answers_are_marked_everywhere(pair, capsys):
     ("words", "message"),
     [
         (["--level", "1"], "--level"),
-        (["--unit", "household"], "--unit and --at-most"),
+        (["--unit", "household"], "--unit (household) must come with --at-most"),
         (["--delta", "0"], "must be above 0: residual noise"),
         (["--marginals", "9"], "marginals"),
         (["--strategy", "best"], "strategy"),

@@ -74,7 +74,7 @@ def test_every_method_writes_what_the_library_fits(method, here, capsys):
     assert len(told["stages"]) == len(fit.certificate.stages)
     if method == "ols":
         assert names_in(here / "out") == FILES[:3]
-        assert "No synthetic.parquet: some weights are below 0" in said
+        assert "No synthetic records: some weights are below 0" in said
     else:
         assert names_in(here / "out") == FILES
         records = pmw.read_table("out/synthetic.parquet", DOMAIN, private=False)
@@ -162,23 +162,23 @@ def test_more_records_than_memory_holds_are_not_made(here, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (line("--downweight", "std", method="nnls"), "--downweight must come with --method reweight"),
-        (line("--priorities", "total"), "--priorities must come with --method sequential"),
-        (line("--slack", "1"), "--slack must come with --method max-fit"),
-        (line("--bins", "draw"), "--bins draw must come with --public"),
+        (line("--downweight", "std", method="nnls"), "--downweight (std) must come with --method reweight"),
+        (line("--priorities", "total"), "--priorities (total) must come with --method sequential"),
+        (line("--slack", "1"), "--slack (1.0) must come with --method max-fit"),
+        (line("--bins", "draw"), "--bins (draw) must come with --public"),
         (line("--priorities", "total;agee", method="sequential"), "--priorities: attribute 'agee' is not in"),
         (line("--priorities", "total", method="sequential"), "priorities must cover all that was measured"),
         (line("--priorities", "total;total;age;sex;age,sex", method="sequential"), "each marginal only once"),
         (line("--priorities", "", method="sequential"), "--priorities: attribute '' is not in the domain"),
         (line("--confidence", "1"), "confidence (1.0) must be above 0 and below 1"),
-        (line(method="wavelets"), "invalid choice: 'wavelets'"),
+        (line(method="wavelets"), "--method (wavelets) must be ols, nnls"),
         (line("--records", "0"), "must be positive"),
         (line(measurements="none.parquet"), "none.parquet must exist"),
         (line(measurements="domain.json"), "domain.json must be a .parquet, .csv"),
-        (line("--public", "none.parquet"), "none.parquet must exist"),
+        (line("--public", "none.parquet"), "--public (none.parquet) must exist"),
         (line("--constraints", "none.json"), "none.json"),
-        (line(output="nowhere/out"), "nowhere must be a folder"),
-        (line(output="domain.json"), "domain.json exists"),
+        (line(output="nowhere/out"), "--output (nowhere/out) must lie in a folder that exists"),
+        (line(output="domain.json"), "--output (domain.json) exists"),
         (["postprocess"], "required"),
     ],
 )

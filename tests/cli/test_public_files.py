@@ -133,9 +133,12 @@ def test_values_of_bins_are_drawn_from_all_public_files(here, capsys):
         ({"public": "fewer.parquet", "method": "mw-pub"}, "sex"),
         (
             {"public": None, "method": "mwem-pub"},
-            "--method auto, mwem, gem, dual-query, fem and rap do without",
+            "(auto, mwem, gem, dual-query, fem and rap do without)",
         ),
-        ({"method": "rap"}, "a public file must not be given with --method rap: it makes its rows itself"),
+        (
+            {"method": "rap"},
+            "public file (public.parquet) must not be given with --method rap: it makes its rows itself",
+        ),
         ({"public": ["second.parquet", "private.parquet"]}, "private.parquet holds records of"),
         ({"public": "less.parquet", "bins": "draw"}, "age"),
     ],
@@ -170,4 +173,4 @@ def test_inspect_takes_no_file_or_several(here, capsys):
     assert json.loads(capsys.readouterr().out)["quality"]["coverage"]["lacking"] == ["sex", "born"]
     assert main(["inspect", *options, "--n", "5000", "--method", "mwem"]) == 0
     capsys.readouterr()
-    assert "--n is missing" in refused(["inspect", *options], here, capsys)
+    assert "--n must be given" in refused(["inspect", *options], here, capsys)

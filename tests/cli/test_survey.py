@@ -10,6 +10,10 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv, parquet
+
 from cli.cases import FILES, RELEASED, names_in
 from privmw.cli import main
 
@@ -19,6 +23,31 @@ def survey():
     if not os.environ.get("PRIVMW_DATA"):
         pytest.skip("PRIVMW_DATA is not set")
     return Path(os.environ["PRIVMW_DATA"]) / "acs_pums"
+
+
+def raw_pair(data, name):
+    """The raw public and private tables: a tenth of ADULT and the rest, or two years of the ACS."""
+    if name == "acs":
+        return [parquet.read_table(data / "acs_pums" / f"acs{year}_hi.parquet") for year in (2015, 2018)]
+    adult = parquet.read_table(data / "adult" / "adult_raw.parquet")
+    tenth = np.random.default_rng(0).random(adult.num_rows) < 0.1
+    return [adult.filter(pa.array(tenth)), adult.filter(pa.array(~tenth))]
+
+
+@pytest.mark.slow  # real data
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("name", ["adult", "acs"])
+def test_raw_files_become_a_release_at_the_first_attempt(name, form, survey, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write = csv.write_csv if form == "csv" else parquet.write_table
+    for which, table in zip(("public", "private"), raw_pair(survey.parent, name), strict=True):
+        write(table, f"{which}.{form}")
+    assert main(["domain", f"public.{form}", "-o", "domain.json"]) == 0
+    assert "room for values that only a private file has" in capsys.readouterr().err
+    files = ["--private", f"private.{form}", "--public", f"public.{form}", "--domain", "domain.json"]
+    assert main(["release", *files, "--marginals", "3", "--epsilon", "1", "-o", "out"]) in RELEASED
+    assert "private.csv: left out: 1 column" in capsys.readouterr().err.replace(form, "csv")
+    assert set(names_in(tmp_path / "out")) == FILES
 
 
 @pytest.mark.slow  # real data; the demonstration goes the same way on made-up people

@@ -1,0 +1,152 @@
+"""`privmw synthesize`: from a private file, and a public one if there is one, to synthetic records.
+
+It proposes a domain where none is given, shows what will be spent and what is promised, asks, and makes a
+release as `privmw release` does, in a folder beside the records: nothing that was paid for is lost, and the
+same command goes on after any end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from privmw.accounting import Ledger, Neighbors
+from privmw.cli import release
+from privmw.cli.console import Console
+from privmw.cli.inputs import join_ranks
+from privmw.cli.options import add_bins, add_format, add_workload, check_files, check_unit, syntax_of
+from privmw.cli.refusal import RefusalError
+from privmw.cli.run_folder import RunFolder
+from privmw.data.propose import propose
+from privmw.io.syntax import Syntax
+from privmw.io.table_file import format_of
+from privmw.io.whole_file import whole_file
+
+DOMAIN_FILE = "domain.json"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("private", metavar="PRIVATE", help="the private file: parquet or csv")
+    parser.add_argument(
+        "public",
+        nargs="?",
+        metavar="PUBLIC",
+        help="the public file, from which a domain is proposed; without it --domain must be given",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="the synthetic records, .csv, .parquet or .feather; the release goes to a folder beside it",
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask before the budget is spent")
+    add_workload(parser, proposed=True)
+    release.add_run(parser)
+    add_format(parser, "the records and answers", default=None, otherwise="as the name of the file says")
+    add_bins(parser, default=None, otherwise="draw, or midpoint without a public file")
+    parser.set_defaults(checkpoint=None, every=None, cluster=None, config=None)
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Reserve the folder, propose the domain, ask, make the release and copy its records."""
+    check_unit(options)
+    join_ranks(None)
+    if options.public is None and options.domain is None:
+        raise RefusalError(
+            "PUBLIC or --domain must be given: nothing may be learned from the private file beforehand",
+            "write what is public about its columns to a JSON file, such as "
+            '{"age": {"edges": [0, 18, 65, 120]}, "sex": ["F", "M"]}',
+        )
+    if not (options.yes or console.can_ask()):
+        raise RefusalError("there is no terminal to ask on before the budget is spent", "--yes agrees to it")
+    _choose_files(options)
+    if not RunFolder(options.output).has_release:  # else they are not needed any more
+        check_files(options, prefix="")
+        release.check_not_private(options)
+    with release.reserve(options) as folder:
+        if options.domain is None and not folder.has_release:
+            options.domain = str(
+                _proposed_domain(options.public[0], syntax_of(vars(options)), folder, console)
+            )
+        return release.release_into(
+            folder, options, console, agree=lambda offer: _agree(offer, options, console)
+        )
+
+
+def release_folder(output: str) -> str:
+    """The folder beside the records.
+
+    >>> release_folder("out/synthetic.csv"), release_folder("synthetic")
+    ('out/synthetic-release', 'synthetic-release')
+    """
+    form = format_of(output)
+    return (output if form is None else output[: -len(form) - 1]) + "-release"
+
+
+def _choose_files(options: argparse.Namespace) -> None:
+    """Set the options of a release: the format, the copy of the records, the folder, how bins are shown."""
+    output, said = options.output, format_of(options.output)
+    if said is None and options.format is None:
+        raise RefusalError(
+            f"--output ({output}) must end in .csv, .parquet or .feather", "or --format says which it is"
+        )
+    if said is not None and options.format not in (None, said):
+        raise RefusalError(f"--format ({options.format}) must be that of --output, {output}")
+    options.format = said or options.format
+    if options.seed is not None and options.format == "csv" and "seeded" not in os.path.basename(output):
+        raise RefusalError(
+            f"--output ({output}) must have 'seeded' in its name with --seed: csv has no other place to say "
+            "that the records are not for release"
+        )
+    folder = RunFolder(release_folder(output))
+    if os.path.lexists(folder.path) and not folder.unfinished.is_dir():
+        raise RefusalError(
+            f"--output ({output}) must have no folder of a release beside it, and {folder.path} exists",
+            "name another file: nothing is ever overwritten",
+        )
+    if os.path.lexists(output) and not folder.has_release:
+        raise RefusalError(f"--output ({output}) exists", "name another file: nothing is ever overwritten")
+    options.public = None if options.public is None else [options.public]
+    options.bins = options.bins or ("midpoint" if options.public is None else "draw")
+    options.copy, options.output = os.path.abspath(output), str(folder.path)
+
+
+def _proposed_domain(public: str, syntax: Syntax, folder: RunFolder, console: Console) -> Path:
+    """The domain proposed from the public file; a run that goes on keeps that of its beginning."""
+    file = folder.unfinished / DOMAIN_FILE
+    if not file.exists():
+        with console.step(f"proposing a domain from {public}"):
+            proposal = propose(public, syntax=syntax)
+        console.note(f"The domain, proposed from {public}; `privmw domain` writes it to a file to edit:")
+        console.note(proposal.domain.to_json().rstrip("\n"))
+        for note in proposal.notes:
+            console.note(note)
+        with whole_file(file, mode=0o600) as new:
+            new.write(proposal.domain.to_json().encode())
+    return file
+
+
+def _promise(offer: release.Offer) -> str:
+    """The statement that the release will carry, but for the lines on how its noise was drawn."""
+    private, mechanism = offer.private, offer.mechanism
+    ledger = Ledger(mechanism.budget, Neighbors.REPLACE_ONE, n=private.n, unit=private.protected)
+    for event in mechanism.events:
+        ledger.charge(event)
+    lines = ledger.statement().splitlines()
+    return "\n".join(line for line in lines if not line.startswith(("Numerics:", "Randomness:")))
+
+
+def _agree(offer: release.Offer, options: argparse.Namespace, console: Console) -> None:
+    """Show the plan and the promise, and ask whether to spend the budget."""
+    mechanism, support, workload = offer.mechanism, offer.inputs.support, offer.inputs.workload
+    with console.step("timing one evaluation"):
+        plan = mechanism.plan(support, workload, n=offer.private.n, at_most=offer.private.at_most)
+    console.note(f"Plan: {mechanism.algorithm!r}, {plan}, and those of files and report.")
+    console.note(f"What will be promised:\n{_promise(offer)}")
+    if options.yes:
+        return
+    if not console.ask(f"Spend this on {options.private}, and write {os.path.relpath(options.copy)}?"):
+        raise RefusalError("not agreed: nothing was spent, and nothing is written")
