@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from reprlib import repr as _short
-from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, get_args
 
 from privmw.accounting import Budget
 from privmw.accounting.rounding import Real, positive_integer
 from privmw.algorithms.loop import Model
 from privmw.algorithms.mechanism import Mechanism
+from privmw.algorithms.options import check_options
 from privmw.algorithms.plan import Effort
 from privmw.algorithms.question import Question, Unit, check_is_workload, make_question
 from privmw.algorithms.schedule import Schedule
@@ -21,6 +23,18 @@ from privmw.data.workload import Workload
 from privmw.kernels.checks import check_number
 
 Select = Literal["permute-and-flip", "exponential", "all"]
+
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class _SignatureOfInit:
+    """The signature of a class: that of its __init__."""
+
+    def __get__(self, instance: object, owner: type[Any]) -> inspect.Signature:
+        of_init = inspect.signature(owner.__init__)
+        return of_init.replace(parameters=list(of_init.parameters.values())[1:])
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -111,7 +125,14 @@ class Configuration(ABC):
     def schedule(self) -> Schedule:
         """How often the private table is looked at, and how a budget is split."""
 
-    if not TYPE_CHECKING:  # a call is a type error too
+    if not TYPE_CHECKING:  # type checkers know the options, and that a call is an error
+
+        def __new__(cls, *_: object, **options: object) -> Self:
+            """Refuse an option that the algorithm does not have, with a list of those it has."""
+            check_options(options, [field.name for field in dataclasses.fields(cls)])
+            return super().__new__(cls)
+
+        __signature__ = _SignatureOfInit()  # help and completion show the options, not those of __new__
 
         def __call__(self, *_: object, **__: object) -> NoReturn:
             """Refuse a call: a configuration has no budget to spend."""
@@ -218,7 +239,7 @@ def make_budget(
     1e-06
     """
     if (epsilon is None) == (rho is None):
-        raise TypeError("exactly one of epsilon and rho must be given")
+        raise TypeError(f"exactly one of epsilon and rho (epsilon {epsilon}, rho {rho}) must be given")
     if n is not None:
         n = positive_integer("n", n)
     if rho is not None:
@@ -228,7 +249,7 @@ def make_budget(
     assert epsilon is not None
     if delta is None:
         if n is None:
-            raise TypeError("delta must be given, or n: without a delta it is 1 / n^2")
+            raise TypeError("delta (None) must be given, or n: without a delta it is 1 / n^2")
         delta = float(Fraction(1, n**2))
         if not 0 < delta < 1:
             records = "one record" if n == 1 else f"{_short(n)} records"

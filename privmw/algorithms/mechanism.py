@@ -29,10 +29,12 @@ from privmw.data.support import Support
 from privmw.data.unit import unit_in_words
 from privmw.data.workload import MOVED, Workload
 from privmw.models.growth.completion import completed_evenly
+from privmw.pages import Shown
 from privmw.random import Rng, is_seeded
 from privmw.ranks import check_same, on_every_rank, on_root
 from privmw.release import Release
 from privmw.release.noises import MeasuredNoise
+from privmw.secrecy import shown
 from privmw.version import __version__
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ LARGEST_SCALE = 2.0**40  # of noise that the mechanisms draw
 
 
 @dataclass(frozen=True)
-class Mechanism:
+class Mechanism(Shown):
     """An algorithm with a budget. Its cost is known before it is called on private tables.
 
     >>> from privmw import MWPub
@@ -213,6 +215,8 @@ class Mechanism:
         identity = f"privmw {__version__} {self.algorithm!r} {self.budget!r} {workload.fingerprint()}"
         check_same(comm, "the algorithm, its budget and the workload", identity)
         check_same(comm, "checkpoint and every", f"{checkpoint} {every}")
+        if checkpoint is not None and not isinstance(checkpoint, str | os.PathLike):
+            raise TypeError(f"checkpoint ({shown(checkpoint)}) must be the path of a folder")
         if progress is not None and not callable(progress):
             raise TypeError(f"progress ({_short(progress)}) must be callable")
         on_every_rank(comm, lambda: _check_for_release(support, rng) if comm.rank == 0 else None)
@@ -243,6 +247,7 @@ class Mechanism:
                     ledger=curator.ledger,
                     settings=self.settings(),
                     history=history,
+                    frame_kind=None if private is None else private.frame_kind,
                 )
                 on_root(comm, lambda: None if opened is None else settle(opened, run, curator.ledger))
                 return release

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from privmw.accounting.rounding import Real
 from privmw.algorithms.accounted import AccountPath
@@ -22,6 +23,9 @@ from privmw.data.workload import Workload
 from privmw.models.multiplicative import MultiplicativeWeights, Output, Replay
 from privmw.random import Rng
 from privmw.release import Release
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -40,6 +44,31 @@ class MWPub(Algorithm):
     replay: Replay = "paper"
     output: Output = "last"
     start: Start = "public"
+
+    @classmethod
+    def as_published(cls, **options: object) -> Self:
+        """What the text of the paper says: no replay, the average of all rounds; options: others as well.
+
+        MWPub chooses by permute-and-flip, MWEMPub and MWEM by the exponential mechanism. The 2020 text of
+        MWEM+PUB steps twice as far (it has no 1/2 in the exponent), which is not offered.
+
+        >>> MWPub.as_published(rounds=50)
+        MWPub(rounds=50, replay='none', output='average')
+        """
+        return cls(**{"replay": "none", "output": "average", **options})  # type: ignore[arg-type]
+
+    @classmethod
+    def as_run(cls, **options: object) -> Self:
+        """What the authors' script ran: the exponential mechanism, replay, the last weights.
+
+        The script calls its choice permute-and-flip, and draws by the exponential mechanism; its figures, and
+        those of later papers, are of this. options: others as well.
+
+        >>> MWPub.as_run(rounds=50)
+        MWPub(rounds=50, select='exponential')
+        """
+        run = {"select": "exponential", "replay": "paper", "output": "last"}
+        return cls(**{**run, **options})  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
         """Refuse options that mean nothing."""

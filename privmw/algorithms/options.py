@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -27,11 +27,21 @@ def lists_options(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
-        for name in kwargs:
-            if name not in known:
-                near = difflib.get_close_matches(name, options, n=1)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                raise TypeError(f"option ({name!r}) must be one of {', '.join(options)}{hint}")
+        check_options([name for name in kwargs if name not in known], options)
         return function(*args, **kwargs)
 
     return checked
+
+
+def check_options(given: Iterable[str], options: Sequence[str]) -> None:
+    """Refuse a name that is none of the options, with the nearest and a list of them.
+
+    >>> check_options(["round"], ["rounds", "select"])
+    Traceback (most recent call last):
+    TypeError: option ('round') must be one of rounds, select; did you mean rounds?
+    """
+    for name in given:
+        if name not in options:
+            near = difflib.get_close_matches(name, options, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise TypeError(f"option ({name!r}) must be one of {', '.join(options)}{hint}")

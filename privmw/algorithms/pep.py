@@ -56,6 +56,30 @@ class PEP(Algorithm):
     # A projection takes some tens of passes, and a chosen prior weight several projections.
     effort: ClassVar[Effort] = Effort(shot=500, round=12, passes=60)
 
+    @classmethod
+    def as_published(cls, **options: object) -> PEP:
+        """What the text of the paper says: single cells, a uniform start, a fit within gamma (l1).
+
+        The text leaves gamma open: here it is each measurement's standard deviation. options: others as well.
+
+        >>> PEP.as_published(rounds=50)
+        PEP(rounds=50, measure='cell', start='uniform', slack='l1')
+        """
+        published = {"measure": "cell", "start": "uniform", "slack": "l1"}
+        return cls(**{**published, **options})  # type: ignore[arg-type]
+
+    @classmethod
+    def as_run(cls, **options: object) -> PEP:
+        """What the authors' script ran: as published, with a gamma of 0. options: others as well.
+
+        The script took at most 25 steps towards each projection; here it is solved. Noisy counts that
+        contradict each other leave no exact fit: gamma then grows until there is one, as the history says.
+
+        >>> PEP.as_run(rounds=50)
+        PEP(rounds=50, measure='cell', start='uniform', slack='l1', gamma=0.0)
+        """
+        return cls.as_published(**{"gamma": 0.0, **options})
+
     def __post_init__(self) -> None:
         """Refuse options that mean nothing."""
         super().__post_init__()

@@ -20,6 +20,7 @@ from privmw.data.memory import available_memory
 from privmw.data.support import Support
 from privmw.data.workload import MOVED
 from privmw.kernels.arrays import Int64s
+from privmw.pages import Shown
 
 # Arrays with one number per cell: counts, sums, answers, scores, targets and their precisions; and with one
 # per row: weights, masses, a prior and two temporary ones.
@@ -54,7 +55,7 @@ class NoiseLevel:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Shown):
     """What a run will need.
 
     bytes: of a rank's memory, support and workload included. evaluation: measured seconds of one evaluation.

@@ -74,7 +74,9 @@ def make_question(workload: Workload, order: int | None, unit: Unit) -> Question
 def check_is_workload(workload: object) -> None:
     """Refuse what is no workload."""
     if not isinstance(workload, Workload):
-        raise TypeError(f"workload ({type(workload).__name__}) must be a Workload")
+        raise TypeError(
+            f"workload ({type(workload).__name__}) must be a Workload: Workload.all(domain, k=2) makes one"
+        )
 
 
 def check_public(support: Support, workload: Workload, *, completes: bool = False) -> None:
@@ -83,7 +85,7 @@ def check_public(support: Support, workload: Workload, *, completes: bool = Fals
     completes: whether the algorithm completes rows that lack attributes; else they are refused.
     """
     if not isinstance(support, Support):
-        raise TypeError(f"support ({type(support).__name__}) must be a Support")
+        raise TypeError(f"support ({type(support).__name__}) must be a Support: Support.from_table makes one")
     check_is_workload(workload)
     if workload.domain != support.domain:
         raise ValueError(f"workload ({workload!r}) must be on the domain of the support")
@@ -115,7 +117,9 @@ def _check_private(private: Records | None, support: Support) -> None:
     if private is None and support.comm.rank > 0:
         return
     if not isinstance(private, Records):
-        raise TypeError(f"private ({type(private).__name__}) must be a Table")
+        raise TypeError(
+            f"private ({type(private).__name__}) must be a Table: Table.from_frame or read_table makes one"
+        )
     check_is_private(private)
     if private.domain != support.domain:
         raise ValueError("private must be on the domain of the support")

@@ -20,7 +20,7 @@ from privmw.evaluation.true_errors import Cell, Evaluation
 from privmw.kernels.arrays import Float64s, Int64s, freeze
 from privmw.kernels.checks import check_integer, check_number
 from privmw.release import Release
-from privmw.secrecy import sealed
+from privmw.secrecy import sealed, shown
 
 __all__ = ["Bracket", "Evaluation", "best_mixture_error", "evaluate"]
 
@@ -45,7 +45,9 @@ def evaluate(released: Release | Table, private: Records, workload: Workload | N
     Cell(cell=0, names=('age',), values=(0,), released=0.5, true=0.25)
     """
     if not isinstance(released, Release | Table):
-        raise TypeError(f"released ({_short(released)}) must be a Release or a Table")
+        raise TypeError(f"released ({shown(released)}) must be a Release or a Table")
+    if not isinstance(private, Records):
+        raise TypeError(f"private ({shown(private)}) must be a Table")
     if workload is None:
         if isinstance(released, Table):
             raise TypeError("workload must be given to evaluate a table")
@@ -61,7 +63,7 @@ def evaluate(released: Release | Table, private: Records, workload: Workload | N
     wrong = order[: int(np.count_nonzero(errors))]
     steps = np.unique(np.linspace(0, len(wrong) - 1, MOST_TYPICAL).astype(np.int64)) if len(wrong) else wrong
 
-    def shown(cells: Int64s) -> tuple[Cell, ...]:
+    def listed(cells: Int64s) -> tuple[Cell, ...]:
         return tuple(
             Cell(cell, *workload.query(cell), float(answers[cell]), float(truth[cell]))
             for cell in cells.tolist()
@@ -73,8 +75,8 @@ def evaluate(released: Release | Table, private: Records, workload: Workload | N
         rmse=float(np.sqrt(np.mean(errors**2))),
         per_marginal=freeze(np.maximum.reduceat(errors, starts)),
         total_variation=freeze(np.add.reduceat(errors, starts) / 2),
-        largest=shown(order[:MOST_LARGEST]),
-        typical=shown(wrong[steps]),
+        largest=listed(order[:MOST_LARGEST]),
+        typical=listed(wrong[steps]),
     )
 
 
@@ -128,7 +130,7 @@ def _truth(private: Records, workload: Workload) -> Float64s:
     if not isinstance(private, Records):
         raise TypeError(f"private ({type(private).__name__}) must be a Table")
     if not isinstance(workload, Workload):
-        raise TypeError(f"workload ({_short(workload)}) must be a Workload")
+        raise TypeError(f"workload ({shown(workload)}) must be a Workload")
     if workload.cells == 0:
         raise ValueError(f"workload ({workload!r}) must have at least one cell")
     if private.n == 0:

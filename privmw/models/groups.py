@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from privmw.kernels.arrays import Float64s, Int64s, UInt32s
+from privmw.kernels.arrays import Float64s, Int64s, UInt32s, freeze
 from privmw.ranks import ALONE, Communicator, sum_over_ranks
 
 _PART = 21  # bits
@@ -105,7 +105,7 @@ class Groups:
         return sums
 
     def incidence(self) -> tuple[Int64s, UInt32s]:
-        """For each group where its queries start, and the queries, ascending within a group."""
+        """For each group where its queries start, and the queries, ascending within a group: read-only."""
         starts = np.zeros(self.count + 1, np.int64)
         for groups in self.held:
             starts[groups + 1] += 1
@@ -113,6 +113,8 @@ class Groups:
         # Query after query takes the next place of each of its groups: ascending without a sort.
         places, queries = starts[:-1].copy(), np.empty(starts[-1], np.uint32)
         for query, groups in enumerate(self.held):
-            queries[places[groups]] = query
-            places[groups] += 1
-        return starts, queries
+            next_places = places[groups]
+            queries[next_places] = query
+            next_places += 1
+            places[groups] = next_places
+        return freeze(starts), freeze(queries)

@@ -10,14 +10,15 @@ import numpy as np
 from privmw.data.workload import Queries, find_queries
 from privmw.io.files import SEEDED
 from privmw.postprocess.fit import Fit
-from privmw.release.cells import write_cells
+from privmw.release.cells import table_maker, write_cells
 
 
 def write_fitted(fit: Fit, path: str | os.PathLike[str], *, for_release: bool = True) -> None:
     """Write the fitted and the noisy count of every cell of the marginals measured.
 
     Columns as above, and noisy_count and standard_deviation, empty for a cell that was not measured, and
-    fitted, all in counts. for_release=False marks the file as made from seeded noise.
+    fitted, all in counts. The file is .parquet, .csv or .feather; for_release=False marks it as made from
+    seeded noise.
 
     >>> from privmw.postprocess.fitted_file import write_fitted
     >>> write_fitted(fit, "fitted.parquet")  # doctest: +SKIP
@@ -44,4 +45,5 @@ def write_fitted(fit: Fit, path: str | os.PathLike[str], *, for_release: bool = 
     about: dict[str, Any] = {"method": fit.certificate.method, "domain": fit.domain.fingerprint()}
     about |= {} if for_release else SEEDED
     orders = np.diff(starts)
-    write_cells(path, fit.domain, attributes, int(orders.max()), len(fitted), queries, columns, about)
+    table = table_maker(fit.domain, attributes, int(orders.max()), queries, columns, about)
+    write_cells(path, table, len(fitted), for_release=for_release)

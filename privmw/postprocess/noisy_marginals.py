@@ -24,6 +24,7 @@ from privmw.release import Release
 from privmw.release.measurements import Measurement, combine_cells
 from privmw.release.noises import NoiseDistribution, make_noise
 from privmw.release.unbiased import UnbiasedAnswers
+from privmw.secrecy import shown
 
 MOST_CELLS = 2**28  # of one marginal
 LARGEST_COUNT = 2.0**62
@@ -188,7 +189,7 @@ class NoisyMarginals:
         NoisyMarginals(2 marginals, 3 of 4 cells measured)
         """
         if not isinstance(workload, Workload):
-            raise TypeError(f"workload ({_short(workload)}) must be a Workload")
+            raise TypeError(f"workload ({shown(workload)}) must be a Workload")
         taken = tuple(measurements)
         for measurement in taken:
             if not isinstance(measurement, Measurement):

@@ -159,6 +159,30 @@ class Shot:
             table += residuals[s].reshape(broadcast) / rest
         return table.ravel()
 
+    def reconstruct_workload(self, residuals: Residuals, n: int) -> Float64s:
+        """The same for every marginal of the workload in turn; the closure knows what lies inside."""
+        workload, sizes, sets_in_all = self.workload, self.domain.sizes, len(self.closure)
+        counts = np.empty(workload.cells)
+        attributes, starts = workload.attributes.tolist(), workload.starts.tolist()
+        offsets, positive_n = workload.offsets.tolist(), positive_integer("n", n)
+        for group in self.closure.groups:
+            order = starts[group.marginals[0] + 1] - starts[group.marginals[0]]
+            bits = [[column >> i & 1 for i in range(order)] for column in range(1, 2**order)]
+            # As `_inside` has them: the same sums in the same order, and so the same bits.
+            columns = sorted(range(len(bits)), key=lambda c: (sum(bits[c]), [-bit for bit in bits[c]]))
+            rows = zip(group.marginals.tolist(), group.sets.tolist(), group.rest.tolist(), strict=True)
+            for j, sets, rests in rows:
+                shape = [sizes[a] for a in attributes[starts[j] : starts[j + 1]]]
+                table = counts[offsets[j] : offsets[j + 1]].reshape(shape)
+                table[...] = positive_n / math.prod(shape)
+                for column in columns:
+                    if sets[column] < sets_in_all:  # else an attribute of one value is in it
+                        broadcast = [
+                            size if bit else 1 for size, bit in zip(shape, bits[column], strict=True)
+                        ]
+                        table += residuals[sets[column]].reshape(broadcast) / rests[column]
+        return counts
+
     def _inside(
         self, positions: Sequence[int], missing: bool = False
     ) -> Iterator[tuple[int, tuple[int, ...], float]]:

@@ -14,6 +14,7 @@ from privmw.accounting import Budget, DiscreteGaussian, DiscreteLaplace, Event
 from privmw.accounting.calibration import scale_for_epsilon, sigma_for_rho
 from privmw.accounting.rounding import positive_integer
 from privmw.data.workload import MOVED, Workload
+from privmw.secrecy import shown
 from privmw.strategies.closure import Closure
 from privmw.strategies.shot import Look, Shot, noise_variance
 
@@ -40,7 +41,7 @@ class Strategy(ABC):
 def check_terms(workload: object, budget: object, at_most: object) -> int:
     """Refuse what a shot cannot be made of; return at_most."""
     if not isinstance(workload, Workload):
-        raise TypeError(f"workload ({_short(workload)}) must be a Workload")
+        raise TypeError(f"workload ({shown(workload)}) must be a Workload")
     if len(workload) == 0:
         raise ValueError("workload (no marginals) must have at least one marginal")
     if not isinstance(budget, Budget):

@@ -394,7 +394,7 @@ def test_particles_reach_the_algorithm():
 def test_a_configuration_without_a_budget_says_what_is_missing():
     with pytest.raises(TypeError, match=r"MWPub has no budget: calibrate it first"):
         MWPub(rounds=5)(private(), support(), WORKLOAD)
-    with pytest.raises(TypeError, match="delta must be given, or n"):
+    with pytest.raises(TypeError, match=r"delta \(None\) must be given, or n"):
         MWPub(rounds=5).calibrate(1.0)
     with pytest.raises(TypeError, match="exactly one of epsilon and rho"):
         MWPub(rounds=5).calibrate(1.0, 1e-6, rho=1)

@@ -178,12 +178,12 @@ def test_a_killed_rank_leaves_an_unfinished_output_of_the_command_line(folder, t
 
 
 BAD = {
-    "no public file": ({"public": "none.parquet"}, "none.parquet must exist"),
-    "no private file": ({"private": "none.parquet"}, "none.parquet must exist"),
-    "no domain": ({"domain": "none.json"}, "No such file"),
+    "no public file": ({"public": "none.parquet"}, "--public (none.parquet) must exist"),
+    "no private file": ({"private": "none.parquet"}, "--private (none.parquet) must exist"),
+    "no domain": ({"domain": "none.json"}, "--domain (none.json) must exist"),
     "an epsilon of 0": ({"epsilon": 0}, "must be positive"),
     "an output that is there": ({"output": "."}, "exists"),
-    "another cluster": ({"cluster": "spark"}, "invalid choice"),
+    "another cluster": ({"cluster": "spark"}, "--cluster (spark) must be mpi"),
 }
 
 

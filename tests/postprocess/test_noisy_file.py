@@ -222,7 +222,7 @@ def test_a_histogram_of_very_many_attributes_is_read(tmp_path):
         ("sex,F,,,1,laplace,inf", "scale (inf) must be from 2^-62 to 2^62"),
         ("sex,F,,,1,laplace,nan", "scale (nan) must be from 2^-62 to 2^62"),
         ("sex,F,,,1,laplace,wide", "column 'scale'"),
-        ("sex,F,,,1,laplace", "must be a csv file in UTF-8, each row as long as the header"),
+        ("sex,F,,,1,laplace", "must be a csv file in its encoding, each row as long as the header"),
     ],
 )
 def test_a_bad_row_is_refused_in_one_line(row, said, tmp_path):

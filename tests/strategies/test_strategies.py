@@ -124,6 +124,8 @@ def test_a_shot_spends_its_events_and_answers_consistently(name):
     np.testing.assert_allclose(shot.reconstruct(residuals, table.n, ["one"]), [table.n])
     middle = shot.reconstruct(residuals, table.n, ["c", "b"]).reshape(3, 2)
     np.testing.assert_allclose(middle.sum(axis=1), pair.sum(axis=0))
+    one_by_one = [shot.reconstruct(residuals, table.n, names) for names in WORKLOAD]
+    assert np.array_equal(shot.reconstruct_workload(residuals, table.n), np.concatenate(one_by_one))
 
 
 @pytest.mark.parametrize("name", ["largest", "equal, Laplace", "hdmm"])
