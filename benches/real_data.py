@@ -50,27 +50,16 @@ def acs_files() -> tuple[str, ...]:
 def acs(profile: str, files: Sequence[str]) -> pmw.Table:
     """The person records of some of the survey's files, one after the other."""
     path = folder("acs_pums")
-    described = json.loads((path / "domain.json").read_text())
-    sizes = described["profiles"][profile]
-    wanted = ["AGEP" if name == "AGEP10" else name for name in sizes]
-    parts = [_read(path / f"{file}.parquet", wanted) for file in files]
-    columns = {}
-    for name, source in zip(sizes, wanted, strict=True):
-        raw = np.concatenate([part[source] for part in parts]).astype(np.int64)
-        if name == "AGEP10":
-            raw = np.minimum(raw // 10, 9)
-        columns[name] = _positions(name, raw, described["attributes"][name]["codes"])
-    return pmw.Table(columns, pmw.Domain(sizes), private=False)
+    read = pmw.experiments.survey(
+        *(path / f"{file}.parquet" for file in files), private=False, profile=profile
+    )
+    return _codes_of(read)
 
 
-def _positions(name: str, raw: np.ndarray, codes: Sequence[int]) -> np.ndarray:
-    """A record's code is the position of its value in the published list."""
-    values = np.array(codes, np.int64)
-    order = np.argsort(values)
-    found = order[np.searchsorted(values[order], raw)]
-    if not np.array_equal(values[found], raw):
-        raise ValueError(f"column {name!r} must hold values of its domain")
-    return found
+def _codes_of(table: pmw.Table) -> pmw.Table:
+    """The same without labels: the studies hand columns of codes to other libraries."""
+    sizes = dict(zip(table.domain.names, table.domain.sizes, strict=True))
+    return pmw.Table(zip(sizes, table.columns, strict=True), pmw.Domain(sizes), private=False)
 
 
 def nist(year: int) -> pmw.Table:
@@ -95,9 +84,7 @@ def nist(year: int) -> pmw.Table:
 
 def loans() -> pmw.Table:
     """The LOANS set on its 48 attributes."""
-    path = folder("loans")
-    sizes = json.loads((path / "domain.json").read_text())["sizes"]
-    return pmw.Table(_read(path / "loans.parquet", list(sizes)), pmw.Domain(sizes), private=False)
+    return pmw.experiments.loans(folder("loans") / "loans.parquet", private=False)
 
 
 @lru_cache(maxsize=1)
@@ -105,21 +92,17 @@ def adult() -> pmw.Table:
     """All records of ADULT on the paper's 13 attributes, in the order that the authors' splits count in.
 
     Their file has the records grouped by the weight `fnlwgt`, in percent of the largest, in order of first
-    appearance; ours has them in the order of the raw files, where it dropped what a file says twice.
+    appearance; ours has them in the order of UCI's files. What one of these says twice is dropped.
     """
-    path = folder("adult")
-    described = json.loads((path / "domain.json").read_text())
-    sizes = described["adult_pmwpub"]["paper13"]
-    codes = _read(path / "adult_pmwpub.parquet", [*sizes, "age"])
-    raw = _read(path / "adult_raw.parquet", [*described["adult_raw"]["attributes"], "split"])
+    path = folder("adult") / "adult_raw.parquet"
+    described = json.loads(path.with_name("domain.json").read_text())["adult_raw"]["attributes"]
+    raw = _read(path, [*described, "split"])
     kept = _first_of_equals(list(raw.values()))
-    if not np.array_equal(raw["age"][kept], codes["age"]):
-        raise ValueError("adult_pmwpub must be adult_raw without what a file says twice")
     weight = raw["fnlwgt"][kept]
     percent = np.rint(weight / weight.max() * 100).astype(np.int64)
     _, first, group = np.unique(percent, return_index=True, return_inverse=True)
     order = np.argsort(first[group], kind="stable")
-    return pmw.Table({name: codes[name][order] for name in sizes}, pmw.Domain(sizes), private=False)
+    return _codes_of(pmw.experiments.adult(path, private=False).take(kept[order]))
 
 
 # The ADULT of the papers on FEM and RAP: 14 attributes, 588 values together.

@@ -1,6 +1,7 @@
 """True errors of every algorithm on real pairs: mean and standard error over seeds, as tables.
 
     python benches/study.py accuracy adult     # the two ADULT sets: every algorithm and T, and the authors'
+    python benches/study.py accuracy papers    # as published and as the authors ran it
     python benches/study.py accuracy acs       # the survey's pairs, good and poor
     python benches/study.py accuracy reduced   # MWEM on the full domain against public supports
     python benches/study.py accuracy adult --seeds 10 --epsilons 0.1 1
@@ -17,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pairs
@@ -52,17 +54,23 @@ class Method:
     full: bool = False
 
 
+def _of_paper(algorithm: type[pmw.MWPub | pmw.PEP], way: str, rounds: int | None) -> pmw.MWPub | pmw.PEP:
+    """What a paper says, or what its authors ran, at a number of rounds."""
+    made: pmw.MWPub | pmw.PEP = getattr(algorithm, way)(rounds=rounds)
+    return made
+
+
 ROUNDS_L2, SHOT = "PEP (whole marginals, l2)", "PEP (one shot at the workload)"
 PAPER = Method(
     "MWPub as the authors ran it (exponential, replay='paper', last)",
-    lambda rounds: pmw.MWPub(rounds=rounds, select="exponential", replay="paper", output="last"),
+    lambda rounds: pmw.MWPub.as_run(rounds=rounds),
 )
 AUTO = Method("release_auto", lambda _: None, (None,))
 METHODS = (
     PAPER,
     Method(
         "MWPub as its text says (permute-and-flip, no replay, average)",
-        lambda rounds: pmw.MWPub(rounds=rounds, replay="none", output="average"),
+        lambda rounds: pmw.MWPub.as_published(rounds=rounds),
     ),
     Method("MWPub", lambda rounds: pmw.MWPub(rounds=rounds)),
     Method(
@@ -94,6 +102,13 @@ REDUCED = (
 )
 
 
+PAPERS = tuple(
+    Method(f"{algorithm.__name__}.{way}()", partial(_of_paper, algorithm, way), rounds)
+    for algorithm, rounds in ((pmw.MWPub, (25, 50, 100)), (pmw.MWEMPub, (25, 50, 100)), (pmw.PEP, (25, 50)))
+    for way in ("as_published", "as_run")
+)
+
+
 def error(name: str, method: Method, rounds: int | None, epsilon: float, seed: int) -> tuple[float, float]:
     """The largest error of one run, and its seconds."""
     pair = pairs.pair(name)
@@ -122,6 +137,7 @@ def _run(job: tuple[str, str, int, int | None, float, int]) -> tuple[float, floa
 
 TABLES: dict[str, tuple[tuple[str, ...], tuple[Method, ...]]] = {
     "adult": (tuple(AUTHORS), METHODS),
+    "papers": (tuple(AUTHORS), PAPERS),
     "acs": (ACS, FEW),
     "reduced": (tuple(name for name in pairs.NAMES if name.startswith("reduced")), REDUCED),
 }

@@ -3,6 +3,8 @@
     python benches/study.py family run results.jsonl --minutes 60   # as much as fits; again: goes on
     python benches/study.py family table results.jsonl              # the tables, in Markdown
     python benches/study.py family plot results.jsonl family.svg    # error against epsilon, a panel a set
+    python benches/study.py family keep results.jsonl benches/family.csv   # means, for `study.py figures`
+    python benches/study.py family run results.jsonl --set "HI-15, "  # one of the SWEEPS: named, or not run
 
 A run stores one JSON line for each (set, method, rounds, epsilon, seed): largest error, mean L1 error of a
 marginal, processor seconds. What is stored already is not run again. Seeds come last, so that a table fills
@@ -15,6 +17,7 @@ Needs PRIVMW_DATA. Errors look at private records, so nothing here is private.
 from __future__ import annotations
 
 import argparse
+import csv
 import itertools
 import json
 import os
@@ -85,9 +88,28 @@ SETS: dict[str, Callable[[], Case]] = {
 }
 
 
+def _few(size: int) -> Case:
+    """The survey, with so many of its three-way marginals."""
+    found = _survey("HI-18 from HI-15")
+    everything = pmw.Workload.all(found.private.domain, k=3)
+    drawn = np.random.RandomState(0).choice(len(everything), size, replace=False)
+    return Case(found.private, found.public, everything.select(drawn))
+
+
+# One thing varies, as in some figures of the papers; run only where --set names them.
+SWEEPS: dict[str, Callable[[], Case]] = {
+    "HI-15, 10 %": lambda: _survey("HI-18 from HI-15, 10 %"),
+    "HI-15, 1 %": lambda: _survey("HI-18 from HI-15, 1 %"),
+    "64 marginals of HI-18": lambda: _few(64),
+    "256 marginals of HI-18": lambda: _few(256),
+    "4096 marginals of HI-18": lambda: _few(4096),
+    "women undersampled by 0.1, ADULT": lambda: _adult(-0.1),
+}
+
+
 @lru_cache(maxsize=1)
 def case(name: str) -> Case:
-    return SETS[name]()
+    return (SETS | SWEEPS)[name]()
 
 
 @dataclass(frozen=True)
@@ -187,7 +209,7 @@ def read(path: Path) -> list[dict]:
 def jobs(given: argparse.Namespace, stored: Iterable[dict]) -> Iterator[Job]:
     """Everything asked for that is not stored, seed after seed."""
     done = {(r["set"], r["method"], r["rounds"], r["epsilon"], r["seed"]) for r in stored}
-    names = [name for name in SETS if name.startswith(given.set)]
+    names = [name for name in (SETS | SWEEPS if given.set else SETS) if name.startswith(given.set)]
     for seed, name in itertools.product(range(given.seeds), names):
         asked = case(name)
         for label, method in METHODS.items():
@@ -219,7 +241,7 @@ def _mean(rows: list[dict], what: str) -> tuple[float, float]:
 
 def summary(results: list[dict]) -> Iterator[tuple[str, str, float, dict]]:
     """For each set, method and epsilon: figures by the rule, and the least mean of all rounds tried."""
-    for name, method, epsilon in itertools.product(SETS, METHODS, EPSILONS):
+    for name, method, epsilon in itertools.product(SETS | SWEEPS, METHODS, EPSILONS):
         rows = [r for r in results if (r["set"], r["method"], r["epsilon"]) == (name, method, epsilon)]
         ruled = [r for r in rows if r["rounds"] == METHODS[method].rounds[0]]
         if not ruled:
@@ -244,7 +266,7 @@ def summary(results: list[dict]) -> Iterator[tuple[str, str, float, dict]]:
 def table(results: list[dict]) -> Iterator[str]:
     """The tables in Markdown; mean L1 and seconds are those at the largest epsilon that was run."""
     found = {(name, method, epsilon): line for name, method, epsilon, line in summary(results)}
-    for name in SETS:
+    for name in SETS | SWEEPS:
         methods = [m for m in METHODS if any((name, m, epsilon) in found for epsilon in EPSILONS)]
         if not methods:
             continue
@@ -264,6 +286,16 @@ def table(results: list[dict]) -> Iterator[str]:
             assert last is not None
             cells += [f"{last['l1']:.3f}", f"{last['seconds']:.1f}", str(last["seeds"])]
             yield f"| {method} | " + " | ".join(cells) + " |"
+
+
+def keep(results: list[dict], path: str) -> None:
+    """The summary as csv: small enough to be committed."""
+    with Path(path).open("w", newline="") as file:
+        write = csv.writer(file, lineterminator="\n")
+        write.writerow(("set", "method", "epsilon", "largest", "error", "l1", "seconds", "seeds"))
+        for name, method, epsilon, line in summary(results):
+            figures = (f"{line[what]:.4g}" for what in ("largest", "error", "l1", "seconds"))
+            write.writerow((name, method, epsilon, *figures, line["seeds"]))
 
 
 def plot(results: list[dict], path: str) -> None:
@@ -305,9 +337,9 @@ def plot(results: list[dict], path: str) -> None:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", choices=["run", "table", "plot"])
+    parser.add_argument("what", choices=["run", "table", "plot", "keep"])
     parser.add_argument("results", help="a file of JSON lines")
-    parser.add_argument("picture", nargs="?", default="family.svg")
+    parser.add_argument("target", nargs="?", help="of plot: family.svg; of keep: benches/family.csv")
     parser.add_argument("--set", default="", help="sets whose names start so")
     parser.add_argument("--method", default="", help="methods with this in their names")
     parser.add_argument("--epsilons", type=float, nargs="+", default=list(EPSILONS))
@@ -322,8 +354,10 @@ def main() -> None:
         elif given.what == "table":
             for line in table(read(Path(given.results))):
                 print(line)
+        elif given.what == "plot":
+            plot(read(Path(given.results)), given.target or "family.svg")
         else:
-            plot(read(Path(given.results)), given.picture)
+            keep(read(Path(given.results)), given.target or "benches/family.csv")
     except real_data.NoDataError as error:
         raise SystemExit(str(error)) from None
 

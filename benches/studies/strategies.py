@@ -10,7 +10,6 @@ Needs PRIVMW_DATA. Shots are calibrated to epsilon 1 at delta 1e-9; draws are se
 from __future__ import annotations
 
 import argparse
-import json
 import time
 
 import numpy as np
@@ -27,8 +26,8 @@ PURE = pmw.Budget.pure(1.0)
 
 def survey(profile: str) -> dict[str, int]:
     """The sizes of a profile of the survey."""
-    described = json.loads((real_data.folder("acs_pums") / "domain.json").read_text())
-    return dict(described["profiles"][profile])
+    domain = pmw.experiments.domain(profile)
+    return dict(zip(domain.names, domain.sizes, strict=True))
 
 
 def noise(draws: int) -> None:
@@ -89,7 +88,7 @@ def hdmm() -> None:
 
 
 def sizes_of_adult() -> tuple[tuple[str, ...], tuple[int, ...]]:
-    domain = real_data.adult().domain
+    domain = pmw.experiments.domain("adult")
     return domain.names, domain.sizes
 
 

@@ -51,7 +51,8 @@ class Options(NamedTuple):
     """How CMakeLists.txt compiles the core: read from it, so that there is one list of options."""
 
     all: list[str]
-    of_file: dict[str, list[str]]  # beside those; files with any are for x86-64
+    of_file: dict[str, list[str]]  # beside those; files with any are for x86-64, and compiled alone
+    unity: bool  # whether a room's other files are compiled as one
 
     @classmethod
     def read(cls, root: Path) -> Options:
@@ -59,14 +60,17 @@ class Options(NamedTuple):
         common = re.search(r"target_compile_options\(privmw_core PUBLIC ([^)]*)\)", text)
         if not common:
             raise ValueError(f"{root / 'CMakeLists.txt'} must state the options of privmw_core")
+        unity = re.search(r"set\(unity_options ([^)]*)\)", text)
         special = re.findall(
             r"set_source_files_properties\((\S+)\s+PROPERTIES\s+COMPILE_OPTIONS ([^)]*)\)", text
         )
         defined = re.findall(r"target_compile_definitions\(privmw_(?:core|draw) \w+ (\w+)\)", text)
+        grown = unity.group(1).split() if unity else []
         here = [f"-D{name}" for name in defined] if X86 else []
         return cls(
-            ["-std=c++20", "-O3", "-DNDEBUG", "-fPIC", *common.group(1).split(), *here],
+            ["-std=c++20", "-O3", "-DNDEBUG", "-fPIC", *common.group(1).split(), *grown, *here],
             {file: options.strip('"').split(";") for file, options in special},
+            "set(CMAKE_UNITY_BUILD ON" in text,
         )
 
 
@@ -74,16 +78,21 @@ def compile_driver(root: Path, folder: Path) -> Path:
     """The program kernels.cpp over the sources of `root`."""
     launcher = ["ccache"] if shutil.which("ccache") else []
     options, compile_it = Options.read(root), os.environ.get("CXX", "g++")
-    sources = [path for room in ("core", "draw") for path in sorted((root / "csrc" / room).rglob("*.cpp"))]
+    sources = [str(DRIVER)]
+    for room in ("core", "draw"):
+        files = [str(path.relative_to(root)) for path in sorted((root / "csrc" / room).rglob("*.cpp"))]
+        alone = [file for file in files if file in options.of_file]
+        together = [file for file in files if file not in options.of_file]
+        if options.unity:
+            unity = folder / f"{room}.cpp"
+            unity.write_text("".join(f'#include "{root / file}"\n' for file in together))
+            together = [str(unity)]
+        sources += together + (alone if X86 else [])
     jobs, objects = [], []
-    for number, source in enumerate([DRIVER, *sources]):
-        name = str(source if source == DRIVER else source.relative_to(root))
-        special = options.of_file.get(name, [])
-        if special and not X86:
-            continue
+    for number, source in enumerate(sources):
         objects.append(str(folder / f"{number}.o"))
-        flags = [*options.all, *special, "-Icsrc"]
-        jobs.append([*launcher, compile_it, *flags, "-c", name, "-o", objects[-1]])
+        flags = [*options.all, *options.of_file.get(source, []), "-Icsrc"]
+        jobs.append([*launcher, compile_it, *flags, "-c", source, "-o", objects[-1]])
     with ThreadPoolExecutor(os.cpu_count()) as workers:
         list(workers.map(partial(_run, root=root), jobs))
     program = folder / "kernels"

@@ -25,7 +25,7 @@ using namespace privmw;
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double no_limit = std::numeric_limits<double>::infinity();
 
 // SplitMix64: the same words on every machine.
 std::uint64_t next_word(void* state) {
@@ -144,7 +144,7 @@ TRACKED track_chacha20(std::span<std::uint8_t> out) {
 }
 TRACKED track_nnls(const Tallies& tallies, const Wanted& rows, const Wanted& queries, double* weights,
                    double* multipliers, Solution& solution) {
-    solution = solve(tallies, rows, queries, {1e-9, 100, infinity}, weights, multipliers);
+    solution = solve(tallies, rows, queries, {1e-9, 100, no_limit}, weights, multipliers);
 }
 
 int main(int given, char** arguments) {
@@ -232,7 +232,7 @@ int main(int given, char** arguments) {
     for (auto& cell : noisy) cell = 20 * words.unit() - 8;
     tallies->sums(noisy.data(), answers.data());
     for (auto& answer : answers) answer += 10 * words.unit() - 5;
-    const double one = 1, zero = 0, above = infinity, below = -infinity;
+    const double one = 1, zero = 0, above = no_limit, below = -no_limit;
     Solution solution;
     track_nnls(*tallies, {noisy.data(), {&one, 0}, {&zero, 0}, {&above, 0}},
                {answers.data(), {&one, 0}, {&below, 0}, {&above, 0}}, fitted.data(), multipliers.data(),
