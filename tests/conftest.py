@@ -1,6 +1,7 @@
 """What every test stands on: the installed package, one hypothesis profile, a header with the backend."""
 
 import json
+import os
 import signal
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -13,6 +14,8 @@ from kernels.cases import TRIED, load
 
 settings.register_profile("privmw", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("privmw")
+# mbi warns of jax's defaults when it is imported.
+os.environ |= {"JAX_ENABLE_X64": "1", "JAX_ENABLE_COMPILATION_CACHE": "0"}
 
 
 def pytest_configure(config):

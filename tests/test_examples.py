@@ -18,11 +18,19 @@ NEEDS = {  # room: the packages of its extras
     "io": ("pyarrow", "narwhals"),
     "cli": ("pyarrow", "rich"),
     "report": ("matplotlib", "jinja2"),
+    "release.release": ("pyarrow", "pandas"),
+    "synthesizer": ("pyarrow", "narwhals", "pandas"),
     "data.propose": ("pyarrow",),
+    "experiments.readers": ("pyarrow",),
     "postprocess.noisy_file": ("pyarrow",),
     "postprocess.max_fit": ("scipy",),
     "evaluation": ("scipy",),
     "kernels.numba_": ("numba",),
+    "adapters.dp_accounting": ("dp_accounting",),
+    "adapters.mbi": ("mbi",),
+    "adapters.opendp": ("opendp", "mbi"),
+    "adapters.smartnoise": ("snsynth",),
+    "embedding": ("privmw.kernels._native",),
 }
 STARTS_MPI = "privmw.cluster.mpi"  # tests/cluster/test_mpi.py runs its examples in a process of their own
 
