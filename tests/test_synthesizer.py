@@ -43,7 +43,10 @@ def test_two_frames_become_synthetic_records_of_the_same_columns(fitted):
     assert abs((records["sex"] == "F").mean() - 0.8) < 0.05
     # Drawn from public records of the same bin, or the middle of a bin that has none.
     assert set(records["income"]) & set(PUBLIC["income"])
-    assert records["income"].between(0, 10_000).all()
+    # The proposed domain has a value for missing incomes, and noise may give it some mass.
+    income = records["income"].dropna()
+    assert len(income) > 950
+    assert income.between(0, 10_000).all()
     assert records["income"].dtype.kind == "f"
     assert records.equals(fitted.sample(1_000, seed=0))
     assert len(fitted.sample()) == len(PRIVATE)
