@@ -10,10 +10,10 @@ The way of the data, room by room (README.md has the map):
 4. algorithms runs the loop: a model of models answers the workload, the curator selects and measures, the
    model is updated. It sees released and public values only; kernels does the sums.
 5. A release has weighted rows, measurements and the ledger. It gives answers and synthetic records.
-6. report makes a page of it, cli does all this from the command line, and synthesizer in the shape of
-   scikit-learn. postprocess fits noisy marginals, evaluation computes true errors (NOT PRIVATE), ranks and
-   cluster spread rows over MPI ranks, engines counts private records where they lie, adapters speak with
-   other libraries, experiments reads the papers' data sets.
+6. report makes a page of it, and cli does all this from the command line. postprocess fits noisy marginals,
+   evaluation computes true errors (NOT PRIVATE), ranks and cluster spread rows over MPI ranks, engines counts
+   private records where they lie, adapters speak with other libraries and has `Synthesizer`, experiments
+   reads the papers' data sets.
 """
 
 from types import ModuleType
@@ -21,6 +21,7 @@ from typing import Any
 
 from privmw import accounting, engines, experiments, kernels, mechanisms, pages, postprocess, strategies
 from privmw.accounting import Account, Budget, BudgetError, Event, Ledger, Neighbors
+from privmw.adapters.synthesizer import Synthesizer
 from privmw.algorithms.auto import release_auto
 from privmw.algorithms.choose_public import choose_public
 from privmw.algorithms.dual_query import DualQuery, release_dual_query
@@ -50,7 +51,6 @@ from privmw.random import ChaCha20
 from privmw.release import Release
 from privmw.release.file import load_release
 from privmw.release.unbiased import UnbiasedAnswers, load_unbiased_answers
-from privmw.synthesizer import Synthesizer
 from privmw.version import __version__
 
 

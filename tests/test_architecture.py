@@ -46,9 +46,8 @@ MAY_KNOW = {
     "report": "accounting algorithms data evaluation io kernels pages postprocess random release",
     "cli": "accounting algorithms cluster curator data evaluation io population postprocess ranks release "
     "report secrecy strategies version",
-    "adapters": "accounting data kernels mechanisms postprocess random release secrecy synthesizer",
+    "adapters": "accounting algorithms data io kernels mechanisms postprocess random release secrecy",
     "experiments": "data io",
-    "synthesizer": "accounting algorithms data io kernels random release secrecy",
     "__main__": "cli",
 }
 # Rooms and modules that a room of released values never meets, and what the mechanisms need not know.

@@ -19,7 +19,7 @@ NEEDS = {  # room: the packages of its extras
     "cli": ("pyarrow", "rich"),
     "report": ("matplotlib", "jinja2"),
     "release.release": ("pyarrow", "pandas"),
-    "synthesizer": ("pyarrow", "narwhals", "pandas"),
+    "adapters.synthesizer": ("pyarrow", "narwhals", "pandas"),
     "data.propose": ("pyarrow",),
     "experiments.readers": ("pyarrow",),
     "postprocess.noisy_file": ("pyarrow",),

@@ -16,9 +16,9 @@ import pandas
 from snsynth.base import Synthesizer as _Base
 from snsynth.base import synth_map
 
+from privmw.adapters.synthesizer import Synthesizer
 from privmw.data.domain import Domain
 from privmw.release import Release
-from privmw.synthesizer import Synthesizer
 
 
 class PrivmwSynthesizer(_Base):  # type: ignore[misc]  # snsynth is untyped
