@@ -15,8 +15,8 @@ from typing import Any
 from privmw import postprocess
 from privmw.cli.console import Console
 from privmw.cli.folder import new_folder
-from privmw.cli.options import add_bins, add_format, check_files, number, positive, whole
-from privmw.cli.outputs import file_name
+from privmw.cli.options import add_bins, add_format, add_heading, check_files, number, positive, whole
+from privmw.cli.outputs import Heading, file_name
 from privmw.cli.refusal import RefusalError
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
@@ -83,6 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_format(parser, "fitted counts and synthetic records")
     add_bins(parser)
+    add_heading(parser)
     parser.add_argument("--seed", type=whole, help="makes the random draws repeatable")
     parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="must not exist yet")
 
@@ -173,7 +174,8 @@ def write_fit(fit: Fit, folder: Path, options: argparse.Namespace, for_release: 
     )
     write_fitted(fit, fitted, for_release=for_release)
     beside = [fitted.name, synthetic.name, "certificate.json"]
-    write_fit_report(folder / "report.html", fit, for_release=for_release, files=beside)
+    heading = Heading.of(vars(options))._asdict()
+    write_fit_report(folder / "report.html", fit, for_release=for_release, files=beside, **heading)
     if why_no_records(fit):
         return None
     exact = [()] if options.records is not None else []

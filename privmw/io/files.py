@@ -40,6 +40,7 @@ _RULES = {
 ROWS = 2**18  # of a batch of parquet
 ABOUT = "privmw"  # the schema key of privmw's metadata, in JSON
 SEEDED = {"for_release": False, "why": "seeded: not for release"}  # in the metadata of what seeded noise made
+SEEDED_CSV = ".seeded.csv"  # ends the name of a csv file of a seeded release: csv has no metadata
 BLOCK = 2**24  # bytes of csv that are read at once: no row may be longer
 
 
@@ -140,11 +141,17 @@ def columns_of(
 
 
 def about(file: str) -> Mapping[str, Any]:
-    """The metadata of a parquet file under the schema key ABOUT; empty if there is none."""
-    if kind_of_file(file) != "parquet":
+    """The metadata of a parquet or feather file under the schema key ABOUT; of seeded csv, what its name says.
+
+    Empty if there is none.
+    """
+    if kind_of_file(file) == "text":
+        return SEEDED if file.lower().endswith(SEEDED_CSV) else {}
+    if kind_of_file(file) not in ("parquet", "feather"):
         return {}
-    columns_of(file, private=False)  # refuses what is no parquet file
-    text = (_parquet(file).schema_arrow.metadata or {}).get(ABOUT.encode(), b"{}")
+    columns_of(file, private=False)  # refuses what is no such file
+    schema = _open(file, private=False, syntax=DETECT, names=())[0]
+    text = (schema.metadata or {}).get(ABOUT.encode(), b"{}")
     try:
         metadata = json.loads(text)
     except ValueError:  # not written by privmw
