@@ -45,7 +45,7 @@ BYTES_OF_CODE = {"parquet": 1, "feather": 2, "csv": 10}
 class Synthetic(NamedTuple):
     """How synthetic records are written. records: how many, by default n. seed: of the sampling stream.
 
-    format: that of records, answers and measurements. copy: a second file for the records, outside the folder.
+    format: of records, answers and measurements. copy: a second file for the records, outside the folder.
     """
 
     records: int | None = None

@@ -385,12 +385,11 @@ def _forms(
             for batch in islice(batches, SNIFFED):
                 for name, tell in tells.items():
                     tell.add(batch.column(name), domain[name].measured_in)
-        layouts = [files.layout_of(file, syntax, names, private=private) for file in found]
-        commas = all(layout is None or layout.separator == "," for layout in layouts)
-        others = at_most if private else 0
+        laid_out = files.layouts_of(path, syntax, names, private=private)
+        given, others = (syntax.decimal, syntax.dates), at_most if private else 0
         with files.naming(path):
-            forms = decide(list(tells.values()), syntax.decimal, syntax.dates, commas=commas, others=others)
-        words = [*(layouts[0].words(private=private) if layouts[0] else []), *forms.words()]
+            forms = decide(list(tells.values()), *given, commas=laid_out.commas, others=others)
+        words = [*laid_out.words, *forms.words()]
     lines = [f"{path}: {', '.join(words)}"] if words else []
     if private:
         columns = files.columns_of(found[0], private=private, syntax=syntax, names=names)[0]

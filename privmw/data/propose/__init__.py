@@ -104,6 +104,9 @@ def _room(domain: Domain, other: str | None, missing: str | None) -> list[str]:
     if opened:
         ends = "bins open at both ends" + ("" if missing is None else ', and "missing"')
         said.append(f"{ends}, in {opened} column{'s' * (opened > 1)}")
+    alone = sum(a.other is None and a.missing is not None and not a.open for a in domain.attributes)
+    if alone and missing is not None:
+        said.append(f'"missing", in {alone} column{"s" * (alone > 1)} of labels')
     return [f"room for values that only a private file has: {'; '.join(said)}"] if said else []
 
 
@@ -211,9 +214,13 @@ def _declare(
     outside = f"{tally.infinite} of its values are infinite" if tally.infinite else None
     exact = whole and bool((np.abs(tally.values) <= 2**53).all())
     few = tally.complete and len(tally) <= most_labels and not tally.infinite
+    dates = tally.kind == "date"
+    if exact and not dates and _are_days(tally.values):
+        outside = (
+            "its whole numbers look like days, as 20260131 does: stored as 2026-01-31 they would be dates"
+        )
     if exact and few and not _is_amount(tally, bins):
         return extras.of_labels([int(value) for value in tally.values]), outside
-    dates = tally.kind == "date"
     edges = bin_edges(tally.values, tally.counts, bins, Dates() if dates else Numbers(exact))
     return extras.of_bins(list(map(str, edges)) if dates else edges), outside
 
@@ -227,6 +234,13 @@ def _is_amount(tally: Tally, bins: int) -> bool:
     span = int(tally.values[-1]) - int(tally.values[0]) + 1
     once = int((tally.counts == 1).sum())
     return len(tally) > bins and 2 * len(tally) < span and 10 * once >= len(tally)
+
+
+def _are_days(values: Any) -> bool:
+    """Whether whole numbers are days of these centuries, written without marks."""
+    months, days = values // 100 % 100, values % 100
+    real = (months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)
+    return bool((real & (values >= 1800_01_01) & (values <= 2199_12_31)).all())
 
 
 def _text(tally: Tally, most_labels: int, extras: _Extras) -> tuple[object, str | None]:

@@ -59,9 +59,7 @@ def write_fit_report(
     ...     os.listdir(folder)
     ['report.html']
     """
-    page = render_fit(
-        fit, for_release=for_release, title=title, data=data, date=date, files=files
-    ).encode()
+    page = render_fit(fit, for_release=for_release, title=title, data=data, date=date, files=files).encode()
     with whole_file(path, overwrite=overwrite) as file:
         file.write(page)
 
