@@ -42,6 +42,7 @@ _NO_TEXT = {  # the first bytes of files of other kinds, and what to do with the
     b"PAR1": "it is parquet: let its name end in .parquet",
     b"ARROW1": "it is an Arrow file: let its name end in .feather",
 }
+_COMMAS_IN_NUMBERS = re.compile("[^,]*[0-9],[0-9][^,]*|[^,]*")
 _OTHER_MARKS = " :~^"  # that are taken as separators only where they are given
 
 
@@ -344,8 +345,8 @@ def _by_names(
 def _by_widths(file: str, rows: dict[str, list[list[str]]], private: bool, named: bool) -> str:
     """The separator that splits every row into as many columns; of a private file with names, the first row.
 
-    Privacy: a private file without names is refused where two separators occur, so that no single record
-    decides between them.
+    Privacy: of a private file without names, every row must have one separator alone, but for commas in
+    numbers; else it is refused, so that no single record decides between two.
     """
     first_line = private and named
     widths = {
@@ -356,10 +357,16 @@ def _by_widths(file: str, rows: dict[str, list[list[str]]], private: bool, named
     even = [mark for mark, found in widths.items() if len(found) == 1 and max(found) > 1]
     if first_line:  # any of them: names are missing, and that is refused
         return max(widths, key=lambda mark: max(widths[mark], default=0))
-    if private and sum(max(found, default=1) > 1 for found in widths.values()) > 1:
-        raise ValueError(f"{file} must be read with its separator: --separator , or another says which it is")
     if "\t" in even and file.lower().removesuffix(".gz").endswith((".tsv", ".tab")):
         return "\t"
+    possible = [mark for mark, found in widths.items() if max(found, default=1) > 1] if private else even
+    if len(possible) == 2 and possible[0] == "," and possible[1] in even:
+        other = possible[1]
+        wider = max(widths[other]) > max(widths[","])
+        if wider and all(_COMMAS_IN_NUMBERS.fullmatch(cell) for row in rows[other] for cell in row):
+            return other
+    if private and len(possible) > 1:
+        raise ValueError(f"{file} must be read with its separator: --separator , or another says which it is")
     if len(even) == 1:
         return even[0]
     if not even:
@@ -367,13 +374,7 @@ def _by_widths(file: str, rows: dict[str, list[list[str]]], private: bool, named
             _check_single_column(file, [row[0] for row in rows[","]])
             return ","
         return max(rows, key=lambda mark: (len(rows[mark][0]), mark == ",")) if all(rows.values()) else ","
-    one, two = even[:2]
-    in_numbers = re.compile("[^,]*[0-9],[0-9][^,]*|[^,]*")
-    if one == "," and len(even) == 2 and max(widths[two]) > max(widths[one]):
-        commas_in_numbers = all(in_numbers.fullmatch(cell) for row in rows[two] for cell in row)
-        if commas_in_numbers:
-            return two
-    ways = " or ".join(f"--separator {SEPARATORS[mark]} ({max(widths[mark])} columns)" for mark in (one, two))
+    ways = " or ".join(f"--separator {SEPARATORS[mark]} ({max(widths[mark])} columns)" for mark in even[:2])
     raise ValueError(f"{file} must be read with its separator, and its lines allow two: {ways}")
 
 
