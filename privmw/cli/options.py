@@ -64,7 +64,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def _meant(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1)
+    known = list(known)
+    near = [one for one in known if one.startswith(word)] or difflib.get_close_matches(word, known, n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
 

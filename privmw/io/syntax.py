@@ -10,6 +10,7 @@ is decided so that two files that differ in one record (or in all records of one
 ways: `forms.decide` says how, and one of the two may be refused, as for any value that the domain does not
 have. An encoding of one byte a letter leaves records of plain letters as they are. What is said about a
 private file is how it is written, by the program that wrote all of its records: never a value or a word.
+Where no names tell, as in a file without a header, every line must have one separator alone.
 """
 
 from __future__ import annotations
