@@ -297,9 +297,11 @@ def check_quotes(file: str, found: Layout, rows: int) -> None:
     """Refuse a file, of which pyarrow has read so many rows, if a quote in it is not closed.
 
     pyarrow takes everything from such a quote to the next one as a single value, and says nothing. A file
-    with a line for each row has none.
+    with a line for each row has none, unless a backslash stands before a quote and is meant to escape it.
     """
-    if sum(block.count(b"\n") for block in _blocks(file)) - found.skip <= rows + found.header:
+    lines_of_blocks = ((block.count(b"\n"), b'\\"' in block) for block in _blocks(file))
+    counts, escapes = zip(*lines_of_blocks, strict=True)
+    if sum(counts) - found.skip <= rows + found.header and not any(escapes):
         return
     open_file = gzip.open if file.lower().endswith(".gz") else open
     closed = True

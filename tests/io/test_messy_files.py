@@ -271,6 +271,7 @@ WRONG_KIND = {
     "latin.jsonl": ('{"a": "café"}\n'.encode("latin-1"), "must be UTF-8, as JSON is"),
     "open.csv": ('a,b\n1,"x\n2,y\n3,z\n', "must have its quotes in pairs around whole values"),
     "inside.csv": ('a,b\n1,"x\n2,"y\n3,z\n', "must have its quotes in pairs around whole values"),
+    "escaped.csv": ('a,b\n1,"an \\"x\\" here"\n2,y\n', "must have its quotes in pairs"),
     "open.csv.gz": (gzip.compress(b'a;b\n1;"x\n2;y\n3;z\n'), "must have its quotes in pairs"),
 }
 
@@ -325,6 +326,18 @@ def test_days_without_marks_are_said_to_be_whole_numbers(tmp_path):
     assert any("'day': its whole numbers look like days" in note for note in propose(path).notes)
     amounts = pa.table({"x": [20260131, 20261301]})
     assert not any("look like days" in note for note in propose(amounts).notes)
+
+
+@pytest.mark.parametrize("rows", [20, 70])
+def test_numbers_of_many_digits_are_labels_or_left_out(rows, tmp_path):
+    numbers = [9 * 10**17 + n for n in range(rows)]
+    path = write(tmp_path, "t.csv", "id,n\n" + "".join(f"{i},{n % 3}\n" for n, i in enumerate(numbers * 20)))
+    proposal = propose(path)
+    if rows > 64:
+        assert "column 'id' left out: its numbers are too large to tell them apart in bins" in proposal.notes
+    else:
+        assert proposal.domain["id"].labels == tuple(numbers)
+        assert (pmw.read_table(path, proposal.domain, private=True).column("id")[:20] == range(20)).all()
 
 
 def test_marks_of_decimals_are_no_thousands_marks(tmp_path):

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from reprlib import repr as _short
 from typing import Any
 
@@ -219,9 +220,11 @@ def _declare(
         outside = (
             "its whole numbers look like days, as 20260131 does: stored as 2026-01-31 they would be dates"
         )
-    if exact and few and not _is_amount(tally, bins):
+    if (exact or tally.kind == "whole") and few and not _is_amount(tally, bins):
         return extras.of_labels([int(value) for value in tally.values]), outside
     edges = bin_edges(tally.values, tally.counts, bins, Dates() if dates else Numbers(exact))
+    if any(low >= high for low, high in pairwise(edges)):
+        raise _LeftOut("its numbers are too large to tell them apart in bins")
     return extras.of_bins(list(map(str, edges)) if dates else edges), outside
 
 
