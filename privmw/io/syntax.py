@@ -299,18 +299,20 @@ def check_quotes(file: str, found: Layout, rows: int) -> None:
     pyarrow takes everything from such a quote to the next one as a single value, and says nothing. A file
     with a line for each row has none, unless a backslash stands before a quote and is meant to escape it.
     """
-    lines_of_blocks = ((block.count(b"\n"), b'\\"' in block) for block in _blocks(file))
-    counts, escapes = zip(*lines_of_blocks, strict=True)
-    if sum(counts) - found.skip <= rows + found.header and not any(escapes):
+    lines, quoted, escaped = -found.skip, False, False
+    for block in _blocks(file):
+        lines += block.count(b"\n")
+        quoted, escaped = quoted or b'"' in block, escaped or b'\\"' in block
+    if not quoted or (lines <= rows + found.header and not escaped):
         return
     open_file = gzip.open if file.lower().endswith(".gz") else open
     closed = True
-    with open_file(file, "rt", encoding=found.encoding, errors="replace", newline="") as lines:
+    with open_file(file, "rt", encoding=found.encoding, errors="replace", newline="") as text:
         for _ in range(found.skip):
-            lines.readline()
+            text.readline()
         limit = csv.field_size_limit(2**31 - 1)  # of letters in a value: pyarrow has none
         try:
-            for _ in csv.reader(lines, delimiter=found.separator, strict=True):
+            for _ in csv.reader(text, delimiter=found.separator, strict=True):
                 pass
         except csv.Error:  # it must not become a context: it may tell of a value
             closed = False
