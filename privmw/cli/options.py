@@ -176,7 +176,7 @@ def add_syntax(parser: argparse.ArgumentParser) -> None:
         "--no-header", action="store_true", help="it does not: they are 'column 1', 'column 2', ..."
     )
     group.add_argument(
-        "--skip", type=whole, default=0, metavar="N", help="lines at the top that are no part of the table"
+        "--skip", type=whole, metavar="N", help="lines at the top that are no part of the table"
     )
     group.add_argument("--decimal", metavar="MARK", help="of numbers: . or , (default: as detected)")
     group.add_argument(

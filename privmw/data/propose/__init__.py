@@ -19,6 +19,7 @@ import numpy as np
 from privmw.data.attribute import MISSING_WORDS
 from privmw.data.domain import Domain
 from privmw.data.propose.edges import Dates, Numbers, bin_edges
+from privmw.io.files import check_names
 from privmw.io.public_source import PublicSource
 from privmw.io.syntax import DETECT, Syntax
 from privmw.io.tally import REMEMBERED, Tally
@@ -153,9 +154,7 @@ def _column_names(names: list[Any], columns: Iterable[str] | None) -> list[str]:
     if isinstance(columns, str):
         raise TypeError(f"columns ({_short(columns)}) must be a list of names")
     chosen = list(columns)
-    for name in chosen:
-        if name not in names:
-            raise ValueError(f"column {_short(name)} is missing")
+    check_names("public data", names, chosen, private=False)
     if len(set(chosen)) < len(chosen) or not chosen:
         raise ValueError(f"columns ({_short(chosen)}) must be one or more different names")
     return chosen
