@@ -169,7 +169,7 @@ class _Texts:
         self._measures: set[str] = set()  # up to three words beside numbers; "" for none
         self._unmeasured: dict[str, bool] = dict.fromkeys(QUANTITIES, False)  # beside it is no such number
         self._tells, self._measured_tells = Tells(name), Tells(name, dates=False)
-        self._most: str | None = None  # what most of the first texts are, but not all: "number" or "date"
+        self._most: str | None = None  # the form of most of the first texts, "numbers" or "dates"; "" if none
 
     def add(self, array: Any) -> None:
         pc, pa = need("pyarrow.compute", "read files", "io"), need("pyarrow", "read files", "io")
