@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from reprlib import repr as _short
 from typing import Any, Literal, get_args
 
@@ -28,6 +28,7 @@ from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.table import Table
 from privmw.data.workload import Workload
+from privmw.io.files import same_contents
 from privmw.io.scan import read_table
 from privmw.kernels.checks import check_integer
 from privmw.random import Rng
@@ -110,6 +111,10 @@ class Synthesizer:
         if self.bins == "draw" and (public is None or isinstance(public, Records)):
             raise ValueError("bins ('draw') must come with a public frame or file, whose values are drawn")
         make_budget(self.epsilon, self.delta, n=SOME if self.delta is None else None)  # refuses a wrong one
+        if public is not None and _same_table(private, public):
+            raise ValueError(
+                "public must be another table than private: public rows are published as they are"
+            )
         domain, notes = self._domain(private, public)
         workload = self._workload(domain)
         support = None
@@ -123,7 +128,11 @@ class Synthesizer:
                     raise ValueError(
                         f"bins ('draw') must come with a public column {_short(name)} to draw from"
                     )
-        table = self._table("private", private, domain, private=True)
+        said: list[str] = []
+        table = self._table("private", private, domain, private=True, say=said.append)
+        for line in said:
+            if " left out:" in line:
+                warnings.warn(f"private {line}", UserWarning, stacklevel=2)
         run = {"rng": self.rng, "threads": self.threads, "account": self.account}
         if self.algorithm is None:
             release = release_auto(
@@ -139,7 +148,7 @@ class Synthesizer:
                 self.epsilon, self.delta, n=table.n or None, at_most=table.at_most
             )
             release = mechanism(table, support, workload, **run)  # type: ignore[arg-type]
-        self.release_, self.domain_, self.workload_, self.notes_ = release, domain, workload, notes
+        self.release_, self.domain_, self.workload_, self.notes_ = release, domain, workload, (*notes, *said)
         self.feature_names_in_ = np.array(domain.names, object)
         self.n_features_in_ = len(domain)
         self._drawn_from = drawn_from
@@ -206,7 +215,15 @@ class Synthesizer:
         order = check_integer("marginals", self.marginals, 1, 6)
         return Workload.all(domain, k=min(order, len(domain)))
 
-    def _table(self, name: str, given: Any, domain: Domain, *, private: bool) -> Table | Records:
+    def _table(
+        self,
+        name: str,
+        given: Any,
+        domain: Domain,
+        *,
+        private: bool,
+        say: Callable[[str], None] | None = None,
+    ) -> Table | Records:
         if isinstance(given, Records):
             if private and self.unit is not None:
                 raise ValueError(f"unit ({_short(self.unit)}) must be given where the table is made")
@@ -215,8 +232,8 @@ class Synthesizer:
         if given is None:
             raise TypeError(f"{name} (None) must be a frame, the path of a file or a Table")
         if isinstance(given, str | os.PathLike):
-            return read_table(given, domain, private=private, **capped)
-        return Table.from_frame(given, domain, private=private, **capped)
+            return read_table(given, domain, private=private, say=say, **capped)
+        return Table.from_frame(given, domain, private=private, say=say, **capped)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "release_")
@@ -235,6 +252,12 @@ class Synthesizer:
             if value is not defaults[name] and not _same(value, defaults[name])
         )
         return f"Synthesizer({', '.join(changed)})"
+
+
+def _same_table(private: Any, public: Any) -> bool:
+    """Whether the private table is given as the public one: the same object, or a copy of its file."""
+    paths = isinstance(private, str | os.PathLike) and isinstance(public, str | os.PathLike)
+    return private is public or (paths and same_contents(os.fsdecode(private), os.fsdecode(public)))
 
 
 def _same(value: object, default: object) -> bool:

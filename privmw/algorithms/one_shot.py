@@ -246,7 +246,13 @@ class OneShotMechanism:
                         for_release=curator.ledger.for_release,
                     )
                 noisy = measure_shot(curator, shot)
-                answers = UnbiasedAnswers(shot, noisy, ledger=curator.ledger, settings=self.settings())
+                answers = UnbiasedAnswers(
+                    shot,
+                    noisy,
+                    ledger=curator.ledger,
+                    settings=self.settings(),
+                    frame_kind=private.frame_kind,
+                )
                 if keep is not None:
                     keep(answers)
                 if opened is not None:

@@ -59,8 +59,8 @@ def run(options: argparse.Namespace, console: Console) -> None:
         raise RefusalError(f"{source} must hold synthetic records", f"privmw finish {source} writes them")
     with new_folder(output, mode=0o700) as folder:
         with console.step("counting the private file"):
-            syntax = syntax_of(vars(options))
-            private = scan_table(options.private, release.support.domain, private=True, syntax=syntax)
+            syntax, domain = syntax_of(vars(options)), release.support.domain
+            private = scan_table(options.private, domain, private=True, syntax=syntax, say=console.note)
             released = evaluate(release, private, asked)
             start = at_start(release)
             before = None if start is None else evaluate(start, private, asked)

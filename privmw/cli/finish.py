@@ -14,7 +14,11 @@ from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RunFolder
 
 # The files that options say how to write: one that is there is never written again.
-DECIDED_BY = {"synthetic": {"records", "bins", "seed", "format"}, "answers": {"intervals", "format"}}
+DECIDED_BY = {
+    "synthetic": {"records", "bins", "seed", "format"},
+    "answers": {"intervals", "format"},
+    "measurements": {"format"},
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--records", type=positive, metavar="N", help="number of synthetic records (default: as began, or n)"
     )
-    add_format(parser, "synthetic records and answers", default=None)
+    add_format(parser, "synthetic records, answers and measurements", default=None)
     add_bins(parser, default=None)
     add_intervals(parser)
     add_heading(parser)

@@ -21,6 +21,7 @@ from privmw.cli.inputs import join_ranks, make_workload, read_private_input
 from privmw.cli.options import (
     add_budget,
     add_format,
+    add_heading,
     add_syntax,
     add_unit,
     check_files,
@@ -30,7 +31,7 @@ from privmw.cli.options import (
     positive,
     whole,
 )
-from privmw.cli.outputs import BYTES_OF_ANSWER, Writer, file_name, privacy, write_files, write_json
+from privmw.cli.outputs import BYTES_OF_ANSWER, Heading, Writer, file_name, privacy, write_files, write_json
 from privmw.cli.refusal import RefusalError
 from privmw.cli.release import private_stamp
 from privmw.cli.run_folder import RunFolder
@@ -48,7 +49,8 @@ STRATEGIES: dict[str, Callable[[], strategies.Strategy]] = {
     "equal": strategies.equal,
     "hdmm": strategies.hdmm,
 }
-ANY = ("command", "output", "json", "quiet", "progress")  # options that may differ where a command goes on
+# Options that may differ where a command goes on.
+ANY = ("command", "output", "json", "quiet", "progress", "title", "data", "date")
 TEXTS = 2**16  # bytes: the settings, the domain and the ledger
 
 
@@ -81,6 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--simultaneous", action="store_true", help="intervals that all hold at once with this probability"
     )
     add_format(parser, "the answers")
+    add_heading(parser)
     parser.add_argument(
         "--seed", type=whole, help="for experiments: repeatable, and marked 'not for release'"
     )
@@ -173,6 +176,7 @@ def _check_room(plan: ShotPlan, folder: AnswersFolder, form: str) -> None:
 def _writers(answers: UnbiasedAnswers, options: argparse.Namespace) -> dict[str, Writer]:
     """The files besides answers.npz, in the order in which they are written."""
     how = {"level": options.level, "simultaneous": options.simultaneous}
+    heading = Heading.of(vars(options))._asdict()
     name = file_name("answers", options.format, for_release=answers.ledger.for_release)
     return {
         "privacy.json": Writer(lambda path, _: write_json(path, privacy(answers))),
@@ -180,6 +184,8 @@ def _writers(answers: UnbiasedAnswers, options: argparse.Namespace) -> dict[str,
             lambda path, advance: answers.write(path, **how, progress=advance), answers.workload.cells
         ),
         "report.html": Writer(
-            lambda path, _: write_unbiased_report(path, answers, files=["answers.npz", "privacy.json", name])
+            lambda path, _: write_unbiased_report(
+                path, answers, files=["answers.npz", "privacy.json", name], **heading
+            )
         ),
     }

@@ -64,7 +64,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def _meant(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1)
+    known = list(known)
+    near = [one for one in known if one.startswith(word)] or difflib.get_close_matches(word, known, n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
@@ -174,6 +175,9 @@ def add_syntax(parser: argparse.ArgumentParser) -> None:
     header.add_argument(
         "--no-header", action="store_true", help="it does not: they are 'column 1', 'column 2', ..."
     )
+    group.add_argument(
+        "--skip", type=whole, metavar="N", help="lines at the top that are no part of the table"
+    )
     group.add_argument("--decimal", metavar="MARK", help="of numbers: . or , (default: as detected)")
     group.add_argument(
         "--dates", metavar="ORDER", help="dmy (31/12/1999), mdy (12/31/1999) or ymd (default: as detected)"
@@ -190,7 +194,7 @@ def syntax_of(options: Mapping[str, Any]) -> Syntax:
     separator = {"tab": "\t", "\\t": "\t"}.get(str(options.get("separator")), options.get("separator"))
     rest: dict[str, Any] = {name: options.get(name) for name in ("encoding", "decimal", "dates")}
     try:
-        return Syntax(separator=separator, header=header, **rest)
+        return Syntax(separator=separator, header=header, skip=options.get("skip") or 0, **rest)
     except ValueError as error:
         raise RefusalError(f"--{error}") from None
 

@@ -27,6 +27,7 @@ from privmw.data.support import Support
 from privmw.data.table import Table
 from privmw.data.workload import Workload
 from privmw.io.extras import need
+from privmw.io.files import SEEDED_CSV
 from privmw.io.public_source import PublicSource
 from privmw.io.syntax import DETECT, Syntax
 from privmw.io.table_file import FORMATS
@@ -44,7 +45,7 @@ BYTES_OF_CODE = {"parquet": 1, "feather": 2, "csv": 10}
 class Synthetic(NamedTuple):
     """How synthetic records are written. records: how many, by default n. seed: of the sampling stream.
 
-    format: that of the records, and of the answers. copy: a second file for the records, outside the folder.
+    format: of records, answers and measurements. copy: a second file for the records, outside the folder.
     """
 
     records: int | None = None
@@ -86,7 +87,7 @@ def file_name(stem: str, form: str, *, for_release: bool) -> str:
     >>> file_name("answers", "csv", for_release=False), file_name("answers", "feather", for_release=False)
     ('answers.seeded.csv', 'answers.feather')
     """
-    return f"{stem}{'' if for_release or form != 'csv' else '.seeded'}.{form}"
+    return f"{stem}{SEEDED_CSV}" if form == "csv" and not for_release else f"{stem}.{form}"
 
 
 def written_file(folder: Path, stem: str) -> Path | None:
@@ -204,12 +205,15 @@ def _writers(
         errors = None if level is None else release.expected_errors()
         write_report(path, release, errors=errors, files=[RELEASE_FILE, *writers], **heading._asdict())
 
-    answers = file_name("answers", synthetic.format, for_release=release.ledger.for_release)
+    answers, measurements = (
+        file_name(stem, synthetic.format, for_release=release.ledger.for_release)
+        for stem in ("answers", "measurements")
+    )
     writers = {
         "domain.json": Writer(lambda path, _: write_text(path, release.support.domain.to_json())),
         "privacy.json": Writer(lambda path, _: write_json(path, privacy(release))),
         "quality.json": Writer(lambda path, _: write_json(path, told.facts)),
-        "measurements.parquet": Writer(lambda path, _: write_measurements(release, path)),
+        measurements: Writer(lambda path, _: write_measurements(release, path)),
         answers: Writer(write_all_answers, release.workload.cells),
         _records_name(release, synthetic): Writer(write_synthetic, synthetic.records or release.n),
         "report.html": Writer(write_page),

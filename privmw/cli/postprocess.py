@@ -15,14 +15,25 @@ from typing import Any
 from privmw import postprocess
 from privmw.cli.console import Console
 from privmw.cli.folder import new_folder
-from privmw.cli.options import add_bins, add_format, check_files, number, positive, whole
-from privmw.cli.outputs import file_name
+from privmw.cli.options import (
+    add_bins,
+    add_format,
+    add_heading,
+    add_syntax,
+    check_files,
+    number,
+    positive,
+    syntax_of,
+    whole,
+)
+from privmw.cli.outputs import Heading, file_name
 from privmw.cli.refusal import RefusalError
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.data.memory import available_memory
 from privmw.data.support import Support
 from privmw.io.files import about, files_of
+from privmw.io.public_source import PublicSource
 from privmw.io.scan import scan_table
 from privmw.postprocess import Fit
 from privmw.postprocess.fitted_file import write_fitted
@@ -83,6 +94,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_format(parser, "fitted counts and synthetic records")
     add_bins(parser)
+    add_heading(parser)
+    add_syntax(parser)
     parser.add_argument("--seed", type=whole, help="makes the random draws repeatable")
     parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="must not exist yet")
 
@@ -152,9 +165,9 @@ def read_support(options: argparse.Namespace, domain: Domain, console: Console) 
     constraints = Constraints.read(options.constraints, domain) if options.constraints else None
     if options.public is not None:
         with console.step(f"reading {options.public}"):
-            return Support.from_table(
-                scan_table(options.public, domain, private=False), constraints=constraints
-            )
+            syntax = syntax_of(vars(options))
+            public = scan_table(options.public, domain, private=False, syntax=syntax, say=console.note)
+            return Support.from_table(public, constraints=constraints)
     if domain.size > MOST_ROWS:
         raise RefusalError(
             f"the domain ({domain.size:.3g} rows) must have at most 2^28 rows to weigh them all",
@@ -173,13 +186,15 @@ def write_fit(fit: Fit, folder: Path, options: argparse.Namespace, for_release: 
     )
     write_fitted(fit, fitted, for_release=for_release)
     beside = [fitted.name, synthetic.name, "certificate.json"]
-    write_fit_report(folder / "report.html", fit, for_release=for_release, files=beside)
+    heading = Heading.of(vars(options))._asdict()
+    write_fit_report(folder / "report.html", fit, for_release=for_release, files=beside, **heading)
     if why_no_records(fit):
         return None
     exact = [()] if options.records is not None else []
     records = postprocess.to_microdata(fit, options.rounding, exact=exact, seed=options.seed)
     records = records if for_release else records.not_for_release()
-    public = options.public if options.bins == "draw" else None
+    drawn = options.bins == "draw"
+    public = PublicSource(options.public, syntax_of(vars(options))) if drawn else None
     records.write(synthetic, bins=options.bins, public=public, seed=options.seed)
     return records.n
 

@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_workload(parser)
     add_run(parser)
-    add_format(parser, "synthetic records and answers")
+    add_format(parser, "synthetic records, answers and measurements")
     add_bins(parser)
     parser.add_argument(
         "--config", metavar="FILE", help="a TOML file of these options: read if it exists, else written"

@@ -45,7 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask before the budget is spent")
     add_workload(parser, proposed=True)
     release.add_run(parser)
-    add_format(parser, "the records and answers", default=None, otherwise="as the name of the file says")
+    add_format(
+        parser, "records, answers and measurements", default=None, otherwise="as the name of the file says"
+    )
     add_bins(parser, default=None, otherwise="draw, or midpoint without a public file")
     parser.set_defaults(checkpoint=None, every=None, cluster=None, config=None)
 

@@ -9,17 +9,27 @@ public files only.
 
 from __future__ import annotations
 
-import datetime
 import filecmp
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from reprlib import repr as _short
-from typing import Any
+from typing import Any, NamedTuple
 
 from privmw.io.extras import need
-from privmw.io.syntax import DETECT, Layout, Syntax, clean_names, has_header, layout, names_without_header
+from privmw.io.syntax import (
+    DETECT,
+    Layout,
+    Syntax,
+    check_quotes,
+    clean_names,
+    has_header,
+    is_utf8,
+    layout,
+    names_without_header,
+)
+from privmw.io.workbook import first_sheet, sheets_of
 from privmw.secrecy import shown
 
 SUFFIXES = {  # of files, with the kind of each
@@ -40,6 +50,7 @@ _RULES = {
 ROWS = 2**18  # of a batch of parquet
 ABOUT = "privmw"  # the schema key of privmw's metadata, in JSON
 SEEDED = {"for_release": False, "why": "seeded: not for release"}  # in the metadata of what seeded noise made
+SEEDED_CSV = ".seeded.csv"  # ends the name of a csv file of a seeded release: csv has no metadata
 BLOCK = 2**24  # bytes of csv that are read at once: no row may be longer
 
 
@@ -78,12 +89,16 @@ def kind_of_file(file: str) -> str | None:
 
 
 def files_of(path: str) -> list[str]:
-    """The file itself, or the files of a folder, sorted by name: all of one kind."""
+    """The file itself, or the files of a folder, sorted by name: all of one kind, and no folders inside."""
     if not os.path.isdir(path):
         return [path]
-    names = sorted(
-        name for name in os.listdir(path) if kind_of_file(name) and not name.startswith((".", "_"))
-    )
+    listed = sorted(name for name in os.listdir(path) if not name.startswith((".", "_")))
+    inner = [name for name in listed if os.path.isdir(os.path.join(path, name))]
+    if inner:
+        raise ValueError(
+            f"{path} (a folder) must hold files alone: {_short(inner[0])} is a folder, and would be left out"
+        )
+    names = [name for name in listed if kind_of_file(name)]
     kinds = sorted({str(kind_of_file(name)) for name in names})
     if not names:
         raise ValueError(
@@ -140,11 +155,17 @@ def columns_of(
 
 
 def about(file: str) -> Mapping[str, Any]:
-    """The metadata of a parquet file under the schema key ABOUT; empty if there is none."""
-    if kind_of_file(file) != "parquet":
+    """The metadata of a parquet or feather file under the schema key ABOUT; empty if there is none.
+
+    Of csv that a seeded release wrote, what its name says.
+    """
+    if kind_of_file(file) == "text":
+        return SEEDED if file.lower().endswith(SEEDED_CSV) else {}
+    if kind_of_file(file) not in ("parquet", "feather"):
         return {}
-    columns_of(file, private=False)  # refuses what is no parquet file
-    text = (_parquet(file).schema_arrow.metadata or {}).get(ABOUT.encode(), b"{}")
+    columns_of(file, private=False)  # refuses what is no such file
+    schema = _open(file, private=False, syntax=DETECT, names=())[0]
+    text = (schema.metadata or {}).get(ABOUT.encode(), b"{}")
     try:
         metadata = json.loads(text)
     except ValueError:  # not written by privmw
@@ -189,9 +210,26 @@ def batches(
     raise refusal
 
 
-def layout_of(file: str, syntax: Syntax, names: Sequence[str], *, private: bool) -> Layout | None:
-    """How a text file is laid out; None for files of other kinds."""
-    return layout(file, syntax, names, private=private) if kind_of_file(file) == "text" else None
+class Layouts(NamedTuple):
+    """How the text files of a table are laid out: what is said of them, and whether all have commas."""
+
+    words: list[str]
+    commas: bool
+
+
+def layouts_of(path: str, syntax: Syntax, names: Sequence[str], *, private: bool) -> Layouts:
+    """How text files are laid out, or workbooks; what is not as in most files is said once."""
+    found = files_of(path)
+    words: list[str] = []
+    commas = True
+    for file in found:
+        if kind_of_file(file) == "text":
+            laid_out = layout(file, syntax, names, private=private)
+            words += laid_out.words(private=private)
+            commas = commas and laid_out.separator == ","
+        elif (sheets := sheets_of(file)) > 1:
+            words.append(f"the first of {sheets} sheets")
+    return Layouts(list(dict.fromkeys(words)), commas)
 
 
 def left_out(where: str, columns: int, named: int) -> list[str]:
@@ -208,7 +246,7 @@ def check_names(where: str, columns: Sequence[object], names: Iterable[str], *, 
     of them is a name of the domain but for blanks and capitals shows nothing more than that name.
     """
     missing, twice = [], []
-    for name in names:
+    for name in dict.fromkeys(names):
         if name not in columns:
             missing.append(f"column {_short(name)} is missing{_near(name, columns, private)}")
         elif columns.count(name) > 1:
@@ -253,6 +291,8 @@ def _open(
     if kind == "sheet":
         table = _sheet(file, syntax, names, private)
     elif kind == "json":
+        if not is_utf8(file):  # pyarrow does not check it
+            raise ValueError(f"{file} must be UTF-8, as JSON is")
         table = need("pyarrow.json", "read files", "io").read_json(file)
     else:
         opened = pa.ipc.open_file(pa.memory_map(file))
@@ -282,38 +322,27 @@ def _text(file: str, found: Layout, wanted: Sequence[str]) -> tuple[Any, Iterato
     if not wanted:
         return schema, iter(())
     chosen = opened([raw[names.index(name)] for name in wanted])
-    return schema, (pa.RecordBatch.from_arrays(batch.columns, list(wanted)) for batch in chosen)
+
+    def batches() -> Iterator[Any]:
+        rows = 0
+        for batch in chosen:
+            rows += batch.num_rows
+            yield pa.RecordBatch.from_arrays(batch.columns, list(wanted))
+        check_quotes(file, found, rows)
+
+    return schema, batches()
 
 
 def _sheet(file: str, syntax: Syntax, names: Sequence[str], private: bool) -> Any:
     """The first sheet of a workbook, every cell as text in plain form."""
     pa = need("pyarrow", "read files", "io")
-    calamine = need("python_calamine", "read workbooks", "xlsx")
-    try:
-        rows = calamine.CalamineWorkbook.from_path(file).get_sheet_by_index(0).to_python()
-    except Exception:  # its kinds of errors are many, and their messages can quote cells
-        rows = None
-    if rows is None:
-        raise ValueError("not a workbook")
-    rows = [[_cell(value) for value in row] for row in rows]
-    rows = [row for row in rows[syntax.skip :] if any(row)]
+    rows = [row for row in first_sheet(file, syntax.decimal)[syntax.skip :] if any(row)]
     if not rows:
         raise ValueError("no rows")
     header = has_header(file, rows, syntax, names, private=private)
     columns = clean_names(rows.pop(0)) if header else names_without_header(file, syntax, len(rows[0]))
     arrays = [pa.array([row[place] for row in rows], pa.string()) for place in range(len(columns))]
     return pa.table(arrays, names=columns)
-
-
-def _cell(value: Any) -> str:
-    """A cell of a sheet as csv would have it: 3.0 is 3, a date is YYYY-MM-DD."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float):
-        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
-    if isinstance(value, datetime.datetime):
-        return value.date().isoformat()
-    return str(value)
 
 
 def _refusal(error: Exception, file: str, private: bool) -> Exception:
@@ -327,7 +356,8 @@ def _refusal(error: Exception, file: str, private: bool) -> Exception:
         return ValueError(str(error))
     rule = _RULES[str(kind_of_file(file))]
     reason = "" if private else f" ({' '.join(str(error).split())[:200]})"
-    return ValueError(f"{file} must be {rule}{reason}")
+    remedy = "; --skip leaves out lines at its top" if kind_of_file(file) == "text" else ""
+    return ValueError(f"{file} must be {rule}{reason}{remedy}")
 
 
 def _errors() -> tuple[type[Exception], ...]:

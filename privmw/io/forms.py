@@ -31,10 +31,13 @@ def _number(decimal: str, whole: str = "[0-9]+") -> str:
 NUMBERS = {decimal: _number(decimal) for decimal in (".", ",")}
 # Public columns of numbers: one with a leading zero is a code, and stays text.
 QUANTITIES = {decimal: _number(decimal, "(0|[1-9][0-9]*)") for decimal in (".", ",")}
-THOUSANDS = f"[+-]?[0-9]{{1,3}}([{_BLANKS}.,'’][0-9]{{3}})+.*"
+THOUSANDS = {  # numbers with marks between their thousands, by decimal mark
+    decimal: f"[+-]?[0-9]{{1,3}}([{_BLANKS}{mark}'’][0-9]{{3}})+([{decimal}][0-9]*)?"
+    for decimal, mark in ((".", ","), (",", "."))
+}
 _EITHER = "[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}"  # a number in both, but not the same
 
-_TIME = "([T ]+[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)? ?(Z|[+-][0-9]{2}:?[0-9]{2})?)?"
+_TIME = "([T ]+[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?( ?(?i:[ap]m))? ?(Z|[+-][0-9]{2}:?[0-9]{2})?)?"
 _DAY, _MONTH, _YEAR = "(0?[1-9]|[12][0-9]|3[01])", "(0?[1-9]|1[0-2])", "[0-9]{4}"
 _NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _NAME = f"(?i:{'|'.join(_NAMES)})[a-z]*"
@@ -53,9 +56,13 @@ DATES = {
     "mdy": f"({_CERTAIN}|{_ordered(_MONTH, _DAY, _YEAR, marks='-/')}){_TIME}",
 }
 SHORT_YEARS = f"{_ordered('[0-9]{1,2}', '[0-9]{1,2}', '[0-9]{2}', marks='-/.')}"
-# A number with a word beside it: 40 h, 12%, $5.
+# A number with a word beside it: 40 h, 12%, $5, EUR 5. Letters right before it make a code: Q1.
 _SIGN = "[^0-9 .,+'’\u00a0\u202f-]"
-MEASURED = f"(?P<before>{_SIGN}{{1,3}})? ?(?P<number>[+-]?[0-9].*?)[{_BLANKS}]?(?P<after>{_SIGN}{{1,12}})?"
+_SYMBOL = rf"[^\pL{_SIGN[2:]}"
+MEASURED = (
+    rf"(?:(?P<before>{_SIGN}{{0,2}}{_SYMBOL}) ?|(?P<word>\pL{{1,3}})[{_BLANKS}])?"
+    f"(?P<number>[+-]?[0-9].*?)[{_BLANKS}]?(?P<after>{_SIGN}{{1,12}})?"
+)
 
 
 class Forms(NamedTuple):

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from reprlib import repr as _short
 from typing import Any
 
 from privmw.data.attribute import MISSING_WORDS
@@ -116,17 +117,17 @@ class PublicSource:
         """How a text file is written, where it is not as most are, in one line."""
         if not self._is_text:
             return None
-        found = files.layout_of(files.files_of(str(self._path))[0], self._syntax, (), private=False)
-        words = [*(found.words(private=False) if found else []), *self._forms.words()]
+        words = [*self._laid_out.words, *self._forms.words()]
         numbers = {n: t for n, t in self._texts.items() if t.form(self._forms) in (".", ",")}
-        words += ["thousands marks"] if any(t.thousands for t in numbers.values()) else []
+        decimal = self._forms.decimal or "."
+        words += ["thousands marks"] if any(decimal in t.thousands for t in numbers.values()) else []
         words += [
             f"{n!r} in {word}" for n, t in numbers.items() if (word := t.measured_in(self._forms)) is not None
         ]
-        missing = sorted({word for t in self._texts.values() for word in t.words})
-        words += [f"{', '.join(map(repr, missing))} taken as missing"] if missing else []
-        short = [name for name, t in self._texts.items() if t.is_all("short years")]
-        words += [f"{short[0]!r} kept as text: its years need four digits"] if short else []
+        missing = {word for t in self._texts.values() for word in (*t.words, t.word(self._forms)) if word}
+        words += [f"{', '.join(map(_short, sorted(missing)))} taken as missing"] if missing else []
+        kept = {n: why for n, t in self._texts.items() if (why := t.why_text(self._forms)) is not None}
+        words += [f"{_short(name)} kept as text: {why}" for name, why in kept.items()]
         return f"{self._path}: {', '.join(words)}" if words else None
 
     @property
@@ -136,12 +137,13 @@ class PublicSource:
     @cached_property
     def _forms(self) -> Forms:
         """How the numbers and dates of a text file are written, as the columns of such values tell."""
-        found = files.files_of(str(self._path))
-        layouts = [files.layout_of(file, self._syntax, (), private=False) for file in found]
-        commas = all(layout is None or layout.separator == "," for layout in layouts)
         tells = [tell for texts in self._texts.values() if (tell := texts.tells()) is not None]
         with files.naming(str(self._path)):
-            return decide(tells, self._syntax.decimal, self._syntax.dates, commas=commas)
+            return decide(tells, self._syntax.decimal, self._syntax.dates, commas=self._laid_out.commas)
+
+    @cached_property
+    def _laid_out(self) -> files.Layouts:
+        return files.layouts_of(str(self._path), self._syntax, (), private=False)
 
     @cached_property
     def _texts(self) -> dict[str, _Texts]:
@@ -160,13 +162,14 @@ class _Texts:
     def __init__(self, name: str) -> None:
         self.name = name
         self.words: dict[str, int] = {}  # for missing values, with their counts
-        self.thousands = False  # some number has a mark between its thousands
+        self.thousands: set[str] = set()  # decimal marks with which some number has marks between thousands
         self._strange: dict[str, set[str]] = {form: set() for form in _FORMS}  # up to two of other forms
         self._known: set[str] = set()  # the forms of some text
         self._no_day: set[str] = set()  # orders in which some date does not exist
         self._measures: set[str] = set()  # up to three words beside numbers; "" for none
         self._unmeasured: dict[str, bool] = dict.fromkeys(QUANTITIES, False)  # beside it is no such number
         self._tells, self._measured_tells = Tells(name), Tells(name, dates=False)
+        self._most: str | None = None  # the form of most of the first texts, "numbers" or "dates"; "" if none
 
     def add(self, array: Any) -> None:
         pc, pa = need("pyarrow.compute", "read files", "io"), need("pyarrow", "read files", "io")
@@ -188,7 +191,14 @@ class _Texts:
                 dates = texts.filter(matching(texts, DATES[order])).to_pylist()
                 if any(plain_date(text, order) is None for text in dates):
                     self._no_day.add(order)
-        self.thousands = self.thousands or bool(pc.any(matching(texts, THOUSANDS)).as_py())
+        self.thousands |= {
+            mark for mark, pattern in THOUSANDS.items() if pc.any(matching(texts, pattern)).as_py()
+        }
+        if self._most is None and len(texts):
+            halves = {
+                form: pc.sum(matching(texts, _FORMS[form])).as_py() * 2 for form in ("numbers", "dates")
+            }
+            self._most = next((form for form, twice in halves.items() if twice >= len(texts)), "")
         if len(self._strange["numbers"]) < 2 or len(self._strange["dates"]) < 2:
             self._tells.add(array)
         if self._strange["numbers"] and len(self._measures) < 3:
@@ -201,8 +211,8 @@ class _Texts:
         if parts.null_count:
             self._measures |= {"", "no", "number"}
             return
-        before, number, after = (parts.field(name) for name in ("before", "number", "after"))
-        one = pc.binary_join_element_wise(before, after, pa.scalar("", before.type))
+        *words, number = (parts.field(name) for name in ("before", "word", "after", "number"))
+        one = pc.binary_join_element_wise(*words, pa.scalar("", number.type))
         self._measures |= set(pc.unique(one)[:3].to_pylist())
         self._measured_tells.add(number)
         for mark, pattern in QUANTITIES.items():
@@ -246,6 +256,19 @@ class _Texts:
         ):
             return None
         return None if self._unmeasured[decimal] else self._one_measure()
+
+    def why_text(self, forms: Forms) -> str | None:
+        """Why a column stays text although its values are numbers or dates, at least most of them."""
+        if self.form(forms) is not None:
+            return None
+        if self.is_all("short years"):
+            return "its years need four digits"
+        if self.is_all("numbers"):
+            return f"its decimal mark is not {forms.decimal!r}"
+        if self.is_all("dates"):
+            return "some of its days do not exist"
+        strange = sorted(text for text in self._strange.get(self._most or "", ()) if not text.isdigit())
+        return f"{_short(strange[0])} is no {(self._most or '')[:-1]}" if strange else None
 
     def word(self, forms: Forms) -> str | None:
         """The word for a missing value: the odd one among numbers or dates, or the commonest known one."""

@@ -52,6 +52,7 @@ class Scan(Records):
         "_at_most",
         "_domain",
         "_enters",
+        "_for_release",
         "_forms",
         "_n",
         "_path",
@@ -114,6 +115,7 @@ class Scan(Records):
         self._reads = tuple(reads)
         self._domain = domain
         self._private = private
+        self._for_release = private or all(_for_release(path) for path, _ in reads)
         self._stamps = [files.stamp(path) for path, _ in reads]
         self._unit, self._at_most = RECORD, 1
         self._enters: Bools | None = None
@@ -202,7 +204,8 @@ class Scan(Records):
                 yield codes
 
     def _table(self, batches: list[list[SignedCodes]]) -> Table:
-        return _table(batches, self._domain, self._private, self._unit, self._at_most)
+        table = _table(batches, self._domain, self._private, self._unit, self._at_most)
+        return table if self._for_release else table.not_for_release()
 
     @sealed
     def counts(self, workload: Workload) -> Int64s:
@@ -283,8 +286,8 @@ def read_table(
     r"""The table in a file (parquet, csv, tsv, feather, JSON lines, xlsx), or in the files of a folder.
 
     Each attribute of the domain is read from the column of its name; other columns are ignored. A value
-    becomes its code by `Attribute.code`; in csv, where everything is text, by `Attribute.parse`. Parquet
-    files whose metadata say that they are not for release make a table that says so.
+    becomes its code by `Attribute.code`; in csv, where everything is text, by `Attribute.parse`. Public
+    files of a seeded release, which say that they are not for release, make a table that says so.
 
     unit: a column that is not in the domain, such as "household"; at most `at_most` of the records with the
     same value there enter, and a release protects them together. Its values are integers or text, none
@@ -320,8 +323,12 @@ def read_table(
     if say is not None:
         for line in lines:
             say(line)
-    marks = () if private else (files.about(file).get("for_release") for file in files.files_of(path))
-    return table.not_for_release() if any(mark is False for mark in marks) else table
+    return table if private or _for_release(path) else table.not_for_release()
+
+
+def _for_release(path: str) -> bool:
+    """Whether no public file says that its records are not for release."""
+    return all(files.about(file).get("for_release") is not False for file in files.files_of(path))
 
 
 def _checked_syntax(syntax: Syntax | None) -> Syntax:
@@ -385,12 +392,11 @@ def _forms(
             for batch in islice(batches, SNIFFED):
                 for name, tell in tells.items():
                     tell.add(batch.column(name), domain[name].measured_in)
-        layouts = [files.layout_of(file, syntax, names, private=private) for file in found]
-        commas = all(layout is None or layout.separator == "," for layout in layouts)
-        others = at_most if private else 0
+        laid_out = files.layouts_of(path, syntax, names, private=private)
+        given, others = (syntax.decimal, syntax.dates), at_most if private else 0
         with files.naming(path):
-            forms = decide(list(tells.values()), syntax.decimal, syntax.dates, commas=commas, others=others)
-        words = [*(layouts[0].words(private=private) if layouts[0] else []), *forms.words()]
+            forms = decide(list(tells.values()), *given, commas=laid_out.commas, others=others)
+        words = [*laid_out.words, *forms.words()]
     lines = [f"{path}: {', '.join(words)}"] if words else []
     if private:
         columns = files.columns_of(found[0], private=private, syntax=syntax, names=names)[0]

@@ -10,6 +10,7 @@ is decided so that two files that differ in one record (or in all records of one
 ways: `forms.decide` says how, and one of the two may be refused, as for any value that the domain does not
 have. An encoding of one byte a letter leaves records of plain letters as they are. What is said about a
 private file is how it is written, by the program that wrote all of its records: never a value or a word.
+Where no names tell, as in a file without a header, every line must have one separator alone.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import io
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from reprlib import repr as _short
 
@@ -29,7 +30,21 @@ SEPARATORS = {",": "','", ";": "';'", "\t": "tab", "|": "'|'"}
 ORDERS = {"ymd": "year first", "dmy": "day first", "mdy": "month first"}
 SAMPLE = 2**18  # bytes from which the separator and the header are told
 UTF8 = "utf-8"
-_BOMS = {codecs.BOM_UTF8: UTF8, codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_BOMS = {  # that of UTF-32 begins with that of UTF-16
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF8: UTF8,
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_NO_TEXT = {  # the first bytes of files of other kinds, and what to do with them
+    b"\x1f\x8b": "it is packed: let its name end in .gz",
+    b"PK\x03\x04": "it is a workbook, whose name ends in .xlsx, or a zip file to unpack",
+    b"PAR1": "it is parquet: let its name end in .parquet",
+    b"ARROW1": "it is an Arrow file: let its name end in .feather",
+}
+_COMMAS_IN_NUMBERS = re.compile("[^,]*[0-9],[0-9][^,]*|[^,]*")
+_OTHER_MARKS = " :~^"  # that are taken as separators only where they are given
 
 
 @dataclass(frozen=True)
@@ -141,18 +156,28 @@ def layout(file: str, given: Syntax, names: Collection[str] = (), *, private: bo
 def _layout(stamp: tuple[str, int, int, int], given: Syntax, names: tuple[str, ...], private: bool) -> Layout:
     file = stamp[0]
     encoding, marked = (given.encoding, True) if given.encoding else _encoding(*stamp)
+    given = _with_told_separator(file, encoding, given)
     rows = {
         mark: _rows(file, encoding, mark, given.skip)
         for mark in ([given.separator] if given.separator else SEPARATORS)
     }
     separator, header = _by_names(rows, names, given.header)
     if separator is None:
-        separator = _by_widths(file, rows, private and bool(given.header is not False and names))
+        separator = _by_widths(file, rows, private, given.header is not False and not _numbered(names))
     if header is None:
         header = has_header(file, rows[separator], given, names, private=private)
     first = rows[separator][0] if rows[separator] else []
     names_of = None if header else names_without_header(file, given, len(first))
     return Layout(separator, encoding, header, names_of, given.skip, marked)
+
+
+def _with_told_separator(file: str, encoding: str, given: Syntax) -> Syntax:
+    """The syntax of a file whose first line says its separator to Excel, as sep=; does."""
+    lines = _sample(file, encoding, given.skip, 4096)
+    told = re.fullmatch('"?sep=([,;\t|])"?', lines.readline().rstrip("\r\n"), re.IGNORECASE)
+    if told is None:
+        return given
+    return replace(given, separator=given.separator or told[1], skip=given.skip + 1)
 
 
 def names_without_header(file: str, given: Syntax, columns: int) -> tuple[str, ...]:
@@ -204,13 +229,16 @@ def _blocks(file: str) -> Iterator[bytes]:
 def _encoding(file: str, size: int, modified: int, inode: int) -> tuple[str, bool]:
     """The encoding, and whether the first bytes tell it."""
     first = head(file)
+    for magic, remedy in _NO_TEXT.items():
+        if first.startswith(magic):
+            raise ValueError(f"{file} must be text: {remedy}")
     for bom, encoding in _BOMS.items():
         if first.startswith(bom):
             return encoding, True
     odd, even = first[1:4096:2].count(0), first[0:4096:2].count(0)
     if max(odd, even) * 3 > len(first[:4096]) / 2:
         return ("utf-16-le" if odd > even else "utf-16-be"), True
-    if _is_utf8(file):
+    if is_utf8(file):
         return UTF8, False
     high = set()
     runs = pairs = False
@@ -232,7 +260,8 @@ def _encoding(file: str, size: int, modified: int, inode: int) -> tuple[str, boo
     return ("cp1252" if low else "latin-1"), False
 
 
-def _is_utf8(file: str) -> bool:
+def is_utf8(file: str) -> bool:
+    """Whether all of a file, unpacked if it is packed, is UTF-8."""
     decoder = codecs.getincrementaldecoder(UTF8)()
     try:
         for block in _blocks(file):
@@ -245,18 +274,60 @@ def _is_utf8(file: str) -> bool:
 
 def _rows(file: str, encoding: str, separator: str, skip: int) -> list[list[str]]:
     """The first rows, as this separator splits them; the last one may be cut, and is left out."""
-    block = head(file)
-    text = codecs.getincrementaldecoder(encoding)("replace").decode(block[:SAMPLE]).lstrip("\ufeff")
+    lines = _sample(file, encoding, skip, SAMPLE)
+    reader = csv.reader(lines, delimiter=separator, skipinitialspace=separator != " ")
+    rows: list[list[str]] = []
+    try:
+        rows += (row for row in reader if row)
+    except csv.Error:  # such as a field of more than 2^17 letters: pyarrow reads or refuses the file
+        return rows
+    return rows[:-1] if len(head(file)) > SAMPLE else rows
+
+
+def _sample(file: str, encoding: str, skip: int, size: int) -> io.StringIO:
+    """The first bytes of a file as text, after so many lines."""
+    text = codecs.getincrementaldecoder(encoding)("replace").decode(head(file)[:size]).lstrip("\ufeff")
     lines = io.StringIO(text, newline="")
     for _ in range(skip):
         lines.readline()
-    reader = csv.reader(lines, delimiter=separator, skipinitialspace=separator != " ")
-    rows = []
-    try:
-        rows = [row for row in reader if row]
-    except csv.Error:  # such as a field of more than 2^17 letters: pyarrow reads or refuses the file
-        return rows
-    return rows[:-1] if len(block) > SAMPLE else rows
+    return lines
+
+
+def check_quotes(file: str, found: Layout, rows: int) -> None:
+    """Refuse a file, of which pyarrow has read so many rows, if a quote in it is not closed.
+
+    pyarrow takes everything from such a quote to the next one as a single value, and says nothing. A file
+    with a line for each row has none, unless a backslash stands before a quote and is meant to escape it.
+    """
+    lines, quoted, escaped = -found.skip, False, False
+    for block in _blocks(file):
+        lines += block.count(b"\n")
+        quoted, escaped = quoted or b'"' in block, escaped or b'\\"' in block
+    if not quoted or (lines <= rows + found.header and not escaped):
+        return
+    open_file = gzip.open if file.lower().endswith(".gz") else open
+    closed = True
+    with open_file(file, "rt", encoding=found.encoding, errors="replace", newline="") as text:
+        for _ in range(found.skip):
+            text.readline()
+        limit = csv.field_size_limit(2**31 - 1)  # of letters in a value: pyarrow has none
+        try:
+            for _ in csv.reader(text, delimiter=found.separator, strict=True):
+                pass
+        except csv.Error:  # it must not become a context: it may tell of a value
+            closed = False
+        finally:
+            csv.field_size_limit(limit)
+    if not closed:
+        raise ValueError(
+            f"{file} must have its quotes in pairs around whole values: one is not closed at the end of its "
+            "value, or stands inside of a quoted one (there it must be doubled)"
+        )
+
+
+def _numbered(names: Collection[str]) -> bool:
+    """Whether all names, if any, are those of a file without a header."""
+    return all(re.fullmatch("column [0-9]+", name) for name in names)
 
 
 def _by_names(
@@ -268,17 +339,21 @@ def _by_names(
     known = {
         mark: len(set(names) & set(clean_names(found[0]))) if found else 0 for mark, found in rows.items()
     }
-    unnamed = {name for name in names if re.fullmatch("column [0-9]+", name)}
     best = max(known, key=known.__getitem__)
-    if known[best] == 0 or set(names) <= unnamed:
+    if known[best] == 0 or _numbered(names):
         return None, None
     if known[best] < len(names) and known[best] * 2 < len(names):
         return None, None
     return best, True
 
 
-def _by_widths(file: str, rows: dict[str, list[list[str]]], first_line: bool) -> str:
-    """The separator that splits every row into as many columns; first_line: look at that one only."""
+def _by_widths(file: str, rows: dict[str, list[list[str]]], private: bool, named: bool) -> str:
+    """The separator that splits every row into as many columns; of a private file with names, the first row.
+
+    Privacy: of a private file without names, every row must have one separator alone, but for commas in
+    numbers; else it is refused, so that no single record decides between two.
+    """
+    first_line = private and named
     widths = {
         mark: {len(row) for row in (found[:1] if first_line else found)} for mark, found in rows.items()
     }
@@ -289,20 +364,40 @@ def _by_widths(file: str, rows: dict[str, list[list[str]]], first_line: bool) ->
         return max(widths, key=lambda mark: max(widths[mark], default=0))
     if "\t" in even and file.lower().removesuffix(".gz").endswith((".tsv", ".tab")):
         return "\t"
+    possible = [mark for mark, found in widths.items() if max(found, default=1) > 1] if private else even
+    if len(possible) == 2 and possible[0] == "," and possible[1] in even:
+        other = possible[1]
+        wider = max(widths[other]) > max(widths[","])
+        if wider and all(_COMMAS_IN_NUMBERS.fullmatch(cell) for row in rows[other] for cell in row):
+            return other
+    if private and len(possible) > 1:
+        raise ValueError(f"{file} must be read with its separator: --separator , or another says which it is")
     if len(even) == 1:
         return even[0]
     if not even:
         if all(found == {1} for found in widths.values()):
-            return ","  # a single column
+            _check_single_column(file, [row[0] for row in rows[","]])
+            return ","
         return max(rows, key=lambda mark: (len(rows[mark][0]), mark == ",")) if all(rows.values()) else ","
-    one, two = even[:2]
-    in_numbers = re.compile("[^,]*[0-9],[0-9][^,]*|[^,]*")
-    if one == "," and len(even) == 2 and max(widths[two]) > max(widths[one]):
-        commas_in_numbers = all(in_numbers.fullmatch(cell) for row in rows[two] for cell in row)
-        if commas_in_numbers:
-            return two
-    ways = " or ".join(f"--separator {SEPARATORS[mark]} ({max(widths[mark])} columns)" for mark in (one, two))
+    ways = " or ".join(f"--separator {SEPARATORS[mark]} ({max(widths[mark])} columns)" for mark in even[:2])
     raise ValueError(f"{file} must be read with its separator, and its lines allow two: {ways}")
+
+
+def _check_single_column(file: str, lines: list[str]) -> None:
+    """Refuse lines that a rare separator splits into several columns, all alike."""
+    for mark in _OTHER_MARKS if len(lines) > 1 else "":
+        widths = {len(line.split(mark)) for line in lines}
+        if len(widths) == 1 and max(widths) > 1:
+            raise ValueError(
+                f"{file} must be read with its separator, and its lines allow two: "
+                f"--separator {mark!r} ({max(widths)} columns) or --separator ',' (1 column)"
+            )
+    widths = {len(line.split()) for line in lines}
+    if len(lines) > 1 and len(widths) == 1 and max(widths) > 1:
+        raise ValueError(
+            f"{file} must have one mark between its columns, not runs of blanks; if it has a single column, "
+            "say --separator ','"
+        )
 
 
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,' \u00a0\u202f]*(e[+-]?[0-9]+)?", re.IGNORECASE)
@@ -321,7 +416,7 @@ def has_header(
     """
     if given.header is not None:
         return given.header
-    if names and all(re.fullmatch("column [0-9]+", name) for name in names):
+    if names and _numbered(names):
         return False
     if private or (rows and set(names) & set(clean_names(rows[0]))):
         return True
@@ -329,6 +424,11 @@ def has_header(
         return True
     first = [cell.strip() for cell in rows[0]]
     below = [[row[place].strip() for row in rows[1:] if place < len(row)] for place in range(len(first))]
+    if sum(map(bool, first)) == 1 and first[0] and any(map(any, below[1:])):
+        raise ValueError(
+            f"{file} must begin with the names of its columns, and its first line has one alone, as a title "
+            "does: --skip 1 leaves it out, --header takes it as it is"
+        )
     named = valued = False
     for cell, column in zip(first, below, strict=True):
         filled = [text for text in column if text]

@@ -70,6 +70,11 @@ class Tally:
         self.rows += len(array)
         if self.strange or not self.expect(array.type):
             return
+        try:
+            array.validate(full=True)
+        except pa.ArrowInvalid:  # such as text that is no UTF-8, which no reader of typed files checks
+            self.strange = "damaged"
+            return
         if self._forgot and self.texts:  # an identifier: further values tell nothing more
             self.missing += array.null_count
             return

@@ -202,3 +202,18 @@ def test_a_public_table_as_the_private_one_is_refused():
     public = pmw.Table.from_frame(PUBLIC, pmw.Domain(DOMAIN), private=False)
     with pytest.raises(ValueError, match="must be a private table"):
         pmw.Synthesizer(marginals=1).fit(public)
+
+
+def test_columns_of_the_private_frame_that_are_left_out_are_counted():
+    synthesizer = pmw.Synthesizer(domain=DOMAIN, marginals=1)
+    with pytest.warns(UserWarning, match="private frame: left out: 2 columns that the domain does not name"):
+        synthesizer.fit(PRIVATE.assign(name="x", town="y"), public=PUBLIC)
+    assert synthesizer.notes_ == ("frame: left out: 2 columns that the domain does not name",)
+
+
+def test_the_private_table_is_not_taken_as_the_public_one(tmp_path):
+    for name in ("one.csv", "two.csv"):
+        PRIVATE.to_csv(tmp_path / name, index=False)
+    for pair in ((PRIVATE, PRIVATE), (tmp_path / "one.csv", str(tmp_path / "two.csv"))):
+        with pytest.raises(ValueError, match="public must be another table than private: public rows are"):
+            pmw.Synthesizer().fit(pair[0], public=pair[1])

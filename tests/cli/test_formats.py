@@ -1,4 +1,4 @@
-"""--format: records and answers as parquet, csv or feather, with the same contents."""
+"""--format: records, answers and measurements as parquet, csv or feather, with the same contents."""
 
 import json
 
@@ -32,7 +32,7 @@ def read(path):
 @pytest.mark.parametrize("form", ["csv", "feather"])
 def test_records_and_answers_are_the_same_in_every_format(form, released):
     out, seeded = released / "out", ".seeded" * (form == "csv")
-    before = {name: read(out / f"{name}.parquet") for name in ("answers", "synthetic")}
+    before = {name: read(out / f"{name}.parquet") for name in ("answers", "measurements", "synthetic")}
     for name in before:
         (out / f"{name}.parquet").unlink()
     assert main(["finish", "out", "--seed", "1", "--format", form, "--quiet"]) == 0
@@ -51,11 +51,11 @@ def test_what_is_written_in_one_format_is_not_written_in_another(released, capsy
     before = names_in(released / "out")
     assert main(["finish", "out", "--format", "csv"]) == 2
     assert "out/synthetic.parquet exists (remove it to write another)" in capsys.readouterr().err
-    for name in ("answers", "synthetic"):
+    for name in ("answers", "measurements", "synthetic"):
         (released / "out" / f"{name}.parquet").unlink()
     assert main(["finish", "out", "--format", "csv", "--quiet"]) == 0
     in_csv = names_in(released / "out")
-    assert {"answers.seeded.csv", "synthetic.seeded.csv"} <= set(in_csv)
+    assert {f"{name}.seeded.csv" for name in ("answers", "measurements", "synthetic")} <= set(in_csv)
     assert len(in_csv) == len(before)
     (released / "out" / "answers.seeded.csv").unlink()
     assert main(["finish", "out", "--quiet"]) == 0  # as the others
@@ -66,7 +66,7 @@ def test_what_is_written_in_one_format_is_not_written_in_another(released, capsy
     ("form", "name"), [("csv", "synthetic.seeded.csv"), ("feather", "synthetic.feather")]
 )
 def test_errors_of_other_marginals_and_of_records_in_any_format(form, name, released, capsys):
-    for stem in ("answers", "synthetic"):
+    for stem in ("answers", "measurements", "synthetic"):
         (released / "out" / f"{stem}.parquet").unlink()
     assert main(["finish", "out", "--format", form, "--quiet"]) == 0
     line = ["evaluate", "out", "--private", "private.parquet", "--json"]
@@ -98,3 +98,35 @@ def test_a_fit_is_written_in_the_format_asked_for(form, released, blank_pictures
     assert main([*line.split(), "--format", form, "-o", "fit", "--quiet"]) == 0
     seeded = ".seeded" * (form == "csv")
     assert {f"fitted{seeded}.{form}", f"synthetic{seeded}.{form}"} <= set(names_in(released / "fit"))
+
+
+@pytest.mark.parametrize(("form", "seeded"), [("csv", ".seeded"), ("feather", "")])
+def test_measurements_of_every_format_keep_the_mark_of_a_seed(form, seeded, released, capsys, blank_pictures):
+    out, name = released / "out", f"measurements{seeded}.{form}"
+    for stem in ("answers", "measurements", "synthetic"):
+        (out / f"{stem}.parquet").unlink()
+    assert main(["finish", "out", "--format", form, "--quiet"]) == 0
+    line = f"postprocess out/{name} --domain domain.json --method nnls --public public.parquet -o fit --json"
+    assert main(line.split()) == 0
+    assert json.loads(capsys.readouterr().out)["for_release"] is False
+    domain = pmw.Domain.read("domain.json")
+    assert not pmw.read_table(out / f"synthetic{seeded}.{form}", domain, private=False).for_release
+
+
+HEADING = ["--title", "Of <people>", "--data", "Made-up people", "--date", "1 May"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "measure --private private.parquet --domain domain.json --marginals 2 --epsilon 1 --seed 5 -o new",
+        "postprocess out/measurements.parquet --domain domain.json --public public.parquet --method nnls "
+        "-o new",
+    ],
+)
+def test_reports_of_fits_and_of_unbiased_answers_have_a_heading_too(line, released, blank_pictures):
+    assert main([*line.split(), *HEADING, "--quiet"]) == 0
+    page = (released / "new" / "report.html").read_text("utf-8")
+    assert "<title>NOT FOR RELEASE: Of &lt;people&gt;</title>" in page
+    assert "<h1>Of &lt;people&gt;</h1>" in page
+    assert "Data: <strong>Made-up people</strong> · 1 May" in page

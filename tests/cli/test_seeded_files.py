@@ -8,6 +8,7 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
+from cli.cases import RELEASED, release_line
 from privmw.cli import main
 from privmw.io.files import about
 
@@ -31,3 +32,18 @@ def test_every_file_of_a_seeded_release_and_of_its_fit_carries_the_mark(released
         assert unmarked == (
             ["domain.json"] if folder == "out" else []
         )  # public, and no seed had a part in it
+
+
+@pytest.mark.parametrize("form", ["parquet", "feather", "csv"])
+def test_records_of_a_seeded_release_are_no_public_file_of_another(form, released, capsys, blank_pictures):
+    name = "synthetic.seeded.csv" if form == "csv" else f"synthetic.{form}"
+    if form != "parquet":
+        for stem in ("answers", "measurements", "synthetic"):
+            (released / "out" / f"{stem}.parquet").unlink()
+        assert main(["finish", "out", "--format", form, "--quiet"]) == 0
+    line = release_line(public=f"out/{name}", marginals=1, output="again")
+    assert main([*line, "--quiet"]) == 2
+    assert "of a seeded release: not for release) must come with a seeded rng" in capsys.readouterr().err
+    assert (
+        main([*release_line(public=f"out/{name}", marginals=1, output="new", seed=2), "--quiet"]) in RELEASED
+    )

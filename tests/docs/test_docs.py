@@ -133,11 +133,13 @@ def test_the_pages_show_something_to_run():
 
 def test_the_json_that_pages_show_is_read():
     def shown(name):
-        return re.search(r"```json\n(.*?)```", (ROOT / "docs" / name).read_text("utf-8"), re.S)[1]
+        return re.findall(r"```json\n(.*?)```", (ROOT / "docs" / name).read_text("utf-8"), re.S)
 
-    domain = privmw.Domain(json.loads(shown("tutorial.md")))
-    assert domain.names == ("age", "sex", "region")
-    rules = privmw.Constraints(json.loads(shown("parameters.md")), population_domain(14))
+    proposed, edited = (privmw.Domain(json.loads(text)) for text in shown("tutorial.md"))
+    assert proposed.names == edited.names == ("age", "sex")
+    assert proposed["age"].open
+    assert edited["age"] == population_domain(14)["age"]
+    rules = privmw.Constraints(json.loads(shown("parameters.md")[0]), population_domain(14))
     assert "2 rules" in repr(rules)
 
 

@@ -94,6 +94,14 @@ READ = {
     "compressed.csv.gz": gzip.compress(lines(";", income=comma).encode()),
     "compressed.tsv.gz": gzip.compress(lines("\t").encode()),
     "plus.csv": lines(income=lambda n: f"+{n}"),
+    "noon.csv": lines(born=day("%m/%d/%Y 12:00 PM")),
+    "noon-dmy.csv": lines(";", income=comma, born=day("%d.%m.%Y 1:05:00 am")),
+    "utf32.csv": lines(";").encode("utf-32"),
+    "sep.csv": "sep=;\n" + lines(";", income=comma),
+    "sep-comma.csv": codecs.BOM_UTF8 + ('"sep=,"\r\n' + lines(end="\r\n")).encode(),
+    "mac-lines.csv": lines(end="\r"),
+    "quoted-lines.csv": lines(job=lambda job: f'"{job}"'),
+    "blank-lines.csv": lines().replace("\n", "\n\n"),
 }
 
 
@@ -213,6 +221,152 @@ def test_the_first_sheet_of_a_workbook_is_read(text, tmp_path):
     check_same(tmp_path / "t.xlsx", tmp_path)
 
 
+def workbook(path, rows, *sheets):
+    pytest.importorskip("python_calamine")
+    book = pytest.importorskip("openpyxl").Workbook()
+    for row in rows:
+        book.active.append(row)
+    for sheet in sheets:
+        book.create_sheet(sheet)
+    book.save(path)
+    return path
+
+
+def test_numbers_of_a_workbook_have_the_value_that_they_have_there(tmp_path):
+    path = workbook(tmp_path / "t.xlsx", [["x"], [1.234], [2.345]])
+    assert values_of(path, pmw.Syntax(decimal=","))["x"] == [1.234, 2.345]
+    assert values_of(path)["x"] == [1.234, 2.345]
+
+
+def test_a_workbook_of_several_sheets_says_that_the_first_is_read(tmp_path):
+    path = workbook(tmp_path / "t.xlsx", [["age"], [31], [4]], "secret")
+    assert propose(path).notes[0] == f"{path}: the first of 2 sheets"
+    said = []
+    pmw.read_table(path, pmw.Domain({"age": {"edges": [0, 120]}}), private=True, say=said.append)
+    assert said == [f"{path}: the first of 2 sheets"]
+
+
+@pytest.mark.parametrize("formula", ["=A2*2", '=IF(A2>3, "old", "young")'])
+def test_formulas_without_values_are_refused(formula, tmp_path):
+    path = workbook(tmp_path / "t.xlsx", [["age", "twice"], [31, formula], [4, 8]])
+    with pytest.raises(ValueError, match=r"t[.]xlsx must hold the values of its formulas: open it"):
+        propose(path)
+    domain = pmw.Domain({"age": {"edges": [0, 120]}})
+    with pytest.raises(ValueError, match=r"t[.]xlsx must hold the values of its formulas"):
+        pmw.read_table(path, domain, private=True)
+
+
+@pytest.mark.parametrize("rows", [[["Report"], ["age", "sex"]], [["Report"], [], ["age", "sex"]]])
+def test_a_title_over_a_sheet_is_no_name(rows, tmp_path):
+    path = workbook(tmp_path / "t.xlsx", [*rows, [31, "F"], [4, "M"]])
+    with pytest.raises(ValueError, match="as a title does: --skip 1 leaves it out"):
+        propose(path)
+    assert values_of(path, pmw.Syntax(skip=len(rows) - 1)) == {"age": [31, 4], "sex": ["F", "M"]}
+
+
+WRONG_KIND = {
+    "packed.csv": (gzip.compress(b"a,b\n1,2\n"), "it is packed: let its name end in .gz"),
+    "zip.csv": (b"PK\x03\x04 and more", "it is a workbook, whose name ends in .xlsx, or a zip file"),
+    "parquet.csv": (b"PAR1 and more", "it is parquet: let its name end in .parquet"),
+    "latin.jsonl": ('{"a": "café"}\n'.encode("latin-1"), "must be UTF-8, as JSON is"),
+    "open.csv": ('a,b\n1,"x\n2,y\n3,z\n', "must have its quotes in pairs around whole values"),
+    "inside.csv": ('a,b\n1,"x\n2,"y\n3,z\n', "must have its quotes in pairs around whole values"),
+    "escaped.csv": ('a,b\n1,"an \\"x\\" here"\n2,y\n', "must have its quotes in pairs"),
+    "open.csv.gz": (gzip.compress(b'a;b\n1;"x\n2;y\n3;z\n'), "must have its quotes in pairs"),
+}
+
+
+@pytest.mark.parametrize("private", [True, False])
+@pytest.mark.parametrize("name", WRONG_KIND)
+def test_a_file_that_is_not_what_it_seems_is_refused(name, private, tmp_path):
+    content, said = WRONG_KIND[name]
+    path = write(tmp_path, name, content)
+    with pytest.raises(ValueError, match=said) as raised:
+        pmw.read_table(path, pmw.Domain({"a": {"labels": ["1"], "other": "other"}}), private=private)
+    assert str(raised.value).startswith(str(path))
+    assert raised.value.__context__ is None
+
+
+def test_a_quoted_value_may_have_lines_and_quotes_and_any_length(tmp_path):
+    values = ["two\nlines", 'a "word"', "x" * 200_000]
+    quoted = [chr(34) + value.replace(chr(34), chr(34) * 2) + chr(34) for value in values]
+    path = write(tmp_path, "t.csv", "n;x\n" + "".join(f"{n};{text}\n" for n, text in enumerate(quoted)))
+    assert values_of(path)["x"] == values
+
+
+def test_text_that_is_no_utf8_is_left_out_of_a_proposal(tmp_path):
+    data = [None, pa.py_buffer(bytes([0, 0, 0, 0, 1, 0, 0, 0])), pa.py_buffer(b"\xe9")]
+    damaged = pa.Array.from_buffers(pa.string(), 1, data)
+    proposal = propose(pa.table({"a": damaged, "b": ["x"]}))
+    assert proposal.notes[0] == "column 'a' left out: damaged values cannot be coded"
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (["31/02/2020", "13/05/2021"], "'x' kept as text: some of its days do not exist"),
+        (["13/01/20", "14/02/21"], "'x' kept as text: its years need four digits"),
+        (["1", "−2", "3"], "'x' kept as text: '−2' is no number"),
+        (["1", "none", "-", "4", "5"], "'x' kept as text: '-' is no number"),
+        (["1", "2", "-"], "'-' taken as missing"),
+    ],
+)
+def test_what_is_not_read_as_a_number_or_date_is_said(cells, said, tmp_path):
+    path = write(tmp_path, "t.csv", "n,x\n" + "".join(f"{n},{cell}\n" for n, cell in enumerate(cells)))
+    assert said in propose(path).notes[0]
+
+
+def test_codes_with_leading_zeros_are_no_mistaken_numbers(tmp_path):
+    path = write(tmp_path, "t.csv", "n,zip\n1,01234\n2,99999\n3,00501\n")
+    assert "zip" not in propose(path).notes[0]
+
+
+def test_days_without_marks_are_said_to_be_whole_numbers(tmp_path):
+    path = write(tmp_path, "t.csv", "n,day\n" + "".join(f"{n},202601{n:02d}\n" for n in range(1, 31)))
+    assert any("'day': its whole numbers look like days" in note for note in propose(path).notes)
+    amounts = pa.table({"x": [20260131, 20261301]})
+    assert not any("look like days" in note for note in propose(amounts).notes)
+
+
+@pytest.mark.parametrize("rows", [20, 70])
+def test_numbers_of_many_digits_are_labels_or_left_out(rows, tmp_path):
+    numbers = [9 * 10**17 + n for n in range(rows)]
+    path = write(tmp_path, "t.csv", "id,n\n" + "".join(f"{i},{n % 3}\n" for n, i in enumerate(numbers * 20)))
+    proposal = propose(path)
+    if rows > 64:
+        assert "column 'id' left out: its numbers are too large to tell them apart in bins" in proposal.notes
+    else:
+        assert proposal.domain["id"].labels == tuple(numbers)
+        assert (pmw.read_table(path, proposal.domain, private=True).column("id")[:20] == range(20)).all()
+
+
+def test_marks_of_decimals_are_no_thousands_marks(tmp_path):
+    path = write(tmp_path, "t.csv", 'a,b\n"0,234",1\n"2,345",2\n')
+    assert propose(path).notes[0] == f"{path}: decimal comma"
+
+
+@pytest.mark.parametrize("rows", [["1,2;3,4", "1,2;3,4", "1,2,3"], ["1,2;3,4", "1,2;3,4", "1;2"]])
+def test_a_private_file_without_names_is_not_read_by_a_separator_that_one_record_tells(rows, tmp_path):
+    path = write(tmp_path, "t.csv", "".join(f"{row}\n" for row in rows))
+    domain = pmw.Domain({"column 1": {"edges": [0, 10], "open": True}})
+    with pytest.raises(ValueError, match="must be read with its separator: --separator , or another"):
+        pmw.read_table(path, domain, private=True)
+
+
+def test_folders_in_a_folder_are_not_left_out_without_a_word(tmp_path):
+    (tmp_path / "parts" / "2020").mkdir(parents=True)
+    write(tmp_path / "parts", "a.csv", lines())
+    with pytest.raises(ValueError, match="must hold files alone: '2020' is a folder, and would be left out"):
+        propose(tmp_path / "parts")
+
+
+def test_what_was_detected_in_any_file_of_a_folder_is_said(tmp_path):
+    (tmp_path / "parts").mkdir()
+    write(tmp_path / "parts", "a.csv", lines(rows=ROWS[:3]))
+    write(tmp_path / "parts", "b.csv", lines(";", rows=ROWS[3:]))
+    assert propose(tmp_path / "parts").notes[0] == f"{tmp_path / 'parts'}: ';' between columns"
+
+
 @pytest.mark.parametrize("separator", [",", ";"])
 def test_a_folder_of_csv_is_one_table(separator, tmp_path):
     folder = tmp_path / "parts"
@@ -238,6 +392,8 @@ MEASURED = {
     "40h": ("h", lambda n: f"{n}h"),
     "12%": ("%", lambda n: f"{n}%"),
     "$5": ("$", lambda n: f"${n}"),
+    "US$5": ("US$", lambda n: f"US${n}"),
+    "EUR 5": ("EUR", lambda n: f"EUR {n}"),
 }
 
 
@@ -254,6 +410,11 @@ def test_a_word_beside_every_number_is_its_measure(form, tmp_path):
     other = write(tmp_path, "u.csv", lines(age=lambda n: f"{n} min"))
     with pytest.raises(ValueError, match="'age' of kind text: every value must be"):
         pmw.read_table(other, proposal.domain, private=True)
+
+
+def test_letters_right_before_numbers_make_codes(tmp_path):
+    path = write(tmp_path, "t.csv", "quarter,n\n" + "".join(f"Q{n % 4 + 1},{n}\n" for n in range(20)))
+    assert propose(path).domain["quarter"].labels == ("Q1", "Q2", "Q3", "Q4")
 
 
 def test_several_words_beside_numbers_are_text(tmp_path):
@@ -325,6 +486,31 @@ REFUSED = {
         "n,town\n1,Москва\n2,Казань\n".encode("cp1251"),
         r"\(not UTF-8\) must be read with its encoding: --encoding latin-1, or another \(.*cp1251\)",
         [(pmw.Syntax(encoding="cp1251"), "town", "Москва")],
+    ),
+    "blanks.csv": (
+        "age sex\n" + "31 F\n4 M\n" * 3,
+        r"--separator ' ' \(2 columns\) or --separator ',' \(1 column\)",
+        [(pmw.Syntax(separator=" "), "age", 31), (pmw.Syntax(separator=","), "age sex", "31 F")],
+    ),
+    "colons.csv": (
+        "age:sex\n" + "31:F\n4:M\n" * 3,
+        r"--separator ':' \(2 columns\) or --separator ',' \(1 column\)",
+        [(pmw.Syntax(separator=":"), "sex", "F")],
+    ),
+    "runs.txt": (
+        "age  sex\n" + "31     F\n4     M\n" * 3,
+        "must have one mark between its columns, not runs of blanks",
+        [(pmw.Syntax(separator=","), "age  sex", "31     F")],
+    ),
+    "title.csv": (
+        "Report,,\nage,sex,job\n" + "31,F,a\n4,M,b\n" * 3,
+        "first line has one alone, as a title does: --skip 1 leaves it out",
+        [(pmw.Syntax(skip=1), "age", 31), (pmw.Syntax(header=True), "column 2", "sex")],
+    ),
+    "note.csv": (
+        "Report of 2020\n\nage,sex\n31,F\n4,M\n",
+        "each row as long as the header .*; --skip leaves out lines at its top",
+        [(pmw.Syntax(skip=1), "age", 31), (pmw.Syntax(skip=2), "age", 31)],
     ),
     "mac.csv": (
         "n,town\n1,Orléans\n2,Rome\n".encode("mac_roman"),

@@ -334,3 +334,16 @@ def test_precisions_of_residuals_are_those_of_their_likelihood():
     if len(measured) == 3:  # none was left out
         assert by_marginals == pytest.approx(by_residuals)
     assert by_marginals >= by_residuals * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_answers_make_frames_of_the_kind_that_came_in(kind, tmp_path):
+    for library in ("pyarrow", "narwhals", kind):
+        pytest.importorskip(library)
+    frame = pmw.Table.from_codes(CODES, DOMAIN, private=False).to_frame(kind)
+    private = pmw.Table.from_frame(frame, DOMAIN, private=True)
+    found = answers("equal", private=private)
+    for same in (found, pickle.loads(pickle.dumps(found))):
+        assert type(same.to_frame()) is type(frame)
+    found.save(tmp_path / "answers.npz")
+    assert type(load_unbiased_answers(tmp_path / "answers.npz").to_frame()).__module__ == "pyarrow.lib"

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from reprlib import repr as _short
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 from privmw.data.attribute import MISSING_WORDS
 from privmw.data.domain import Domain
 from privmw.data.propose.edges import Dates, Numbers, bin_edges
+from privmw.io.files import check_names
 from privmw.io.public_source import PublicSource
 from privmw.io.syntax import DETECT, Syntax
 from privmw.io.tally import REMEMBERED, Tally
@@ -104,6 +106,9 @@ def _room(domain: Domain, other: str | None, missing: str | None) -> list[str]:
     if opened:
         ends = "bins open at both ends" + ("" if missing is None else ', and "missing"')
         said.append(f"{ends}, in {opened} column{'s' * (opened > 1)}")
+    alone = sum(a.other is None and a.missing is not None and not a.open for a in domain.attributes)
+    if alone and missing is not None:
+        said.append(f'"missing", in {alone} column{"s" * (alone > 1)} of labels')
     return [f"room for values that only a private file has: {'; '.join(said)}"] if said else []
 
 
@@ -149,9 +154,7 @@ def _column_names(names: list[Any], columns: Iterable[str] | None) -> list[str]:
     if isinstance(columns, str):
         raise TypeError(f"columns ({_short(columns)}) must be a list of names")
     chosen = list(columns)
-    for name in chosen:
-        if name not in names:
-            raise ValueError(f"column {_short(name)} is missing")
+    check_names("public data", names, chosen, private=False)
     if len(set(chosen)) < len(chosen) or not chosen:
         raise ValueError(f"columns ({_short(chosen)}) must be one or more different names")
     return chosen
@@ -211,10 +214,16 @@ def _declare(
     outside = f"{tally.infinite} of its values are infinite" if tally.infinite else None
     exact = whole and bool((np.abs(tally.values) <= 2**53).all())
     few = tally.complete and len(tally) <= most_labels and not tally.infinite
-    if exact and few and not _is_amount(tally, bins):
-        return extras.of_labels([int(value) for value in tally.values]), outside
     dates = tally.kind == "date"
+    if exact and not dates and _are_days(tally.values):
+        outside = (
+            "its whole numbers look like days, as 20260131 does: stored as 2026-01-31 they would be dates"
+        )
+    if (exact or tally.kind == "whole") and few and not _is_amount(tally, bins):
+        return extras.of_labels([int(value) for value in tally.values]), outside
     edges = bin_edges(tally.values, tally.counts, bins, Dates() if dates else Numbers(exact))
+    if any(low >= high for low, high in pairwise(edges)):
+        raise _LeftOut("its numbers are too large to tell them apart in bins")
     return extras.of_bins(list(map(str, edges)) if dates else edges), outside
 
 
@@ -227,6 +236,13 @@ def _is_amount(tally: Tally, bins: int) -> bool:
     span = int(tally.values[-1]) - int(tally.values[0]) + 1
     once = int((tally.counts == 1).sum())
     return len(tally) > bins and 2 * len(tally) < span and 10 * once >= len(tally)
+
+
+def _are_days(values: Any) -> bool:
+    """Whether whole numbers are days of these centuries, written without marks."""
+    months, days = values // 100 % 100, values % 100
+    real = (months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)
+    return bool((real & (values >= 1800_01_01) & (values <= 2199_12_31)).all())
 
 
 def _text(tally: Tally, most_labels: int, extras: _Extras) -> tuple[object, str | None]:

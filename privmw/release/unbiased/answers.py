@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from reprlib import repr as _short
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from privmw.accounting import Ledger
 from privmw.accounting.statement import show
 from privmw.data.domain import Domain
 from privmw.data.immutable import Immutable
+from privmw.data.records import FrameKind
 from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Float64s, Int64s, freeze
 from privmw.kernels.checks import check_integer, check_number
@@ -32,7 +33,6 @@ from privmw.strategies import Residuals, Shot
 
 # Records whose attributes have these codes; a list of codes is any of them. {} is every record.
 Query: TypeAlias = Mapping[str, int | Sequence[int]]
-Frame: TypeAlias = Literal["pyarrow", "pandas", "polars"]
 
 MOST_TERMS = 4096  # cells that the queries of one covariance may sum over
 
@@ -62,17 +62,24 @@ class UnbiasedAnswers(Immutable):
     (0.00043, [0.33])
     """
 
-    __slots__ = ("__weakref__", "_residuals", "_settings", "ledger", "noisy", "shot")
+    __slots__ = ("__weakref__", "_residuals", "_settings", "frame_kind", "ledger", "noisy", "shot")
     __hash__ = None  # type: ignore[assignment]
 
     shot: Shot
     noisy: tuple[Int64s, ...]
     ledger: Ledger
+    frame_kind: FrameKind | None  # of the private frame, and that `to_frame` makes; a file does not keep it
     _settings: str  # JSON
     _residuals: Residuals | None
 
     def __init__(
-        self, shot: Shot, noisy: Iterable[npt.ArrayLike], *, ledger: Ledger, settings: Mapping[str, Any]
+        self,
+        shot: Shot,
+        noisy: Iterable[npt.ArrayLike],
+        *,
+        ledger: Ledger,
+        settings: Mapping[str, Any],
+        frame_kind: FrameKind | None = None,
     ) -> None:
         if not isinstance(shot, Shot):
             raise TypeError(f"shot ({_short(shot)}) must be a Shot")
@@ -84,6 +91,7 @@ class UnbiasedAnswers(Immutable):
             shot=shot,
             noisy=_noisy(shot, noisy),
             ledger=copy.copy(ledger),
+            frame_kind=frame_kind,
             _settings=json.dumps(plain("settings", settings), sort_keys=True),
             _residuals=None,
         )
@@ -188,7 +196,7 @@ class UnbiasedAnswers(Immutable):
 
     def to_frame(
         self,
-        kind: Frame = "pyarrow",
+        kind: FrameKind | None = None,
         *,
         workload: Workload | None = None,
         level: float = 0.95,
@@ -197,9 +205,11 @@ class UnbiasedAnswers(Immutable):
         """A frame with a row a cell: its attributes and labels, answer, standard_error, low and high.
 
         Columns attribute_1, value_1, attribute_2 and so on, as in the files of a release; needs pyarrow.
+        kind: by default that of the private frame, or pyarrow.
         """
         from privmw.release.unbiased.frame import to_frame  # here: that module imports this one
 
+        kind = kind or self.frame_kind or "pyarrow"
         return to_frame(self, kind, self._asked(workload), level, simultaneous)
 
     def write(
@@ -273,7 +283,9 @@ class UnbiasedAnswers(Immutable):
         return all(np.array_equal(here, there) for here, there in zip(self.noisy, other.noisy, strict=True))
 
     def __reduce__(self) -> tuple[object, ...]:
-        make = partial(UnbiasedAnswers, ledger=self.ledger, settings=self.settings)
+        make = partial(
+            UnbiasedAnswers, ledger=self.ledger, settings=self.settings, frame_kind=self.frame_kind
+        )
         return make, (self.shot, self.noisy)
 
     def __repr__(self) -> str:

@@ -41,6 +41,9 @@ def write_fit_report(
     fit: Fit,
     *,
     for_release: bool = True,
+    title: str | None = None,
+    data: str | None = None,
+    date: str | None = None,
     files: Collection[str] = (),
     overwrite: bool = False,
 ) -> None:
@@ -56,15 +59,24 @@ def write_fit_report(
     ...     os.listdir(folder)
     ['report.html']
     """
-    page = render_fit(fit, for_release=for_release, files=files).encode()
+    page = render_fit(fit, for_release=for_release, title=title, data=data, date=date, files=files).encode()
     with whole_file(path, overwrite=overwrite) as file:
         file.write(page)
 
 
-def render_fit(fit: Fit, *, for_release: bool = True, files: Collection[str] = ()) -> str:
+def render_fit(
+    fit: Fit,
+    *,
+    for_release: bool = True,
+    title: str | None = None,
+    data: str | None = None,
+    date: str | None = None,
+    files: Collection[str] = (),
+) -> str:
     """Return the report of a fit as HTML text; for_release=False marks it as made from seeded noise.
 
-    files: names of files beside the report, to which it links.
+    title, data, date: the heading, the name of the data and the date, as the reader is to see them. files:
+    names of files beside the report, to which it links.
     """
     if not isinstance(fit, Fit):
         raise TypeError(f"fit ({type(fit).__name__}) must be a Fit")
@@ -80,6 +92,9 @@ def render_fit(fit: Fit, *, for_release: bool = True, files: Collection[str] = (
         fit=fit,
         certificate=fit.certificate,
         for_release=for_release,
+        title=title or "Report of a fit to noisy answers",
+        data=data,
+        date=date,
         files=files_beside(FILES if fit.certificate.method != "ols" else FILES[:1] + FILES[2:], files),
         method=facts.METHODS[fit.certificate.method],
         words=facts.certificate_in_words(fit),

@@ -46,10 +46,13 @@ def write_unbiased_report(
     path: str | os.PathLike[str],
     answers: UnbiasedAnswers,
     *,
+    title: str | None = None,
+    data: str | None = None,
+    date: str | None = None,
     files: Collection[str] = (),
     overwrite: bool = False,
 ) -> None:
-    """Write the report to one HTML file, whole or not at all.
+    """Write the report to one HTML file, whole or not at all; see `render_unbiased`.
 
     >>> import tempfile
     >>> from privmw import Domain, Table, measure_marginals, strategies
@@ -60,7 +63,7 @@ def write_unbiased_report(
     ...     os.listdir(folder)
     ['report.html']
     """
-    page = render_unbiased(answers, files=files).encode()
+    page = render_unbiased(answers, title=title, data=data, date=date, files=files).encode()
     with whole_file(path, overwrite=overwrite) as file:
         file.write(page)
 
@@ -75,8 +78,19 @@ class MarginalErrors:
     records: float
 
 
-def render_unbiased(answers: UnbiasedAnswers, *, files: Collection[str] = ()) -> str:
-    """Return the report as HTML text; files: names of files beside it, to which it links."""
+def render_unbiased(
+    answers: UnbiasedAnswers,
+    *,
+    title: str | None = None,
+    data: str | None = None,
+    date: str | None = None,
+    files: Collection[str] = (),
+) -> str:
+    """Return the report as HTML text.
+
+    title, data, date: the heading, the name of the data and the date, as the reader is to see them. files:
+    names of files beside the report, to which it links.
+    """
     if not isinstance(answers, UnbiasedAnswers):
         raise TypeError(f"answers ({type(answers).__name__}) must be UnbiasedAnswers")
     check_installed()
@@ -97,6 +111,9 @@ def render_unbiased(answers: UnbiasedAnswers, *, files: Collection[str] = ()) ->
     return make_page(
         "unbiased/unbiased.html.j2",
         answers=answers,
+        title=title or "Report of unbiased answers",
+        data=data,
+        date=date,
         files=_files(files),
         statement=answers.statement().splitlines(),
         epsilon=answers.ledger.epsilon(usual_delta(answers.ledger)),
