@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, NoReturn
@@ -132,6 +133,20 @@ class Counts(Records):
         """How many records of a unit were counted, at most."""
         return self._at_most
 
+    def check_counted(self, workload: Workload) -> None:
+        """Refuse a workload with a marginal that neither was counted nor lies inside one that was.
+
+        >>> from privmw import Domain, Workload
+        >>> domain = Domain({"age": 2, "sex": 2})
+        >>> counts = Counts(Workload.all(domain, k=1), [1, 2, 0, 3], n=3)
+        >>> counts.check_counted(Workload.all(domain, k=2))
+        Traceback (most recent call last):
+        ValueError: workload must lie in what was counted; marginal ('age', 'sex') does not
+        """
+        check_workload(workload, self.domain, "counts")
+        if workload != self._workload:
+            _hosts(self._workload, workload)
+
     def batches(self) -> Iterator[Table]:
         """Refused: records stayed where they lie."""
         raise TypeError("counts must not be asked for records: they stayed where they were counted")
@@ -192,7 +207,12 @@ class Counts(Records):
     @classmethod
     @sealed
     def load(cls, path: str | os.PathLike[str]) -> Counts:
-        """Read a file that `save` wrote; a damaged one is refused."""
+        """Read a file that `save` wrote; a damaged one, or one that others may read, is refused."""
+        if os.name == "posix" and isinstance(path, str | os.PathLike):
+            mode = stat.S_IMODE(os.stat(path).st_mode)
+            if mode & 0o077:
+                name = os.fspath(path)
+                raise ValueError(f"{name!r} (mode {mode:03o}) must be its owner's alone: chmod 600 {name}")
         members = read_archive(path, form=FORM, version=VERSION)
         with explained(path, FORM):
             about = json.loads(members["about.json"])

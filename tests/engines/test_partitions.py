@@ -21,6 +21,7 @@ def expected(**unit):
 def spark():
     sql = pytest.importorskip("pyspark.sql")
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONSAFEPATH"] = "1"  # workers import what is installed, not the sources where they start
     builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     session = (
         builder.config("spark.sql.shuffle.partitions", "3").config("spark.driver.memory", "1g").getOrCreate()

@@ -1,17 +1,11 @@
 """SQL on real engines: what it counts is what `Table.counts` counts, bit for bit."""
 
-import getpass
-import os
-import shutil
-import subprocess
-import tempfile
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import privmw as pmw
 from engines.engines_data import DOMAIN, WORKLOAD, frame, values
+from engines.postgresql_server import programs, running
 from privmw.engines import Counts, sql
 from privmw.engines.statements import DIALECTS
 
@@ -134,50 +128,11 @@ def test_a_table_that_changes_meanwhile_is_refused(duck):
 
 @pytest.fixture(scope="module")
 def postgres():
-    """A server of its own, on a socket in a folder of its own."""
     psycopg = pytest.importorskip("psycopg")
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or [shutil.which("initdb")]
-    if found[-1] is None:
+    if programs() is None:
         pytest.skip("no PostgreSQL server: apt-get install postgresql")
-    programs = Path(found[-1]).parent
-    root = os.geteuid() == 0  # as root it does not start: Debian's user postgres does
-    user = "postgres" if root else getpass.getuser()
-    prefix = ["runuser", "-u", user, "--"] if root else []
-    folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
-    try:
-        if root:
-            shutil.chown(folder, user)
-        data = folder / "data"
-        init = [
-            programs / "initdb",
-            "-D",
-            data,
-            "-U",
-            "tester",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-            "--locale=C",
-            "-N",
-        ]
-        subprocess.run([*prefix, *map(str, init)], check=True, capture_output=True, cwd=folder)
-        control = [*prefix, str(programs / "pg_ctl"), "-D", str(data), "-w"]
-        options = f"-k {folder} -c listen_addresses= -c fsync=off"
-        subprocess.run(
-            [*control, "-l", str(folder / "log"), "-o", options, "start"],
-            check=True,
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            with psycopg.connect(f"host={folder} user=tester dbname=postgres") as connection:
-                yield connection
-        finally:
-            subprocess.run([*control, "-m", "immediate", "stop"], check=True, cwd=folder, capture_output=True)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with running() as address, psycopg.connect(address) as connection:
+        yield connection
 
 
 COLUMNS = {
