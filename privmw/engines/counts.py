@@ -23,7 +23,7 @@ from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Int64s
 from privmw.kernels.checks import check_integer
 from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
-from privmw.secrecy import erased_on_failure, sealed
+from privmw.secrecy import erased_on_failure, sealed, shown
 
 if TYPE_CHECKING:
     from privmw.data.table import Table
@@ -89,6 +89,8 @@ class Counts(Records):
         >>> Counts.from_records(table, Workload.all(table.domain, k=1))
         Counts(3 records, 5 cells of 2 marginals, private)
         """
+        if not isinstance(records, Records):
+            raise TypeError(f"records ({shown(records)}) must be a Table or a Scan")
         unit, at_most = (None, None) if records.unit == RECORD else (records.unit, records.at_most)
         return cls(workload, records.counts(workload), n=records.n, unit=unit, at_most=at_most)
 
