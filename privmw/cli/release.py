@@ -44,7 +44,7 @@ from privmw.cli.options import (
 from privmw.cli.outputs import Heading, Synthetic, check_outputs, check_room, finish_release
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RunFolder
-from privmw.curator.overlap import same_counts, shares_records
+from privmw.curator.overlap import shares_records
 from privmw.data.domain import Domain
 from privmw.data.records import Records
 from privmw.io.files import same_contents, stamp
@@ -233,7 +233,9 @@ def make_release(
     what was known of its quality is returned too.
     """
     compared = [] if options.public_is_public else options.public or []
-    counts_only = is_counts(options.private)
+    no_records = is_counts(options.private)
+    if no_records:
+        compared = []
 
     def read_domain() -> Domain:
         domain = Domain.read(options.domain)
@@ -253,10 +255,7 @@ def make_release(
     private = on_every_rank(comm, read_private)
     for path, public in zip(compared, inputs.files, strict=False):  # none is compared, or every one
         with console.step(f"comparing {options.private} and {path}"):
-            if counts_only:
-                shared = comm.broadcast(same_counts(private, public, inputs.workload))
-            else:
-                shared = comm.broadcast(shares_records(private, public))
+            shared = comm.broadcast(shares_records(private, public))
         if shared:
             raise not_public(options, path)
     n = comm.broadcast(0 if private is None else private.n)
@@ -270,10 +269,8 @@ def make_release(
             check_room(mechanism, support, inputs.workload, records, folder, options.format)
 
     on_every_rank(comm, check)
-    if compared and counts_only:
-        console.note(
-            f"{options.private} holds no records: only its counts were compared with the public ones"
-        )
+    if no_records and options.public and not options.public_is_public:
+        console.note(f"{options.private} holds no records: they were not compared with the public ones")
     for line in known.lines:
         console.note(line)
     if agree is not None and private is not None:

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from privmw.data.records import Records
 from privmw.data.row_hash import Hashes, row_hashes
 from privmw.data.support import Support
-from privmw.data.workload import Workload
 from privmw.secrecy import erasing, sealed
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
@@ -76,29 +75,6 @@ def shares_records(private: Records | None, support: Support) -> bool:
         nearest = np.take(rows, places, out=erased(np.empty(len(places), np.uint64)))
         found[erased(nearest != public_hashes)] = 0
         return _alike(found, public_counts, copies)
-
-
-@sealed
-def same_counts(private: Records | None, support: Support, workload: Workload) -> bool:
-    """Whether the public records have the private counts in every cell: all that counts without records tell.
-
-    A collective call, as `shares_records`; False on ranks other than 0. It finds a table under another name,
-    not a part of one.
-
-    >>> from privmw import Domain, Table
-    >>> codes, domain = [[age, age % 2] for age in range(60)], Domain({"age": 60, "sex": 2})
-    >>> private = Table.from_codes(codes, domain, private=True)
-    >>> public = Support.from_table(Table.from_codes(codes[::-1], domain, private=False))
-    >>> same_counts(private, public, Workload.all(domain, k=2))
-    True
-    """
-    if support.missing or support.records < FEWEST:
-        return False
-    public = np.rint(support.answers(workload) * support.records).astype(np.int64)
-    if private is None or private.n != support.records or np.count_nonzero(public) < FEWEST_ROWS:
-        return False
-    with erasing() as erased:
-        return np.array_equal(erased(private.counts(workload)), public)
 
 
 def _fill(hashes: Hashes, private: Records, known: list[int]) -> None:
