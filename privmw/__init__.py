@@ -43,10 +43,10 @@ from privmw.data.domain import Domain
 from privmw.data.support import Support
 from privmw.data.table import Table
 from privmw.data.workload import Workload
-from privmw.embedding import get_cmake_dir, get_include, get_pkgconfig_dir
 from privmw.evaluation import best_mixture_error, evaluate
 from privmw.io.scan import Scan, read_table, scan_table
 from privmw.io.syntax import Syntax
+from privmw.kernels.c_interface import get_cmake_dir, get_include, get_pkgconfig_dir
 from privmw.random import ChaCha20
 from privmw.release import Release
 from privmw.release.file import load_release

@@ -23,7 +23,6 @@ MAY_KNOW = {
     "version": "",
     "ranks": "",
     "secrecy": "",
-    "embedding": "",
     "pages": "",  # where objects find the room that shows them; privmw/__init__.py tells it
     "random": "secrecy",
     "accounting": "",
@@ -44,8 +43,8 @@ MAY_KNOW = {
     "population": "data kernels",
     "engines": "data io kernels release secrecy",  # release: its archive is the form of every file of ours
     "report": "accounting algorithms data evaluation io kernels pages postprocess random release",
-    "cli": "accounting algorithms cluster curator data evaluation io population postprocess ranks release "
-    "report secrecy strategies version",
+    "cli": "accounting algorithms cluster curator data engines evaluation io population postprocess ranks "
+    "release report secrecy strategies version",
     "adapters": "accounting algorithms data io kernels mechanisms postprocess random release secrecy",
     "experiments": "data io",
     "__main__": "cli",

@@ -30,7 +30,7 @@ NEEDS = {  # room: the packages of its extras
     "adapters.mbi": ("mbi",),
     "adapters.opendp": ("opendp", "mbi"),
     "adapters.smartnoise": ("snsynth",),
-    "embedding": ("privmw.kernels._native",),
+    "kernels.c_interface": ("privmw.kernels._native",),
 }
 STARTS_MPI = "privmw.cluster.mpi"  # tests/cluster/test_mpi.py runs its examples in a process of their own
 

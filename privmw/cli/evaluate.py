@@ -12,11 +12,13 @@ from typing import Any
 
 from privmw.cli.console import Console
 from privmw.cli.folder import new_folder
-from privmw.cli.inputs import make_workload
-from privmw.cli.options import add_syntax, check_files, orders, positive, syntax_of
+from privmw.cli.inputs import make_workload, read_counts
+from privmw.cli.options import add_private, add_syntax, check_files, is_counts, orders, positive, syntax_of
 from privmw.cli.outputs import written_file
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import release_of
+from privmw.data.records import Records
+from privmw.data.workload import Workload
 from privmw.evaluation import evaluate
 from privmw.evaluation.true_errors import Evaluation
 from privmw.io.scan import read_table, scan_table
@@ -27,7 +29,7 @@ from privmw.report import write_report
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("release", metavar="RELEASE", help="the folder that `privmw release` wrote")
-    parser.add_argument("--private", required=True, metavar="FILE", help="the private file")
+    add_private(parser)
     add_syntax(parser)
     parser.add_argument(
         "--marginals",
@@ -59,8 +61,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
         raise RefusalError(f"{source} must hold synthetic records", f"privmw finish {source} writes them")
     with new_folder(output, mode=0o700) as folder:
         with console.step("counting the private file"):
-            syntax, domain = syntax_of(vars(options)), release.support.domain
-            private = scan_table(options.private, domain, private=True, syntax=syntax, say=console.note)
+            private = true_records(options, asked, console)
             released = evaluate(release, private, asked)
             start = at_start(release)
             before = None if start is None else evaluate(start, private, asked)
@@ -91,6 +92,14 @@ def run(options: argparse.Namespace, console: Console) -> None:
         f"Written: {output}/evaluation.json, {output}/report.html",
     ]
     console.result({"output": output, **facts}, "\n".join(lines))
+
+
+def true_records(options: argparse.Namespace, asked: Workload, console: Console) -> Records:
+    """The private records, or the counts of them that an engine made."""
+    if is_counts(options.private):
+        return read_counts(options.private, asked)
+    syntax = syntax_of(vars(options))
+    return scan_table(options.private, asked.domain, private=True, syntax=syntax, say=console.note)
 
 
 def at_start(release: Release) -> Release | None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+from reprlib import repr as _short
 from typing import NamedTuple, get_args
 
 from privmw.algorithms.auto import recommend
@@ -21,16 +22,18 @@ from privmw.algorithms.pep import PEP
 from privmw.algorithms.question import Unit
 from privmw.algorithms.rap import RAP
 from privmw.cli.console import Console
-from privmw.cli.options import positive, syntax_of
+from privmw.cli.options import is_counts, positive, syntax_of
 from privmw.cli.refusal import RefusalError
 from privmw.cluster import mpi
 from privmw.cluster.sharded_support import ShardedSupport
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
+from privmw.data.records import Records
 from privmw.data.support import Support, in_words
 from privmw.data.workload import LARGEST_ORDER, Workload
+from privmw.engines import Counts
 from privmw.io.files import checked_path, columns_of, files_of
-from privmw.io.scan import Scan, scan_table
+from privmw.io.scan import scan_table
 from privmw.ranks import ALONE, Communicator, launched, on_every_rank
 
 METHODS: dict[str, type[Configuration]] = {
@@ -138,18 +141,49 @@ def read_public_inputs(
     return PublicInputs(Support.from_tables(files) if len(files) > 1 else files[0], workload, tuple(files))
 
 
-def read_private_input(options: argparse.Namespace, domain: Domain, console: Console) -> Scan:
-    """The private file of a command line, every value checked."""
+def read_private_input(options: argparse.Namespace, workload: Workload, console: Console) -> Records:
+    """The private file of a command line, every value checked: records, or the counts of them."""
     with console.step(f"checking {options.private}"):
+        if is_counts(options.private):
+            return read_counts(options.private, workload, options.unit, options.at_most)
         return scan_table(
             options.private,
-            domain,
+            workload.domain,
             private=True,
             unit=options.unit,
             at_most=options.at_most,
             syntax=syntax_of(vars(options)),
             say=console.note,
         )
+
+
+def read_counts(path: str, workload: Workload, unit: str | None = None, at_most: int | None = None) -> Counts:
+    """Counts that an engine made (docs/engines.md), of this workload; what differs is refused by its name.
+
+    unit, at_most: as the options say, if they do: the engine has seen to them, and the file says which.
+    """
+    counts = Counts.load(path)
+    domain, counted = workload.domain, counts.domain
+    if counted != domain:
+        unlike = [name for name in domain.names if name not in counted or counted[name] != domain[name]]
+        unlike += [name for name in counted.names if name not in domain]
+        what = f"attribute {_short(unlike[0])} differs" if unlike else "the attributes are in another order"
+        raise RefusalError(
+            f"{path} was counted on another domain than --domain: {what}",
+            "count again on this one, or name the domain file that the engine counted on",
+        )
+    try:
+        counts.check_counted(workload)
+    except ValueError as error:
+        hint = "count these marginals too, or ask with --marginals for what was counted"
+        raise RefusalError(f"{path}: {error}", hint) from None
+    if unit is not None and (unit, at_most) != (counts.unit, counts.at_most):
+        raise RefusalError(
+            f"--unit ({unit}) and --at-most ({at_most}) must be those of {path}, which protects one "
+            f"{counts.protected}",
+            "leave them out, or count again: a cap is applied where the records lie",
+        )
+    return counts
 
 
 def _completes(method: str) -> bool:

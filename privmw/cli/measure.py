@@ -22,6 +22,7 @@ from privmw.cli.options import (
     add_budget,
     add_format,
     add_heading,
+    add_private,
     add_syntax,
     add_unit,
     check_files,
@@ -56,7 +57,7 @@ TEXTS = 2**16  # bytes: the settings, the domain and the ledger
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("--private", required=True, metavar="FILE", help="the private file: parquet or csv")
+    add_private(parser)
     add_unit(parser)
     add_syntax(parser)
     parser.add_argument("--domain", required=True, metavar="FILE", help="the domain, a JSON file")
@@ -147,9 +148,8 @@ def measure(options: argparse.Namespace, console: Console, folder: AnswersFolder
     need("pyarrow.parquet", "write files", "app")
     check_installed()
     account = None if options.account is None else Account(options.account)
-    domain = Domain.read(options.domain)
-    workload = make_workload(options, domain)
-    private = read_private_input(options, domain, console)
+    workload = make_workload(options, Domain.read(options.domain))
+    private = read_private_input(options, workload, console)
     if private.n == 0:
         raise RefusalError("private (0 records) must have at least one record")
     algorithm = OneShot(strategy=STRATEGIES[options.strategy]())

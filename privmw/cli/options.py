@@ -199,6 +199,16 @@ def syntax_of(options: Mapping[str, Any]) -> Syntax:
         raise RefusalError(f"--{error}") from None
 
 
+def add_private(parser: argparse.ArgumentParser) -> None:
+    """Add the private file, of records or of the counts that an engine made of them."""
+    parser.add_argument(
+        "--private",
+        required=True,
+        metavar="FILE",
+        help="the private file: parquet, csv, ..., or .counts that an engine made",
+    )
+
+
 def add_unit(parser: argparse.ArgumentParser) -> None:
     """Add the options of the unit that is protected; `check_unit` checks them."""
     parser.add_argument(
@@ -220,10 +230,19 @@ def check_unit(options: argparse.Namespace) -> None:
         raise RefusalError(f"--at-most ({options.at_most}) must come with --unit, a column of ids")
 
 
+def is_counts(path: str) -> bool:
+    """Whether a private file holds counts that an engine made, not records.
+
+    >>> is_counts("people.counts"), is_counts("counts.csv")
+    (True, False)
+    """
+    return path.lower().endswith(".counts")
+
+
 def check_files(options: argparse.Namespace, *, prefix: str = "--") -> None:
     """Refuse input files that do not exist, or are of no known kind, by the names of their options.
 
-    prefix: of the private and the public file's, which may be positional.
+    prefix: of the private and the public file's, which may be positional. The private one may hold counts.
     """
     for name in ("private", "public", "domain", "constraints", "account"):
         given = getattr(options, name, None)
@@ -233,7 +252,9 @@ def check_files(options: argparse.Namespace, *, prefix: str = "--") -> None:
             if not os.path.exists(path):
                 hint = "privmw account new makes it" if name == "account" else None
                 raise RefusalError(f"{flag} ({path}) must exist", hint)
-            if tables:
+            if name == "public" and is_counts(path):
+                raise RefusalError(f"{flag} ({path}) must hold rows: counts have none to re-weight")
+            if tables and not is_counts(path):
                 try:
                     checked_path(path)
                 except ValueError as error:

@@ -31,11 +31,13 @@ from privmw.cli.options import (
     add_format,
     add_heading,
     add_intervals,
+    add_private,
     add_syntax,
     add_unit,
     add_workload,
     check_files,
     check_unit,
+    is_counts,
     positive,
     whole,
 )
@@ -46,7 +48,6 @@ from privmw.curator.overlap import shares_records
 from privmw.data.domain import Domain
 from privmw.data.records import Records
 from privmw.io.files import same_contents, stamp
-from privmw.io.scan import Scan
 from privmw.ranks import ALONE, Communicator, on_every_rank
 from privmw.release import Release
 
@@ -71,7 +72,7 @@ ANY = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("--private", required=True, metavar="FILE", help="the private file: parquet or csv")
+    add_private(parser)
     parser.add_argument(
         "--public",
         action="append",
@@ -232,6 +233,9 @@ def make_release(
     what was known of its quality is returned too.
     """
     compared = [] if options.public_is_public else options.public or []
+    no_records = is_counts(options.private)
+    if no_records:
+        compared = []
 
     def read_domain() -> Domain:
         domain = Domain.read(options.domain)
@@ -243,10 +247,10 @@ def make_release(
     domain = on_every_rank(comm, read_domain)
     inputs = read_public_inputs(options, domain, console, comm)
 
-    def read_private() -> Scan | None:
+    def read_private() -> Records | None:
         if comm.rank > 0:  # these may not even have the private file
             return None
-        return read_private_input(options, domain, console)
+        return read_private_input(options, inputs.workload, console)
 
     private = on_every_rank(comm, read_private)
     for path, public in zip(compared, inputs.files, strict=False):  # none is compared, or every one
@@ -255,7 +259,7 @@ def make_release(
         if shared:
             raise not_public(options, path)
     n = comm.broadcast(0 if private is None else private.n)
-    at_most = options.at_most or 1
+    at_most = comm.broadcast(1 if private is None else private.at_most)
     mechanism, support = choose(options, n, inputs, at_most), inputs.support
     known = quality.before(mechanism, support, inputs.workload, n, at_most, force=options.force)
 
@@ -265,6 +269,8 @@ def make_release(
             check_room(mechanism, support, inputs.workload, records, folder, options.format)
 
     on_every_rank(comm, check)
+    if no_records and options.public and not options.public_is_public:
+        console.note(f"{options.private} holds no records: they were not compared with the public ones")
     for line in known.lines:
         console.note(line)
     if agree is not None and private is not None:

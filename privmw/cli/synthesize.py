@@ -15,7 +15,15 @@ from privmw.accounting import Ledger, Neighbors
 from privmw.cli import release
 from privmw.cli.console import Console
 from privmw.cli.inputs import join_ranks
-from privmw.cli.options import add_bins, add_format, add_workload, check_files, check_unit, syntax_of
+from privmw.cli.options import (
+    add_bins,
+    add_format,
+    add_workload,
+    check_files,
+    check_unit,
+    is_counts,
+    syntax_of,
+)
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RunFolder
 from privmw.data.propose import propose
@@ -28,7 +36,7 @@ DOMAIN_FILE = "domain.json"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("private", metavar="PRIVATE", help="the private file: parquet or csv")
+    parser.add_argument("private", metavar="PRIVATE", help="the private file: parquet, csv, ..., or .counts")
     parser.add_argument(
         "public",
         nargs="?",
@@ -61,6 +69,12 @@ def run(options: argparse.Namespace, console: Console) -> int:
             "PUBLIC or --domain must be given: nothing may be learned from the private file beforehand",
             "write what is public about its columns to a JSON file, such as "
             '{"age": {"edges": [0, 18, 65, 120]}, "sex": ["F", "M"]}',
+        )
+    if is_counts(options.private) and options.domain is None:
+        raise RefusalError(
+            f"PRIVATE ({options.private}) must come with --domain: it was counted on one, and no other can "
+            "be proposed",
+            "name the domain file that the engine counted on",
         )
     if not (options.yes or console.can_ask()):
         raise RefusalError("there is no terminal to ask on before the budget is spent", "--yes agrees to it")

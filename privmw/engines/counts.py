@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, NoReturn
@@ -22,7 +23,7 @@ from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Int64s
 from privmw.kernels.checks import check_integer
 from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
-from privmw.secrecy import erased_on_failure, sealed
+from privmw.secrecy import erased_on_failure, sealed, shown
 
 if TYPE_CHECKING:
     from privmw.data.table import Table
@@ -88,6 +89,8 @@ class Counts(Records):
         >>> Counts.from_records(table, Workload.all(table.domain, k=1))
         Counts(3 records, 5 cells of 2 marginals, private)
         """
+        if not isinstance(records, Records):
+            raise TypeError(f"records ({shown(records)}) must be a Table or a Scan")
         unit, at_most = (None, None) if records.unit == RECORD else (records.unit, records.at_most)
         return cls(workload, records.counts(workload), n=records.n, unit=unit, at_most=at_most)
 
@@ -131,6 +134,20 @@ class Counts(Records):
     def at_most(self) -> int:
         """How many records of a unit were counted, at most."""
         return self._at_most
+
+    def check_counted(self, workload: Workload) -> None:
+        """Refuse a workload with a marginal that neither was counted nor lies inside one that was.
+
+        >>> from privmw import Domain, Workload
+        >>> domain = Domain({"age": 2, "sex": 2})
+        >>> counts = Counts(Workload.all(domain, k=1), [1, 2, 0, 3], n=3)
+        >>> counts.check_counted(Workload.all(domain, k=2))
+        Traceback (most recent call last):
+        ValueError: workload must lie in what was counted; marginal ('age', 'sex') does not
+        """
+        check_workload(workload, self.domain, "counts")
+        if workload != self._workload:
+            _hosts(self._workload, workload)
 
     def batches(self) -> Iterator[Table]:
         """Refused: records stayed where they lie."""
@@ -192,7 +209,12 @@ class Counts(Records):
     @classmethod
     @sealed
     def load(cls, path: str | os.PathLike[str]) -> Counts:
-        """Read a file that `save` wrote; a damaged one is refused."""
+        """Read a file that `save` wrote; a damaged one, or one that others may read, is refused."""
+        if os.name == "posix" and isinstance(path, str | os.PathLike):
+            mode = stat.S_IMODE(os.stat(path).st_mode)
+            if mode & 0o077:
+                name = os.fspath(path)
+                raise ValueError(f"{name!r} (mode {mode:03o}) must be its owner's alone: chmod 600 {name}")
         members = read_archive(path, form=FORM, version=VERSION)
         with explained(path, FORM):
             about = json.loads(members["about.json"])

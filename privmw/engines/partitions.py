@@ -17,10 +17,12 @@ from privmw.data.unit import checked_unit
 from privmw.data.workload import Workload
 from privmw.engines.counts import Counts
 from privmw.io.extras import need
+from privmw.io.files import check_names
 from privmw.kernels.arrays import Int64s
-from privmw.secrecy import sealed
+from privmw.secrecy import sealed, shown
 
 BLOCK = 2**14  # cells of a block: 128 KB
+CODEC = "zstd"  # of blocks that travel
 RECORDS = -1  # the number of the block that holds how many records entered
 
 
@@ -34,6 +36,8 @@ def spark(
     """
     need("pyspark", "count in Spark", "spark")
     names = _check(workload, unit, at_most)
+    _check_frame(dataframe, "mapInArrow", "a Spark data frame")
+    check_names("dataframe", list(dataframe.columns), names, private=True)
     # Numbers for names: mapInArrow takes no name with a dot or a backtick.
     numbered = [_column(name).alias(f"c{place}") for place, name in enumerate(names)]
     chosen = dataframe.select(*numbered)
@@ -54,7 +58,7 @@ def spark(
 
         return pa.Table.from_pydict(_as_columns(_added(_of_columns(blocks))), schema=_schema())
 
-    kind = "block long, counts binary"
+    kind = "block long, cells long, counts binary"
     parts = chosen.mapInArrow(count, kind).groupBy("block").applyInArrow(add, kind)
     return _counts(_of_columns(parts.toArrow()), workload, unit, at_most)
 
@@ -65,6 +69,8 @@ def dask(
     """The counts of a Dask data frame: one task a partition, added in a tree."""
     delayed = need("dask", "count in Dask", "dask").delayed
     names = _check(workload, unit, at_most)
+    _check_frame(dataframe, "to_delayed", "a Dask data frame")
+    check_names("dataframe", list(dataframe.columns), names, private=True)
     chosen = dataframe[names]
     if unit:
         chosen = chosen.shuffle(on=unit)
@@ -79,7 +85,9 @@ def ray(dataset: Any, workload: Workload) -> Counts:
 
     Units must be capped with Spark, Dask or SQL: Ray does not bring the records of one together.
     """
-    _check(workload, None, None)
+    names = _check(workload, None, None)
+    _check_frame(dataset, "map_batches", "a Ray dataset")
+    check_names("dataset", list(dataset.columns()), names, private=True)
     kind = {"batch_format": "pyarrow", "batch_size": None}
 
     def count(part: Any) -> Any:
@@ -87,7 +95,7 @@ def ray(dataset: Any, workload: Workload) -> Counts:
 
         return pa.Table.from_pydict(_as_columns(_blocks(part, workload, None, None)), schema=_schema())
 
-    parts = dataset.select_columns(list(workload.domain.names)).map_batches(count, **kind)
+    parts = dataset.select_columns(names).map_batches(count, **kind)
     blocks = (pair for part in parts.iter_batches(**kind) for pair in _of_columns(part))
     return _counts(blocks, workload, None, None)
 
@@ -100,6 +108,11 @@ def _check(workload: object, unit: str | None, at_most: int | None) -> list[str]
     return [*workload.domain.names, *([] if unit is None else [unit])]
 
 
+def _check_frame(frame: object, method: str, kind: str) -> None:
+    if not callable(getattr(frame, method, None)):
+        raise TypeError(f"dataframe ({shown(frame)}) must be {kind}")
+
+
 def _column(name: str) -> Any:
     functions = need("pyspark.sql.functions", "count in Spark", "spark")
     return functions.col("`" + name.replace("`", "``") + "`")
@@ -108,7 +121,7 @@ def _column(name: str) -> Any:
 def _schema() -> Any:
     import pyarrow as pa
 
-    return pa.schema([("block", pa.int64()), ("counts", pa.binary())])
+    return pa.schema([("block", pa.int64()), ("cells", pa.int64()), ("counts", pa.binary())])
 
 
 @sealed
@@ -125,11 +138,24 @@ def _blocks(frame: Any, workload: Workload, unit: str | None, at_most: int | Non
 
 
 def _as_columns(blocks: dict[int, Int64s]) -> dict[str, list[Any]]:
-    return {"block": list(blocks), "counts": [block.astype("<i8").tobytes() for block in blocks.values()]}
+    """Compressed: of a survey's counts, mostly zeros and small, a ninth of the bytes travels."""
+    import pyarrow as pa
+
+    return {
+        "block": list(blocks),
+        "cells": [len(block) for block in blocks.values()],
+        "counts": [
+            pa.compress(block.astype("<i8").tobytes(), codec=CODEC, asbytes=True) for block in blocks.values()
+        ],
+    }
 
 
 def _of_columns(table: Any) -> Iterator[tuple[int, Int64s]]:
-    for number, content in zip(table["block"].to_pylist(), table["counts"].to_pylist(), strict=True):
+    import pyarrow as pa
+
+    columns = (table[name].to_pylist() for name in ("block", "cells", "counts"))
+    for number, cells, packed in zip(*columns, strict=True):
+        content = pa.decompress(packed, 8 * cells, codec=CODEC, asbytes=True)
         yield number, np.frombuffer(content, "<i8").astype(np.int64)
 
 

@@ -24,9 +24,10 @@ from privmw.data.workload import Workload
 from privmw.engines.counts import Counts
 from privmw.kernels.arrays import Int64s
 from privmw.kernels.checks import check_integer
-from privmw.secrecy import erased_on_failure, sealed
+from privmw.secrecy import erased_on_failure, sealed, shown
 
 OUTSIDE = -1  # the code of a value that the domain does not have
+_NOT_ASKED = "the result of a statement must be what engines.sql asked for: {}"
 ABSENT = -2  # in place of the NULL of a column that is not in a row's marginal
 
 
@@ -249,16 +250,21 @@ def counted(connection: Connection, statements: Statements) -> Counts:
     """Run statements, and read the counts; see `Counts.from_sql`."""
     if not isinstance(statements, Statements):
         raise TypeError(f"statements ({type(statements).__name__}) must be those of engines.sql")
+    if not callable(getattr(connection, "execute", None)):
+        raise TypeError(f"connection ({shown(connection)}) must be a DB-API cursor or a DuckDB connection")
     workload, unit = statements.workload, statements.unit
-    ((records,), (with_unit,)) = _columns(connection, statements[0])
+    both = _columns(connection, statements[0], 2, reads_values=False)
+    if any(len(column) != 1 for column in both):
+        raise ValueError(_NOT_ASKED.format("one row of two numbers"))
+    (records,), (with_unit,) = both
     if records != with_unit:
         raise ValueError(f"unit ({_short(unit)}) must be given for every record: ids are missing")
     counts = np.zeros(workload.cells, np.int64)
     outside: set[int] = set()
     with erased_on_failure(counts):
         for text, (first, last, used) in zip(statements.texts[1:], statements.batches, strict=True):
-            columns = _columns(connection, text)
-            if columns and len(columns[0]):
+            columns = _columns(connection, text, len(used) + 1)
+            if len(columns[0]):
                 outside |= _place(counts, workload, range(first, last), used, columns)
         if outside:
             rules = (workload.domain.attributes[a] for a in sorted(outside))
@@ -271,16 +277,55 @@ def counted(connection: Connection, statements: Statements) -> Counts:
         return Counts(workload, counts, n=n, unit=unit, at_most=statements.at_most)
 
 
-def _columns(connection: Connection, statement: str) -> list[Int64s]:
-    """The columns of a result: codes and counts, ABSENT where they are NULL."""
+def _columns(
+    connection: Connection, statement: str, width: int, *, reads_values: bool = True
+) -> list[Int64s]:
+    """The columns of a result, so many of them: codes and counts, ABSENT where they are NULL.
+
+    reads_values: whether the engine's own message, of a cast, could quote one.
+    """
+    try:
+        columns = _fetched(connection, statement, width)
+    except Exception as error:
+        if not reads_values:
+            raise
+        kind = f"{type(error).__module__}.{type(error).__qualname__}"
+    else:
+        if len(columns) != width:
+            raise ValueError(_NOT_ASKED.format(f"rows of {width} columns"))
+        return [_integers(column) for column in columns]
+    raise ValueError(
+        f"the engine refused a statement ({kind}; its message is withheld, as it may quote values): the "
+        "table must have a column for each attribute, text for words and numbers for numbers"
+    )
+
+
+def _fetched(connection: Connection, statement: str, width: int) -> Sequence[Any]:
     result = connection.execute(statement)
     if hasattr(result, "fetchnumpy"):  # DuckDB's: ten times as fast as rows of Python's
-        arrays = result.fetchnumpy().values()
-        return [np.ma.filled(np.ma.asarray(array), ABSENT).astype(np.int64) for array in arrays]
-    columns = zip(*connection.fetchall(), strict=True)
-    return [
-        np.array([ABSENT if value is None else value for value in column], np.int64) for column in columns
-    ]
+        arrays = map(np.ma.asarray, result.fetchnumpy().values())
+        return [np.ma.filled(array, ABSENT) for array in arrays]
+    rows = (result if hasattr(result, "fetchall") else connection).fetchall()
+    if not rows:
+        return [()] * width
+    # Rows of several lengths are no columns of any number.
+    return list(zip(*rows, strict=True)) if len({len(row) for row in rows}) == 1 else ()
+
+
+def _integers(column: Any) -> Int64s:
+    """Integers, whatever their type; numpy's errors would quote what is none."""
+    try:
+        if isinstance(column, tuple):
+            column = np.array([ABSENT if value is None else value for value in column], object)
+        if column.dtype.kind not in "iu":
+            whole = np.array([int(value) for value in column.tolist()], np.int64)
+            if not (whole == column).all():
+                raise ValueError
+            return whole
+        return column.astype(np.int64)  # type: ignore[no-any-return]
+    except (TypeError, ValueError, ArithmeticError):
+        pass
+    raise ValueError(_NOT_ASKED.format("integers"))
 
 
 def _place(
@@ -303,7 +348,14 @@ def _place(
     known = {tuple(flat[starts[j] : starts[j + 1]].tolist()): j for j in marginals}
     for pattern, rows in zip(patterns.T, np.split(order, ends[:-1]), strict=True):
         places = np.flatnonzero(np.unpackbits(pattern, count=len(used))).tolist()
-        j = known[tuple(used[place] for place in places)]
-        cells = np.ravel_multi_index(tuple(table[place, rows] for place in places), workload.shape(j))
+        j = known.get(tuple(used[place] for place in places))
+        if j is None:
+            raise ValueError(_NOT_ASKED.format("the marginals of its GROUPING SETS"))
+        codes, shape = tuple(table[place, rows] for place in places), workload.shape(j)
+        if any((code < 0).any() or (code >= size).any() for code, size in zip(codes, shape, strict=True)):
+            raise ValueError(_NOT_ASKED.format("codes of the domain"))
+        cells = np.ravel_multi_index(codes, shape)
+        if len(np.unique(cells)) < len(cells):
+            raise ValueError(_NOT_ASKED.format("each cell at most once"))
         counts[workload.offsets[j] + cells] = numbers[rows]
     return set()

@@ -1,6 +1,7 @@
 """Counts made elsewhere: they stand for the table, stay private, and survive their file."""
 
 import copy
+import json
 import os
 import pickle
 import stat
@@ -10,6 +11,8 @@ import pytest
 
 import privmw as pmw
 from privmw.engines import Counts
+from privmw.engines.counts import FORM, VERSION
+from privmw.release.archive import read_archive, write_archive
 
 DOMAIN = pmw.Domain({"age": 4, "sex": 2, "race": 3, "work": 2})
 WORKLOAD = pmw.Workload.all(DOMAIN, k=3)
@@ -94,6 +97,16 @@ def test_parts_add_up(table):
         parts[0] + Counts.from_records(table, WORKLOAD.select([0]))
     with pytest.raises(TypeError):
         parts[0] + 1
+    labels = pmw.Domain({"age": 4, "sex": ["F", "M"], "race": 3, "work": 2})
+    others = Counts.from_records(
+        pmw.Table.from_codes(CODES, labels, private=True), pmw.Workload.all(labels, 3)
+    )
+    with pytest.raises(ValueError, match="of one workload"):
+        parts[0] + others
+    with pytest.raises(ValueError, match="on the domain of the counts"):
+        parts[0].counts(others.workload)
+    with pytest.raises(TypeError, match=r"records \(ndarray\) must be a Table or a Scan"):
+        Counts.from_records(CODES, WORKLOAD)
 
 
 def test_a_file_is_its_owners_alone_and_reads_back(counts, tmp_path):
@@ -117,6 +130,50 @@ def test_a_changed_file_is_refused(counts, tmp_path):
     place = content.find(b"NUMPY", content.find(b"counts.npy")) + 300
     content[place] ^= 1
     path.write_bytes(content)
+    with pytest.raises(ValueError, match="must be a whole, unchanged private counts file"):
+        Counts.load(path)
+
+
+def test_a_file_that_others_may_read_is_refused(counts, tmp_path):
+    path = tmp_path / "people.counts"
+    counts.save(path)
+    for mode in (0o640, 0o604, 0o620):
+        path.chmod(mode)
+        with pytest.raises(ValueError, match=rf"mode {mode:o}\) must be its owner's alone: chmod 600"):
+            Counts.load(path)
+    path.chmod(0o400)
+    assert Counts.load(path) == counts
+
+
+def test_a_file_that_ends_anywhere_is_refused(counts, tmp_path):
+    path = tmp_path / "people.counts"
+    counts.save(path)
+    content = path.read_bytes()
+    for length in range(0, len(content), 97):
+        path.write_bytes(content[:length])
+        with pytest.raises(ValueError, match="must be a whole, unchanged private counts file"):
+            Counts.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("domain_sha256", "0" * 64),
+        ("workload_sha256", "0" * 64),
+        ("domain", {"age": 4, "sex": 2, "race": 3, "work": ["no", "yes"]}),
+        ("n", 301),
+        ("n", "300"),
+        ("at_most", 2),
+        ("unit", "sex"),
+    ],
+)
+def test_a_file_with_new_digests_must_still_agree_with_itself(counts, tmp_path, name, change):
+    path = tmp_path / "people.counts"
+    counts.save(path)
+    members = read_archive(path, form=FORM, version=VERSION)
+    about = {**json.loads(members["about.json"]), name: change}
+    members["about.json"] = json.dumps(about).encode()
+    write_archive(path, members.items(), form=FORM, version=VERSION, overwrite=True, mode=0o600)
     with pytest.raises(ValueError, match="must be a whole, unchanged private counts file"):
         Counts.load(path)
 

@@ -9,8 +9,9 @@ import pytest
 import privmw as pmw
 from engines.engines_data import DOMAIN, WORKLOAD, frame, values
 from privmw import engines
+from privmw.engines import partitions
 
-pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow")
 
 
 def expected(**unit):
@@ -21,6 +22,7 @@ def expected(**unit):
 def spark():
     sql = pytest.importorskip("pyspark.sql")
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONSAFEPATH"] = "1"  # workers import what is installed, not the sources where they start
     builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     session = (
         builder.config("spark.sql.shuffle.partitions", "3").config("spark.driver.memory", "1g").getOrCreate()
@@ -97,3 +99,28 @@ def test_a_bad_argument_is_refused(engine, change, error, message):
     given = {"workload": WORKLOAD, **change}
     with pytest.raises(error, match=message):
         engine(None, given.pop("workload"), **given)
+
+
+@pytest.mark.parametrize("engine", [engines.dask, engines.spark, engines.ray])
+@pytest.mark.parametrize("frame", [None, 3, {"code": [1]}])
+def test_what_is_no_frame_of_the_engine_is_refused(engine, frame):
+    if engine is not engines.ray:
+        pytest.importorskip(engine.__name__.replace("spark", "pyspark"))
+    with pytest.raises(TypeError, match=r"must be a (Dask data frame|Spark data frame|Ray dataset)"):
+        engine(frame, WORKLOAD)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_column_that_is_missing_is_named(dask):
+    data = dask.from_pandas(frame().to_pandas(date_as_object=True).drop(columns="code"), npartitions=2)
+    with pytest.raises(ValueError, match="dataframe: column 'code' is missing"):
+        engines.dask(data, WORKLOAD)
+
+
+def test_blocks_come_back_from_what_travels():
+    rng = np.random.default_rng(0)
+    blocks = {-1: np.array([7]), 0: rng.integers(0, 2**62, 1000), 3: np.zeros(1, np.int64)}
+    columns = partitions._as_columns(blocks)
+    back = dict(partitions._of_columns(pa.Table.from_pydict(columns, schema=partitions._schema())))
+    assert list(back) == list(blocks)
+    assert all(np.array_equal(back[number], blocks[number]) for number in blocks)

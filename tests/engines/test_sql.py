@@ -1,17 +1,13 @@
 """SQL on real engines: what it counts is what `Table.counts` counts, bit for bit."""
 
-import getpass
-import os
-import shutil
-import subprocess
-import tempfile
-from pathlib import Path
+import decimal
 
 import numpy as np
 import pytest
 
 import privmw as pmw
 from engines.engines_data import DOMAIN, WORKLOAD, frame, values
+from engines.postgresql_server import programs, running
 from privmw.engines import Counts, sql
 from privmw.engines.statements import DIALECTS
 
@@ -134,50 +130,11 @@ def test_a_table_that_changes_meanwhile_is_refused(duck):
 
 @pytest.fixture(scope="module")
 def postgres():
-    """A server of its own, on a socket in a folder of its own."""
     psycopg = pytest.importorskip("psycopg")
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or [shutil.which("initdb")]
-    if found[-1] is None:
+    if programs() is None:
         pytest.skip("no PostgreSQL server: apt-get install postgresql")
-    programs = Path(found[-1]).parent
-    root = os.geteuid() == 0  # as root it does not start: Debian's user postgres does
-    user = "postgres" if root else getpass.getuser()
-    prefix = ["runuser", "-u", user, "--"] if root else []
-    folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
-    try:
-        if root:
-            shutil.chown(folder, user)
-        data = folder / "data"
-        init = [
-            programs / "initdb",
-            "-D",
-            data,
-            "-U",
-            "tester",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-            "--locale=C",
-            "-N",
-        ]
-        subprocess.run([*prefix, *map(str, init)], check=True, capture_output=True, cwd=folder)
-        control = [*prefix, str(programs / "pg_ctl"), "-D", str(data), "-w"]
-        options = f"-k {folder} -c listen_addresses= -c fsync=off"
-        subprocess.run(
-            [*control, "-l", str(folder / "log"), "-o", options, "start"],
-            check=True,
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            with psycopg.connect(f"host={folder} user=tester dbname=postgres") as connection:
-                yield connection
-        finally:
-            subprocess.run([*control, "-m", "immediate", "stop"], check=True, cwd=folder, capture_output=True)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with running() as address, psycopg.connect(address) as connection:
+        yield connection
 
 
 COLUMNS = {
@@ -234,6 +191,94 @@ def test_a_bad_argument_is_refused(change, error, message):
     given = {"workload": WORKLOAD, "table": "people", "dialect": "duckdb", **change}
     with pytest.raises(error, match=message):
         sql(given.pop("workload"), given.pop("table"), given.pop("dialect"), **given)
+
+
+SMALL = pmw.Workload.all(pmw.Domain({"a": 2, "b": 3}), k=[1, 2])
+ROWS = [
+    *[(0, None, 4), (1, None, 6), (None, 0, 3), (None, 1, 3), (None, 2, 4)],
+    *[(0, 0, 1), (0, 1, 1), (0, 2, 2), (1, 0, 2), (1, 1, 2), (1, 2, 2)],
+]
+
+
+class Answering:
+    """A cursor of an engine that answers as it is told."""
+
+    def __init__(self, rows, first=((10, 10),)):
+        self.rows, self.first = rows, first
+
+    def execute(self, statement):
+        self.result = self.rows if "GROUPING" in statement else self.first
+
+    def fetchall(self):
+        return self.result
+
+
+def test_integers_of_other_types_are_read():
+    decimals = [tuple(None if value is None else decimal.Decimal(value) for value in row) for row in ROWS]
+    for rows in (ROWS, decimals, [tuple(row) for row in np.array(ROWS, object)], ROWS[::-1]):
+        counts = Counts.from_sql(Answering(rows), sql(SMALL, "t", "duckdb"))
+        assert counts.counts(SMALL).tolist() == [4, 6, 3, 3, 4, 1, 1, 2, 2, 2, 2]
+
+
+def test_a_connection_whose_cursor_comes_back_will_do():
+    class Connection:  # as psycopg's and sqlite3's
+        def execute(self, statement):
+            cursor = Answering(ROWS)
+            cursor.execute(statement)
+            return cursor
+
+    assert Counts.from_sql(Connection(), sql(SMALL, "t", "postgresql")).n == 10
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (ROWS[:-1], r"add up to n in each marginal; in \('a', 'b'\)"),
+        (ROWS[:5], r"add up to n in each marginal; in \('a', 'b'\)"),
+        ([], "must not change while it is counted"),
+        ([*ROWS, (None, None, 10)], "the marginals of its GROUPING SETS"),
+        ([*ROWS, (1, 2, 2)], "each cell at most once"),
+        ([*ROWS[:-1], (1, 77_777, 2)], "codes of the domain"),
+        ([*ROWS[:-1], (1, -7, 2)], "codes of the domain"),
+        ([(0, None, -77_777), (1, None, 77_787), *ROWS[2:]], "counts must not be negative"),
+        ([*ROWS[:-1], (1, 2, None)], "counts must not be negative"),
+        *(([*ROWS[:-1], (1, 2, wrong)], "integers") for wrong in (2.5, "77777", float("nan"), 77_777**9)),
+        ([row[1:] for row in ROWS], "rows of 3 columns"),
+        ([(*row, 1) for row in ROWS], "rows of 3 columns"),
+        ([*ROWS[:-1], (1, 77_777)], "rows of 3 columns"),
+    ],
+)
+def test_a_result_that_was_not_asked_for_is_refused_and_not_quoted(rows, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        Counts.from_sql(Answering(rows), sql(SMALL, "t", "duckdb"))
+    assert "777" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "first", [(), ((10,),), (("77777", "77777"),), ((10, 10), (10, 10)), ((None, None),)]
+)
+def test_a_number_of_records_that_is_none_is_refused(first):
+    with pytest.raises(ValueError, match=r"asked for|must not change") as caught:
+        Counts.from_sql(Answering(ROWS, first), sql(SMALL, "t", "duckdb"))
+    assert "777" not in str(caught.value)
+
+
+def test_what_an_engine_says_of_a_value_is_withheld(duck):
+    duck.register("others", frame(**{"a ge": [*["1"] * 399, "SECRET"]}))
+    with pytest.raises(
+        ValueError, match=r"refused a statement \(.*ConversionException; .* withheld"
+    ) as caught:
+        Counts.from_sql(duck, sql(WORKLOAD, "others", "duckdb"))
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.__cause__ is caught.value.__context__ is None
+    with pytest.raises(Exception, match="nowhere"):  # of a table that is not there, it says all
+        Counts.from_sql(duck, sql(WORKLOAD, "nowhere", "duckdb"))
+
+
+@pytest.mark.parametrize("connection", [None, 3, "people.db"])
+def test_what_is_no_connection_is_refused(connection):
+    with pytest.raises(TypeError, match="must be a DB-API cursor or a DuckDB connection"):
+        Counts.from_sql(connection, sql(SMALL, "t", "duckdb"))
 
 
 def test_what_is_no_statement_is_refused(duck):
