@@ -85,6 +85,18 @@ def test_extreme_weights_are_rescaled(weights, backend):
     assert np.array_equal(array, rescaled(load("numpy"), weights)[0])
 
 
+def test_rescaling_keeps_a_scale_that_serves_if_asked_to(backend):
+    with door_of(backend) as kernels:
+        for weights in ([0.25, 0.05], [3.0, 1.0]):
+            kept = np.array(weights)
+            assert kernels.rescale(kept, keep=True) == kernels.to_masses(np.array(weights))[1]
+            assert kept.tolist() == weights
+        for weights in ([3.0, 1.5], [5.0], [0.125, 0.0625], [1e-300, 1e-300]):
+            kept, anew = np.array(weights), np.array(weights)
+            assert kernels.rescale(kept, keep=True) == kernels.rescale(anew)
+            assert kept.tolist() == anew.tolist()
+
+
 @pytest.mark.parametrize(
     "weights", [[0.0], [], [1.0, np.nan], [np.inf, 1.0], [1.0, -1.0], [-0.0, 0.0], [-np.inf], [np.nan]]
 )
