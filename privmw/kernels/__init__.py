@@ -25,7 +25,7 @@ from privmw.kernels.least_squares import Solution, Tallies, Wanted
 from privmw.kernels.marginals import Marginals
 from privmw.kernels.moves import Moves
 from privmw.kernels.products import Products
-from privmw.kernels.projection import Incidence, solve_positive, tilt
+from privmw.kernels.projection import Incidence, solve_positive, split_lists, tilt
 from privmw.kernels.responses import climb
 from privmw.kernels.rows import (
     distinct_rows,
@@ -61,6 +61,7 @@ __all__ = [
     "rescale",
     "set_threads",
     "solve_positive",
+    "split_lists",
     "threads",
     "tilt",
     "to_masses",

@@ -19,6 +19,7 @@ from privmw.ranks import ALONE, Communicator, max_over_ranks, sum_over_ranks
 
 FEW_PER_CELL = 4  # cells beyond so many for each row and marginal: rows list their cells
 FEW_CELLS = 10_000  # of which a pass over all rows costs less than a plan for some rows
+NEAR = 0.01  # a share of a row's weight: a third Newton step to 1e-13 then needs no new gram matrix
 LEAST_EXPONENT = -900  # of a largest value: below it, there is nothing but rounding
 
 
@@ -75,6 +76,7 @@ class CellMatrix(_ExactMatrix):
         super().__init__(cells, threads, comm)
         self._of_row, self._groups = groups.of_row, groups.count
         self._incidence = kernels.Incidence(*groups.incidence(), self.count)
+        self._kept: tuple[Float64s, Float64s] | None = None  # weights, and the gram of them less its means
 
     def potentials(self, values: Float64s) -> Float64s:
         """For each row the sum of its cells' values."""
@@ -84,12 +86,25 @@ class CellMatrix(_ExactMatrix):
         """Return None: potentials and sums cost as much as the groups are many."""
 
     def gram(self, weights: Float64s) -> Float64s | None:
-        """For each pair of cells the weight of the rows that both hold."""
+        """For each pair of cells the weight of the rows that both hold: exactly, or with kept covariances.
+
+        The covariances of cells are kept while no row's weight moves by more than NEAR of it. They are then
+        those of these weights up to that factor, in every direction of the multipliers: a Newton step with
+        them leaves at most about that share of its error.
+        """
+        if self._kept is not None:
+            moved = np.abs(weights - self._kept[0]) > NEAR * self._kept[0]
+            if not sum_over_ranks(self.comm, int(np.count_nonzero(moved))):
+                means = self.sums(weights)
+                near: Float64s = self._kept[1] + means[:, None] * means
+                return near
         scale = 2.0 ** (self.bits - 1)
         of_groups = self._by_group(np.rint(weights * scale))
         shared = self._incidence.gram(of_groups, threads=self._threads).astype(np.int64)
         self.comm.allreduce(shared.reshape(-1))
         gram: Float64s = shared / scale
+        means = gram.diagonal()
+        self._kept = weights, gram - means[:, None] * means
         return gram
 
     def _add(self, integers: Float64s) -> Int64s:
