@@ -35,7 +35,15 @@ from privmw.kernels.rows import (
     matching_rows,
 )
 from privmw.kernels.scale import MASS_BITS
-from privmw.kernels.weights import LARGEST_FACTOR, Gains, multiply, rescale, to_masses, total_after
+from privmw.kernels.weights import (
+    LARGEST_FACTOR,
+    Gains,
+    multiply,
+    rescale,
+    signed_masses,
+    to_masses,
+    total_after,
+)
 
 __all__ = [
     "BACKENDS",
@@ -60,6 +68,7 @@ __all__ = [
     "multiply",
     "rescale",
     "set_threads",
+    "signed_masses",
     "solve_positive",
     "split_lists",
     "threads",

@@ -18,6 +18,7 @@ from privmw.kernels.checks import (
     check_apart,
     check_array,
     check_integer,
+    check_length,
     check_number,
     check_within,
     check_writable,
@@ -92,6 +93,20 @@ def to_masses(
     if not LEAST_TOTAL <= total <= MOST_TOTAL:
         raise ValueError("weights must be rescaled first: each from 0 to 4, in total from 1/4 to 4")
     return masses, total
+
+
+def signed_masses(
+    weights: Float64s, values: Float64s, exponent: int, *, threads: int | None = None
+) -> Int64s:
+    """For each row weight * value * 2^exponent, to the nearest integer: it must be below 2^63.
+
+    >>> signed_masses(np.array([0.25, 0.75]), np.array([-1.0, 3.0]), 4)
+    array([-4, 36])
+    """
+    check_array("weights", weights, np.float64)
+    check_length("values", check_array("values", values, np.float64), len(weights))
+    exponent = check_integer("exponent", exponent, -2000, 2000)
+    return choice.kernels.signed_masses(weights, values, exponent, threads_of(threads))
 
 
 def multiply(weights: Float64s, rows: UInt32s, factor: float, *, threads: int | None = None) -> Gains:
