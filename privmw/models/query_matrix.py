@@ -19,7 +19,7 @@ from privmw.ranks import ALONE, Communicator, max_over_ranks, sum_over_ranks
 
 FEW_PER_CELL = 4  # cells beyond so many for each row and marginal: rows list their cells
 FEW_CELLS = 10_000  # of which a pass over all rows costs less than a plan for some rows
-NEAR = 0.01  # a share of a row's weight: a third Newton step to 1e-13 then needs no new gram matrix
+NEAR = 0.002  # a share of a row's weight: a round of few steps then needs half of its gram matrices
 LEAST_EXPONENT = -900  # of a largest value: below it, there is nothing but rounding
 
 
