@@ -57,6 +57,33 @@ void bind_projection(py::module_& m) {
         .def("nbytes", [](const BoundIncidence& self) { return self.incidence.bytes(); });
 
     m.def(
+        "split_lists",
+        [](const py::array& starts, const py::array& queries, std::uint32_t first, const py::array& held,
+           const py::array& held_starts, const py::array& cut, const py::array& cut_starts) {
+            const auto before = values_of<std::int64_t>(starts, "starts");
+            const auto lists = values_of<std::uint32_t>(queries, "queries");
+            const AddedQueries added{
+                values_of<std::int64_t>(held, "held"), values_of<std::int64_t>(held_starts, "held_starts"),
+                values_of<std::int64_t>(cut, "cut"), values_of<std::int64_t>(cut_starts, "cut_starts")};
+            const std::size_t ends = before.size() + added.cut.size();
+            py::array_t<std::int64_t> new_starts(static_cast<py::ssize_t>(ends));
+            std::int64_t* const after = new_starts.mutable_data();
+            {
+                py::gil_scoped_release release;
+                split_starts(before, added, after);
+            }
+            py::array_t<std::uint32_t> new_queries(static_cast<py::ssize_t>(after[ends - 1]));
+            std::uint32_t* const out = new_queries.mutable_data();
+            {
+                py::gil_scoped_release release;
+                split_lists(before, lists.data(), added, first, {after, ends}, out);
+            }
+            return py::make_tuple(new_starts, new_queries);
+        },
+        py::arg("starts"), py::arg("queries"), py::arg("first"), py::arg("held"), py::arg("held_starts"),
+        py::arg("cut"), py::arg("cut_starts"));
+
+    m.def(
         "solve_positive",
         [](const py::array& matrix, const py::array& right, py::array out) {
             const auto entries = values_of<double>(matrix, "matrix");

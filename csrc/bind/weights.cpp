@@ -4,6 +4,15 @@
 
 namespace privmw {
 
+namespace {
+
+py::int_ to_python(Wide total) {
+    const py::int_ high(static_cast<std::uint64_t>(total >> 64));
+    return py::int_((high << py::int_(64)) | py::int_(static_cast<std::uint64_t>(total)));
+}
+
+}  // namespace
+
 void bind_weights(py::module_& m) {
     m.def(
         "heaviest",
@@ -23,8 +32,7 @@ void bind_weights(py::module_& m) {
                 py::gil_scoped_release release;
                 total = total_mass(in.data(), in.size(), exponent, threads);
             }
-            const py::int_ high(static_cast<std::uint64_t>(total >> 64));
-            return py::int_((high << py::int_(64)) | py::int_(static_cast<std::uint64_t>(total)));
+            return to_python(total);
         },
         py::arg("weights"), py::arg("exponent"), py::arg("threads"));
 
@@ -51,6 +59,34 @@ void bind_weights(py::module_& m) {
             return py::make_tuple(masses, total);
         },
         py::arg("weights"), py::arg("threads"));
+
+    m.def(
+        "signed_masses",
+        [](const py::array& weights, const py::array& values, int exponent, int threads) {
+            const auto in = values_of<double>(weights, "weights");
+            const auto times = values_of<double>(values, "values");
+            py::array_t<Mass> masses(static_cast<py::ssize_t>(in.size()));
+            auto* out = masses.mutable_data();
+            {
+                py::gil_scoped_release release;
+                signed_masses(in.data(), times.data(), in.size(), exponent, threads, out);
+            }
+            return masses;
+        },
+        py::arg("weights"), py::arg("values"), py::arg("exponent"), py::arg("threads"));
+
+    m.def(
+        "total_magnitude",
+        [](const py::array& masses, int threads) {
+            const auto in = values_of<Mass>(masses, "masses");
+            Wide total = 0;
+            {
+                py::gil_scoped_release release;
+                total = total_magnitude(in.data(), in.size(), threads);
+            }
+            return to_python(total);
+        },
+        py::arg("masses"), py::arg("threads"));
 
     m.def(
         "multiply",

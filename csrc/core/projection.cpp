@@ -30,6 +30,42 @@ void add_to_tables(const double* weights, const std::uint8_t* first, const std::
 
 }  // namespace
 
+void split_starts(std::span<const std::int64_t> starts, const AddedQueries& added, std::int64_t* new_starts) {
+    std::int64_t* const lengths = new_starts + 1;
+    std::size_t groups = starts.size() - 1;
+    for (std::size_t g = 0; g < groups; ++g) lengths[g] = starts[g + 1] - starts[g];
+    for (std::size_t q = 0; q < added.size(); ++q) {
+        for (std::int64_t i = added.held_starts[q]; i < added.held_starts[q + 1]; ++i)
+            ++lengths[added.held[i]];
+        for (std::int64_t i = added.cut_starts[q]; i < added.cut_starts[q + 1]; ++i)
+            lengths[groups++] = lengths[added.cut[i]] + 1;
+    }
+    new_starts[0] = 0;
+    for (std::size_t g = 0; g < groups; ++g) lengths[g] += new_starts[g];
+}
+
+void split_lists(std::span<const std::int64_t> starts, const std::uint32_t* queries,
+                 const AddedQueries& added, std::uint32_t first, std::span<const std::int64_t> new_starts,
+                 std::uint32_t* new_queries) {
+    std::vector<std::int64_t> ends(new_starts.begin(), new_starts.end() - 1);  // of the lists so far
+    std::size_t groups = starts.size() - 1;
+    const auto append = [&](std::size_t g, const std::uint32_t* from, std::int64_t count) {
+        std::copy_n(from, count, new_queries + ends[g]);
+        ends[g] += count;
+    };
+    for (std::size_t g = 0; g < groups; ++g) append(g, queries + starts[g], starts[g + 1] - starts[g]);
+    for (std::size_t q = 0; q < added.size(); ++q) {
+        const std::uint32_t query = first + static_cast<std::uint32_t>(q);
+        for (std::int64_t i = added.held_starts[q]; i < added.held_starts[q + 1]; ++i)
+            new_queries[ends[added.held[i]]++] = query;
+        for (std::int64_t i = added.cut_starts[q]; i < added.cut_starts[q + 1]; ++i, ++groups) {
+            const std::int64_t parent = added.cut[i];
+            append(groups, new_queries + new_starts[parent], ends[parent] - new_starts[parent]);
+            append(groups, &query, 1);
+        }
+    }
+}
+
 std::size_t Incidence::bytes() const {
     std::lock_guard lock(lists_mutex_);
     return lists_.starts.size() * 8 + lists_.groups.size() * 4 + lists_.behind.size() * 8 + codes_.size();

@@ -8,6 +8,24 @@
 
 namespace privmw {
 
+// Queries that are added to groups of rows, one after another. Query q holds the groups held[held_starts[q]]
+// to held[held_starts[q + 1] - 1] entirely, and cuts the groups of cut in the same way, each below the number
+// of groups so far: the part of a cut group that it holds is a new group, numbered behind all others.
+struct AddedQueries {
+    std::span<const std::int64_t> held, held_starts, cut, cut_starts;
+    std::size_t size() const { return held_starts.size() - 1; }
+};
+
+// starts: IN, those of the lists of the groups' queries before. new_starts: OUT, with the added queries, for
+// starts.size() + added.cut.size() entries.
+void split_starts(std::span<const std::int64_t> starts, const AddedQueries& added, std::int64_t* new_starts);
+
+// queries: IN, the lists before. new_queries: OUT, the lists with the added queries, numbered from `first`: a
+// part has the queries that its group had before the cut.
+void split_lists(std::span<const std::int64_t> starts, const std::uint32_t* queries,
+                 const AddedQueries& added, std::uint32_t first, std::span<const std::int64_t> new_starts,
+                 std::uint32_t* new_queries);
+
 // Group g answers yes to queries[starts[g]] to queries[starts[g + 1] - 1], ascending, each below `count`.
 class Incidence {
   public:

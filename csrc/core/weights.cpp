@@ -29,15 +29,23 @@ double lifted(double before, double now) {
     return before > 0 && now < lightest_weight ? lightest_weight : now;
 }
 
+// body(first, last) over blocks of rows.
+template <class Body>
+void for_each_block(std::size_t rows, int threads, Body&& body) {
+    const auto blocks = static_cast<std::int64_t>((rows + weights_block - 1) / weights_block);
+    for_each_task(blocks, threads, [&](std::int64_t b) {
+        const std::size_t first = static_cast<std::size_t>(b) * weights_block;
+        body(first, std::min(rows, first + weights_block));
+    });
+}
+
 // The sum of body(first, last) over blocks of rows.
 template <class Sum, class Body>
 Sum sum_over_blocks(std::size_t rows, int threads, Body&& body) {
     Sum total{};
     std::mutex mutex;
-    const auto blocks = static_cast<std::int64_t>((rows + weights_block - 1) / weights_block);
-    for_each_task(blocks, threads, [&](std::int64_t b) {
-        const std::size_t first = static_cast<std::size_t>(b) * weights_block;
-        const Sum sum = body(first, std::min(rows, first + weights_block));
+    for_each_block(rows, threads, [&](std::size_t first, std::size_t last) {
+        const Sum sum = body(first, last);
         std::lock_guard lock(mutex);
         total += sum;
     });
@@ -86,13 +94,9 @@ Wide total_mass(const double* weights, std::size_t rows, int exponent, int threa
 
 void shift(double* weights, std::size_t rows, int exponent, int threads) {
     const PowerOfTwo power(exponent);
-    for_each_task(static_cast<std::int64_t>((rows + weights_block - 1) / weights_block), threads,
-                  [&](std::int64_t b) {
-                      const std::size_t first = static_cast<std::size_t>(b) * weights_block,
-                                        last = std::min(rows, first + weights_block);
-                      for (std::size_t r = first; r < last; ++r)
-                          weights[r] = lifted(weights[r], power * weights[r]);
-                  });
+    for_each_block(rows, threads, [&](std::size_t first, std::size_t last) {
+        for (std::size_t r = first; r < last; ++r) weights[r] = lifted(weights[r], power * weights[r]);
+    });
 }
 
 Mass to_masses(const double* weights, std::size_t rows, int threads, Mass* masses) {
@@ -109,6 +113,27 @@ Mass to_masses(const double* weights, std::size_t rows, int threads, Mass* masse
         return sum;
     });
     return in_scale && total <= static_cast<Wide>(most_total) ? static_cast<Mass>(total) : most_total + 1;
+}
+
+void signed_masses(const double* weights, const double* values, std::size_t rows, int exponent, int threads,
+                   Mass* masses) {
+    const PowerOfTwo power(exponent);
+    for_each_block(rows, threads, [&](std::size_t first, std::size_t last) {
+        for (std::size_t r = first; r < last; ++r) masses[r] = std::llrint(power * (weights[r] * values[r]));
+    });
+}
+
+Wide total_magnitude(const Mass* masses, std::size_t rows, int threads) {
+    return sum_over_blocks<Wide>(rows, threads, [&](std::size_t first, std::size_t last) {
+        std::uint64_t high = 0, low = 0;  // 2^16 of either have a sum below 2^64
+        for (std::size_t r = first; r < last; ++r) {
+            const auto mass = static_cast<std::uint64_t>(masses[r]);
+            const std::uint64_t magnitude = masses[r] < 0 ? 0 - mass : mass;
+            high += magnitude >> 32;
+            low += magnitude & 0xffffffff;
+        }
+        return (Wide{high} << 32) + low;
+    });
 }
 
 Gains multiply(double* weights, std::span<const Row> rows, double factor, int threads, Mass* changes) {

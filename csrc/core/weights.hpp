@@ -33,6 +33,14 @@ void shift(double* weights, std::size_t rows, int exponent, int threads);
 // is not from 0 to 4, and the masses are then meaningless.
 Mass to_masses(const double* weights, std::size_t rows, int threads, Mass* masses);
 
+// masses: OUT, one per row, weight * value * 2^exponent to the nearest integer, which must be below 2^63 in
+// absolute value.
+void signed_masses(const double* weights, const double* values, std::size_t rows, int exponent, int threads,
+                   Mass* masses);
+
+// The total of the absolute values of masses.
+Wide total_magnitude(const Mass* masses, std::size_t rows, int threads);
+
 // What an update did to the masses of its rows.
 struct Gains {
     Mass before = 0;  // the total of their masses before

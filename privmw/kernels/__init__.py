@@ -25,7 +25,7 @@ from privmw.kernels.least_squares import Solution, Tallies, Wanted
 from privmw.kernels.marginals import Marginals
 from privmw.kernels.moves import Moves
 from privmw.kernels.products import Products
-from privmw.kernels.projection import Incidence, solve_positive, tilt
+from privmw.kernels.projection import Incidence, solve_positive, split_lists, tilt
 from privmw.kernels.responses import climb
 from privmw.kernels.rows import (
     distinct_rows,
@@ -35,7 +35,15 @@ from privmw.kernels.rows import (
     matching_rows,
 )
 from privmw.kernels.scale import MASS_BITS
-from privmw.kernels.weights import LARGEST_FACTOR, Gains, multiply, rescale, to_masses, total_after
+from privmw.kernels.weights import (
+    LARGEST_FACTOR,
+    Gains,
+    multiply,
+    rescale,
+    signed_masses,
+    to_masses,
+    total_after,
+)
 
 __all__ = [
     "BACKENDS",
@@ -60,7 +68,9 @@ __all__ = [
     "multiply",
     "rescale",
     "set_threads",
+    "signed_masses",
     "solve_positive",
+    "split_lists",
     "threads",
     "tilt",
     "to_masses",

@@ -98,11 +98,13 @@ def check_within(name: str, array: npt.NDArray[Any], limit: int) -> None:
         raise ValueError(f"{name} must be from 0 to {limit - 1}")
 
 
-def check_masses(name: str, masses: Any, length: int) -> None:
+def check_masses(name: str, masses: Any, length: int, threads: int | None = None) -> None:
     """Refuses all but one int64 per row, whose absolute values total at most 2^62."""
+    from privmw.kernels import choice  # here: it checks its own arguments by this file
+
     check_length(name, check_array(name, masses, np.int64), length)
-    # In doubles, which cannot overflow: sums of int64 stay exact below 2^63.
-    if np.abs(masses.astype(np.float64)).sum() > 2.0**62 * (1 + 1e-9):
+    # Sums stay exact below 2^63: there is room for half a unit a row of rounding.
+    if choice.kernels.total_magnitude(masses, choice.threads_of(threads)) > 2.0**62 * (1 + 1e-9):
         raise ValueError(f"{name} must total at most 2^62 in absolute value")
 
 

@@ -44,7 +44,7 @@ class Marginals:
 
     def sums(self, masses: Int64s, out: Int64s | None = None, *, threads: int | None = None) -> Int64s:
         """The sum of the masses of each cell's rows, exactly; written to `out` if that is an array."""
-        check_masses("masses", masses, self.columns.rows)
+        check_masses("masses", masses, self.columns.rows, threads)
         out = check_out(out, np.int64, self.cells, masses=masses)
         self._core.sums(masses, out, threads_of(threads))
         return out
@@ -63,7 +63,7 @@ class Marginals:
         """
         rows = check_array("rows", rows, np.uint32)
         check_within("rows", rows, self.columns.rows)
-        check_masses("changes", changes, len(rows))
+        check_masses("changes", changes, len(rows), threads)
         check_writable("sums", sums, np.int64, self.cells)
         check_apart("sums", sums, rows=rows, changes=changes)
         self._core.add_changes(rows, changes, sums, threads_of(threads))

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from privmw.kernels import choice
-from privmw.kernels.arrays import Float64s, Int64s, UInt32s, frozen
+from privmw.kernels.arrays import Float64s, Int64s, UInt32s, freeze, frozen
 from privmw.kernels.checks import (
     check_array,
     check_integer,
@@ -84,6 +84,41 @@ class Incidence:
 
     def __repr__(self) -> str:
         return f"Incidence({self.groups} groups x {self.count} queries, {backend()})"
+
+
+def split_lists(
+    starts: Int64s, queries: UInt32s, first: int, held: list[Int64s], cut: list[Int64s]
+) -> tuple[Int64s, UInt32s]:
+    """The lists of groups' queries, starts and entries as of `Incidence`, with more queries: read-only.
+
+    The queries are numbered from `first`, above those listed. For each, `held` has the groups that it holds
+    entirely, and `cut` those that it cuts, all of them distinct: the part of each that the query holds is a
+    new group, numbered behind all others, with the queries of its group so far.
+
+    >>> starts, queries = np.array([0, 1, 1]), np.array([0], np.uint32)
+    >>> split_lists(starts, queries, 1, [np.array([1])], [np.array([0])])
+    (array([0, 1, 2, 4]), array([0, 1, 0, 1], dtype=uint32))
+    """
+    queries = check_array("queries", queries, np.uint32)
+    starts = check_starts(starts, len(queries), "queries")
+    first = check_integer("first", first, 0, MOST_QUERIES - len(held))
+    if len(held) != len(cut):
+        raise ValueError(f"cut ({len(cut)} queries) must be as many as held ({len(held)})")
+    groups = len(starts) - 1
+    for whole, parents in zip(held, cut, strict=True):
+        check_within("held", check_array("held", whole, np.int64), groups)
+        check_within("cut", check_array("cut", parents, np.int64), groups)
+        groups += len(parents)
+    joined = [part for parts in (held, cut) for part in _joined(parts)]
+    new_starts, new_queries = choice.kernels.split_lists(starts, queries, first, *joined)
+    return freeze(new_starts), freeze(new_queries)
+
+
+def _joined(parts: list[Int64s]) -> tuple[Int64s, Int64s]:
+    """All entries, and where each part begins, and the end."""
+    starts = np.zeros(len(parts) + 1, np.int64)
+    np.cumsum([len(part) for part in parts], out=starts[1:])
+    return np.concatenate([np.empty(0, np.int64), *parts]), starts
 
 
 def solve_positive(matrix: Float64s, right: Float64s) -> Float64s:

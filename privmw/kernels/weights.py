@@ -18,6 +18,7 @@ from privmw.kernels.checks import (
     check_apart,
     check_array,
     check_integer,
+    check_length,
     check_number,
     check_within,
     check_writable,
@@ -37,13 +38,18 @@ class Gains(NamedTuple):
     gained: int  # the sum of the changes, modulo 2^64
 
 
-def rescale(weights: Float64s, *, threads: int | None = None, comm: Communicator = ALONE) -> int:
+def rescale(
+    weights: Float64s, *, keep: bool = False, threads: int | None = None, comm: Communicator = ALONE
+) -> int:
     """Multiplies weights in place by a power of two so that their masses total near 2^60; returns the total.
 
     Weights must be finite, none negative and not all zero. No row above zero becomes zero. Where each rank
     has some of the rows, power and total are those of all rows, and every rank raises the same error.
+    keep: whether to leave weights on their scale if `to_masses` takes them: then equal weights keep masses.
 
-    >>> weights = np.array([1.0, 0.0, 3.0]); rescale(weights) == 2**60, weights
+    >>> weights = np.array([1.0, 0.0, 3.0]); rescale(weights, keep=True) == 2**62, weights
+    (True, array([1., 0., 3.]))
+    >>> rescale(weights) == 2**60, weights
     (True, array([0.25, 0.  , 0.75]))
     """
     check_writable("weights", weights, np.float64)
@@ -51,16 +57,22 @@ def rescale(weights: Float64s, *, threads: int | None = None, comm: Communicator
     heaviest = max_over_ranks(comm, choice.kernels.heaviest(weights, workers))
     if not heaviest > 0:  # or NaN
         raise ValueError("weights must be finite, none negative and not all zero")
-    # Start with the heaviest row in [1/2, 1). The total is an exact integer, so each shift depends on the
-    # weights alone; a second one is needed only where rows that were too light to count make up most of the
-    # total.
-    exponent = -math.frexp(heaviest)[1]
-    mass = sum_over_ranks(comm, choice.kernels.total_mass(weights, exponent, workers))
-    while True:
-        exponent += MASS_BITS + 1 - mass.bit_length()
-        mass = sum_over_ranks(comm, choice.kernels.total_mass(weights, exponent, workers))
-        if LEAST_TOTAL <= mass <= MOST_TOTAL:
-            break
+
+    def total(exponent: int) -> int:
+        return sum_over_ranks(comm, choice.kernels.total_mass(weights, exponent, workers))
+
+    exponent = 0
+    if not (keep and heaviest <= 4 and LEAST_TOTAL <= (mass := total(exponent)) <= MOST_TOTAL):
+        # Start with the heaviest row in [1/2, 1). The total is an exact integer, so each shift depends on the
+        # weights alone; a second one is needed only where rows that were too light to count make up most of
+        # the total.
+        exponent = -math.frexp(heaviest)[1]
+        mass = total(exponent)
+        while True:
+            exponent += MASS_BITS + 1 - mass.bit_length()
+            mass = total(exponent)
+            if LEAST_TOTAL <= mass <= MOST_TOTAL:
+                break
     choice.kernels.shift(weights, exponent, workers)
     return mass
 
@@ -81,6 +93,20 @@ def to_masses(
     if not LEAST_TOTAL <= total <= MOST_TOTAL:
         raise ValueError("weights must be rescaled first: each from 0 to 4, in total from 1/4 to 4")
     return masses, total
+
+
+def signed_masses(
+    weights: Float64s, values: Float64s, exponent: int, *, threads: int | None = None
+) -> Int64s:
+    """For each row weight * value * 2^exponent, to the nearest integer: it must be below 2^63.
+
+    >>> signed_masses(np.array([0.25, 0.75]), np.array([-1.0, 3.0]), 4)
+    array([-4, 36])
+    """
+    check_array("weights", weights, np.float64)
+    check_length("values", check_array("values", values, np.float64), len(weights))
+    exponent = check_integer("exponent", exponent, -2000, 2000)
+    return choice.kernels.signed_masses(weights, values, exponent, threads_of(threads))
 
 
 def multiply(weights: Float64s, rows: UInt32s, factor: float, *, threads: int | None = None) -> Gains:

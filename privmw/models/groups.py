@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from privmw import kernels
 from privmw.kernels.arrays import Float64s, Int64s, UInt32s, freeze
 from privmw.ranks import ALONE, Communicator, sum_over_ranks
 
@@ -25,7 +26,7 @@ class Groups:
     ([1, 2, 0, 0], [[1, 2], [2]])
     """
 
-    __slots__ = ("_comm", "_held", "_sizes", "_splits", "of_row")
+    __slots__ = ("_comm", "_held", "_listed", "_lists", "_sizes", "_splits", "of_row")
 
     def __init__(self, rows: int, comm: Communicator = ALONE) -> None:
         self._comm = comm
@@ -35,6 +36,8 @@ class Groups:
         # is held by the queries that held its group before: this determines `held`, and is much smaller.
         self._splits: list[tuple[Int64s, Int64s, Int64s]] = []
         self._held: list[Int64s] = []
+        self._lists = freeze(np.zeros(2, np.int64)), freeze(np.empty(0, np.uint32))
+        self._listed = 0  # queries in the lists
 
     @property
     def count(self) -> int:
@@ -106,15 +109,10 @@ class Groups:
 
     def incidence(self) -> tuple[Int64s, UInt32s]:
         """For each group where its queries start, and the queries, ascending within a group: read-only."""
-        starts = np.zeros(self.count + 1, np.int64)
-        for groups in self.held:
-            starts[groups + 1] += 1
-        np.cumsum(starts, out=starts)
-        # Query after query takes the next place of each of its groups: ascending without a sort.
-        places, queries = starts[:-1].copy(), np.empty(starts[-1], np.uint32)
-        for query, groups in enumerate(self.held):
-            next_places = places[groups]
-            queries[next_places] = query
-            next_places += 1
-            places[groups] = next_places
-        return freeze(starts), freeze(queries)
+        added = self._splits[self._listed :]
+        if added:
+            self._lists = kernels.split_lists(
+                *self._lists, self._listed, [entire for entire, _, _ in added], [cut for _, cut, _ in added]
+            )
+            self._listed = self.queries
+        return self._lists

@@ -25,7 +25,7 @@ from privmw.models.groups import Groups
 from privmw.models.targets import Targets
 from privmw.models.weighted_rows import WeightedSupport
 from privmw.random import sampling_stream
-from privmw.ranks import ALONE
+from privmw.ranks import ALONE, sum_over_ranks
 from privmw.release.measurements import Measurement
 
 Replay = Literal["none", "paper", "fresh"]
@@ -59,6 +59,7 @@ class MultiplicativeWeights:
         grouped = 0 if replay == "none" else support.size
         self._groups = Groups(grouped, support.comm if replay == "fresh" else ALONE)
         self._query: dict[int, int] = {}  # of a measured cell, the number of its query in the groups
+        self._holds_most: list[bool] = []  # for each query of the groups, whether it holds most rows
         self._marginals: dict[tuple[int, ...], kernels.Marginals] = {}
 
     def answers(self) -> Float64s:
@@ -164,7 +165,10 @@ class MultiplicativeWeights:
         """Add measured cells to the groups."""
         for cell in cells:
             if cell not in self._query:
-                self._query[cell] = self._groups.add(self._model.matching_rows(cell))
+                rows = self._model.matching_rows(cell)
+                self._query[cell] = self._groups.add(rows)
+                count = sum_over_ranks(self._model.comm, len(rows))
+                self._holds_most.append(2 * count > self._model.support.whole_size)
 
     def _repeat(self, cells: Sequence[int], marginals: Sequence[int]) -> None:
         """Update with replay; what is repeated is chosen by the answers from before the round."""
@@ -181,29 +185,41 @@ class MultiplicativeWeights:
             rates = np.zeros(self._groups.queries)
             for cell in [*again, *cells]:
                 rates[self._query[cell]] += missing[cell] / 2
-            weights = self._model.weights * self._by_row(np.exp(self._groups.potentials(rates)))
+            most_rows = sum(rate for rate, most in zip(rates.tolist(), self._holds_most, strict=True) if most)
+            weights = self._tilted(self._groups.potentials(rates), most_rows)
             for j in [*again_of, *marginals]:
                 weights *= np.exp(missing_of[j] / 2)[self._cells_of_rows(j)]
-            self._model.replace(weights)
+            self._model.move(weights)
             return
         order = sampling_stream(self._updates)
         order.shuffle(again)
         order.shuffle(again_of)
-        self._model.replace(self._model.weights * self._by_row(np.exp(self._refreshed(again))))
+        self._model.move(self._tilted(*self._refreshed(again)))
         self._move_marginals(again_of)
 
-    def _refreshed(self, cells: Sequence[int]) -> Float64s:
-        """What updates on these cells in turn, each on current answers, add to each group's logarithm."""
+    def _refreshed(self, cells: Sequence[int]) -> tuple[Float64s, float]:
+        """What updates on these cells in turn, each on current answers, add to each group's logarithm.
+
+        And what they add to that of a row which only the cells that hold most rows hold.
+        """
         masses, _ = self._model.masses()
         mass = self._groups.sums(masses).astype(np.float64)
-        gained = np.zeros(self._groups.count)
+        gained, most_rows = np.zeros(self._groups.count), 0.0
         groups_of = self._groups.held
         for cell, aim in zip(cells, self._aim(np.array(cells, np.int64)).tolist(), strict=True):
-            groups = groups_of[self._query[cell]]
+            query = self._query[cell]
+            groups = groups_of[query]
             rate = (aim - float(mass[groups].sum() / mass.sum())) / 2
             mass[groups] *= math.exp(rate)
             gained[groups] += rate
-        return gained
+            most_rows += rate if self._holds_most[query] else 0.0
+        return gained, most_rows
 
-    def _by_row(self, of_group: Float64s) -> Float64s:
-        return of_group[self._groups.of_row]
+    def _tilted(self, gained: Float64s, most_rows: float) -> Float64s:
+        """The weights times the exponential of what each group gains beyond `most_rows`.
+
+        Only odds matter. Rows that are in those cells which hold most rows, and in no other, gain exactly
+        that, since both sums have the same order: their weights stay, and the model need not add them anew.
+        """
+        weights: Float64s = self._model.weights * np.exp(gained - most_rows)[self._groups.of_row]
+        return weights

@@ -19,6 +19,7 @@ from privmw.ranks import ALONE, Communicator, max_over_ranks, sum_over_ranks
 
 FEW_PER_CELL = 4  # cells beyond so many for each row and marginal: rows list their cells
 FEW_CELLS = 10_000  # of which a pass over all rows costs less than a plan for some rows
+NEAR = 0.002  # a share of a row's weight: a round of few steps then needs half of its gram matrices
 LEAST_EXPONENT = -900  # of a largest value: below it, there is nothing but rounding
 
 
@@ -32,23 +33,22 @@ class _ExactMatrix(ABC):
 
     def sums(self, weights: Float64s) -> Float64s:
         """For each cell the sum of its rows' weights."""
-        return self._sums(weights.copy(), 1.0)
+        return self._sums(weights, None, 1.0)
 
     def moments(self, weights: Float64s, values: Float64s) -> Float64s:
         """For each cell the sum of its rows' weights times values."""
         # The weights total one, so that no sum is beyond the largest value.
         largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
-        return self._sums(weights * values, max_over_ranks(self.comm, largest))
+        return self._sums(weights, values, max_over_ranks(self.comm, largest))
 
-    def _sums(self, terms: Float64s, largest: float) -> Float64s:
-        """The sums of terms, which are overwritten; their absolute values total about `largest` at most."""
+    def _sums(self, weights: Float64s, values: Float64s | None, largest: float) -> Float64s:
+        """The sums of weights, or of weights times values; `largest` is the largest value of all ranks."""
         if largest == 0:
             return np.zeros(self.count)
-        scale = 2.0 ** (self.bits - max(math.frexp(largest)[1], LEAST_EXPONENT))
-        terms *= scale
-        integer_sums = self._add(np.rint(terms, out=terms))
+        exponent = self.bits - max(math.frexp(largest)[1], LEAST_EXPONENT)
+        integer_sums = self._add(weights, values, exponent)
         self.comm.allreduce(integer_sums)
-        sums: Float64s = integer_sums / scale
+        sums: Float64s = integer_sums / 2.0**exponent
         return sums
 
     @abstractmethod
@@ -60,8 +60,8 @@ class _ExactMatrix(ABC):
         """For each pair of cells the weight of the rows that both hold; None where that is too large."""
 
     @abstractmethod
-    def _add(self, integers: Float64s) -> Int64s:
-        """For each cell the exact sum of its integers, one a row of this rank."""
+    def _add(self, weights: Float64s, values: Float64s | None, exponent: int) -> Int64s:
+        """For each cell the exact sum of weight (times value) times 2^exponent, an integer for each row."""
 
 
 class CellMatrix(_ExactMatrix):
@@ -75,6 +75,7 @@ class CellMatrix(_ExactMatrix):
         super().__init__(cells, threads, comm)
         self._of_row, self._groups = groups.of_row, groups.count
         self._incidence = kernels.Incidence(*groups.incidence(), self.count)
+        self._kept: tuple[Float64s, Float64s] | None = None  # weights, and the gram of them less its means
 
     def potentials(self, values: Float64s) -> Float64s:
         """For each row the sum of its cells' values."""
@@ -84,15 +85,29 @@ class CellMatrix(_ExactMatrix):
         """Return None: potentials and sums cost as much as the groups are many."""
 
     def gram(self, weights: Float64s) -> Float64s | None:
-        """For each pair of cells the weight of the rows that both hold."""
+        """For each pair of cells the weight of the rows that both hold: exactly, or with kept covariances.
+
+        The covariances of cells are kept while no row's weight moves by more than NEAR of it. They are then
+        those of these weights up to that factor, in every direction of the multipliers: a Newton step with
+        them leaves at most about that share of its error.
+        """
+        if self._kept is not None:
+            moved = np.abs(weights - self._kept[0]) > NEAR * self._kept[0]
+            if not sum_over_ranks(self.comm, int(np.count_nonzero(moved))):
+                means = self.sums(weights)
+                near: Float64s = self._kept[1] + means[:, None] * means
+                return near
         scale = 2.0 ** (self.bits - 1)
         of_groups = self._by_group(np.rint(weights * scale))
         shared = self._incidence.gram(of_groups, threads=self._threads).astype(np.int64)
         self.comm.allreduce(shared.reshape(-1))
         gram: Float64s = shared / scale
+        means = gram.diagonal()
+        self._kept = weights, gram - means[:, None] * means
         return gram
 
-    def _add(self, integers: Float64s) -> Int64s:
+    def _add(self, weights: Float64s, values: Float64s | None, exponent: int) -> Int64s:
+        integers = _rounded(weights, values, exponent)
         return self._incidence.sums(self._by_group(integers)).astype(np.int64)
 
     def _by_group(self, integers: Float64s) -> Float64s:
@@ -105,7 +120,7 @@ class MarginalMatrix(_ExactMatrix):
     places: which of the marginals' cells are queries; the others are left out.
     """
 
-    bits = 61
+    bits = kernels.MASS_BITS + 1  # so that integers of weights are their masses
 
     def __init__(
         self,
@@ -160,8 +175,12 @@ class MarginalMatrix(_ExactMatrix):
         held = np.flatnonzero(times)
         return MarginalMatrix(self.cells[held], self._places[held], some, self._threads, self.comm), held
 
-    def _add(self, integers: Float64s) -> Int64s:
-        return self._queries.sums(integers.astype(np.int64), threads=self._threads)
+    def _add(self, weights: Float64s, values: Float64s | None, exponent: int) -> Int64s:
+        if values is None:
+            masses, _ = kernels.to_masses(weights, threads=self._threads, comm=self.comm)
+        else:
+            masses = kernels.signed_masses(weights, values, exponent, threads=self._threads)
+        return self._queries.sums(masses, threads=self._threads)
 
 
 class RowMatrix(_ExactMatrix):
@@ -227,8 +246,15 @@ class RowMatrix(_ExactMatrix):
         incidence = kernels.Incidence(ends, number[queries].astype(np.uint32), len(held))
         return RowMatrix(self.cells[held], incidence, self._threads, self.comm), held
 
-    def _add(self, integers: Float64s) -> Int64s:
-        return self._incidence.sums(integers).astype(np.int64)
+    def _add(self, weights: Float64s, values: Float64s | None, exponent: int) -> Int64s:
+        return self._incidence.sums(_rounded(weights, values, exponent)).astype(np.int64)
+
+
+def _rounded(weights: Float64s, values: Float64s | None, exponent: int) -> Float64s:
+    """Weights, times values if there are some, times 2^exponent: to the nearest integers."""
+    terms = weights.copy() if values is None else weights * values
+    terms *= 2.0**exponent
+    return np.rint(terms, out=terms)
 
 
 def _places(workload: Workload, columns: kernels.Columns) -> Int64s:

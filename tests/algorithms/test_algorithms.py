@@ -518,6 +518,7 @@ def wrong_sign(monkeypatch):
 
     monkeypatch.setattr(WeightedSupport, "multiply", lambda self, rows, factor: step(self, rows, 1 / factor))
     monkeypatch.setattr(WeightedSupport, "replace", replaced)
+    monkeypatch.setattr(WeightedSupport, "move", replaced)
 
 
 def answers_of_other_cells(monkeypatch):

@@ -154,6 +154,42 @@ def test_groups_match_the_queries_that_their_rows_do(table, data):
             kernels.Incidence(starts, found, len(queries))
 
 
+@given(
+    st.integers(1, 30),
+    st.lists(st.sets(st.integers(0, 29)), max_size=9),
+    st.integers(0, 9),
+)
+@drawn
+def test_lists_of_split_groups_are_the_queries_of_their_rows(rows, asked, together):
+    queries = [{row for row in query if row < rows} for query in asked]
+    group_of, held, cut = [0] * rows, [], []
+    for query in queries:
+        parts, count = {}, max(group_of) + 1
+        held.append([])
+        for group in range(count):
+            inside = [row for row in query if group_of[row] == group]
+            if inside and len(inside) == group_of.count(group):
+                held[-1].append(group)
+            elif inside:
+                parts[group] = count + len(parts)
+        cut.append(list(parts))
+        group_of = [parts.get(group, group) if row in query else group for row, group in enumerate(group_of)]
+    truth = [
+        [number for number, query in enumerate(queries) if group_of.index(group) in query]
+        for group in range(max(group_of) + 1)
+    ]
+    steps = [range(min(together, len(queries))), range(min(together, len(queries)), len(queries))]
+    for backend in installed():
+        lists = np.zeros(2, np.int64), np.empty(0, np.uint32)
+        with door_of(backend):
+            for step in steps:
+                groups = [[np.array(each[number], np.int64) for number in step] for each in (held, cut)]
+                lists = kernels.split_lists(*lists, step.start, *groups)
+        starts, found = lists
+        assert (starts.dtype, found.dtype) == (np.int64, np.uint32)
+        assert [part.tolist() for part in np.split(found, starts[1:-1])] == truth
+
+
 def tilted(backend, base, by, threads=1):
     with door_of(backend):
         return kernels.tilt(np.array(base, float), np.array(by, float), threads=threads)

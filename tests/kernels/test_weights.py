@@ -85,6 +85,43 @@ def test_extreme_weights_are_rescaled(weights, backend):
     assert np.array_equal(array, rescaled(load("numpy"), weights)[0])
 
 
+def test_the_total_of_absolute_values_is_exact(backend):
+    rng = np.random.default_rng(8)
+    for masses in (
+        np.empty(0, np.int64),
+        np.full(3, -(2**63)),
+        np.full(100_000, 2**63 - 1),
+        rng.integers(-(2**63), 2**63 - 1, 70_001),
+        rng.integers(-5, 5, 10),
+    ):
+        expected = sum(abs(mass) for mass in masses.tolist())
+        assert [backend.total_magnitude(masses, threads) for threads in THREADS] == [expected] * len(THREADS)
+
+
+def test_products_are_rounded_to_integers_alike(backend):
+    rng = np.random.default_rng(9)
+    weights, values = rng.random(70_001), rng.standard_normal(70_001) * 2.0**-700
+    expected = np.rint(np.ldexp(weights * values, 755)).astype(np.int64)
+    with door_of(backend) as kernels:
+        for threads in THREADS:
+            assert np.array_equal(kernels.signed_masses(weights, values, 755, threads=threads), expected)
+        assert kernels.signed_masses(np.full(4, 0.5), np.array([1.0, 3, -1, -3]), 0).tolist() == [0, 2, 0, -2]
+        with pytest.raises(ValueError, match="values"):
+            kernels.signed_masses(weights, values[1:], 755)
+
+
+def test_rescaling_keeps_a_scale_that_serves_if_asked_to(backend):
+    with door_of(backend) as kernels:
+        for weights in ([0.25, 0.05], [3.0, 1.0]):
+            kept = np.array(weights)
+            assert kernels.rescale(kept, keep=True) == kernels.to_masses(np.array(weights))[1]
+            assert kept.tolist() == weights
+        for weights in ([3.0, 1.5], [5.0], [0.125, 0.0625], [1e-300, 1e-300]):
+            kept, anew = np.array(weights), np.array(weights)
+            assert kernels.rescale(kept, keep=True) == kernels.rescale(anew)
+            assert kept.tolist() == anew.tolist()
+
+
 @pytest.mark.parametrize(
     "weights", [[0.0], [], [1.0, np.nan], [np.inf, 1.0], [1.0, -1.0], [-0.0, 0.0], [-np.inf], [np.nan]]
 )

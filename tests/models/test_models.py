@@ -79,7 +79,9 @@ def test_answers_followed_by_changes_are_those_of_a_full_evaluation(kind, thread
         "add_changes",
         lambda self, rows, *args, **more: changes.append(len(rows)) or follow(self, rows, *args, **more),
     )
-    monkeypatch.setattr(WeightedSupport, "_evaluate", lambda self: evaluations.append(1) or evaluate(self))
+    monkeypatch.setattr(
+        WeightedSupport, "_evaluate", lambda self, *masses: evaluations.append(1) or evaluate(self, *masses)
+    )
     rng, complements = np.random.default_rng(4), 0
     large = np.flatnonzero(support.answers(workload, np.ones(support.size)) > 0.5)
     for _ in range(150):
@@ -102,6 +104,27 @@ def test_answers_followed_by_changes_are_those_of_a_full_evaluation(kind, thread
     marginals = [[list(support.domain).index(name) for name in marginal] for marginal in workload]
     slow = reference.marginal_sums(columns, list(support.domain.sizes), marginals, masses)
     assert model.answers().tobytes() == (slow / float(total)).tobytes()
+
+
+@pytest.mark.parametrize("replay", ["paper", "fresh"])
+def test_replay_adds_few_changes_or_evaluates_and_answers_the_same(replay, monkeypatch):
+    support, workload = large_support(6)
+    model = MultiplicativeWeights(support, workload, workload, N, replay=replay)
+    changed, follow = [], kernels.Marginals.add_changes
+    monkeypatch.setattr(
+        kernels.Marginals,
+        "add_changes",
+        lambda self, rows, *args, **more: changed.append(len(rows)) or follow(self, rows, *args, **more),
+    )
+    rng, uniform = np.random.default_rng(7), support.answers(workload, np.ones(support.size))
+    for number in range(30):
+        cell = int(np.argmax(uniform) if number < 3 else rng.integers(workload.cells))
+        model.update([measurement([cell], [rng.random()], number=number + 1)])
+        masses, total = kernels.to_masses(model._model.weights)
+        full = support.marginals(workload).sums(masses) / float(total)
+        assert model.answers().tobytes() == full.tobytes()
+    assert len(changed) < 30
+    assert max(changed) < 0.5 * support.size
 
 
 def test_answers_survive_new_scales():

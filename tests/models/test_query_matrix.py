@@ -57,6 +57,29 @@ def test_a_query_matrix_is_the_matrix_written_out(name):
         np.testing.assert_allclose(gram, (DENSE * weights) @ DENSE.T, atol=1e-14)
 
 
+def test_near_weights_keep_covariances_and_their_own_means():
+    matrix, rng = cells(), np.random.default_rng(3)
+    first = rng.dirichlet(np.ones(SUPPORT.size))
+
+    def covariances(weights):
+        means = DENSE @ weights
+        return (DENSE * weights) @ DENSE.T - means[:, None] * means
+
+    matrix.gram(first)
+    for share, kept in ((0.0008, True), (0.2, False), (0.0, True)):
+        weights = first * np.exp(share * rng.uniform(-1, 1, SUPPORT.size))
+        weights /= weights.sum()
+        means = DENSE @ weights
+        expected = covariances(first if kept else weights)
+        np.testing.assert_allclose(matrix.gram(weights) - means[:, None] * means, expected, atol=1e-14)
+        if kept:  # within that share in every direction
+            for direction in rng.standard_normal((20, WORKLOAD.cells)):
+                kept_variance = direction @ expected @ direction
+                assert kept_variance == pytest.approx(direction @ covariances(weights) @ direction, rel=0.002)
+        else:
+            first = weights
+
+
 @pytest.mark.parametrize(
     "slack", [Slack(w=np.full(WORKLOAD.cells, 1e4)), Slack(gamma=np.full(WORKLOAD.cells, 0.01))]
 )

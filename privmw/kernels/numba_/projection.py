@@ -61,6 +61,50 @@ class Incidence(projection.Incidence):
 
 
 @compiled
+def split_lists(
+    starts: Int64s,
+    queries: UInt32s,
+    first: int,
+    held: Int64s,
+    held_starts: Int64s,
+    cut: Int64s,
+    cut_starts: Int64s,
+) -> tuple[Int64s, UInt32s]:
+    """The lists of groups' queries with more queries, numbered from `first`; their starts come first."""
+    groups, added = len(starts) - 1, len(held_starts) - 1
+    new_starts = np.zeros(groups + len(cut) + 1, np.int64)
+    lengths = new_starts[1:]
+    lengths[:groups] = np.diff(starts)
+    count = groups
+    for q in range(added):
+        for i in range(held_starts[q], held_starts[q + 1]):
+            lengths[held[i]] += 1
+        for i in range(cut_starts[q], cut_starts[q + 1]):
+            lengths[count] = lengths[cut[i]] + 1
+            count += 1
+    for g in range(count):
+        lengths[g] += new_starts[g]
+    new_queries, ends = np.empty(new_starts[-1], np.uint32), new_starts[:-1].copy()
+    for g in range(groups):
+        for i in range(starts[g], starts[g + 1]):
+            new_queries[ends[g]] = queries[i]
+            ends[g] += 1
+    count = groups
+    for q in range(added):
+        for i in range(held_starts[q], held_starts[q + 1]):
+            new_queries[ends[held[i]]] = first + q
+            ends[held[i]] += 1
+        for i in range(cut_starts[q], cut_starts[q + 1]):
+            for at in range(new_starts[cut[i]], ends[cut[i]]):
+                new_queries[ends[count]] = new_queries[at]
+                ends[count] += 1
+            new_queries[ends[count]] = first + q
+            ends[count] += 1
+            count += 1
+    return new_starts, new_queries
+
+
+@compiled
 def _most(base: Float64s, potentials: Float64s) -> tuple[float, bool, bool]:
     most, valid_base, valid_potentials = -np.inf, True, True
     for row in range(len(base)):

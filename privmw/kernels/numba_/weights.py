@@ -77,6 +77,23 @@ def _multiply(weights: Float64s, rows: UInt32s, factor: float, changes: Int64s) 
     return gained
 
 
+@compiled
+def _signed_masses(weights: Float64s, values: Float64s, first: float, second: float, masses: Int64s) -> None:
+    for row in range(len(weights)):
+        masses[row] = np.int64(np.rint(weights[row] * values[row] * first * second))
+
+
+@compiled
+def _halves_of_magnitudes(masses: Int64s) -> tuple[int, int]:
+    high = low = 0
+    for row in range(len(masses)):
+        negative = masses[row] < 0
+        # Shifted first: the least int64 has no absolute value.
+        high += -(masses[row] >> 31) if negative else masses[row] >> 31
+        low += -(masses[row] & _LOW) if negative else masses[row] & _LOW
+    return high, low
+
+
 def heaviest(weights: Float64s, threads: int) -> float:
     """The largest weight, 0 if there is none; NaN unless all are finite and none is negative."""
     return float(_heaviest(weights))
@@ -99,6 +116,18 @@ def to_masses(weights: Float64s, threads: int) -> tuple[Int64s, int]:
         return masses, MOST_TOTAL + 1
     _to_masses(weights, masses)
     return masses, min(total_mass(weights, 0, threads), MOST_TOTAL + 1)
+
+
+def signed_masses(weights: Float64s, values: Float64s, exponent: int, threads: int) -> Int64s:
+    """For each row weight * value * 2^exponent, to the nearest integer."""
+    masses = np.empty(len(weights), np.int64)
+    _signed_masses(weights, values, *powers_of_two(exponent), masses)
+    return masses
+
+
+def total_magnitude(masses: Int64s, threads: int) -> int:
+    """The total of the absolute values of masses."""
+    return _total(_halves_of_magnitudes(masses))
 
 
 def multiply(weights: Float64s, rows: UInt32s, factor: float, threads: int) -> tuple[Int64s, int, int]:

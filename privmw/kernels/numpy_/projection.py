@@ -56,6 +56,50 @@ class Incidence:
         return 0
 
 
+def split_lists(
+    starts: Int64s,
+    queries: UInt32s,
+    first: int,
+    held: Int64s,
+    held_starts: Int64s,
+    cut: Int64s,
+    cut_starts: Int64s,
+) -> tuple[Int64s, UInt32s]:
+    """The lists of groups' queries with more queries, numbered from `first`; their starts come first."""
+    groups = len(starts) - 1
+    held_by = np.split(held, held_starts[1:-1])
+    cut_by = np.split(cut, cut_starts[1:-1])
+    lengths = np.zeros(groups + len(cut), np.int64)
+    lengths[:groups] = np.diff(starts)
+    count = groups
+    for whole, parents in zip(held_by, cut_by, strict=True):
+        lengths[whole] += 1
+        lengths[count : count + len(parents)] = lengths[parents] + 1
+        count += len(parents)
+    new_starts = np.zeros(count + 1, np.int64)
+    np.cumsum(lengths, out=new_starts[1:])
+    new_queries, ends = np.empty(new_starts[-1], np.uint32), new_starts[:-1].copy()
+
+    def append(first_group: int, source: UInt32s, begins: Int64s, sizes: Int64s) -> None:
+        """Append to groups from this one on some entries of a source each."""
+        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        groups_ends = ends[first_group : first_group + len(sizes)]
+        new_queries[np.repeat(groups_ends, sizes) + within] = source[np.repeat(begins, sizes) + within]
+        groups_ends += sizes
+
+    append(0, queries, starts[:-1], np.diff(starts))
+    count = groups
+    for query, (whole, parents) in enumerate(zip(held_by, cut_by, strict=True), first):
+        new_queries[ends[whole]] = query
+        ends[whole] += 1
+        append(count, new_queries, new_starts[parents], ends[parents] - new_starts[parents])
+        parts = slice(count, count + len(parents))
+        new_queries[ends[parts]] = query
+        ends[parts] += 1
+        count += len(parents)
+    return new_starts, new_queries
+
+
 def solve_positive(matrix: Float64s, right: Float64s, out: Float64s) -> None:
     """Writes the solution of matrix * out = right; the matrix comes as one row after another."""
     out[:] = right

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from privmw.kernels.arrays import Float64s, Int64s, UInt32s
+from privmw.kernels.arrays import Float64s, Int64s, UInt32s, UInt64s
 from privmw.kernels.scale import LIGHTEST_WEIGHT, MASS_BITS, MOST_TOTAL, MOST_WEIGHT, powers_of_two
 
 # The message of csrc/core/weights.cpp. Checked here: a check at the door would be one more pass.
@@ -15,9 +15,10 @@ def _masses(weights: Float64s) -> Int64s:
     return np.rint(weights * 2.0**MASS_BITS).astype(np.int64)
 
 
-def _total(masses: Int64s) -> int:
-    """The sum as a Python integer: it may exceed 64 bits."""
-    return int((masses >> 31).sum()) * 2**31 + int((masses & (2**31 - 1)).sum())
+def _total(masses: Int64s | UInt64s) -> int:
+    """The sum of masses, none negative, as a Python integer: it may exceed 64 bits."""
+    halves = masses.view(np.uint64)
+    return int((halves >> 31).sum()) * 2**31 + int((halves & (2**31 - 1)).sum())
 
 
 def _lift(before: Float64s, now: Float64s) -> Float64s:
@@ -50,6 +51,20 @@ def to_masses(weights: Float64s, threads: int) -> tuple[Int64s, int]:
         return np.empty(0, np.int64), MOST_TOTAL + 1
     masses = _masses(weights)
     return masses, min(_total(masses), MOST_TOTAL + 1)
+
+
+def signed_masses(weights: Float64s, values: Float64s, exponent: int, threads: int) -> Int64s:
+    """For each row weight * value * 2^exponent, to the nearest integer."""
+    first, second = powers_of_two(exponent)
+    terms = weights * values
+    terms *= first
+    terms *= second
+    return np.rint(terms, out=terms).astype(np.int64)
+
+
+def total_magnitude(masses: Int64s, threads: int) -> int:
+    """The total of the absolute values of masses."""
+    return _total(np.abs(masses).view(np.uint64))  # the least int64 has an absolute value only so
 
 
 def multiply(weights: Float64s, rows: UInt32s, factor: float, threads: int) -> tuple[Int64s, int, int]:
