@@ -64,7 +64,7 @@ def whole_problem(shape: RoundShape, marginals: int, for_scipy: bool = True) -> 
     workload = everything.select(np.sort(chosen))
     kernel = pmw.kernels.Marginals(support.columns, workload.attributes, workload.starts)
     cells = np.arange(workload.cells)
-    matrix = MarginalMatrix(cells, cells, kernel)
+    matrix = MarginalMatrix(cells, kernel.among(cells))
     true, prior = shape.private.counts(workload) / shape.private.n, support.start("public")
     return Problem(matrix, prior, true, matrix.sums(_other(prior)), _held(support, workload, for_scipy))
 

@@ -1,6 +1,5 @@
-#include "core/marginals/marginals.hpp"
-
 #include "bind/arrays.hpp"
+#include "core/marginals/marginal_cells.hpp"
 
 namespace privmw {
 
@@ -64,6 +63,55 @@ void bind_marginals(py::module_& m) {
             py::arg("values"), py::arg("exponent"), py::arg("out"), py::arg("threads"))
         .def("ways", &count_ways)
         .def("nbytes", &Marginals::bytes);
+
+    py::class_<MarginalCells>(m, "MarginalCells")
+        .def(py::init([](const Marginals& marginals, const py::array& places, std::size_t most_bytes) {
+                 const auto in = values_of<std::int64_t>(places, "places");
+                 py::gil_scoped_release release;
+                 return std::make_unique<MarginalCells>(marginals, in, most_bytes);
+             }),
+             py::arg("marginals"), py::arg("places"), py::arg("most_bytes"), py::keep_alive<1, 2>())
+        .def(
+            "sums",
+            [](const MarginalCells& self, const py::array& rows, const py::array& masses, py::array out,
+               int threads) {
+                const auto among = values_of<Row>(rows, "rows");
+                const auto in = values_of<Mass>(masses, "masses");
+                const auto sums = writable_values_of<Mass>(out, "out");
+                py::gil_scoped_release release;
+                self.sum(among, in.data(), threads, sums.data());
+            },
+            py::arg("rows"), py::arg("masses"), py::arg("out"), py::arg("threads"))
+        .def(
+            "potentials",
+            [](const MarginalCells& self, const py::array& rows, const py::array& values, int exponent,
+               py::array out, int threads) {
+                const auto among = values_of<Row>(rows, "rows");
+                const auto in = values_of<std::int64_t>(values, "values");
+                const auto potentials = writable_values_of<double>(out, "out");
+                py::gil_scoped_release release;
+                self.potentials(among, in.data(), exponent, threads, potentials.data());
+            },
+            py::arg("rows"), py::arg("values"), py::arg("exponent"), py::arg("out"), py::arg("threads"))
+        .def("nbytes", &MarginalCells::bytes);
+
+    py::class_<PricedCells>(m, "PricedCells")
+        .def(py::init([](const MarginalCells& cells, const py::array& prices) {
+                 return std::make_unique<PricedCells>(cells, values_of<double>(prices, "prices"));
+             }),
+             py::arg("cells"), py::arg("prices"), py::keep_alive<1, 2>())
+        .def(
+            "spread",
+            [](const PricedCells& self, const py::array& rows, const py::array& masses, int unit,
+               int exponent, py::array out, int threads) {
+                const auto among = values_of<Row>(rows, "rows");
+                const auto in = values_of<Mass>(masses, "masses");
+                const auto potentials = writable_values_of<double>(out, "out");
+                py::gil_scoped_release release;
+                self.spread(among, in.data(), unit, exponent, threads, potentials.data());
+            },
+            py::arg("rows"), py::arg("masses"), py::arg("unit"), py::arg("exponent"), py::arg("out"),
+            py::arg("threads"));
 }
 
 }  // namespace privmw

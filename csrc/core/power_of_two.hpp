@@ -16,6 +16,13 @@ inline double to_double(Wrapping sum) {
     return (high - (0x1p84 + 0x1p63 + 0x1p52)) + low;
 }
 
+// A value below 2^51 to the nearest integer: added to 1.5 * 2^52, it stands in the last bits of the sum.
+// Compilers vectorise this too.
+inline Wrapping rounded(double value) {
+    constexpr double shift = 0x1.8p52;
+    return std::bit_cast<Wrapping>(value + shift) - std::bit_cast<Wrapping>(shift);
+}
+
 // value * 2^exponent in two steps, so that the factor itself never overflows. Rounds only where the result
 // is subnormal.
 struct PowerOfTwo {

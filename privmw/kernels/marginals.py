@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import math
+
 import numpy as np
 
 from privmw.kernels import choice
 from privmw.kernels.arrays import Float64s, Int32s, Int64s, UInt32s
-from privmw.kernels.cells import check_marginals, to_integers
+from privmw.kernels.cells import check_marginals, in_units, to_integers
 from privmw.kernels.checks import (
     check_apart,
     check_array,
@@ -18,6 +21,10 @@ from privmw.kernels.checks import (
 )
 from privmw.kernels.choice import backend, threads_of
 from privmw.kernels.columns import Columns, check_are_columns
+from privmw.ranks import ALONE, Communicator
+
+MOST_BYTES = 2**28  # of the lists of rows' effects
+LEAST_EXPONENT = -900  # of a largest value: below it, there is nothing but rounding
 
 
 class Marginals:
@@ -109,35 +116,100 @@ class Marginals:
 
 
 class MarginalCells:
-    """Some cells of marginals, evaluated again and again: arrays of all cells are kept from call to call.
+    """Some cells of marginals over some rows, evaluated again and again.
 
-    Not for several threads of the caller at a time.
+    The native backend lists for each row the effects of its uncommon values (csrc/core/marginals/effects),
+    in at most 256 MB; where they would be more, it evaluates all cells.
 
     >>> columns = Columns([np.array([0, 1, 1], np.uint8), np.array([0, 2, 1], np.uint8)], [2, 3])
     >>> marginals = Marginals(columns, np.array([0, 1], np.int32), np.array([0, 1, 2]))
     >>> cells = marginals.among(np.array([1, 4]))
     >>> cells.sums(np.array([5, 7, 1])), cells.potentials(np.array([10.0, 0.5]))
     (array([8, 7]), array([ 0. , 10.5, 10. ]))
+    >>> cells.over(np.array([2], np.uint32)).sums(np.array([1]))
+    array([1, 0])
     """
 
     def __init__(self, marginals: Marginals, places: Int64s) -> None:
         check_within("places", check_array("places", places, np.int64), marginals.cells)
-        self.marginals, self.count, self._places = marginals, len(places), places
-        self._all_sums = np.empty(marginals.cells, np.int64)
-        self._all_values = np.zeros(marginals.cells, np.int64)
+        self.count, self.rows = len(places), np.arange(marginals.columns.rows, dtype=np.uint32)
+        self._all_rows = marginals.columns.rows
         # Where the cells of each marginal that has some begin, and the end.
         self._first = np.unique(np.searchsorted(places, marginals._first_cells))
+        self._core = choice.kernels.MarginalCells(marginals._core, places, MOST_BYTES)
+
+    def over(self, rows: UInt32s) -> MarginalCells:
+        """The same cells over some of all rows, ascending."""
+        check_within("rows", check_array("rows", rows, np.uint32), self._all_rows)
+        some = copy.copy(self)
+        some.rows = rows
+        return some
 
     def sums(self, masses: Int64s, *, threads: int | None = None) -> Int64s:
-        """The sum of the masses of each of these cells' rows, exactly."""
-        sums: Int64s = self.marginals.sums(masses, self._all_sums, threads=threads)[self._places]
-        return sums
+        """The sum of the masses of each cell's rows, exactly."""
+        check_masses("masses", masses, len(self.rows))
+        out = np.empty(self.count, np.int64)
+        self._core.sums(self.rows, masses, out, threads_of(threads))
+        return out
 
     def potentials(self, values: Float64s, *, threads: int | None = None) -> Float64s:
         """For each row the sum of the values of those of these cells that hold it; as `Marginals`."""
         check_length("values", check_array("values", values, np.float64), self.count)
-        out = np.empty(self.marginals.columns.rows)
+        out = np.empty(len(self.rows))
         integers, exponent = to_integers(values, self._first)
-        self._all_values[self._places] = integers
-        self.marginals._core.potentials(self._all_values, exponent, out, threads_of(threads))
+        self._core.potentials(self.rows, integers, exponent, out, threads_of(threads))
+        return out
+
+    def priced(self, prices: Float64s) -> PricedCells:
+        """These cells with a price each, not negative."""
+        return PricedCells(self, prices)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated beside the marginals."""
+        return self._core.nbytes() + self.rows.nbytes
+
+
+class PricedCells:
+    """Cells with a price each: what masses of rows that share cells are worth to one another.
+
+    >>> columns = Columns([np.array([0, 1, 1], np.uint8)], [2])
+    >>> cells = Marginals(columns, np.array([0], np.int32), np.array([0, 1])).among(np.array([0, 1]))
+    >>> cells.priced(np.array([10.0, 0.5])).spread(np.array([1, 2, 4]) << 55, -55)
+    array([10.,  3.,  3.])
+    """
+
+    def __init__(self, cells: MarginalCells, prices: Float64s) -> None:
+        check_length("prices", check_array("prices", prices, np.float64), cells.count)
+        self._cells, self._prices = cells, prices
+        most = float(prices.max(initial=0.0))
+        if not (0 <= most < np.inf and prices.min(initial=0.0) >= 0):
+            raise ValueError("prices must be finite, none negative")
+        # A sum of masses has up to 62 bits, its product with a price up to 51, their potential up to 61.
+        self._unit = max(math.frexp(most)[1], LEAST_EXPONENT) + 62
+        self._unit -= min(51, 61 - len(cells._first).bit_length())
+        self._core = choice.kernels.PricedCells(cells._core, prices)
+
+    def spread(
+        self,
+        masses: Int64s,
+        exponent: int = 0,
+        *,
+        threads: int | None = None,
+        comm: Communicator = ALONE,
+    ) -> Float64s:
+        """For each row the sum over its cells of price * (sum of the masses of the cell's rows) * 2^exponent.
+
+        Masses are on a scale on which all of them total near 2^61: prices times sums are rounded on it.
+        Where each rank has some of the rows, the sums are of all rows: any number of ranks has the same bits.
+        """
+        cells, workers = self._cells, threads_of(threads)
+        check_masses("masses", masses, len(cells.rows))
+        out, power = np.empty(len(cells.rows)), self._unit + exponent
+        if comm.size == 1:
+            self._core.spread(cells.rows, masses, self._unit, power, out, workers)
+        else:
+            sums = cells.sums(masses, threads=threads)
+            comm.allreduce(sums)
+            cells._core.potentials(cells.rows, in_units(sums, self._prices, self._unit), power, out, workers)
         return out

@@ -13,12 +13,12 @@ import numpy as np
 
 from privmw import kernels
 from privmw.data.workload import Workload
-from privmw.kernels.arrays import CheckedColumns, Float64s, Int64s, freeze
+from privmw.kernels.arrays import Float64s, Int64s
 from privmw.models.groups import Groups
+from privmw.models.projection.queries import Priced, PricedQueries
 from privmw.ranks import ALONE, Communicator, max_over_ranks, sum_over_ranks
 
 FEW_PER_CELL = 4  # cells beyond so many for each row and marginal: rows list their cells
-FEW_CELLS = 10_000  # of which a pass over all rows costs less than a plan for some rows
 NEAR = 0.002  # a share of a row's weight: a round of few steps then needs half of its gram matrices
 LEAST_EXPONENT = -900  # of a largest value: below it, there is nothing but rounding
 
@@ -41,6 +41,10 @@ class _ExactMatrix(ABC):
         largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
         return self._sums(weights, values, max_over_ranks(self.comm, largest))
 
+    def priced(self, prices: Float64s) -> PricedQueries:
+        """The queries with these prices."""
+        return Priced(self, prices)
+
     def _sums(self, weights: Float64s, values: Float64s | None, largest: float) -> Float64s:
         """The sums of weights, or of weights times values; `largest` is the largest value of all ranks."""
         if largest == 0:
@@ -62,6 +66,21 @@ class _ExactMatrix(ABC):
     @abstractmethod
     def _add(self, weights: Float64s, values: Float64s | None, exponent: int) -> Int64s:
         """For each cell the exact sum of weight (times value) times 2^exponent, an integer for each row."""
+
+
+class _PricedCells:
+    """Cells of marginals with a price each: sums and potentials at once."""
+
+    def __init__(self, priced: kernels.PricedCells, threads: int | None, comm: Communicator) -> None:
+        self._priced, self._threads, self._comm = priced, threads, comm
+
+    def spread(self, weights: Float64s, values: Float64s) -> Float64s:
+        """For each row the sum over its cells of price * (sum of weight * value over the cell's rows)."""
+        largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+        bits = max(math.frexp(max_over_ranks(self._comm, largest))[1], LEAST_EXPONENT)
+        exponent = MarginalMatrix.bits - bits
+        masses = kernels.signed_masses(weights, values, exponent, threads=self._threads)
+        return self._priced.spread(masses, -exponent, threads=self._threads, comm=self._comm)
 
 
 class CellMatrix(_ExactMatrix):
@@ -115,23 +134,19 @@ class CellMatrix(_ExactMatrix):
 
 
 class MarginalMatrix(_ExactMatrix):
-    """Cells of whole marginals: one gather, or one addition, for each row and marginal.
-
-    places: which of the marginals' cells are queries; the others are left out.
-    """
+    """Cells of whole marginals, of which some may be left out."""
 
     bits = kernels.MASS_BITS + 1  # so that integers of weights are their masses
 
     def __init__(
         self,
         cells: Int64s,
-        places: Int64s,
-        marginals: kernels.Marginals,
+        queries: kernels.MarginalCells,
         threads: int | None = None,
         comm: Communicator = ALONE,
     ) -> None:
         super().__init__(cells, threads, comm)
-        self._places, self._queries = places, marginals.among(places)
+        self._queries = queries
 
     @classmethod
     def of(
@@ -149,7 +164,8 @@ class MarginalMatrix(_ExactMatrix):
         rows = marginals.sums(np.ones(marginals.columns.rows, np.int64), threads=threads)
         comm.allreduce(rows)
         places = np.flatnonzero((precision > 0) & (rows > 0))
-        return cls(places if cells is None else cells[places], places, marginals, threads, comm)
+        queries = marginals.among(places)
+        return cls(places if cells is None else cells[places], queries, threads, comm)
 
     def potentials(self, values: Float64s) -> Float64s:
         """For each row the sum of its cells' values."""
@@ -159,21 +175,14 @@ class MarginalMatrix(_ExactMatrix):
         """Return None: there are too many cells for a square matrix of them."""
         return None
 
-    def among(self, rows: Int64s) -> tuple[MarginalMatrix, Int64s] | None:
-        """The cells that hold some of this rank's rows, over those, and which they are of all.
+    def priced(self, prices: Float64s) -> _PricedCells:
+        """The cells with these prices."""
+        return _PricedCells(self._queries.priced(prices), self._threads, self.comm)
 
-        None where the cells are few.
-        """
-        if self.count < FEW_CELLS:
-            return None
-        marginals = self._queries.marginals
-        sizes = marginals.columns.sizes
-        codes = CheckedColumns.of((freeze(codes[rows]) for codes in marginals.columns.columns), sizes)
-        some = marginals.over(kernels.Columns(codes, sizes), threads=self._threads)
-        times = some.sums(np.ones(len(rows), np.int64), threads=self._threads)[self._places]
-        self.comm.allreduce(times)
-        held = np.flatnonzero(times)
-        return MarginalMatrix(self.cells[held], self._places[held], some, self._threads, self.comm), held
+    def among(self, rows: Int64s) -> tuple[MarginalMatrix, Int64s]:
+        """The cells over some of this rank's rows, and which they are of all: all."""
+        some = self._queries.over(rows.astype(np.uint32))
+        return MarginalMatrix(self.cells, some, self._threads, self.comm), np.arange(self.count)
 
     def _add(self, weights: Float64s, values: Float64s | None, exponent: int) -> Int64s:
         if values is None:

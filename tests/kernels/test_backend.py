@@ -80,6 +80,8 @@ LACKS = {
     "native": set(),
     "numba": {
         "Columns",
+        "MarginalCells",
+        "PricedCells",
         "Products",
         "distinct_rows",
         "incidence_of_groups",

@@ -10,6 +10,7 @@ from privmw import kernels
 from privmw.kernels import choice
 from privmw.models.projection.freedom import freedom
 from privmw.models.projection.newton import heavy_rows
+from privmw.models.projection.queries import Priced
 from privmw.models.projection.solver import Slack, project
 from privmw.ranks import ALONE
 
@@ -36,6 +37,9 @@ class Queries:
     def among(self, rows):
         held = np.flatnonzero(self.holds[rows].any(axis=0))
         return Queries(self.holds[np.ix_(rows, held)]), held
+
+    def priced(self, prices):
+        return Priced(self, prices)
 
 
 def recomputed(holds, prior, answers, slack, fit):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from privmw import Domain, Support, Table, Workload, kernels
-from privmw.models import query_matrix
 from privmw.models.groups import Groups
+from privmw.models.projection.rows import RowFunctions, conjugate_gradients_over_rows
 from privmw.models.projection.solver import Slack, project
 from privmw.models.query_matrix import CellMatrix, MarginalMatrix, RowMatrix, matrix_of
 from truth import reference
@@ -27,7 +27,7 @@ def cells():
 
 def marginals():
     kernel = kernels.Marginals(SUPPORT.columns, WORKLOAD.attributes, WORKLOAD.starts)
-    return MarginalMatrix(EVERY, EVERY, kernel)
+    return MarginalMatrix(EVERY, kernel.among(EVERY))
 
 
 MATRICES = {
@@ -108,16 +108,39 @@ def test_few_rows_list_their_cells_and_many_do_not():
     )
 
 
-def test_some_rows_of_a_matrix_have_its_answers(monkeypatch):
+def test_some_rows_of_a_matrix_have_its_answers():
     rows, rng = np.array([0, 3, 4, 11]), np.random.default_rng(2)
     weights = rng.dirichlet(np.ones(len(rows)))
     values = rng.standard_normal(WORKLOAD.cells)
-    assert marginals().among(rows) is None
-    monkeypatch.setattr(query_matrix, "FEW_CELLS", 0)
-    for name in ("marginals", "rows"):
+    dense = DENSE[:, rows]
+    for name, expected in (("marginals", EVERY), ("rows", np.flatnonzero(dense.any(axis=1)))):
         some, held = MATRICES[name]().among(rows)
-        dense = DENSE[:, rows]
-        np.testing.assert_array_equal(held, np.flatnonzero(dense.any(axis=1)))
+        np.testing.assert_array_equal(held, expected)
         np.testing.assert_array_equal(some.cells, held)
         np.testing.assert_allclose(some.sums(weights), dense[held] @ weights, atol=1e-14)
         np.testing.assert_allclose(some.potentials(values[held]), dense[held].T @ values[held], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["cells", "marginals", "rows"])
+def test_prices_spread_what_rows_share(name):
+    rng = np.random.default_rng(3)
+    weights, function = rng.dirichlet(np.ones(SUPPORT.size)), rng.standard_normal(SUPPORT.size)
+    prices = rng.random(WORKLOAD.cells)
+    found = MATRICES[name]().priced(prices).spread(weights, function)
+    np.testing.assert_allclose(found, DENSE.T @ (prices * (DENSE @ (weights * function))), atol=1e-12)
+    assert not MATRICES[name]().priced(prices).spread(weights, np.zeros(SUPPORT.size)).any()
+
+
+def test_conjugate_gradients_over_rows_solve_the_equations_of_queries():
+    matrix, rng = marginals(), np.random.default_rng(4)
+    weights, right = rng.dirichlet(np.ones(SUPPORT.size)), rng.standard_normal(WORKLOAD.cells)
+    prices = rng.random(WORKLOAD.cells) + 0.5
+    functions = RowFunctions(matrix, weights, prices)
+    start = functions.centred(matrix.potentials(prices * right))
+    first = float(right @ (prices * right))
+    x, h, steps = conjugate_gradients_over_rows(functions, start, first, 1e-20 * first, 100)
+    found = prices * (x * right + matrix.moments(weights, h))
+    centred = DENSE - (DENSE @ weights)[:, None]
+    equations = (centred * weights) @ centred.T + np.diag(1 / prices)
+    np.testing.assert_allclose(found, np.linalg.solve(equations, right), atol=1e-9)
+    assert steps < 30

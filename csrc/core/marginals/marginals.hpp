@@ -15,6 +15,7 @@ class Marginals {
     Marginals(const Columns& columns, const MarginalList& workload, int threads);
 
     std::size_t cells() const { return plan_.cells; }
+    const Columns& columns() const { return columns_; }
     const Plan& plan() const { return plan_; }
     std::size_t bytes() const;
 

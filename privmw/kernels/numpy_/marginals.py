@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from privmw.kernels.arrays import Float64s, Int32s, Int64s, UInt32s
+from privmw.kernels.cells import in_units
 from privmw.kernels.numpy_.columns import Columns
 from privmw.kernels.scale import powers_of_two
 from privmw.secrecy import erasing
@@ -72,6 +73,16 @@ class Marginals:
             codes = tuple(self._columns.columns[a][rows] for a in marginal)
             yield np.ravel_multi_index(codes, tuple(self._columns.sizes[a] for a in marginal)), place
 
+    @property
+    def cells(self) -> int:
+        """How many cells there are."""
+        return self._marginals[-1][1].stop if self._marginals else 0
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self._columns.columns[0])
+
     def ways(self) -> dict[str, int]:
         """The number of marginals evaluated in each way."""
         return {self.way: len(self._marginals)}
@@ -79,3 +90,43 @@ class Marginals:
     def nbytes(self) -> int:
         """Bytes allocated beside the columns."""
         return 0
+
+
+class MarginalCells:
+    """Some cells of marginals: the twin of csrc/core/marginals/marginal_cells.hpp, for numba too."""
+
+    def __init__(self, marginals: Marginals, places: Int64s, most_bytes: int) -> None:
+        self._marginals, self._places = marginals, places
+
+    def sums(self, rows: UInt32s, masses: Int64s, out: Int64s, threads: int) -> None:
+        """Writes the sum of the masses of each cell's rows, of those given, to out."""
+        of_rows, sums = np.zeros(self._marginals.rows, np.int64), np.empty(self._marginals.cells, np.int64)
+        of_rows[rows] = masses
+        self._marginals.sums(of_rows, sums, threads)
+        out[:] = sums[self._places]
+
+    def potentials(self, rows: UInt32s, values: Int64s, exponent: int, out: Float64s, threads: int) -> None:
+        """Writes the sum of the values of each given row's cells, times 2^exponent, to out."""
+        of_cells, potentials = np.zeros(self._marginals.cells, np.int64), np.empty(self._marginals.rows)
+        of_cells[self._places] = values
+        self._marginals.potentials(of_cells, exponent, potentials, threads)
+        out[:] = potentials[rows]
+
+    def nbytes(self) -> int:
+        """Bytes allocated beside the marginals."""
+        return 0
+
+
+class PricedCells:
+    """Cells with a price each: the twin of csrc/core/marginals/marginal_cells.hpp, for numba too."""
+
+    def __init__(self, cells: MarginalCells, prices: Float64s) -> None:
+        self._cells, self._prices = cells, prices
+
+    def spread(
+        self, rows: UInt32s, masses: Int64s, unit: int, exponent: int, out: Float64s, threads: int
+    ) -> None:
+        """Writes the potentials of price * sum, rounded to units of 2^unit, times 2^exponent, to out."""
+        sums = np.empty(len(self._prices), np.int64)
+        self._cells.sums(rows, masses, sums, threads)
+        self._cells.potentials(rows, in_units(sums, self._prices, unit), exponent, out, threads)

@@ -30,7 +30,7 @@ from privmw.models.growth.particles import Particles
 from privmw.models.growth.problem import Problem
 from privmw.models.projection.prior_weight import LIGHTEST, STEP, choose_prior_weight
 from privmw.models.projection.solver import Slack, project
-from privmw.models.query_matrix import matrix_of
+from privmw.models.query_matrix import MarginalMatrix, RowMatrix, matrix_of
 from privmw.ranks import Communicator, allgather
 
 SHARE = 0.025  # of the prior, which the particles have together
@@ -141,6 +141,7 @@ class _Fits:
         self._problem, self._threads, self._comm = problem, threads, support.comm
         self._start, self._sizes = start, support.domain.sizes
         self.public = self._marginals(support.columns)
+        self._made: tuple[UInt32s, MarginalMatrix | RowMatrix] | None = None  # of which particles
 
     def weight_of_rows(self, problem: Problem) -> float:
         """The prior weight that the rows of the support alone choose for a problem."""
@@ -154,10 +155,7 @@ class _Fits:
         """The multipliers of all cells at a prior weight, and the answers, from earlier multipliers."""
         problem, own = self._problem, _own(len(particles.records), self._comm)
         records = particles.records[own]
-        public = self.public.columns.columns
-        codes = [np.concatenate([c, records[:, a].astype(c.dtype)]) for a, c in enumerate(public)]
-        marginals = self.public.over(kernels.Columns(codes, self._sizes), threads=self._threads)
-        matrix = matrix_of(problem.workload, problem.precision, marginals, self._threads, self._comm)
+        matrix = self._matrix(particles.records)
         prior, _ = kernels.tilt(
             np.concatenate([(1 - SHARE) * self._start, np.full(len(records), SHARE)]),
             np.concatenate([np.zeros(len(self._start)), particles.log_prior()[own]]),
@@ -180,6 +178,17 @@ class _Fits:
         found = (problem.answers - fitted) * problem.precision / weight
         found[matrix.cells] = fit.multipliers
         return found, fitted
+
+    def _matrix(self, records: UInt32s) -> MarginalMatrix | RowMatrix:
+        """The measured cells over the public rows and these particles; made once while those stay."""
+        if self._made is None or self._made[0] is not records:
+            problem, own = self._problem, records[_own(len(records), self._comm)]
+            public = self.public.columns.columns
+            codes = [np.concatenate([c, own[:, a].astype(c.dtype)]) for a, c in enumerate(public)]
+            marginals = self.public.over(kernels.Columns(codes, self._sizes), threads=self._threads)
+            matrix = matrix_of(problem.workload, problem.precision, marginals, self._threads, self._comm)
+            self._made = records, matrix
+        return self._made[1]
 
     def _marginals(self, columns: kernels.Columns) -> kernels.Marginals:
         workload = self._problem.workload

@@ -11,19 +11,14 @@ their solution's: a few passes over rows give it to a percent. This room knows n
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
 from privmw.kernels.arrays import Float64s
-from privmw.models.projection.newton import ProjectedQueries, heavy_rows
-from privmw.ranks import max_over_ranks
+from privmw.models.projection.newton import heavy_rows
+from privmw.models.projection.queries import ProjectedQueries
+from privmw.models.projection.rows import RowFunctions
 
 SETTLED = 0.003  # of the value: a step that adds less is the last
 ACCURACY = 0.1  # of the rows that matter for it
 MOST_STEPS = 200
-BITS = 61  # of a sum over rows
-LEAST_EXPONENT = -900  # of a largest value: below it, there is nothing but rounding
 
 
 def freedom(
@@ -35,32 +30,15 @@ def freedom(
     """
     heavy = heavy_rows(matrix, weights, fitted, ACCURACY)
     matrix, weights, w, change = heavy.matrix, heavy.weights, w[heavy.held], change[heavy.held]
-
-    def total(terms: Float64s, bound: float) -> float:
-        # Of integers, over the rows of all ranks. The weights total one: no sum is beyond the bound.
-        bound = max_over_ranks(matrix.comm, bound)
-        if bound == 0:
-            return 0.0
-        scale = 2.0 ** (BITS - max(math.frexp(bound)[1], LEAST_EXPONENT))
-        sums = np.rint(terms * scale).astype(np.int64).sum(keepdims=True)
-        matrix.comm.allreduce(sums)
-        return float(sums[0] / scale)
-
-    def product(a: Float64s, b: Float64s) -> float:
-        return total(weights * a * b, _largest(a) * _largest(b))
-
-    def centred(values: Float64s) -> Float64s:
-        moved: Float64s = values - total(weights * values, _largest(values))
-        return moved
-
-    residual = centred(matrix.potentials(w * change))
-    direction, size, value = residual.copy(), product(residual, residual), 0.0
+    functions = RowFunctions(matrix, weights, w)
+    residual = functions.centred(matrix.potentials(w * change))
+    direction, size, value = residual.copy(), functions.product(residual, residual), 0.0
     for _ in range(MOST_STEPS):
         if size <= 0:
             break
-        image = centred(matrix.potentials(w * matrix.moments(weights, direction)))
+        image = functions.spread(direction)
         image += direction
-        curvature = product(direction, image)
+        curvature = functions.product(direction, image)
         if curvature <= 0:  # rounding: the direction is flat
             break
         length = size / curvature
@@ -68,11 +46,7 @@ def freedom(
         if length * size <= SETTLED * value:
             break
         residual -= length * image
-        before, size = size, product(residual, residual)
+        before, size = size, functions.product(residual, residual)
         direction *= size / before
         direction += residual
     return value
-
-
-def _largest(values: Float64s) -> float:
-    return float(np.abs(values).max(initial=0.0))

@@ -10,31 +10,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from privmw import kernels
 from privmw.kernels.arrays import Bools, Float64s, Int64s
 from privmw.kernels.conjugate_gradients import conjugate_gradients
-from privmw.kernels.query_matrix import QueryMatrix
+from privmw.models.projection.queries import ProjectedQueries
+from privmw.models.projection.rows import RowFunctions, conjugate_gradients_over_rows
 from privmw.ranks import sum_over_ranks
 
 MOST_EXACT = 400  # free multipliers: beyond, factoring costs more than conjugate gradients
 MOST_INNER = 500  # conjugate gradients for one step
 # Rows below so much of the mean weight, times the accuracy of a step, hardly say how answers vary together.
-LIGHT = 0.4
-WORTH = 0.6  # of the rows: where more are heavy, leaving the others out costs more than it saves
-
-
-class ProjectedQueries(QueryMatrix, Protocol):
-    """Queries over rows, of which some may be taken."""
-
-    def among(self, rows: Int64s) -> tuple[ProjectedQueries, Int64s] | None:
-        """The queries that hold some of this rank's rows, over those, and which they are of all queries.
-
-        None where that is no cheaper.
-        """
+LIGHT = 0.1
+WORTH = 0.9  # of the rows: where more are heavy, leaving the others out costs more than it saves
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,7 +117,7 @@ def _add_conjugate(
     accuracy: float,
     enough: float,
 ) -> None:
-    """Add the solution for the free multipliers; `residual` is the right-hand side, and is overwritten.
+    """Add the solution for the free multipliers; `residual` is the right-hand side.
 
     The preconditioner is the ridge: many marginals share the directions of large variance, which it leaves
     far apart from the rest and conjugate gradients find first. Taking the one-way parts out, or the variance
@@ -138,7 +128,43 @@ def _add_conjugate(
     heavy = heavy_rows(matrix, weights, fitted, accuracy)
     held = heavy.held
     found = scaling * residual  # exact where a query has no heavy row
-    residual, ridge, free, scaling = residual[held], ridge[held], free[held], scaling[held]
+    residual, ridge, free = residual[held], ridge[held], free[held]
+    scaling = np.where(heavy.fitted > 0, scaling[held], 0.0)
+    first = float(np.einsum("i,i,i->", residual, residual, scaling))
+    if first > most:  # what is left of a residual is worth half its square over the ridge of a gap
+        if sum_over_ranks(matrix.comm, len(heavy.weights)) < len(held):
+            solution = _over_rows(heavy, residual, scaling, first, most, step)
+        else:
+            solution = _over_queries(heavy, residual, ridge, free, scaling, math.sqrt(most / first), step)
+        known = scaling > 0
+        found[held[known]] = solution[known]
+    step.multipliers += found
+    step.potentials += matrix.potentials(found)
+    step.passes += 1
+
+
+def _over_rows(
+    heavy: HeavyRows, right: Float64s, prices: Float64s, first: float, most: float, step: Step
+) -> Float64s:
+    functions = RowFunctions(heavy.matrix, heavy.weights, prices)
+    start = functions.centred(heavy.matrix.potentials(prices * right))
+    x, h, steps = conjugate_gradients_over_rows(functions, start, first, most, MOST_INNER)
+    step.passes += 2 * steps + 2
+    solution = heavy.matrix.moments(heavy.weights, h)
+    solution += x * right
+    solution *= prices
+    return solution
+
+
+def _over_queries(
+    heavy: HeavyRows,
+    residual: Float64s,
+    ridge: Float64s,
+    free: Bools,
+    scaling: Float64s,
+    accuracy: float,
+    step: Step,
+) -> Float64s:
     solution, change = np.zeros_like(residual), np.empty_like(residual)
 
     def product(direction: Float64s) -> Float64s:
@@ -149,21 +175,10 @@ def _add_conjugate(
         step.passes += 2
         return image
 
-    first = float(np.einsum("i,i,i->", residual, residual, scaling))
-    if first > most:  # what is left of a residual is worth half its square over the ridge of a gap
-        conjugate_gradients(
-            product,
-            residual,
-            solution,
-            scaling,
-            dot=dot,
-            accuracy=math.sqrt(most / first),
-            most_steps=MOST_INNER,
-        )
-        found[held] = solution
-    step.multipliers += found
-    step.potentials += matrix.potentials(found)
-    step.passes += 1
+    conjugate_gradients(
+        product, residual, solution, scaling, dot=dot, accuracy=accuracy, most_steps=MOST_INNER
+    )
+    return solution
 
 
 def heavy_rows(matrix: ProjectedQueries, weights: Float64s, fitted: Float64s, accuracy: float) -> HeavyRows:

@@ -17,7 +17,7 @@ import numpy as np
 
 from privmw.kernels.arrays import Float64s
 from privmw.models.projection.freedom import freedom
-from privmw.models.projection.newton import ProjectedQueries
+from privmw.models.projection.queries import ProjectedQueries
 from privmw.models.projection.solver import Slack, project
 from privmw.random import sampling_stream
 

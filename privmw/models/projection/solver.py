@@ -26,7 +26,8 @@ import numpy as np
 
 from privmw import kernels
 from privmw.kernels.arrays import Float64s
-from privmw.models.projection.newton import ProjectedQueries, Step, covariances, dot, newton_step
+from privmw.models.projection.newton import Step, covariances, dot, newton_step
+from privmw.models.projection.queries import ProjectedQueries
 from privmw.models.projection.slack import Goal, Place, Slack
 from privmw.ranks import max_over_ranks
 
