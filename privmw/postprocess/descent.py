@@ -1,10 +1,12 @@
 """Coordinate descent in random order: for rows that were not measured themselves and very many queries.
 
-There Newton's method would need too many conjugate gradients. A full pass sets every row to its best weight;
-the passes between visit the rows above zero only. On a large support, after two passes over all rows, only
-the third with the largest moves left is visited, of those that can move: finding them costs a seventh of a
-pass. There every row goes beyond its best weight by a half, as over-relaxation does. A fixed order stalls, so
-every pass has its own, drawn from a fixed seed: the draw is public, and a fit can be repeated.
+There Newton's method would need too many conjugate gradients, or a factored matrix (`sampled_newton`):
+supports of middle size get that after a few passes; on larger ones it takes three times as long as descent. A
+full pass sets every row to its best weight; the passes between visit the rows above zero only. On a large
+support, after two passes over all rows, only the third with the largest moves left is visited, of those that
+can move: finding them costs a seventh of a pass. There every row goes beyond its best weight by a half, as
+over-relaxation does. A fixed order stalls, so every pass has its own, drawn from a fixed seed: the draw is
+public, and a fit can be repeated.
 """
 
 from __future__ import annotations
@@ -13,8 +15,11 @@ import numpy as np
 
 from privmw.kernels.arrays import Float64s
 from privmw.postprocess.problem import Problem
+from privmw.postprocess.sampled_newton import approach, moves_left
 from privmw.random import sampling_stream
 
+SAMPLED = 2**14  # rows of a support from which on a few passes are followed by Newton's method
+PASSES = 4  # over all rows, before that
 LARGE = 2**18  # rows from which on rows are chosen; fewer are visited in full, which ends sooner there
 FEWEST_ROUNDS, MOST_ROUNDS = 10, 1000  # of a pass over all rows and those between
 BETWEEN = 9  # passes over the rows above zero, after each
@@ -36,6 +41,11 @@ def descend(problem: Problem) -> tuple[Float64s, int]:
     bends = tallies.potentials(precisions)
     rng, every_row = sampling_stream(0), np.arange(tallies.rows, dtype=np.uint32)
     marginals = len(tallies.marginals[2]) - 1
+    if SAMPLED <= tallies.rows < LARGE and tallies.columns is not None:
+        for _ in range(PASSES):
+            tallies.descend(rng.permutation(every_row), precisions, bends, weights, pulls)
+        weights, gradients = approach(problem, weights, bends)
+        return weights, PASSES + gradients
     if tallies.rows < LARGE:
         visits = tallies.rows * marginals * (BETWEEN + 1)
         rounds = min(max(FEWEST_ROUNDS, WORK_IN_FULL // visits), MOST_ROUNDS)
@@ -66,12 +76,3 @@ def descend(problem: Problem) -> tuple[Float64s, int]:
             tallies.descend(rng.permutation(chosen), precisions, relaxed, weights, pulls)
         visits += AGAIN * count
     return weights, -(-visits // max(tallies.rows, 1))
-
-
-def moves_left(weights: Float64s, slopes: Float64s, bends: Float64s) -> Float64s:
-    """How far each row alone is from its best weight."""
-    wanted = np.divide(slopes, bends, where=bends > 0, out=np.zeros(len(slopes)))
-    np.subtract(weights, wanted, out=wanted)
-    np.maximum(wanted, 0.0, out=wanted)
-    wanted -= weights
-    return np.abs(wanted, out=wanted)

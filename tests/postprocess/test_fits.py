@@ -254,6 +254,21 @@ def test_coordinate_descent_and_proximal_steps_answer_alike(shape, method, monke
         assert found - 1e-9 <= again <= found * (1 + 1e-5)
 
 
+@pytest.mark.parametrize("shape", ["without identity", "margins alone"])
+@pytest.mark.parametrize("method", [nnls, reweight])
+def test_newton_on_a_sample_and_proximal_steps_answer_alike(shape, method, monkeypatch):
+    measured = drawn(*SHAPES[shape], 4)
+    support = some_support(measured, 4, 0.8)
+    stepped = method(measured, support)
+    monkeypatch.setattr("privmw.postprocess.solve.MOST_QUERIES", 0)
+    monkeypatch.setattr("privmw.postprocess.descent.SAMPLED", 0)
+    sampled = method(measured, support)
+    assert sampled.certificate.kkt < 1e-7
+    assert sampled.weights.min() >= 0
+    again, found = (fit.certificate.stages[0].objective for fit in (sampled, stepped))
+    assert found - 1e-9 <= again <= found * (1 + 1e-5)
+
+
 def test_where_weights_are_not_unique_they_stay_near_the_public_ones():
     domain = domain_of([2, 2])
     rows = [[0, 0]] * 6 + [[0, 1]] * 2 + [[1, 0]]
