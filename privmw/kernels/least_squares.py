@@ -117,11 +117,14 @@ class Tallies:
         check_length("groups", groups, self.cells)
         if groups.min() < -1:
             raise ValueError(f"groups (least: {groups.min()}) must be -1 or more")
-        for group in range(int(groups.max()) + 1):
-            cells = np.flatnonzero(groups == group)
-            marginals = np.searchsorted(self.offsets, cells, "right")
-            if len(cells) == 0 or marginals[0] != marginals[-1]:
-                raise ValueError(f"groups ({group}) must hold cells, all of one marginal")
+        cells = np.flatnonzero(groups >= 0)
+        group_of, marginals = groups[cells], np.searchsorted(self.offsets, cells, "right")
+        marginal_of = np.zeros(int(groups.max()) + 1, np.int64)  # 0: no cell
+        marginal_of[group_of] = marginals
+        wrong = marginal_of == 0
+        wrong[group_of[marginal_of[group_of] != marginals]] = True
+        if wrong.any():
+            raise ValueError(f"groups ({wrong.argmax()}) must hold cells, all of one marginal")
 
     def sums(self, weights: Float64s, out: Float64s | None = None) -> Float64s:
         """For each query the sum of the weights of its rows."""

@@ -7,7 +7,7 @@ weights, not by the solver that found them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,12 +64,12 @@ class Fit:
         support: Support | None,
         weights: Float64s,
         method: str,
-        stages: Sequence[Stage],
+        stages: Callable[[], Sequence[Stage]],
         unique: bool,
     ) -> None:
         self._measured, self._support = measured, support
         self._weights = freeze(weights)
-        self._made = (method, tuple(stages), unique)
+        self._made = (method, stages, unique)
         self._certificate: Certificate | None = None
 
     @property
@@ -96,7 +96,8 @@ class Fit:
     def certificate(self) -> Certificate:
         """How good the fit is."""
         if self._certificate is None:
-            method, stages, unique = self._made
+            method, inspected, unique = self._made
+            stages = tuple(inspected())
             misfit = np.abs(self.residuals())
             self._certificate = Certificate(
                 method,

@@ -46,4 +46,4 @@ def _fit(
 ) -> Fit:
     problem = make_problem(measured, support, total)
     solved = solve(problem, method, Bounds(lower=number(lower)))
-    return Fit(measured, support, solved.weights, method, [solved.stage], problem.whole)
+    return Fit(measured, support, solved.weights, method, lambda: [solved.stage], problem.whole)

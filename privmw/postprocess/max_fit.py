@@ -49,13 +49,13 @@ def max_fit(
     trivial, largest = _trivial(problem), _largest(problem, free)
     if largest <= trivial + slack:  # the best fit of all is within the bound already
         stages = [_bounded(free.stage, max(trivial, largest))]
-        return Fit(measured, support, free.weights, "max_fit", stages, problem.whole)
+        return Fit(measured, support, free.weights, "max_fit", lambda: stages, problem.whole)
     bound = trivial if _attained(problem, trivial) else _least_bound(problem, largest)
     solved = solve(problem, "within the bound", _within(problem, bound + slack), near=free.weights)
     if solved.stage.violation > CLOSE:  # rounding of the linear program: the best fit has no such doubt
         solved, bound = free, largest
     stages = [_bounded(solved.stage, bound)]
-    return Fit(measured, support, solved.weights, "max_fit", stages, problem.whole)
+    return Fit(measured, support, solved.weights, "max_fit", lambda: stages, problem.whole)
 
 
 def _bounded(stage: Stage, bound: float) -> Stage:

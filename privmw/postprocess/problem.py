@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from reprlib import repr as _short
 from typing import Any
 
@@ -26,7 +26,7 @@ from privmw.postprocess.noisy_marginals import NoisyMarginals
 MOST_ROWS = 2**28
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Problem:
     """Weighted least squares over rows; a precision of 0 has no effect, a held query is exact."""
 
@@ -38,12 +38,12 @@ class Problem:
     start: Callable[[], Float64s]  # one a row: the weights to start from
     scale: float  # the largest noisy count, or 1 if that is less
 
-    @property
+    @cached_property
     def whole(self) -> bool:
         """Whether every row was measured itself, so that the fit is unique."""
         return bool((self.precisions > 0).all())
 
-    @property
+    @cached_property
     def fitted(self) -> Float64s:
         """The precisions of the queries; 0 for those held or not measured."""
         free = (self.variances > 0) & (self.variances < np.inf)

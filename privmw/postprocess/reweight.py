@@ -47,7 +47,7 @@ def reweight(
         raise ValueError(f"confidence ({_short(confidence)}) must be above 0 and below 1")
     problem = _reweighted(make_problem(measured, support, total), measured, support, confidence, downweight)
     solved = solve(problem, "reweight", Bounds())
-    return Fit(measured, support, solved.weights, "reweight", [solved.stage], problem.whole)
+    return Fit(measured, support, solved.weights, "reweight", lambda: [solved.stage], problem.whole)
 
 
 def _reweighted(
@@ -109,7 +109,7 @@ def find_low(counts: Float64s, measured: Bools, noise: NoiseDistribution, confid
     j = 1
     while j <= len(ordered):
         # Counts ascend and so does what they must reach: no position before this one can be the first.
-        reached = int(np.searchsorted(ordered, noise.above(j, confidence))) + 1
+        reached = int(ordered.searchsorted(noise.above(j, confidence))) + 1
         if reached <= j:
             return np.asarray(measured & (counts < ordered[j - 1]))
         j = reached

@@ -65,7 +65,7 @@ def sequential(
             break
     assert weights is not None
     unique = of_rows is not None and problem.whole
-    return Fit(measured, support, weights, "sequential", stages, unique)
+    return Fit(measured, support, weights, "sequential", lambda: stages, unique)
 
 
 def _bounds(problem: Problem) -> Bounds:

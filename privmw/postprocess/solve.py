@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -54,15 +55,27 @@ def _of(bounds: Bounds) -> tuple[Float64s, ...]:
     return bounds.lower, bounds.upper, bounds.least, bounds.most
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Solved:
-    """Weights, their sums, the queries' multipliers, the dual value, and the inspected stage."""
+    """Weights, the queries' multipliers and the dual value; sums and the stage once they are asked for."""
 
+    problem: Problem
+    name: str
+    bounds: Bounds
     weights: Float64s
-    sums: Float64s
     multipliers: Float64s
     value: float
-    stage: Stage
+    steps: int
+
+    @cached_property
+    def sums(self) -> Float64s:
+        """The weights' sums, one a query."""
+        return self.problem.tallies.sums(self.weights)
+
+    @cached_property
+    def stage(self) -> Stage:
+        """How far each row would still move, and how far held counts are off."""
+        return _inspect(self)
 
 
 def solve(
@@ -82,12 +95,13 @@ def solve(
     if problem.whole:
         rows = Wanted(problem.centre, 1 / problem.precisions, bounds.lower, bounds.upper)
         solution = problem.tallies.newton(rows, queries, tolerance=tolerance, limit=limit)
-        return inspect(
+        return Solved(
             problem, name, bounds, solution.weights, solution.multipliers, solution.value, solution.steps
         )
-    if problem.tallies.count > MOST_QUERIES and not bounds.given and (problem.variances > 0).all():
+    free = not bounds.given and (problem.variances > 0).all() and not problem.precisions.any()
+    if problem.tallies.count > MOST_QUERIES and free:
         weights, passes = descend(problem)
-        return inspect(problem, name, bounds, weights, np.zeros(problem.tallies.count), 0.0, passes)
+        return Solved(problem, name, bounds, weights, np.zeros(problem.tallies.count), 0.0, passes)
     return _solve_by_steps(problem, name, bounds, queries, tolerance, near, limit)
 
 
@@ -116,7 +130,7 @@ def _solve_by_steps(
         solution = problem.tallies.newton(rows, queries, multipliers, tolerance=tolerance, limit=most)
         moved = float(np.abs(solution.weights - now).max()) / problem.scale
         now, multipliers, steps = solution.weights, solution.multipliers, steps + solution.steps
-        solved = inspect(problem, name, bounds, now, multipliers, solution.value, steps)
+        solved = Solved(problem, name, bounds, now, multipliers, solution.value, steps)
         idle = 0 if best is None or solved.stage.kkt < best.stage.kkt / 2 else idle + 1
         if best is None or solved.stage.kkt < best.stage.kkt:
             best = solved
@@ -131,18 +145,9 @@ def _solve_by_steps(
     return best
 
 
-def inspect(
-    problem: Problem,
-    name: str,
-    bounds: Bounds,
-    weights: Float64s,
-    multipliers: Float64s,
-    value: float,
-    steps: int,
-) -> Solved:
-    """The stage of given weights: how far each row would still move, and how far held counts are off."""
-    sums = problem.tallies.sums(weights)
-    fitted = problem.fitted
+def _inspect(solved: Solved) -> Stage:
+    problem, bounds, multipliers = solved.problem, solved.bounds, solved.multipliers
+    weights, sums, fitted = solved.weights, solved.sums, problem.fitted
     pulls = fitted * (sums - problem.counts)
     held = problem.variances == 0
     bounded = held | (bounds.least > -np.inf) | (bounds.most < np.inf)
@@ -162,14 +167,13 @@ def inspect(
         float((sums - bounds.most).max(initial=0.0)),
         float((bounds.least - sums).max(initial=0.0)),
     )
-    stage = Stage(
-        name,
+    return Stage(
+        solved.name,
         max(float(np.abs(moves).max(initial=0.0)), off) / problem.scale,
         violation / problem.scale,
         problem.objective(weights, sums),
-        steps,
+        solved.steps,
     )
-    return Solved(weights, sums, multipliers, value, stage)
 
 
 def curvatures(matrix: QueryMatrix, row_precisions: Float64s, query_precisions: Float64s) -> Float64s:
