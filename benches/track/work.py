@@ -21,7 +21,9 @@ from typing import Any
 
 import numpy as np
 
-OVER_MARGINALS = ("Marginals", "Tallies", "Moves")
+OF_MARGINALS = ("Marginals", "Tallies", "Moves")  # made of attributes and starts
+OF_CELLS = ("MarginalCells", "PricedCells")  # made of one of these; their methods are given the rows
+OVER_MARGINALS = (*OF_MARGINALS, *OF_CELLS)
 MATRICES = (*OVER_MARGINALS, "Incidence")
 # Of some rows, of one attribute, or of none; how often `newton` goes over the rows is not seen from here.
 NOT_PASSES = ("add_changes", "redraw", "set_values", "newton")
@@ -41,7 +43,8 @@ class Work:
 
     def summary(self, newton_steps: int) -> dict[str, Any]:
         return {
-            "passes": total(self.calls, MATRICES, NOT_PASSES),
+            # To spread masses is two passes: their sums, and the potentials of these.
+            "passes": total(self.calls, MATRICES, NOT_PASSES) + self.calls["PricedCells.spread"],
             "rows x marginals": total(self.touched, OVER_MARGINALS, NOT_OF_ROWS),
             "Newton steps": newton_steps,
             "kernel bytes": self.bytes,
@@ -87,8 +90,10 @@ class CountedObject:
         self._inner = call(kind, given, named)
         self._rows = rows_of(name, given)
         # The second and third argument of all three are attributes and starts.
-        self._attributes = given[1] if name in OVER_MARGINALS else ()
-        self._marginals = len(given[2]) - 1 if name in OVER_MARGINALS else 0
+        self._attributes = given[1] if name in OF_MARGINALS else ()
+        self._marginals = len(given[2]) - 1 if name in OF_MARGINALS else 0
+        if name in OF_CELLS:
+            self._marginals = given[0]._marginals
         count(work, name, sizes((given, named)))
         self._see_bytes()
 
@@ -114,6 +119,8 @@ class CountedObject:
             return len(codes) * int((np.asarray(self._attributes) == attribute).sum())
         if self._name == "Moves" and method == "potentials":
             return len(given[0]) * self._marginals
+        if self._name in OF_CELLS:
+            return len(given[0]) * self._marginals * (2 if method == "spread" else 1)
         if self._name in ("Marginals", "Tallies") and method not in NOT_OF_ROWS:
             rows = len(given[0]) if method in ("add_changes", "descend") else self._rows
             return rows * self._marginals
