@@ -24,6 +24,7 @@ from privmw.kernels.columns import Columns, check_are_columns
 from privmw.ranks import ALONE, Communicator
 
 MOST_BYTES = 2**28  # of the lists of rows' effects
+SHORTER = 2  # times as many marginals as effects a row: with longer lists, the marginals' plan is faster
 LEAST_EXPONENT = -900  # of a largest value: below it, there is nothing but rounding
 
 
@@ -119,7 +120,7 @@ class MarginalCells:
     """Some cells of marginals over some rows, evaluated again and again.
 
     The native backend lists for each row the effects of its uncommon values (csrc/core/marginals/effects),
-    in at most 256 MB; where they would be more, it evaluates all cells.
+    in at most 256 MB; where they would be more, or hardly fewer than the marginals, it evaluates all cells.
 
     >>> columns = Columns([np.array([0, 1, 1], np.uint8), np.array([0, 2, 1], np.uint8)], [2, 3])
     >>> marginals = Marginals(columns, np.array([0, 1], np.int32), np.array([0, 1, 2]))
@@ -136,7 +137,8 @@ class MarginalCells:
         self._all_rows = marginals.columns.rows
         # Where the cells of each marginal that has some begin, and the end.
         self._first = np.unique(np.searchsorted(places, marginals._first_cells))
-        self._core = choice.kernels.MarginalCells(marginals._core, places, MOST_BYTES)
+        effects = self._all_rows * (len(marginals._starts) - 1) // SHORTER + marginals.cells
+        self._core = choice.kernels.MarginalCells(marginals._core, places, min(MOST_BYTES, 4 * effects))
 
     def over(self, rows: UInt32s) -> MarginalCells:
         """The same cells over some of all rows, ascending."""
