@@ -30,9 +30,13 @@ std::size_t MarginalCells::bytes() const {
 
 void MarginalCells::sum(std::span<const Row> rows, const Mass* masses, int threads, Mass* sums) const {
     if (effects_) return effects_->sum(rows, masses, threads, sums);
-    std::vector<Mass> of_rows(marginals_.columns().rows()), of_cells(marginals_.cells());
-    for (std::size_t i = 0; i < rows.size(); ++i) of_rows[rows[i]] = masses[i];
-    marginals_.sum(of_rows.data(), threads, of_cells.data());
+    std::vector<Mass> of_rows, of_cells(marginals_.cells());
+    if (rows.size() < marginals_.columns().rows()) {  // ascending: otherwise they are all rows, in order
+        of_rows.resize(marginals_.columns().rows());
+        for (std::size_t i = 0; i < rows.size(); ++i) of_rows[rows[i]] = masses[i];
+        masses = of_rows.data();
+    }
+    marginals_.sum(masses, threads, of_cells.data());
     for (std::size_t i = 0; i < places_.size(); ++i) sums[i] = of_cells[places_[i]];
 }
 
@@ -40,8 +44,10 @@ void MarginalCells::potentials(std::span<const Row> rows, const std::int64_t* va
                                int threads, double* potentials) const {
     if (effects_) return effects_->potentials(rows, values, exponent, threads, potentials);
     std::vector<std::int64_t> of_cells(marginals_.cells());
-    std::vector<double> of_rows(marginals_.columns().rows());
     for (std::size_t i = 0; i < places_.size(); ++i) of_cells[places_[i]] = values[i];
+    if (rows.size() == marginals_.columns().rows())
+        return marginals_.potentials(of_cells.data(), exponent, threads, potentials);
+    std::vector<double> of_rows(marginals_.columns().rows());
     marginals_.potentials(of_cells.data(), exponent, threads, of_rows.data());
     for (std::size_t i = 0; i < rows.size(); ++i) potentials[i] = of_rows[rows[i]];
 }
