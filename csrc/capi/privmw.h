@@ -142,7 +142,7 @@ PRIVMW_API privmw_status privmw_tilt(const double* base, const double* potential
 /* ---- random words ---- */
 
 /* A source of independent uniform 64-bit words: a privmw_chacha20, numpy's bitgen_t (its state and
- * next_uint64), or your own. Whoever can predict the words sees through the noise. */
+ * next_uint64), or your own. Anyone who can predict the words can take the noise away. */
 typedef struct privmw_words {
     void* state;
     uint64_t (*next)(void* state);
