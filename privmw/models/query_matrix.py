@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from functools import cached_property
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.models.groups import Groups
 from privmw.models.projection.queries import Priced, PricedQueries
+from privmw.random import sampling_stream
 from privmw.ranks import ALONE, Communicator, max_over_ranks, sum_over_ranks
 
 FEW_PER_CELL = 4  # cells beyond so many for each row and marginal: rows list their cells
@@ -44,6 +46,12 @@ class _ExactMatrix(ABC):
     def priced(self, prices: Float64s) -> PricedQueries:
         """The queries with these prices."""
         return Priced(self, prices)
+
+    @cached_property
+    def draws(self) -> Float64s:
+        """For each row the fraction of a sum of random numbers, one a cell: uniform, exact on any rank."""
+        draws: Float64s = self.potentials(sampling_stream(0).random(self.count)) % 1.0
+        return draws
 
     def _sums(self, weights: Float64s, values: Float64s | None, largest: float) -> Float64s:
         """The sums of weights, or of weights times values; `largest` is the largest value of all ranks."""

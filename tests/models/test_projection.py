@@ -30,6 +30,7 @@ class Queries:
         incidence = kernels.Incidence(starts, queries, self.count)
         self.potentials, self.sums = incidence.potentials, incidence.sums
         self.gram = incidence.gram if exact else lambda weights: None
+        self.draws = np.random.default_rng(0).random(len(self.holds))
 
     def moments(self, weights, values):
         return self.sums(weights * values)
@@ -361,3 +362,36 @@ def test_rows_without_weight_change_no_fit():
     np.testing.assert_allclose(heavy.weights.sum(), 1, rtol=1e-12)
     fit = certified(holds, prior, answers, slack, exact=False)
     assert fit.converged
+
+
+def test_drawn_rows_answer_alike_on_average():
+    """Rows are drawn by their weights: fewer of them, and unbiased answers.
+
+    400 draws: answers have a standard error of at most .0006 then. Drawn rows that kept their own weights
+    shift the answer of the lighter ones by more than .05.
+    """
+    rng = np.random.default_rng(5)
+    weights = rng.dirichlet(np.full(4000, 0.5))
+    lighter = weights < np.median(weights) * 2
+    holds = np.column_stack([lighter, rng.random((4000, 20)) < 0.3])
+    queries, means = Queries(holds, exact=False), np.zeros(21)
+    for _ in range(400):
+        queries.draws = rng.random(4000)
+        drawn = heavy_rows(queries, weights, weights @ holds, 0.1, share=0.25)
+        assert len(drawn.weights) < 1000
+        means[drawn.held] += drawn.fitted / 400
+    np.testing.assert_allclose(means, weights @ holds, atol=0.003)
+
+
+@pytest.mark.parametrize("share", [1 / 16, 1 / 4, 1])
+def test_fits_over_drawn_rows_are_certified_over_all(share):
+    """Newton's equations over few rows: as small a gap, and the same distribution within it."""
+    rng = np.random.default_rng(6)
+    holds = rng.random((16_000, 500)) < 0.1
+    prior = rng.dirichlet(np.full(16_000, 0.5))
+    answers = rng.dirichlet(np.full(16_000, 0.5)) @ holds
+    slack = Slack(w=np.full(500, 1000.0))
+    best = project(Queries(holds, exact=False), prior, answers, slack)
+    fit = certified(holds, prior, answers, slack, exact=False, share=share)
+    assert fit.share >= share
+    np.testing.assert_allclose(fit.weights, best.weights, atol=1e-6)

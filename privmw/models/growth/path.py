@@ -28,13 +28,13 @@ from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s, UInt32s
 from privmw.models.growth.particles import Particles
 from privmw.models.growth.problem import Problem
-from privmw.models.projection.prior_weight import LIGHTEST, STEP, choose_prior_weight
+from privmw.models.projection.prior_weight import LEAST_SHARE, LIGHTEST, STEP, choose_prior_weight
 from privmw.models.projection.solver import Slack, project
 from privmw.models.query_matrix import MarginalMatrix, RowMatrix, matrix_of
 from privmw.ranks import Communicator, allgather
 
 SHARE = 0.025  # of the prior, which the particles have together
-HEAVIEST = 10**4.5  # of the path, in records: where it starts, unless that is too steep
+HEAVIEST = 10**4.5  # that the rows may choose, in records
 STEEPEST = 3.0  # pull, in nats, of a cell missed by all records: a steeper one leaves few particles
 OF_COMPLETED = 10**3.0  # the weight of completed rows
 FREE = 10**3.5  # a weight up to this may be taken whatever the public rows choose
@@ -82,15 +82,15 @@ class Path:
 
     def down_to_fixed(self) -> Grown:
         """Go to a fixed weight: rows that released values completed know all of their noise already."""
-        return next(grown for grown in self if grown.weight <= OF_COMPLETED * ROUNDING)
+        return next(grown for grown in self.down_from(HEAVIEST) if grown.weight <= OF_COMPLETED * ROUNDING)
 
     def judged(self, whole: Problem, judge: Problem) -> Grown:
         """Go to the weight that is best by the judging part of the whole problem."""
         chosen = self._fits.weight_of_rows(whole)
-        heaviest = max(chosen, FREE) * ROUNDING
+        heaviest = max(chosen, FREE)
         passed: list[Grown] = []
         settled: Grown | None = None
-        for grown in self:
+        for grown in self.down_from(heaviest):
             gain, chance = _gain(judge, grown.answers, passed[-1].answers) if passed else (math.inf, 0.0)
             if settled is None and gain < -SURELY * chance:
                 # The particles have lost their way before the weight that the rows alone choose.
@@ -105,13 +105,13 @@ class Path:
         best, most = settled, 0.0
         for grown in passed:
             gain, chance = _gain(judge, grown.answers, settled.answers)
-            if grown.weight <= heaviest and gain > max(most, chance):
+            if grown.weight <= heaviest * ROUNDING and gain > max(most, chance):
                 best, most = grown, gain
         return best
 
-    def __iter__(self) -> Iterator[Grown]:
-        """What has grown at each weight, from heavy to light."""
-        particles, weight = self._particles, HEAVIEST
+    def down_from(self, weight: float) -> Iterator[Grown]:
+        """What has grown at each weight, from this one (or from where that is not too steep) to lighter."""
+        particles = self._particles
         while weight * STEEPEST < self._precision:
             weight *= STEP
         multipliers: Float64s | None = None
@@ -142,12 +142,15 @@ class _Fits:
         self._start, self._sizes = start, support.domain.sizes
         self.public = self._marginals(support.columns)
         self._made: tuple[UInt32s, MarginalMatrix | RowMatrix] | None = None  # of which particles
+        self._share = LEAST_SHARE  # of the rows, for Newton's steps
 
     def weight_of_rows(self, problem: Problem) -> float:
         """The prior weight that the rows of the support alone choose for a problem."""
         matrix = matrix_of(problem.workload, problem.precision, self.public, self._threads, self._comm)
         answers, precision = problem.answers[matrix.cells], problem.precision[matrix.cells]
-        return min(choose_prior_weight(matrix, self._start, answers, precision, self._threads)[0], HEAVIEST)
+        return choose_prior_weight(matrix, self._start, answers, precision, self._threads, heaviest=HEAVIEST)[
+            0
+        ]
 
     def fit(
         self, particles: Particles, weight: float, multipliers: Float64s | None, gap: float
@@ -171,7 +174,9 @@ class _Fits:
             multipliers=None if multipliers is None else multipliers[matrix.cells],
             tolerance=gap / weight,
             threads=self._threads,
+            share=self._share,
         )
+        self._share = fit.share
         fitted = np.zeros(len(problem.answers))
         fitted[matrix.cells] = fit.answers
         # A cell that no row holds is answered by 0, and its multiplier is what would be best there.

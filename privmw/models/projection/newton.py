@@ -25,13 +25,15 @@ MOST_INNER = 500  # conjugate gradients for one step
 # Rows below so much of the mean weight, times the accuracy of a step, hardly say how answers vary together.
 LIGHT = 0.1
 WORTH = 0.9  # of the rows: where more are heavy, leaving the others out costs more than it saves
+ALL = math.inf  # rows: none is drawn
+FEW = 1000  # rows: fewer are not drawn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeavyRows:
-    """Queries over the rows that are not light, the distribution given those, and its answers.
+    """Queries over the rows that a step needs, the distribution given those, and its answers.
 
-    held: which of all queries these are; the others have no heavy row.
+    held: which of all queries these are; the others have none of these rows.
     """
 
     matrix: ProjectedQueries
@@ -58,10 +60,12 @@ def newton_step(
     free: Bools,
     accuracy: float,
     enough: float,
+    share: float = ALL,
 ) -> Step:
     """The step from the distribution `weights`, whose answers are `fitted`.
 
     Conjugate gradients end at a relative `accuracy`, or when the residual is worth at most `enough` of a gap.
+    share: of the rows that Newton's equations are over, as of `heavy_rows`.
     """
     right = ridge * wanted
     if free.all():
@@ -76,7 +80,7 @@ def newton_step(
     if gram is not None:
         _add_exact(matrix, gram, fitted, right, ridge, free, step)
     elif count:
-        _add_conjugate(matrix, weights, fitted, right, ridge, free, step, accuracy, enough)
+        _add_conjugate(matrix, weights, fitted, right, ridge, free, step, accuracy, enough, share)
     return step
 
 
@@ -116,6 +120,7 @@ def _add_conjugate(
     step: Step,
     accuracy: float,
     enough: float,
+    share: float,
 ) -> None:
     """Add the solution for the free multipliers; `residual` is the right-hand side.
 
@@ -125,7 +130,7 @@ def _add_conjugate(
     """
     scaling = free / ridge
     most = max(accuracy**2 * float(np.einsum("i,i,i->", residual, residual, scaling)), enough)
-    heavy = heavy_rows(matrix, weights, fitted, accuracy)
+    heavy = heavy_rows(matrix, weights, fitted, accuracy, share)
     held = heavy.held
     found = scaling * residual  # exact where a query has no heavy row
     residual, ridge, free = residual[held], ridge[held], free[held]
@@ -133,7 +138,12 @@ def _add_conjugate(
     first = float(np.einsum("i,i,i->", residual, residual, scaling))
     if first > most:  # what is left of a residual is worth half its square over the ridge of a gap
         if sum_over_ranks(matrix.comm, len(heavy.weights)) < len(held):
-            solution = _over_rows(heavy, residual, scaling, first, most, step)
+            solution, centred = _over_rows(heavy, residual, scaling, first, most, step)
+            if heavy.matrix is matrix and (scaling > 0).all():  # no row and no query was left out
+                step.multipliers += solution
+                step.potentials += centred
+                step.potentials += dot(fitted, solution)
+                return
         else:
             solution = _over_queries(heavy, residual, ridge, free, scaling, math.sqrt(most / first), step)
         known = scaling > 0
@@ -145,15 +155,16 @@ def _add_conjugate(
 
 def _over_rows(
     heavy: HeavyRows, right: Float64s, prices: Float64s, first: float, most: float, step: Step
-) -> Float64s:
+) -> tuple[Float64s, Float64s]:
+    """The solution, and its potentials less their mean."""
     functions = RowFunctions(heavy.matrix, heavy.weights, prices)
     start = functions.centred(heavy.matrix.potentials(prices * right))
-    x, h, steps = conjugate_gradients_over_rows(functions, start, first, most, MOST_INNER)
+    x, h, centred, steps = conjugate_gradients_over_rows(functions, start, first, most, MOST_INNER)
     step.passes += 2 * steps + 2
     solution = heavy.matrix.moments(heavy.weights, h)
     solution += x * right
     solution *= prices
-    return solution
+    return solution, centred
 
 
 def _over_queries(
@@ -181,16 +192,25 @@ def _over_queries(
     return solution
 
 
-def heavy_rows(matrix: ProjectedQueries, weights: Float64s, fitted: Float64s, accuracy: float) -> HeavyRows:
-    """The rows that a step of this accuracy needs."""
+def heavy_rows(
+    matrix: ProjectedQueries, weights: Float64s, fitted: Float64s, accuracy: float, share: float = ALL
+) -> HeavyRows:
+    """The rows that a step of this accuracy needs; or about `share` of all, drawn by their weights.
+
+    Of those that are drawn, a row of more than 1 / (share x rows) stays as it is; a lighter one stays with
+    the chance that keeps its mean, and then weighs that much.
+    """
     comm = matrix.comm
     count = sum_over_ranks(comm, len(weights))
-    rows = np.flatnonzero(weights >= LIGHT * accuracy / count)
+    share = share if share * count >= FEW else ALL
+    least = 0.0 if share == ALL else 1 / (share * count)
+    bounds = LIGHT * accuracy / count if share == ALL else least * matrix.draws
+    rows = np.flatnonzero(weights >= bounds)
     some = None if sum_over_ranks(comm, len(rows)) > WORTH * count else matrix.among(rows)
     if some is None:
         return HeavyRows(matrix, weights, fitted, np.arange(len(fitted)))
     among, held = some
-    given, _ = kernels.tilt(weights[rows], np.zeros(len(rows)), comm=comm)
+    given, _ = kernels.tilt(np.maximum(weights[rows], least), np.zeros(len(rows)), comm=comm)
     return HeavyRows(among, given, among.sums(given), held)
 
 

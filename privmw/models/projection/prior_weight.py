@@ -23,6 +23,7 @@ from privmw.random import sampling_stream
 
 HEAVIEST, LIGHTEST, STEP = 100_000.0, 90.0, math.sqrt(10.0)
 PRECISION = 1.0  # of a fit on the way, in units of the squared noise that errors are counted in
+LEAST_SHARE = 1 / 16  # of the rows, for the first Newton step of fits on the way
 
 
 def choose_prior_weight(
@@ -32,26 +33,33 @@ def choose_prior_weight(
     precision: Float64s,
     threads: int | None,
     *,
-    lightest: float = LIGHTEST,
+    heaviest: float = HEAVIEST,
     certainty: float = 1.0,
 ) -> tuple[float, Float64s]:
     """The weight of least estimated error, and the multipliers of its fit.
 
-    Tries weights from heavy to `lightest`; each fit starts from the one before and costs more than it. Stops
+    Tries weights from `heaviest` down; each fit starts from the one before and costs more than it. Stops
     at the first whose estimate is not lower by `certainty` times what chance explains, and takes no weight
     whose estimate is lower by one time less than that.
     """
     signs = sampling_stream(0).integers(0, 2, matrix.count) * 2.0 - 1.0
     scale = np.sqrt(precision)
-    best, before = (math.inf, HEAVIEST, np.zeros(matrix.count)), (math.inf, prior[:0])
+    best, before = (math.inf, heaviest, np.zeros(matrix.count)), (math.inf, prior[:0])
     multipliers: Float64s | None = None
-    weight = HEAVIEST
-    while weight >= lightest:
+    weight, share = heaviest, LEAST_SHARE
+    while weight >= LIGHTEST:
         w, tolerance = precision / weight, PRECISION / weight
         fit = project(
-            matrix, prior, answers, Slack(w=w), multipliers=multipliers, tolerance=tolerance, threads=threads
+            matrix,
+            prior,
+            answers,
+            Slack(w=w),
+            multipliers=multipliers,
+            tolerance=tolerance,
+            threads=threads,
+            share=share,
         )
-        multipliers, fitted = fit.multipliers, fit.answers
+        multipliers, fitted, share = fit.multipliers, fit.answers, fit.share
         missed = (fitted - answers) * scale
         error = float(np.einsum("i,i->", missed, missed))
         error += 2 * weight * freedom(matrix, fit.weights, fitted, w, signs / scale)

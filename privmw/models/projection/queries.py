@@ -18,6 +18,10 @@ class PricedQueries(Protocol):
 class ProjectedQueries(QueryMatrix, Protocol):
     """Queries over rows, of which some may be taken."""
 
+    @property
+    def draws(self) -> Float64s:
+        """A random number from 0 to 1 for each of this rank's rows: the same on any number of ranks."""
+
     def among(self, rows: Int64s) -> tuple[ProjectedQueries, Int64s] | None:
         """The queries that hold some of this rank's rows, over those, and which they are of all queries.
 

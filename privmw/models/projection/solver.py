@@ -26,7 +26,7 @@ import numpy as np
 
 from privmw import kernels
 from privmw.kernels.arrays import Float64s
-from privmw.models.projection.newton import Step, covariances, dot, newton_step
+from privmw.models.projection.newton import ALL, Step, covariances, dot, newton_step
 from privmw.models.projection.queries import ProjectedQueries
 from privmw.models.projection.slack import Goal, Place, Slack
 from privmw.ranks import max_over_ranks
@@ -52,8 +52,13 @@ LEAST_GAP = 1e-10  # of a goal, below which its root asks for no more
 SHARE_LEFT = 0.5  # of the tolerance, which a step may leave of the gap: the rest is for what is not linear
 EXACTER, MUCH_EXACTER = 10, 1000  # factors, after a step that went a short way and one that went nowhere
 LEAST_EXACTNESS = 1e-9  # the least factor: there rounding ends all progress
+# They may be over rows that are drawn, where a fit need not be exact: more of them after a step that left
+# more of the gap than this, by this factor; and all after a whole share.
+LEFT, MORE = 0.1, 4.0
 
-# The line search.
+# The line search. With l2 slack, lengths of a step are tried until the next is so close to the last.
+CLOSE, MOST_LENGTHS, MOST_CHANGE = 0.2, 6, 8.0
+LEAST_SLOPE = 1e-10  # of the dual along a step: below, rounding says nothing of lengths
 LARGEST_RISE = 4.0  # of the logarithm of the total over its tangent: beyond, a step is halved unseen
 SHORTEST_STEP = 2.0**-30  # of Newton's: a shorter one changes nothing but rounding
 SHORT_STEP = 0.2  # of Newton's: a shorter one shows that the step was solved too roughly
@@ -66,8 +71,8 @@ class Projection:
     """The result of `project`, with its certificate.
 
     answers: those of the weights; gap: duality gap; kkt: the largest violation of a constraint or of
-    stationarity, as a fraction. feasible is False only if the multipliers prove that no distribution on these
-    rows is within gamma.
+    stationarity, as a fraction; share: of the rows that the last Newton step was over. feasible is False only
+    if the multipliers prove that no distribution on these rows is within gamma.
     """
 
     weights: Float64s
@@ -79,6 +84,7 @@ class Projection:
     passes: int
     converged: bool
     feasible: bool
+    share: float
 
 
 class _Search:
@@ -92,17 +98,30 @@ class _Search:
         slack: Slack,
         tolerance: float,
         threads: int | None,
+        share: float,
     ) -> None:
         self.matrix, self.prior, self.answers, self.slack = matrix, prior, answers, slack
-        self.tolerance, self.threads, self.passes = tolerance, threads, 0
+        self.tolerance, self.threads, self.share, self.passes = tolerance, threads, share, 0
         self.kinked = slack.gamma is not None and bool(slack.gamma.any())
         self.looseness, self.steps_at_anchor, self.last_kkt = 1.0, 0, math.inf
         self.exactness = 1.0  # a factor of the accuracy of steps: less where steps prove to be bad
 
-    def place(self, multipliers: Float64s, potentials: Float64s, most: float = math.inf) -> Place | None:
-        """The place of these multipliers; None, without a pass over queries, if log_total exceeds `most`."""
-        comm = self.matrix.comm
-        weights, log_total = kernels.tilt(self.prior, potentials, threads=self.threads, comm=comm)
+    def tilted(self, potentials: Float64s) -> tuple[Float64s, float]:
+        """The distribution of these potentials, and the logarithm of its total."""
+        return kernels.tilt(self.prior, potentials, threads=self.threads, comm=self.matrix.comm)
+
+    def place(
+        self,
+        multipliers: Float64s,
+        potentials: Float64s,
+        most: float = math.inf,
+        tilted: tuple[Float64s, float] | None = None,
+    ) -> Place | None:
+        """The place of these multipliers; None, without a pass over queries, if log_total exceeds `most`.
+
+        tilted: those of the potentials, where they are known.
+        """
+        weights, log_total = tilted or self.tilted(potentials)
         if log_total > most:
             return None
         missed = self.matrix.sums(weights)
@@ -160,13 +179,13 @@ class _Search:
         enough = SHARE_LEFT * self.tolerance if self.slack.w is not None else 0.0
         ridge, fitted = goal.curve + goal.pull, at.missed + self.answers
         wanted = best - at.multipliers
-        step = newton_step(self.matrix, at.weights, fitted, wanted, ridge, free, accuracy, enough)
+        step = newton_step(self.matrix, at.weights, fitted, wanted, ridge, free, accuracy, enough, self.share)
         self.passes += step.passes
         return step
 
     def advance(self, at: Place, goal: Goal, step: Step) -> Place | None:
         """Go as far along a step as lowers the dual (with kinks: the goal's primal); None if nothing does."""
-        value, scale = self._merit(at, goal), 1.0
+        value, scale, tilted = self._merit(at, goal), 1.0, None
         rise = dot(at.missed + self.answers, step.multipliers)
         if self.kinked:
             # The primal depends on the distribution only: redundant multipliers may move while it stays.
@@ -175,11 +194,13 @@ class _Search:
             self.passes += 1
         else:
             slope = dot(at.missed + goal.curve * at.multipliers, step.multipliers)
+            scale, tilted = self._length(at, step, slope)
         while scale > SHORTEST_STEP:
             trial = self.place(
                 at.multipliers + scale * step.multipliers,
                 at.potentials + scale * step.potentials,
                 at.log_total + scale * rise + LARGEST_RISE,
+                tilted,
             )
             # Near the solution the decrease is lost in rounding: a step that is no worse is taken.
             rounding = ROUNDING * (abs(value) + abs(at.log_total) + 1)
@@ -190,8 +211,32 @@ class _Search:
                 else:
                     self.solve_more_exactly(EXACTER)
                 return trial
-            scale /= 2
+            scale, tilted = scale / 2, None
         return None
+
+    def _length(self, at: Place, step: Step, slope: float) -> tuple[float, tuple[Float64s, float] | None]:
+        """How far along a step the dual with l2 slack is least, about, and the distribution there.
+
+        By parabolas through the slope at the step's beginning and the last length that was tried: this takes
+        no pass over queries.
+        """
+        if self.slack.w is None or slope > -LEAST_SLOPE:
+            return 1.0, None
+        scaled = step.multipliers / self.slack.w
+        linear = dot(at.multipliers, scaled) - dot(self.answers, step.multipliers)
+        quadratic = dot(step.multipliers, scaled) / 2
+        length, least = 1.0, math.inf
+        for _ in range(MOST_LENGTHS):
+            tilted = self.tilted(at.potentials + length * step.potentials)
+            value = tilted[1] - at.log_total + length * linear + length**2 * quadratic
+            if value < least:
+                best, least = (length, tilted), value
+            bend = value - length * slope
+            following = -slope * length**2 / (2 * bend) if bend > 0 else length
+            if abs(following - length) <= CLOSE * length:
+                break
+            length = min(max(following, length / MOST_CHANGE), length * MOST_CHANGE)
+        return best
 
     def solve_more_exactly(self, factor: float) -> bool:
         """Divide the accuracy of further steps by a factor; False if there is no more to gain."""
@@ -217,25 +262,31 @@ def project(
     most_steps: int = 300,
     most_passes: int = 20_000,
     threads: int | None = None,
+    share: float = ALL,
 ) -> Projection:
     """Project a prior (weights with sum 1) onto measured answers; starts from earlier multipliers if given.
+
+    share: of the rows, drawn by their weights, that the first Newton step is over; a gap that need not be
+    small is reached sooner so.
 
     Ends when the gap, and with l1 the KKT residual too, is at most the tolerance; or after so many steps or
     passes over rows, or where rounding ends all progress, with the gap reached.
     """
-    search = _Search(matrix, prior, answers, slack, tolerance, threads)
+    search = _Search(matrix, prior, answers, slack, tolerance, threads, share)
     start = np.zeros(matrix.count) if multipliers is None else multipliers.copy()
     at = search.place(start, matrix.potentials(start))
     assert at is not None
     goal: Goal | None = None
-    steps, feasible = 0, True
+    steps, feasible, gap = 0, True, math.inf
     while True:
-        gap, kkt = search.certificate(at)
+        before, (gap, kkt) = gap, search.certificate(at)
         # With l2 the gap alone bounds the distance from the solution; l1 may violate constraints too.
         done = gap <= tolerance and (slack.gamma is None or kkt <= tolerance)
         feasible = done or not search.proves_infeasible(at)
         if done or not feasible or steps >= most_steps or search.passes >= most_passes:
             break
+        if gap > LEFT * before:
+            search.share = MORE * search.share if search.share < 1 else ALL
         goal = search.next_goal(at, goal, kkt)
         reached = search.advance(at, goal, search.step(at, goal))
         if reached is not None:
@@ -243,4 +294,15 @@ def project(
         elif not search.solve_more_exactly(MUCH_EXACTER):
             break
     fitted = at.missed + answers
-    return Projection(at.weights, at.multipliers, fitted, gap, kkt, steps, search.passes, done, feasible)
+    return Projection(
+        at.weights,
+        at.multipliers,
+        fitted,
+        gap,
+        kkt,
+        steps,
+        search.passes,
+        done,
+        feasible,
+        search.share,
+    )
