@@ -16,11 +16,13 @@ from privmw import kernels
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.models.groups import Groups
+from privmw.models.marginal_gram import MarginalGram
 from privmw.models.projection.queries import Priced, PricedQueries
 from privmw.random import sampling_stream
 from privmw.ranks import ALONE, Communicator, max_over_ranks, sum_over_ranks
 
 FEW_PER_CELL = 4  # cells beyond so many for each row and marginal: rows list their cells
+MOST_SHARED = 16  # pairs of cells for each row: with more, conjugate gradients cost less
 NEAR = 0.002  # a share of a row's weight: a round of few steps then needs half of its gram matrices
 LEAST_EXPONENT = -900  # of a largest value: below it, there is nothing but rounding
 
@@ -152,13 +154,15 @@ class MarginalMatrix(_ExactMatrix):
         queries: kernels.MarginalCells,
         threads: int | None = None,
         comm: Communicator = ALONE,
+        gram: MarginalGram | None = None,
     ) -> None:
         super().__init__(cells, threads, comm)
-        self._queries = queries
+        self._queries, self._gram = queries, gram
 
     @classmethod
     def of(
         cls,
+        workload: Workload,
         precision: Float64s,
         marginals: kernels.Marginals,
         threads: int | None = None,
@@ -173,15 +177,24 @@ class MarginalMatrix(_ExactMatrix):
         comm.allreduce(rows)
         places = np.flatnonzero((precision > 0) & (rows > 0))
         queries = marginals.among(places)
-        return cls(places if cells is None else cells[places], queries, threads, comm)
+        gram = None
+        if len(places) ** 2 <= MOST_SHARED * sum_over_ranks(comm, marginals.columns.rows):
+            gram = MarginalGram.of(workload, places, marginals.columns, threads)
+        return cls(places if cells is None else cells[places], queries, threads, comm, gram)
 
     def potentials(self, values: Float64s) -> Float64s:
         """For each row the sum of its cells' values."""
         return self._queries.potentials(values, threads=self._threads)
 
     def gram(self, weights: Float64s) -> Float64s | None:
-        """Return None: there are too many cells for a square matrix of them."""
-        return None
+        """For each pair of cells the weight of the rows that both hold; None where cells are too many."""
+        if self._gram is None:
+            return None
+        masses, _ = kernels.to_masses(weights, threads=self._threads, comm=self.comm)
+        shared = self._gram.sums(masses, self._threads)
+        self.comm.allreduce(shared.reshape(-1))
+        gram: Float64s = shared / 2.0**kernels.MASS_BITS
+        return gram
 
     def priced(self, prices: Float64s) -> _PricedCells:
         """The cells with these prices."""
@@ -300,4 +313,4 @@ def matrix_of(
     rows = sum_over_ranks(comm, marginals.columns.rows)
     if workload.cells > FEW_PER_CELL * rows * len(workload):
         return RowMatrix.of(workload, precision, marginals.columns, threads, comm, cells)
-    return MarginalMatrix.of(precision, marginals, threads, comm, cells)
+    return MarginalMatrix.of(workload, precision, marginals, threads, comm, cells)

@@ -5,6 +5,7 @@ import pytest
 
 from privmw import Domain, Support, Table, Workload, kernels
 from privmw.models.groups import Groups
+from privmw.models.marginal_gram import MarginalGram
 from privmw.models.projection.rows import RowFunctions, conjugate_gradients_over_rows
 from privmw.models.projection.solver import Slack, project
 from privmw.models.query_matrix import CellMatrix, MarginalMatrix, RowMatrix, matrix_of
@@ -155,9 +156,41 @@ def test_draws_are_uniform_and_a_row_has_its_own(name):
     marginals = kernels.Marginals(support.columns, workload.attributes, workload.starts)
     precision = np.ones(workload.cells)
     if name == "marginals":
-        matrix = MarginalMatrix.of(precision, marginals)
+        matrix = MarginalMatrix.of(workload, precision, marginals)
     else:
         matrix = RowMatrix.of(workload, precision, support.columns)
     draws = np.sort(matrix.draws)
     assert len(np.unique(draws)) == support.size
     assert np.abs(draws - np.arange(support.size) / support.size).max() < 0.03
+
+
+def test_few_cells_share_what_the_rows_in_both_weigh():
+    """Of all marginals and of some of their cells; none where pairs are many or wide."""
+    rng = np.random.default_rng(5)
+    weights = rng.dirichlet(np.ones(SUPPORT.size))
+    for places in (EVERY, EVERY[[0, 3, 4, 7, 9, 16]]):
+        gram = MarginalGram.of(WORKLOAD, places, SUPPORT.columns)
+        matrix = MarginalMatrix(places, marginals()._queries, gram=gram)
+        dense = DENSE[places].astype(float)
+        np.testing.assert_allclose(matrix.gram(weights), (dense * weights) @ dense.T, atol=1e-15)
+    assert marginals().gram(weights) is None
+    wide = Domain(dict.fromkeys("abcdefgh", 2))
+    workload = Workload(wide, [tuple("abcd"), tuple("efgh")])
+    assert MarginalGram.of(workload, np.arange(32), Support.full(wide).columns) is None
+    many = Workload.all(wide, k=2)
+    assert MarginalGram.of(many, np.arange(many.cells), Support.full(wide).columns) is None
+
+
+def test_few_cells_of_many_rows_are_fitted_by_exact_steps():
+    domain = Domain({"a": 20, "b": 10, "c": 15})
+    support, workload = Support.full(domain), Workload(domain, [("a", "b"), ("b",)])
+    kernel = kernels.Marginals(support.columns, workload.attributes, workload.starts)
+    matrix = matrix_of(workload, np.ones(workload.cells), kernel)
+    rng = np.random.default_rng(6)
+    prior, target = rng.dirichlet(np.ones(support.size), 2)
+    slack = Slack(w=np.full(workload.cells, 1e4))
+    exact = project(matrix, prior, matrix.sums(target), slack, tolerance=1e-12)
+    rough = MarginalMatrix(matrix.cells, kernel.among(matrix.cells))
+    slow = project(rough, prior, matrix.sums(target), slack, tolerance=1e-12)
+    np.testing.assert_allclose(exact.weights, slow.weights, atol=1e-8)
+    assert exact.passes < slow.passes / 2

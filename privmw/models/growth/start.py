@@ -79,12 +79,14 @@ def with_new_values(support: Support, prior: Float64s, public: Support, one_ways
     A public table that lacks a value says nothing of how often it is. Where a measured share is NOTICED
     standard deviations above 0, rows with the value get it, and the others the rest.
     """
+    if not len(one_ways.workload):
+        return prior
+    noticed = one_ways.answers * np.sqrt(one_ways.precision) > NOTICED
+    noticed &= public.answers(one_ways.workload) == 0
     for j, (name,) in enumerate(one_ways.workload):
         cells = one_ways.workload.cells_of([j])
-        noticed = one_ways.answers[cells] * np.sqrt(one_ways.precision[cells]) > NOTICED
-        noticed &= public.answers(one_ways.workload.select([j])) == 0
         column = support.table.column(name)
-        for value in np.flatnonzero(noticed).tolist():
+        for value in np.flatnonzero(noticed[cells]).tolist():
             has = column == value
             share = _mass(support, prior, has) / _mass(support, prior, np.ones(len(has), bool))
             wanted = min(float(one_ways.answers[cells[value]]), MOST_NEW)

@@ -20,7 +20,7 @@ from privmw.models.projection.queries import ProjectedQueries
 from privmw.models.projection.rows import RowFunctions, conjugate_gradients_over_rows
 from privmw.ranks import sum_over_ranks
 
-MOST_EXACT = 400  # free multipliers: beyond, factoring costs more than conjugate gradients
+MOST_EXACT = 1000  # free multipliers: beyond, factoring costs more than conjugate gradients
 MOST_INNER = 500  # conjugate gradients for one step
 # Rows below so much of the mean weight, times the accuracy of a step, hardly say how answers vary together.
 LIGHT = 0.1
