@@ -1,0 +1,98 @@
+// Sweeps over a tile of records, for the processor at hand: scores added up, values drawn. Scores are
+// integers modulo 2^64, and nothing is fused or reordered in floating point: every processor has the same
+// bits.
+#pragma once
+
+#include "core/moves.hpp"
+#include "core/power_of_two.hpp"
+
+namespace privmw {
+
+constexpr std::size_t tile_records = 64;  // the bits of a word
+
+// Records, one column after the other. A slot is the place of an attribute among those that are needed.
+struct Tile {
+    const std::uint32_t* codes;     // IN, slots x tile_records
+    const std::uint64_t* uncommon;  // IN, one a slot: the records with another value than the common one
+};
+
+// The marginals of the attribute that is drawn, rearranged: a row holds the values of a cell's other codes,
+// one for each value of the attribute but the first, from which they are counted. A marginal of three leans
+// on the common value b0 of the attribute b that is uncommon in fewer records: f(v, b, c) becomes f(v, b0,
+// c), which is added to the rows of c, and f(v, b, c) - f(v, b0, c), which only records with an uncommon b
+// have to add. In the same way the rows of c lean on their common one.
+struct ScoreTables {
+    struct Triple {
+        std::uint32_t slot, size;  // of the other partner
+        const Wrapping* rows;      // one a pair of values
+    };
+    struct Partner {
+        std::uint32_t slot;
+        const Wrapping* rows;    // one a value, summed over marginals; null if there are none
+        std::size_t begin, end;  // its triples: those whose other partner is uncommon more often
+    };
+    std::size_t stride;     // of rows, as row_stride has it
+    const Wrapping* alone;  // the row that all records add
+    std::vector<Partner> partners;
+    std::vector<Triple> triples;
+};
+
+// Short rows are added without a loop, others four values at a time.
+constexpr std::size_t row_stride(std::size_t size) {
+    return size <= 3 ? size - 1 : (size + 2) / 4 * 4;
+}
+
+// What the cells of up to three attributes add to a record, leaning in the same way.
+struct SumTables {
+    struct Triple {
+        std::uint32_t slots[2], sizes[2];  // of the other attributes
+        const Wrapping* values;
+    };
+    struct Pair {
+        std::uint32_t slot, size;
+        const Wrapping* values;
+    };
+    struct First {
+        std::uint32_t slot = 0;
+        const Wrapping* values = nullptr;  // one a code; null if there are none
+        std::size_t pairs_begin = 0, pairs_end = 0, triples_begin = 0, triples_end = 0;
+    };
+    Wrapping alone = 0;  // what all records add
+    std::vector<First> firsts;
+    std::vector<Pair> pairs;
+    std::vector<Triple> triples;
+};
+
+// The draws of one attribute, and memory for them.
+struct Drawing {
+    const Weighing& weighing;
+    PowerOfTwo power;
+    const std::uint64_t* words;  // IN, one a record
+    Wrapping* scores;            // drawn_together(size) x size, of the attribute
+    double* sums;                // as many
+};
+
+// Records of which all is done at once: fewer where their scores would take much memory.
+constexpr std::size_t drawn_together(std::size_t size) {
+    return size <= 128 ? 16 : 4;
+}
+
+struct MoveSweeps {
+    // scores: OUT, stride a record: of those from `first` of the tile.
+    void (*add)(const ScoreTables& tables, const Tile& tile, std::size_t first, std::size_t count,
+                Wrapping* scores);
+    // codes: OUT, one a record. scores: IN, stride a record; null: all are zero. first: of all records.
+    void (*draw)(const Wrapping* scores, std::size_t stride, const Drawing& drawing, std::size_t first,
+                 std::size_t count, std::uint32_t* codes);
+    // sums: OUT, one a record.
+    void (*sum)(const SumTables& tables, const Tile& tile, std::size_t count, Wrapping* sums);
+};
+
+// The fastest that the processor can run.
+const MoveSweeps& move_sweeps();
+
+#ifdef PRIVMW_TILES_AVX2
+MoveSweeps move_sweeps_avx2();
+#endif
+
+}  // namespace privmw
