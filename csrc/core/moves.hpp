@@ -11,6 +11,8 @@
 
 namespace privmw {
 
+struct CellsInPlace;
+
 // What the values of one attribute weigh before their scores: keep * [v == kept] + base[v].
 struct Weighing {
     const std::uint32_t* kept;     // IN, one per record
@@ -49,22 +51,10 @@ class Moves {
         std::uint32_t order = 0, attributes[6] = {};
         std::size_t strides[6] = {};  // of its attributes, in cells
     };
-    // Read where it is: too large to be rearranged for so few records, or of too many attributes.
-    struct InPlace {
-        const Wrapping* cells;
-        std::size_t stride;  // of the attribute that is drawn
-        std::uint32_t others = 0, attributes[6] = {};
-        std::size_t strides[6] = {};
-    };
-    // The attributes of a marginal besides one (none: all), and the step of that one.
-    InPlace besides(const Marginal& marginal, const Wrapping* values, std::uint32_t attribute) const;
-    bool rearranged(const InPlace& marginal, std::uint32_t most_others, std::size_t records) const;
-
-    class Records;  // those of one call
-    struct Tables;  // of one attribute
-
-    void make_tables(const Wrapping* values, const Records& records, std::uint32_t attribute, int threads,
-                     Tables& tables) const;
+    // The cells of a marginal, and its attributes but the one that is drawn: all, if it has not that one.
+    CellsInPlace besides(const Marginal& marginal, const Wrapping* values, std::uint32_t attribute) const;
+    // Not what is too large for so few records, or has too many attributes: that is read where it is.
+    bool rearranged(const CellsInPlace& marginal, std::uint32_t most_others, std::size_t records) const;
 
     std::vector<std::uint32_t> sizes_;
     std::vector<Marginal> marginals_;

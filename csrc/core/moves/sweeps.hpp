@@ -4,17 +4,10 @@
 #pragma once
 
 #include "core/moves.hpp"
+#include "core/moves/tile.hpp"
 #include "core/power_of_two.hpp"
 
 namespace privmw {
-
-constexpr std::size_t tile_records = 64;  // the bits of a word
-
-// Records, one column after the other. A slot is the place of an attribute among those that are needed.
-struct Tile {
-    const std::uint32_t* codes;     // IN, slots x tile_records
-    const std::uint64_t* uncommon;  // IN, one a slot: the records with another value than the common one
-};
 
 // The marginals of the attribute that is drawn, rearranged: a row holds the values of a cell's other codes,
 // one for each value of the attribute but the first, from which they are counted. A marginal of three leans
@@ -42,27 +35,6 @@ constexpr std::size_t row_stride(std::size_t size) {
     return size <= 3 ? size - 1 : (size + 2) / 4 * 4;
 }
 
-// What the cells of up to three attributes add to a record, leaning in the same way.
-struct SumTables {
-    struct Triple {
-        std::uint32_t slots[2], sizes[2];  // of the other attributes
-        const Wrapping* values;
-    };
-    struct Pair {
-        std::uint32_t slot, size;
-        const Wrapping* values;
-    };
-    struct First {
-        std::uint32_t slot = 0;
-        const Wrapping* values = nullptr;  // one a code; null if there are none
-        std::size_t pairs_begin = 0, pairs_end = 0, triples_begin = 0, triples_end = 0;
-    };
-    Wrapping alone = 0;  // what all records add
-    std::vector<First> firsts;
-    std::vector<Pair> pairs;
-    std::vector<Triple> triples;
-};
-
 // The draws of one attribute, and memory for them.
 struct Drawing {
     const Weighing& weighing;
@@ -84,8 +56,6 @@ struct MoveSweeps {
     // codes: OUT, one a record. scores: IN, stride a record; null: all are zero. first: of all records.
     void (*draw)(const Wrapping* scores, std::size_t stride, const Drawing& drawing, std::size_t first,
                  std::size_t count, std::uint32_t* codes);
-    // sums: OUT, one a record.
-    void (*sum)(const SumTables& tables, const Tile& tile, std::size_t count, Wrapping* sums);
 };
 
 // The fastest that the processor can run.

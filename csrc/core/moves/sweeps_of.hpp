@@ -53,45 +53,9 @@ struct MoveSweepsHere {
             (many ? draw_all<16, false> : draw_all<4, false>)(scores, stride, drawing, first, count, codes);
     }
 
-    static void sum(const SumTables& tables, const Tile& tile, std::size_t count, Wrapping* sums) {
-        for (std::size_t r = 0; r < count; ++r) sums[r] = tables.alone;
-        for (const SumTables::First& first : tables.firsts) {
-            const std::uint32_t* const codes = tile.codes + first.slot * tile_records;
-            each_bit(tile.uncommon[first.slot], count, [&](std::size_t r) {
-                Wrapping total = sums[r];
-                const std::size_t code = codes[r];
-                const std::uint32_t* const others = tile.codes + r;
-                if (first.values) total += first.values[code];
-                for (std::size_t i = first.pairs_begin; i < first.pairs_end; ++i) {
-                    const SumTables::Pair& pair = tables.pairs[i];
-                    total += pair.values[code * pair.size + others[pair.slot * tile_records]];
-                }
-                for (std::size_t i = first.triples_begin; i < first.triples_end; ++i) {
-                    const SumTables::Triple& triple = tables.triples[i];
-                    const std::size_t second = others[triple.slots[0] * tile_records],
-                                      third = others[triple.slots[1] * tile_records];
-                    total += triple.values[(code * triple.sizes[0] + second) * triple.sizes[1] + third];
-                }
-                sums[r] = total;
-            });
-        }
-    }
-
-    static MoveSweeps all() { return {add, draw, sum}; }
+    static MoveSweeps all() { return {add, draw}; }
 
   private:
-    // visit(r) for each of the lowest `count` bits that is set.
-    template <class Visit>
-    static inline __attribute__((always_inline)) void each_bit(std::uint64_t bits, std::size_t count,
-                                                               Visit&& visit) {
-        const std::uint64_t all = ~std::uint64_t{0} >> (tile_records - count);
-        bits &= all;
-        if (bits == all)
-            for (std::size_t r = 0; r < count; ++r) visit(r);
-        else
-            for (; bits; bits &= bits - 1) visit(static_cast<std::size_t>(__builtin_ctzll(bits)));
-    }
-
     // Some columns of rows, which stay in registers while a record adds all that a partner asks for.
     template <std::size_t width>
     struct Sums {
@@ -116,24 +80,46 @@ struct MoveSweepsHere {
     template <std::size_t width, bool whole>
     static void add_columns(const ScoreTables& tables, const Tile& tile, std::size_t from, std::size_t count,
                             std::size_t at, Wrapping* scores) {
+        for (const ScoreTables::Partner& partner : tables.partners) switch (partner.end - partner.begin) {
+                case 0:
+                    add_partner<width, whole, 0>(tables, partner, tile, from, count, at, scores);
+                    break;
+                case 1:
+                    add_partner<width, whole, 1>(tables, partner, tile, from, count, at, scores);
+                    break;
+                default:
+                    add_partner<width, whole, 2>(tables, partner, tile, from, count, at, scores);
+            }
+    }
+
+    // few: its triples, none or one; or else 2 for any number. One stays in registers.
+    template <std::size_t width, bool whole, int few>
+    static inline __attribute__((always_inline)) void add_partner(const ScoreTables& tables,
+                                                                  const ScoreTables::Partner& partner,
+                                                                  const Tile& tile, std::size_t from,
+                                                                  std::size_t count, std::size_t at,
+                                                                  Wrapping* scores) {
         const std::size_t stride = whole ? width : tables.stride;
-        for (const ScoreTables::Partner& partner : tables.partners) {
-            const std::uint32_t* const codes = tile.codes + partner.slot * tile_records + from;
-            const Wrapping* const rows = partner.rows ? partner.rows + at : nullptr;
-            const ScoreTables::Triple* const begin = tables.triples.data() + partner.begin;
-            const ScoreTables::Triple* const end = tables.triples.data() + partner.end;
-            const std::uint32_t* const others = tile.codes + from;
-            each_bit(tile.uncommon[partner.slot] >> from, count, [=](std::size_t r) {
+        const std::uint32_t* const others = tile.codes + from;
+        const std::uint32_t* const codes = others + partner.slot * tile_records;
+        const Wrapping* const rows = partner.rows ? partner.rows + at : nullptr;
+        const ScoreTables::Triple* const begin = tables.triples.data() + partner.begin;
+        const ScoreTables::Triple* const end = tables.triples.data() + partner.end;
+        const ScoreTables::Triple one = few == 1 ? *begin : ScoreTables::Triple{};
+        const std::uint32_t* const other = others + one.slot * tile_records;
+        each_bit(
+            tile.uncommon[partner.slot] >> from, count, [=](std::size_t r) __attribute__((always_inline)) {
                 Sums<width> sums(scores + r * stride + at);
                 const std::size_t code = codes[r];
                 if (rows) sums.add(rows + code * stride);
-                for (const ScoreTables::Triple* triple = begin; triple < end; ++triple) {
-                    const std::size_t row = code * triple->size + others[triple->slot * tile_records + r];
-                    sums.add(triple->rows + row * stride + at);
-                }
+                if constexpr (few == 1) sums.add(one.rows + (code * one.size + other[r]) * stride + at);
+                if constexpr (few == 2)
+                    for (const ScoreTables::Triple* triple = begin; triple < end; ++triple) {
+                        const std::size_t row = code * triple->size + others[triple->slot * tile_records + r];
+                        sums.add(triple->rows + row * stride + at);
+                    }
                 sums.store(scores + r * stride + at);
             });
-        }
     }
 
     template <std::size_t lanes, bool scored>
@@ -157,7 +143,7 @@ struct MoveSweepsHere {
     template <std::size_t lanes, bool scored>
     static void draw_together(const Wrapping* scores, std::size_t stride, const Drawing& drawing,
                               std::size_t first, std::size_t count, std::uint32_t* codes) {
-        constexpr std::size_t vectors = lanes / in_vector;
+        constexpr std::size_t vectors = lanes / in_vector, together = vectors < 4 ? vectors : 4;
         const Weighing& weighing = drawing.weighing;
         const PowerOfTwo power = drawing.power;
         const double* const base = weighing.base.data();
@@ -193,21 +179,25 @@ struct MoveSweepsHere {
         for (std::int64_t v = 0; v < size; ++v) {
             const Words code = Words{} + static_cast<Wrapping>(v);
             const Reals without = Reals{} + base[v], with = Reals{} + (base[v] + keep);
-            for (std::size_t k = 0; k < vectors; ++k) {
-                Reals weight = (kept[k] == code) ? with : without;
-                if constexpr (scored) {
+            for (std::size_t k = 0; k < vectors; k += together) {
+                Reals weights[together], x[together];
+                for (std::size_t i = 0; i < together; ++i) {
+                    weights[i] = (kept[k + i] == code) ? with : without;
+                    if constexpr (!scored) continue;
                     // Values of weight zero may have scores above the most: they stay zero.
-                    Reals x = to_doubles<Reals, Words>(of_values[v * vectors + k] -
-                                                       reinterpret_cast<Words>(most[k]));
-                    x = x * power.first * power.second;
-                    weight = (x < least_normal) ? Reals{} : weight;
-                    x = (x < 0) ? x : Reals{};
-                    x = (x > least_normal) ? x : Reals{} + least_normal;
-                    weight *= exp_of_negatives<Reals, Words>(x);
+                    const Words above = of_values[v * vectors + k + i] - reinterpret_cast<Words>(most[k + i]);
+                    const Reals score = to_doubles<Reals, Words>(above) * power.first * power.second;
+                    weights[i] = (score < least_normal) ? Reals{} : weights[i];
+                    x[i] = (score < 0) ? score : Reals{};
+                    x[i] = (x[i] > least_normal) ? x[i] : Reals{} + least_normal;
                 }
-                last[k] = (weight > 0) ? Integers{} + v : last[k];
-                totals[k] += weight;
-                sums[v * vectors + k] = totals[k];
+                if constexpr (scored) exp_of_negatives<Reals, Words>(x);
+                for (std::size_t i = 0; i < together; ++i) {
+                    if constexpr (scored) weights[i] *= x[i];
+                    last[k + i] = (weights[i] > 0) ? Integers{} + v : last[k + i];
+                    totals[k + i] += weights[i];
+                    sums[v * vectors + k + i] = totals[k + i];
+                }
             }
         }
         // The first value whose cumulative weight is above the word's share of the total.
