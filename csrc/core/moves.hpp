@@ -1,4 +1,5 @@
-// Gibbs moves: one attribute of many records drawn anew, under the values of a workload's cells.
+// Gibbs moves: attributes of many records drawn anew, one after the other, under the values of a workload's
+// cells.
 //
 // The score of a record is the sum of the values of the cells that hold it. Values are integers in units of
 // 2^exponent, added modulo 2^64: the draw of a record has the same bits in any order of adding.

@@ -49,7 +49,7 @@ MovedRecords::MovedRecords(const std::vector<std::uint32_t>& sizes, const std::v
         commons_.push_back(commons[attributes_[s]].value);
     }
     codes_ = std::make_unique_for_overwrite<std::uint32_t[]>(tiles() * attributes_.size() * tile_records);
-    uncommon_ = std::make_unique_for_overwrite<std::uint64_t[]>(tiles() * attributes_.size());
+    uncommon_ = std::make_unique<std::uint64_t[]>(tiles() * attributes_.size());
     each_tile(threads, [&] {
         return [&](std::size_t t) {
             const std::uint32_t* const here = codes + t * tile_records * width_;

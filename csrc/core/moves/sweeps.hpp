@@ -10,10 +10,11 @@
 namespace privmw {
 
 // The marginals of the attribute that is drawn, rearranged: a row holds the values of a cell's other codes,
-// one for each value of the attribute but the first, from which they are counted. A marginal of three leans
-// on the common value b0 of the attribute b that is uncommon in fewer records: f(v, b, c) becomes f(v, b0,
-// c), which is added to the rows of c, and f(v, b, c) - f(v, b0, c), which only records with an uncommon b
-// have to add. In the same way the rows of c lean on their common one.
+// one for each value of the attribute but the first, from which they are counted (sums are at most 2^61, so
+// differences fit). A marginal of three leans on the common value b0 of the attribute b that is uncommon in
+// fewer records: f(v, b, c) becomes f(v, b0, c), which is added to the rows of c, and f(v, b, c) - f(v, b0,
+// c), which only records with an uncommon b have to add. In the same way the rows of c lean on their common
+// one.
 struct ScoreTables {
     struct Triple {
         std::uint32_t slot, size;  // of the other partner

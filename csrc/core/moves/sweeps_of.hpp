@@ -80,7 +80,8 @@ struct MoveSweepsHere {
     template <std::size_t width, bool whole>
     static void add_columns(const ScoreTables& tables, const Tile& tile, std::size_t from, std::size_t count,
                             std::size_t at, Wrapping* scores) {
-        for (const ScoreTables::Partner& partner : tables.partners) switch (partner.end - partner.begin) {
+        for (const ScoreTables::Partner& partner : tables.partners) {
+            switch (partner.end - partner.begin) {
                 case 0:
                     add_partner<width, whole, 0>(tables, partner, tile, from, count, at, scores);
                     break;
@@ -90,6 +91,7 @@ struct MoveSweepsHere {
                 default:
                     add_partner<width, whole, 2>(tables, partner, tile, from, count, at, scores);
             }
+        }
     }
 
     // few: its triples, none or one; or else 2 for any number. One stays in registers.

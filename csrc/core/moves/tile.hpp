@@ -1,4 +1,4 @@
-// Up to 64 records, one column after the other.
+// A tile: up to 64 records, and a bit for each.
 #pragma once
 
 #include "core/types.hpp"
