@@ -45,7 +45,8 @@ class Particles:
         stream: np.random.Generator,
         threads: int | None,
     ) -> None:
-        self._parents, self._base, self._stream, self._threads = parents, base, stream, threads
+        self._parents: UInt32s = np.ascontiguousarray(parents)
+        self._base, self._stream, self._threads = base, stream, threads
         self._constraints = constraints
         self._redrawn = min(REDRAWN / len(base), 1.0)
         self._moves = kernels.Moves(
