@@ -45,15 +45,14 @@ def sweep_case(
         codes = np.stack(made.columns, axis=1).astype(np.uint32)
         rng = np.random.default_rng(6)
         values = 0.3 * rng.standard_normal(asked.cells)
-        words = rng.integers(0, 2**64, codes.T.shape, np.uint64)
-        kept = [np.ascontiguousarray(column) for column in codes.T]
+        words = list(rng.integers(0, 2**64, codes.T.shape, np.uint64))
+        kept = codes.copy()
         base = [np.full(size, (1 - KEEP) / size) for size in sizes]
         moves = {name: moves_on(name, asked, values) for name in choice.BACKENDS}
 
         def sweep(backend: str, threads: int = 1) -> np.ndarray:
             moved = codes.copy()
-            for a in range(len(sizes)):
-                moves[backend].redraw(moved, a, kept[a], KEEP, base[a], words[a], threads=threads)
+            moves[backend].redraw(moved, range(len(sizes)), kept, KEEP, base, words, threads=threads)
             return moved
 
         def check() -> None:

@@ -84,6 +84,20 @@ void require_way(const Marginals& marginals, Way way, const char* name) {
 
 }  // namespace
 
+#ifdef HAS_MOVES
+// Old commits draw one attribute a call.
+template <class Some>
+inline void redraw_one(const Some& moves, const std::int64_t* values, std::uint32_t* codes,
+                       std::size_t records, const Weighing& weighing, const std::uint64_t* words) {
+    if constexpr (requires { moves.redraw(values, -40, codes, records, 3, weighing, words, 1); }) {
+        moves.redraw(values, -40, codes, records, 3, weighing, words, 1);
+    } else {
+        const typename Some::Draw draw{3, weighing, words};
+        moves.redraw(values, -40, codes, records, {&draw, 1}, 1);
+    }
+}
+#endif
+
 // Each is one kernel's door: not inlined, so that callgrind sees it come and go.
 #define TRACKED extern "C" __attribute__((noinline)) void
 
@@ -123,7 +137,7 @@ TRACKED track_tilt(const double* base, const double* potentials, std::size_t row
 #ifdef HAS_MOVES
 TRACKED track_redraw(const Moves& moves, const std::int64_t* values, std::uint32_t* codes,
                      std::size_t records, const Weighing& weighing, const std::uint64_t* words) {
-    moves.redraw(values, -40, codes, records, 3, weighing, words, 1);
+    redraw_one(moves, values, codes, records, weighing, words);
 }
 #endif
 TRACKED track_gaussian(const draw::WordSource& words, std::span<std::int64_t> out) {

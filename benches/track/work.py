@@ -115,8 +115,8 @@ class CountedObject:
 
     def _touched(self, method: str, given: tuple[Any, ...], named: Any, result: Any) -> int:
         if self._name == "Moves" and method == "redraw":
-            codes, attribute = given[:2]
-            return len(codes) * int((np.asarray(self._attributes) == attribute).sum())
+            codes, drawn = given[:2]
+            return len(codes) * sum(int((np.asarray(self._attributes) == a).sum()) for a in drawn)
         if self._name == "Moves" and method == "potentials":
             return len(given[0]) * self._marginals
         if self._name in OF_CELLS:

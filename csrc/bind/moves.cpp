@@ -1,5 +1,7 @@
 #include "core/moves.hpp"
 
+#include <algorithm>
+
 #include "bind/arrays.hpp"
 
 namespace privmw {
@@ -18,15 +20,20 @@ struct BoundMoves {
         const auto s = values_of<std::int64_t>(starts, "starts");
         return {{a.begin(), a.end()}, {s.begin(), s.end()}};
     }
+    // Null if all values are zero.
+    const std::int64_t* values_or_null() const {
+        return zero ? nullptr : static_cast<const std::int64_t*>(values.data());
+    }
     Moves moves;
     py::array values;
     int exponent = 0;
+    bool zero = true;
 };
 
-std::span<const std::uint32_t> codes_of(const py::array& codes) {
+std::size_t records_of(const py::array& codes) {
     if (!py::isinstance<py::array_t<std::uint32_t, py::array::c_style>>(codes) || codes.ndim() != 2)
         throw py::type_error("codes must be a contiguous two-dimensional array of uint32");
-    return {static_cast<const std::uint32_t*>(codes.data()), static_cast<std::size_t>(codes.shape(0))};
+    return static_cast<std::size_t>(codes.shape(0));
 }
 
 }  // namespace
@@ -39,40 +46,48 @@ void bind_moves(py::module_& m) {
         .def(
             "set_values",
             [](BoundMoves& self, py::array values, int exponent) {
-                values_of<std::int64_t>(values, "values");
+                const auto given = values_of<std::int64_t>(values, "values");
+                self.zero =
+                    std::all_of(given.begin(), given.end(), [](std::int64_t value) { return !value; });
                 self.values = std::move(values);
                 self.exponent = exponent;
             },
             arg("values"), arg("exponent"))
         .def(
             "redraw",
-            [](const BoundMoves& self, py::array codes, std::uint32_t attribute, const py::array& kept,
-               double keep, const py::array& base, const py::array& words, int threads) {
-                const std::size_t records = codes_of(codes).size();
+            [](const BoundMoves& self, py::array codes, const std::vector<std::uint32_t>& attributes,
+               const py::array& kept, double keep, const std::vector<py::array>& base,
+               const std::vector<py::array>& words, int threads) {
+                const std::size_t records = records_of(codes), width = self.moves.attributes();
                 auto* const drawn = static_cast<std::uint32_t*>(codes.mutable_data());
-                const Weighing weighing{values_of<std::uint32_t>(kept, "kept").data(), keep,
-                                        values_of<double>(base, "base")};
-                const auto random = values_of<std::uint64_t>(words, "words");
+                records_of(kept);
+                const auto* const of_kept = static_cast<const std::uint32_t*>(kept.data());
+                std::vector<Moves::Draw> draws;
+                for (std::size_t i = 0; i < attributes.size(); ++i) {
+                    const std::uint32_t a = attributes[i];
+                    draws.push_back({a,
+                                     {of_kept + a, keep, values_of<double>(base.at(i), "base"), width},
+                                     values_of<std::uint64_t>(words.at(i), "words").data()});
+                }
                 const py::array values = self.values;
-                const auto in = values_of<std::int64_t>(values, "values");
+                const auto* const in = self.values_or_null();
                 const int exponent = self.exponent;
                 py::gil_scoped_release release;
-                self.moves.redraw(in.data(), exponent, drawn, records, attribute, weighing, random.data(),
-                                  threads);
+                self.moves.redraw(in, exponent, drawn, records, draws, threads);
             },
-            arg("codes"), arg("attribute"), arg("kept"), arg("keep"), arg("base"), arg("words"),
+            arg("codes"), arg("attributes"), arg("kept"), arg("keep"), arg("base"), arg("words"),
             arg("threads"))
         .def(
             "potentials",
             [](const BoundMoves& self, const py::array& codes, py::array out, int threads) {
-                const auto first = codes_of(codes);
+                const std::size_t records = records_of(codes);
+                const auto* const first = static_cast<const std::uint32_t*>(codes.data());
                 const auto potentials = writable_values_of<double>(out, "out");
                 const py::array values = self.values;
                 const auto in = values_of<std::int64_t>(values, "values");
                 const int exponent = self.exponent;
                 py::gil_scoped_release release;
-                self.moves.potentials(in.data(), exponent, first.data(), first.size(), threads,
-                                      potentials.data());
+                self.moves.potentials(in.data(), exponent, first, records, threads, potentials.data());
             },
             arg("codes"), arg("out"), arg("threads"))
         .def("nbytes", [](const BoundMoves& self) {

@@ -1,4 +1,5 @@
-// Gibbs moves: one attribute of many records drawn anew, under the values of a workload's cells.
+// Gibbs moves: attributes of many records drawn anew, one after the other, under the values of a workload's
+// cells.
 //
 // The score of a record is the sum of the values of the cells that hold it. Values are integers in units of
 // 2^exponent, added modulo 2^64: the draw of a record has the same bits in any order of adding.
@@ -11,26 +12,35 @@
 
 namespace privmw {
 
+struct CellsInPlace;
+
 // What the values of one attribute weigh before their scores: keep * [v == kept] + base[v].
 struct Weighing {
     const std::uint32_t* kept;     // IN, one per record
     double keep;                   // not negative
     std::span<const double> base;  // IN, one per value of the attribute, none negative
+    std::size_t step = 1;          // from one record's kept value to the next
 };
 
 class Moves {
   public:
+    struct Draw {
+        std::uint32_t attribute;
+        Weighing weighing;
+        const std::uint64_t* words;  // IN, one per record
+    };
+
     Moves(std::vector<std::uint32_t> sizes, const MarginalList& workload);
 
+    std::size_t attributes() const { return sizes_.size(); }
     std::size_t cells() const { return cells_; }
     std::size_t bytes() const;
 
-    // Draws one column of codes (IN and OUT, records x attributes) anew: value v with probability
-    // proportional to its weight times exp(score with value v). values: IN, one per cell. words: IN, one per
-    // record, whose first 53 bits say how far up the cumulative weights the draw is.
+    // Draws columns of codes (IN and OUT, records x attributes) anew, one after the other: value v with
+    // probability proportional to its weight times exp(score with value v). values: IN, one per cell; null:
+    // all are zero. The first 53 bits of a word say how far up the cumulative weights the draw is.
     void redraw(const std::int64_t* values, int exponent, std::uint32_t* codes, std::size_t records,
-                std::uint32_t attribute, const Weighing& weighing, const std::uint64_t* words,
-                int threads) const;
+                std::span<const Draw> draws, int threads) const;
 
     // potentials: OUT, one per record, 2^exponent times its score.
     void potentials(const std::int64_t* values, int exponent, const std::uint32_t* codes, std::size_t records,
@@ -42,10 +52,10 @@ class Moves {
         std::uint32_t order = 0, attributes[6] = {};
         std::size_t strides[6] = {};  // of its attributes, in cells
     };
-    struct Tables;  // of one attribute, for one call
-
-    Tables make_tables(const Wrapping* values, const std::uint32_t* codes, std::size_t records,
-                       std::uint32_t attribute, int threads) const;
+    // The cells of a marginal, and its attributes but the one that is drawn: all, if it has not that one.
+    CellsInPlace besides(const Marginal& marginal, const Wrapping* values, std::uint32_t attribute) const;
+    // Not what is too large for so few records, or has too many attributes: that is read where it is.
+    bool rearranged(const CellsInPlace& marginal, std::uint32_t most_others, std::size_t records) const;
 
     std::vector<std::uint32_t> sizes_;
     std::vector<Marginal> marginals_;

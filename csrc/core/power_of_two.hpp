@@ -9,11 +9,17 @@
 namespace privmw {
 
 // The nearest double of an int64. Its halves stand in the low bits of two doubles, whose large parts cancel
-// exactly before the one rounding: compilers vectorise this, where few machines have an instruction.
-inline double to_double(Wrapping sum) {
-    const double high = std::bit_cast<double>((sum >> 32) ^ 0x4530000080000000);        // + 2^84 + 2^63
-    const double low = std::bit_cast<double>((sum & 0xffffffff) | 0x4330000000000000);  // + 2^52
+// exactly before the one rounding: compilers vectorise this, where few machines have an instruction. Real: a
+// double, or a vector of them.
+template <class Real, class Word>
+inline __attribute__((always_inline)) Real to_doubles(Word sum) {
+    const Real high = std::bit_cast<Real>((sum >> 32) ^ 0x4530000080000000);        // + 2^84 + 2^63
+    const Real low = std::bit_cast<Real>((sum & 0xffffffff) | 0x4330000000000000);  // + 2^52
     return (high - (0x1p84 + 0x1p63 + 0x1p52)) + low;
+}
+
+inline double to_double(Wrapping sum) {
+    return to_doubles<double, Wrapping>(sum);
 }
 
 // A value below 2^51 to the nearest integer: added to 1.5 * 2^52, it stands in the last bits of the sum.

@@ -101,11 +101,11 @@ class Moves(metaclass=_BoundType):
     def redraw(
         self,
         codes: UInt32s,
-        attribute: int,
+        attributes: Sequence[int],
         kept: UInt32s,
         keep: float,
-        base: Float64s,
-        words: UInt64s,
+        base: Sequence[Float64s],
+        words: Sequence[UInt64s],
         threads: int,
     ) -> None: ...
     def potentials(self, codes: UInt32s, out: Float64s, threads: int) -> None: ...

@@ -15,7 +15,6 @@ from privmw.kernels.checks import (
     check_integer,
     check_length,
     check_number,
-    check_within,
 )
 from privmw.kernels.choice import backend, threads_of
 
@@ -34,7 +33,7 @@ class Moves:
     >>> moves.potentials(codes)
     array([0., 9.])
     >>> words = np.array([2**63, 2**63], np.uint64)
-    >>> moves.redraw(codes, 1, np.zeros(2, np.uint32), 0.1, np.array([0.45, 0.45]), words)
+    >>> moves.redraw(codes, [1], np.zeros((2, 2), np.uint32), 0.1, [np.array([0.45, 0.45])], [words])
     >>> codes
     array([[0, 0],
            [1, 1]], dtype=uint32)
@@ -60,60 +59,70 @@ class Moves:
     def redraw(
         self,
         codes: UInt32s,
-        attribute: int,
+        attributes: Sequence[int],
         kept: UInt32s,
         keep: float,
-        base: Float64s,
-        words: UInt64s,
+        base: Sequence[Float64s],
+        words: Sequence[UInt64s],
         *,
         threads: int | None = None,
     ) -> None:
-        """Draws codes[:, attribute] anew, in place.
+        """Draws codes[:, a] anew, in place, for each a of attributes, one after the other.
 
         Value v has probability proportional to (keep * [v == kept] + base[v]) * exp(score with value v); only
         the marginals of the attribute matter. A record's draw is the inverse of the cumulative sum at
-        (word >> 11) / 2^53: the bits depend neither on the other records nor on the backend or the threads.
+        (word >> 11) / 2^53: the bits depend neither on the other records nor on the backend or the threads,
+        nor on how many attributes a call draws. One call for many attributes is faster than one for each.
 
-        codes: one record a row, one attribute a column. kept: one value a record, which has the additional
-        weight `keep`. base: the weight of each value of the attribute. words: one random word a record.
+        codes: one record a row, one attribute a column. kept: of the same shape, the values which have the
+        additional weight `keep`. base: for each attribute drawn, the weight of each of its values. words: for
+        each attribute drawn, one random word a record.
         """
-        self._check_codes(codes)
+        self._check_codes("codes", codes)
         if not codes.flags.writeable:
             raise ValueError("codes must be writable")
-        attribute = check_integer("attribute", attribute, 0, len(self.sizes) - 1)
-        check_length("kept", check_array("kept", kept, np.uint32), len(codes))
-        check_within("kept", kept, self.sizes[attribute])
+        if not all(isinstance(given, Sequence) for given in (attributes, base, words)):
+            raise TypeError("attributes, base and words must be lists")
+        if not len(attributes) == len(base) == len(words):
+            raise ValueError(
+                f"base and words must have one array for each of the {len(attributes)} attributes"
+            )
+        drawn = [check_integer("attribute", a, 0, len(self.sizes) - 1) for a in attributes]
+        self._check_codes("kept", kept)
+        check_length("kept", kept, len(codes))
         keep = check_number("keep", keep)
-        check_length("base", check_array("base", base, np.float64), self.sizes[attribute])
-        if not (0 <= keep <= 2.0**900 and base.min() >= 0 and base.max() <= 2.0**900):
-            raise ValueError("keep and base must be from 0 to 2^900")
-        if keep == 0 and not base.any():
-            raise ValueError("keep and base must not all be zero")
-        check_length("words", check_array("words", words, np.uint64), len(codes))
-        check_apart("codes", codes, kept=kept, base=base, words=words)
+        check_apart("codes", codes, kept=kept)
+        for a, weights, of_records in zip(drawn, base, words, strict=True):
+            check_length("base", check_array("base", weights, np.float64), self.sizes[a])
+            if not (0 <= keep <= 2.0**900 and weights.min() >= 0 and weights.max() <= 2.0**900):
+                raise ValueError("keep and base must be from 0 to 2^900")
+            if keep == 0 and not weights.any():
+                raise ValueError("keep and base must not all be zero")
+            check_length("words", check_array("words", of_records, np.uint64), len(codes))
+            check_apart("codes", codes, base=weights, words=of_records)
         count = self._threads if threads is None else threads_of(threads)
-        self._core.redraw(codes, attribute, kept, keep, base, words, count)
+        self._core.redraw(codes, drawn, kept, keep, list(base), list(words), count)
 
     def potentials(self, codes: UInt32s, *, threads: int | None = None) -> Float64s:
         """For each record the sum of the values of its cells, with the bits of Marginals.potentials."""
-        self._check_codes(codes)
+        self._check_codes("codes", codes)
         out = np.empty(len(codes))
         self._core.potentials(codes, out, self._threads if threads is None else threads_of(threads))
         return out
 
-    def _check_codes(self, codes: UInt32s) -> None:
+    def _check_codes(self, name: str, codes: UInt32s) -> None:
         """Refuses all but a contiguous two-dimensional array of codes below their sizes: kernels index memory
         by them.
         """
         plain = type(codes) in (np.ndarray, np.memmap) and codes.dtype == np.uint32 and codes.ndim == 2
         if not plain or not codes.flags.c_contiguous or not codes.flags.aligned:
-            raise TypeError("codes must be a contiguous two-dimensional array of uint32")
+            raise TypeError(f"{name} must be a contiguous two-dimensional array of uint32")
         if codes.shape[1] != len(self.sizes):
-            raise ValueError(f"codes ({codes.shape[1]} columns) must have {len(self.sizes)} columns")
+            raise ValueError(f"{name} ({codes.shape[1]} columns) must have {len(self.sizes)} columns")
         beyond = _largest_codes(codes) >= self._sizes_array
         if beyond.any():
             a = int(beyond.argmax())
-            raise ValueError(f"codes of attribute {a} must be below its size ({self.sizes[a]})")
+            raise ValueError(f"{name} of attribute {a} must be below its size ({self.sizes[a]})")
 
     @property
     def nbytes(self) -> int:

@@ -61,8 +61,8 @@ def even_words(count):
 def redrawn(moves, codes, attribute, keep=KEEP, kept=KEPT, words=None, threads=None):
     codes = codes.copy()
     words = even_words(len(codes)) if words is None else words
-    of_records = np.full(len(codes), kept[attribute], np.uint32)
-    moves.redraw(codes, attribute, of_records, keep, BASES[attribute], words, threads=threads)
+    of_records = np.tile(np.array(kept, np.uint32), (len(codes), 1))
+    moves.redraw(codes, [attribute], of_records, keep, [BASES[attribute]], [words], threads=threads)
     return codes
 
 
@@ -115,17 +115,19 @@ def wide_marginals(seed):
     return [marginal for marginal in drawn if cells_of(WIDE, [marginal]) < 50_000]
 
 
-def sweep(backend, sizes, marginals, values, codes, threads, seed):
-    """A sweep over all attributes, and the potentials after it."""
+def sweep(backend, sizes, marginals, values, codes, threads, seed, together=100):
+    """A sweep over all attributes, in calls of so many, and the potentials after it."""
     rng = np.random.default_rng(seed)
     codes = codes.copy()
+    kept = np.stack([rng.integers(0, size, len(codes), np.uint32) for size in sizes], axis=1)
+    base = [rng.random(size) * (rng.random(size) < 0.7) for size in sizes]
+    words = [rng.integers(0, 2**64, len(codes), np.uint64) for _ in sizes]
     with door_of(backend):
         moves = moves_of(sizes, marginals, values)
-        for attribute, size in enumerate(sizes):
-            kept = rng.integers(0, size, len(codes)).astype(np.uint32)
-            base = rng.random(size) * (rng.random(size) < 0.7)
-            words = rng.integers(0, 2**64, len(codes), np.uint64)
-            moves.redraw(codes, attribute, kept, 0.5, base, words, threads=threads)
+        for first in range(0, len(sizes), together):
+            here = slice(first, first + together)
+            drawn = list(range(len(sizes)))[here]
+            moves.redraw(codes, drawn, kept, 0.5, base[here], words[here], threads=threads)
         return codes.tobytes(), moves.potentials(codes, threads=threads).tobytes()
 
 
@@ -137,9 +139,10 @@ def test_sweeps_have_the_same_bits_on_every_backend_for_any_threads(rows, uncomm
     values = scale * np.random.default_rng(rows).standard_normal(cells_of(WIDE, marginals))
     codes = np.stack(skewed(rows, WIDE, rows, uncommon), axis=1, dtype=np.uint32)
     found = {
-        sweep(backend, WIDE, marginals, values, codes, threads, rows)
+        sweep(backend, WIDE, marginals, values, codes, threads, rows, together)
         for backend in installed()
         for threads in (THREADS if backend.__name__ == "native" else (1,))
+        for together in ((1, 4, 100) if backend.__name__ == "native" else (100,))
     }
     assert len(found) == 1
 
@@ -190,15 +193,15 @@ def test_values_without_weight_are_never_drawn_whatever_their_score(backend):
     values = np.array([0.0, 1e5, 2e5, 0.0])
     words = np.array([0, 2**64 - 1], np.uint64)
     drawn = np.zeros((2, 1), np.uint32)
-    kept = np.zeros(2, np.uint32)
+    kept = np.zeros((2, 1), np.uint32)
     with door_of(backend):
         moves = moves_of([4], [(0,)], values)
-        moves.redraw(drawn, 0, kept, 0.0, np.array([0.5, 0, 0, 0.5]), words)
+        moves.redraw(drawn, [0], kept, 0.0, [np.array([0.5, 0, 0, 0.5])], [words])
         assert drawn.tolist() == [[0], [3]]
-        moves.redraw(drawn, 0, kept, 0.25, np.zeros(4), words)
+        moves.redraw(drawn, [0], kept, 0.25, [np.zeros(4)], [words])
         assert drawn.tolist() == [[0], [0]]
         # exp(-1e5) is no number above zero.
-        moves.redraw(drawn, 0, kept, 0.25, np.array([0, 1e-300, 0, 0.5]), words)
+        moves.redraw(drawn, [0], kept, 0.25, [np.array([0, 1e-300, 0, 0.5])], [words])
         assert drawn.tolist() == [[1], [1]]
 
 
@@ -207,7 +210,8 @@ def test_a_total_that_is_hardly_a_number_still_draws_a_value_with_weight(backend
     drawn = np.zeros((1, 1), np.uint32)
     words = np.array([2**64 - 1], np.uint64)
     with door_of(backend):
-        moves_of([4], []).redraw(drawn, 0, np.zeros(1, np.uint32), 0.0, np.array([0, tiny, tiny, 0]), words)
+        moves = moves_of([4], [])
+        moves.redraw(drawn, [0], np.zeros((1, 1), np.uint32), 0.0, [np.array([0, tiny, tiny, 0])], [words])
     assert drawn.tolist() == [[2]]
 
 
@@ -228,11 +232,11 @@ FAR = codes_of()
 FAR[3, 2] = 4
 GOOD = {
     "codes": codes_of(),
-    "attribute": 1,
-    "kept": np.zeros(4, np.uint32),
+    "attributes": [1],
+    "kept": codes_of(),
     "keep": 0.5,
-    "base": np.array([0.5, 0.5]),
-    "words": np.full(4, 2**64 - 1, np.uint64),
+    "base": [np.array([0.5, 0.5])],
+    "words": [np.full(4, 2**64 - 1, np.uint64)],
 }
 SHARED = np.zeros((4, 3), np.uint32)
 BAD = [
@@ -249,25 +253,31 @@ BAD = [
     ("codes", FAR, r"codes of attribute 2 must be below its size \(4\)"),
     ("codes", read_only(codes_of()), "codes must be writable"),
     ("codes", codes_of(5), r"kept \(length 4\) must have length 5"),
-    ("attribute", 3, r"attribute \(3\) must be from 0 to 2"),
-    ("attribute", -1, "attribute"),
-    ("attribute", True, "attribute"),
-    ("attribute", 1.0, "attribute"),
-    ("attribute", 0, r"base \(length 2\) must have length 3"),
-    ("kept", np.full(4, 2, np.uint32), "kept must be from 0 to 1"),
-    ("kept", np.zeros(4, np.int64), "kept must be a contiguous"),
-    ("kept", np.zeros(3, np.uint32), "kept"),
+    ("attributes", [3], r"attribute \(3\) must be from 0 to 2"),
+    ("attributes", [-1], "attribute"),
+    ("attributes", [True], "attribute"),
+    ("attributes", [1.0], "attribute"),
+    ("attributes", 1, "attributes, base and words must be lists"),
+    ("attributes", [0], r"base \(length 2\) must have length 3"),
+    ("attributes", [1, 1], "must have one array for each of the 2 attributes"),
+    ("attributes", [], "must have one array for each of the 0 attributes"),
+    ("kept", FAR, r"kept of attribute 2 must be below its size \(4\)"),
+    ("kept", codes_of().astype(np.int64), "kept must be a contiguous two-dimensional array of uint32"),
+    ("kept", np.zeros(4, np.uint32), "kept must be a contiguous two-dimensional array of uint32"),
+    ("kept", codes_of(3), r"kept \(length 3\) must have length 4"),
     ("keep", -0.1, "keep and base must be from 0"),
     ("keep", np.nan, "keep and base must be from 0"),
     ("keep", np.inf, "keep and base must be from 0"),
     ("keep", "1", "keep"),
-    ("base", np.array([0.5, -0.1]), "keep and base must be from 0"),
-    ("base", np.array([0.5, np.nan]), "keep and base must be from 0"),
-    ("base", np.array([0.5, np.inf]), "keep and base must be from 0"),
-    ("base", np.array([1, 1]), "base must be a contiguous"),
-    ("base", np.ones(3), "base"),
-    ("words", np.zeros(4, np.int64), "words must be a contiguous"),
-    ("words", np.zeros(5, np.uint64), "words"),
+    ("base", [np.array([0.5, -0.1])], "keep and base must be from 0"),
+    ("base", [np.array([0.5, np.nan])], "keep and base must be from 0"),
+    ("base", [np.array([0.5, np.inf])], "keep and base must be from 0"),
+    ("base", [np.array([1, 1])], "base must be a contiguous"),
+    ("base", [np.ones(3)], "base"),
+    ("base", np.ones((1, 2)), "attributes, base and words must be lists"),
+    ("words", [np.zeros(4, np.int64)], "words must be a contiguous"),
+    ("words", [np.zeros(5, np.uint64)], "words"),
+    ("words", [], "must have one array for each of the 1 attributes"),
     ("threads", 0, "threads"),
 ]
 
@@ -290,9 +300,12 @@ def test_the_good_arguments_are_good_and_all_zeros_or_shared_memory_are_not():
     moves.redraw(**GOOD)
     assert (GOOD["codes"][:, 1] == 1).all()
     with pytest.raises(ValueError, match="must not all be zero"):
-        moves.redraw(**{**GOOD, "keep": 0.0, "base": np.zeros(2)})
+        moves.redraw(**{**GOOD, "keep": 0.0, "base": [np.zeros(2)]})
     with pytest.raises(ValueError, match="codes must not share memory with kept"):
-        moves.redraw(**{**GOOD, "codes": SHARED, "kept": SHARED.ravel()[:4]})
+        moves.redraw(**{**GOOD, "codes": SHARED, "kept": SHARED})
+    shared = [SHARED.ravel()[:8].view(np.uint64)]
+    with pytest.raises(ValueError, match="codes must not share memory with words"):
+        moves.redraw(**{**GOOD, "codes": SHARED, "words": shared})
 
 
 @pytest.mark.parametrize(

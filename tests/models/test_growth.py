@@ -235,9 +235,9 @@ class NeverResamples(Particles):
 
 
 class IgnoresScores(Particles):
-    def _draw(self, records, parents, a):
+    def _draw(self, records, parents, attributes):
         self._moves.set_values(np.zeros(WORKLOAD.cells))
-        super()._draw(records, parents, a)
+        super()._draw(records, parents, attributes)
         self._moves.set_values(self._multipliers)
 
 
@@ -412,7 +412,9 @@ def test_an_attribute_of_a_million_values_that_no_marginal_has_is_drawn_without_
     workload = pmw.Workload(domain, [("a",)])
     base = [BASE[0], np.full(10**6, 1e-6)]
     scored = []
-    monkeypatch.setattr(module.kernels.Moves, "redraw", lambda self, codes, a, *_, **__: scored.append(a))
+    monkeypatch.setattr(
+        module.kernels.Moves, "redraw", lambda self, codes, drawn, *_, **__: scored.extend(drawn)
+    )
     found = Particles(np.zeros((3000, 2), np.uint32), base, workload, None, sampling_stream(0), None)
     assert len(np.unique(found.records[:, 1])) > 2900
     assert set(scored) == {0}

@@ -38,19 +38,20 @@ class Moves:
     def redraw(
         self,
         codes: UInt32s,
-        attribute: int,
+        attributes: Sequence[int],
         kept: UInt32s,
         keep: float,
-        base: Float64s,
-        words: UInt64s,
+        base: Sequence[Float64s],
+        words: Sequence[UInt64s],
         threads: int,
     ) -> None:
-        """Draws codes[:, attribute] anew: (keep * [v == kept] + base[v]) * exp(score with value v)."""
-        block = max(1, _BLOCK_SCORES // len(base))
-        for first in range(0, len(codes), block):
-            here = slice(first, first + block)
-            scores = self._scores(codes[here], attribute)
-            self._draw(scores, kept[here], keep, base, words[here], codes[here, attribute])
+        """Draws codes[:, a] anew for each attribute: (keep * [v == kept] + base[v]) * exp(score with v)."""
+        for a, weights, of_records in zip(attributes, base, words, strict=True):
+            block = max(1, _BLOCK_SCORES // len(weights))
+            for first in range(0, len(codes), block):
+                here = slice(first, first + block)
+                scores = self._scores(codes[here], a)
+                self._draw(scores, kept[here, a], keep, weights, of_records[here], codes[here, a])
 
     def _scores(self, codes: UInt32s, attribute: int) -> Int64s:
         """For each record and value the sum over the marginals that have the attribute."""

@@ -13,6 +13,9 @@ The sampling stream alone draws here. All ranks move the same particles. Release
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
 import numpy as np
 
 from privmw import kernels
@@ -42,13 +45,16 @@ class Particles:
         stream: np.random.Generator,
         threads: int | None,
     ) -> None:
-        self._parents, self._base, self._stream, self._threads = parents, base, stream, threads
+        self._parents: UInt32s = np.ascontiguousarray(parents)
+        self._base, self._stream, self._threads = base, stream, threads
         self._constraints = constraints
         self._redrawn = min(REDRAWN / len(base), 1.0)
         self._moves = kernels.Moves(
             workload.domain.sizes, workload.attributes, workload.starts, threads=threads
         )
         self._asked = np.isin(np.arange(len(base)), workload.attributes)
+        self._weights = [self._redrawn * shares for shares in base]
+        self._ruled = _ruled(len(base), constraints)
         self._multipliers = np.zeros(workload.cells)
         self.records = self._from_prior()
         self.scores = np.zeros(len(parents))
@@ -96,12 +102,15 @@ class Particles:
 
     def _from_prior(self) -> UInt32s:
         """A record of each parent, drawn again until it keeps the constraints; at worst the parent itself."""
+        every = range(len(self._base))
         records: UInt32s = self._parents.copy()
         left = np.arange(len(records))
+        if self._constraints is None:
+            self._draw(records, self._parents, every)
+            return records
         for _ in range(MOST_TRIES):
             drawn, parents = self._parents[left], self._parents[left]
-            for a in range(len(self._base)):
-                self._draw(drawn, parents, a)
+            self._draw(drawn, parents, every)
             possible = self._possible(drawn)
             records[left[possible]] = drawn[possible]
             left = left[~possible]
@@ -111,35 +120,55 @@ class Particles:
 
     def _redraw(self) -> None:
         """Draw every attribute anew, one after the other, given the others."""
-        for a in range(len(self._base)):
-            before = self.records[:, a].copy()
-            self._draw(self.records, self._parents, a)
-            # To stay where a draw breaks a rule is a Metropolis step: the law of possible records is kept.
-            broken = ~self._possible(self.records)
-            self.records[broken, a] = before[broken]
+        for ruled, attributes in itertools.groupby(range(len(self._base)), self._ruled.__contains__):
+            if not ruled:
+                self._draw(self.records, self._parents, list(attributes))
+                continue
+            for a in attributes:
+                before = self.records[:, a].copy()
+                self._draw(self.records, self._parents, [a])
+                # To stay where a draw breaks a rule is a Metropolis step: possible records keep their law.
+                broken = ~self._possible(self.records)
+                self.records[broken, a] = before[broken]
 
-    def _draw(self, records: UInt32s, parents: UInt32s, a: int) -> None:
-        """Draw one attribute of records anew, in place, given the others and their parents."""
-        words = self._stream.integers(0, 2**64, len(records), np.uint64)
-        if not self._asked[a]:
-            # Its prior, whatever its values: a kernel would score each of them for each record.
-            ends = np.cumsum(np.concatenate([[1 - self._redrawn], self._redrawn * self._base[a]]))
-            drawn = np.searchsorted(ends[:-1], (words >> np.uint64(11)) * 2.0**-53 * ends[-1], "right")
+    def _draw(self, records: UInt32s, parents: UInt32s, attributes: Sequence[int]) -> None:
+        """Draw attributes of records anew, one after the other and in place, given the others and parents."""
+        words = self._stream.integers(0, 2**64, (len(attributes), len(records)), np.uint64)
+        asked = []
+        for i, a in enumerate(attributes):
+            if self._asked[a]:
+                asked.append(i)
+                continue
+            # Its prior, whatever its values: a kernel would weigh each of them for each record.
+            ends = np.cumsum(np.concatenate([[1 - self._redrawn], self._weights[a]]))
+            drawn = np.searchsorted(ends[:-1], (words[i] >> np.uint64(11)) * 2.0**-53 * ends[-1], "right")
             records[:, a] = np.where(drawn == 0, parents[:, a], drawn - 1)
-            return
         self._moves.redraw(
             records,
-            a,
-            np.ascontiguousarray(parents[:, a]),
+            [attributes[i] for i in asked],
+            parents,
             1 - self._redrawn,
-            self._redrawn * self._base[a],
-            words,
+            [self._weights[attributes[i]] for i in asked],
+            [words[i] for i in asked],
             threads=self._threads,
         )
 
     def _possible(self, records: UInt32s) -> Bools:
         """Which records keep the constraints."""
-        return np.ones(len(records), bool) if self._constraints is None else self._constraints.allows(records)
+        assert self._constraints is not None
+        return self._constraints.allows(records)
+
+
+def _ruled(attributes: int, constraints: Constraints | None) -> frozenset[int]:
+    """The attributes that a rule names."""
+    if constraints is None:
+        return frozenset()
+    names = constraints.domain.names
+    return frozenset(
+        a
+        for a in range(attributes)
+        if len(constraints.among([*names[:a], *names[a + 1 :]])) < len(constraints)
+    )
 
 
 def _effective(change: Float64s) -> float:
