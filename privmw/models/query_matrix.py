@@ -17,6 +17,7 @@ from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.models.groups import Groups
 from privmw.models.marginal_gram import MarginalGram
+from privmw.models.projection.newton import MOST_EXACT
 from privmw.models.projection.queries import Priced, PricedQueries
 from privmw.random import sampling_stream
 from privmw.ranks import ALONE, Communicator, max_over_ranks, sum_over_ranks
@@ -177,8 +178,8 @@ class MarginalMatrix(_ExactMatrix):
         comm.allreduce(rows)
         places = np.flatnonzero((precision > 0) & (rows > 0))
         queries = marginals.among(places)
-        gram = None
-        if len(places) ** 2 <= MOST_SHARED * sum_over_ranks(comm, marginals.columns.rows):
+        gram, most = None, MOST_SHARED * sum_over_ranks(comm, marginals.columns.rows)
+        if len(places) <= MOST_EXACT and len(places) ** 2 <= most:
             gram = MarginalGram.of(workload, places, marginals.columns, threads)
         return cls(places if cells is None else cells[places], queries, threads, comm, gram)
 
