@@ -59,6 +59,7 @@ UNSEEN = (
     "WY-18 from SD-18, 2 %",
     "ADULT, women undersampled by 0.1",
     "ADULT, the other 6 of 13 columns public",
+    "ADULT, 15 attributes",
     "national 2019 from 2018",
     "national 2019 from 2018, 1 %",
     "national 2019, no public table",
@@ -76,6 +77,12 @@ class Case:
 
 def case(name: str) -> Case:
     """The set of that name."""
+    if name == "ADULT, 15 attributes":
+        everyone, draws = real_data.adult15(), np.random.RandomState(0)
+        private = everyone.take(np.flatnonzero(draws.binomial(1, 0.9, everyone.n)))
+        public = everyone.take(draws.choice(everyone.n, 3200))
+        workload = pmw.Workload.all(everyone.domain, k=3)
+        return Case(pairs.as_private(private), pmw.Support.from_table(public), workload)
     if name.startswith("ADULT, "):
         pair = pairs.pair("ADULT, unbiased 10 %" if "column" in name or "no public" in name else name)
         names = pair.private.domain.names
