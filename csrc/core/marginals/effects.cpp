@@ -1,14 +1,11 @@
 #include "core/marginals/effects.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
+#include <array>
 #include <map>
-#include <set>
 
 #include "core/marginals/effect_sweeps.hpp"
 #include "core/parallel.hpp"
-#include "core/power_of_two.hpp"
 
 namespace privmw {
 
@@ -24,8 +21,11 @@ class Effects::Builder {
   public:
     Builder(const Columns& columns, const MarginalList& workload)
         : columns_(columns), attributes_(columns.attributes()) {
-        // The sets, shorter ones first.
-        std::map<std::size_t, std::set<std::vector<std::uint32_t>>> by_order;
+        struct Use {
+            std::size_t times = 0;
+            bool whole = false;
+        };
+        std::map<std::vector<std::uint32_t>, Use> uses;
         const auto subset = [&](std::size_t j, std::size_t bits) {
             std::vector<std::uint32_t> chosen;
             for (std::size_t p = workload.starts[j]; p < workload.starts[j + 1]; ++p, bits >>= 1)
@@ -35,26 +35,37 @@ class Effects::Builder {
         const auto subsets = [&](std::size_t j) {
             return std::size_t{1} << (workload.starts[j + 1] - workload.starts[j]);
         };
-        by_order[0].insert({{}});
+        uses[{}] = {2, false};
         for (std::size_t j = 0; j < workload.size(); ++j)
-            for (std::size_t bits = 1; bits < subsets(j); ++bits) {
-                auto chosen = subset(j, bits);
-                by_order[chosen.size()].insert(std::move(chosen));
+            for (std::size_t bits = 0; bits < subsets(j); ++bits) {
+                Use& use = uses[subset(j, bits)];
+                ++use.times;
+                use.whole |= bits + 1 == subsets(j);
             }
-        for (const auto& [order, sets] : by_order)
-            for (const auto& attributes : sets) {
-                numbers_.emplace(attributes, static_cast<std::uint32_t>(nodes_.size()));
-                made_.sets_.push_back({attributes, 0, 0, {}, {}, {}});
-                nodes_.push_back({cells_});
+        // The sets, shorter ones first, and after all others those that are the whole of one marginal alone.
+        std::map<std::size_t, std::vector<const std::vector<std::uint32_t>*>> in_order;
+        for (const auto& [attributes, use] : uses) {
+            const bool own = use.whole && use.times == 1;
+            in_order[own ? EffectSets::most_attributes + 1 : attributes.size()].push_back(&attributes);
+            shared_sets_ += !own;
+        }
+        for (const auto& [order, some] : in_order)
+            for (const auto* attributes : some) {
+                numbers_.emplace(*attributes, static_cast<std::uint32_t>(nodes_.size()));
+                nodes_.push_back({*attributes, cells_, {}});
                 std::size_t cells = 1;
-                for (std::uint32_t a : attributes) cells *= columns.column(a).size;
+                for (std::uint32_t a : *attributes) cells *= columns.column(a).size;
                 cells_ += cells;
             }
+        EffectSets& sets = made_.sets_;
+        sets.sets.resize(nodes_.size());
         for (std::size_t j = 0; j < workload.size(); ++j) {
-            Member member;
+            EffectSets::Member member;
+            member.subsets = sets.subsets.size();
+            member.order = workload.starts[j + 1] - workload.starts[j];
+            sets.members.push_back(member);
             for (std::size_t bits = 0; bits < subsets(j); ++bits)
-                member.sets.push_back(numbers_.at(subset(j, bits)));
-            made_.members_.push_back(std::move(member));
+                sets.subsets.push_back(numbers_.at(subset(j, bits)));
         }
     }
 
@@ -91,8 +102,11 @@ class Effects::Builder {
     }
 
   private:
+    // What is known of a set while its effects are found.
     struct Node {
-        std::size_t first = 0;  // of its cells among those of all sets
+        std::vector<std::uint32_t> attributes;  // ascending
+        std::size_t first = 0;                  // of its cells among those of all sets
+        std::vector<std::uint32_t> values;      // of its attributes: effects x order
     };
     struct PairSet {
         std::uint32_t first = 0, size = 0;  // of its cells, and of its second attribute; 0 where it is no set
@@ -102,7 +116,7 @@ class Effects::Builder {
     struct Larger {
         std::uint32_t first = 0;  // of its cells
         std::uint32_t order = 0;
-        std::array<std::uint32_t, 6> attributes{}, strides{};
+        std::array<std::uint32_t, EffectSets::most_attributes> attributes{}, strides{};
     };
 
     // For each attribute, the sets that begin with it.
@@ -114,7 +128,7 @@ class Effects::Builder {
         larger_.resize(attributes_);
         row_cells_.resize(nodes_.size() + 1);
         for (std::size_t s = 1; s < nodes_.size(); ++s) {
-            const auto& attributes = made_.sets_[s].attributes;
+            const auto& attributes = nodes_[s].attributes;
             const auto first = static_cast<std::uint32_t>(nodes_[s].first);
             if (attributes.size() == 1) {
                 asked_.push_back(attributes[0]);
@@ -178,13 +192,16 @@ class Effects::Builder {
         std::vector<std::uint32_t> numbers(made_.count_);
         std::size_t next = 0, high = 0;
         for (std::size_t s = 0; s < nodes_.size(); ++s) {
-            made_.sets_[s].first = next;
+            EffectSets::Set& set = made_.sets_.sets[s];
+            if (s == shared_sets_) made_.sets_.shared = next;
+            set.first = next;
             for (std::size_t at = nodes_[s].first;
                  at < (s + 1 < nodes_.size() ? nodes_[s + 1].first : cells_); ++at)
                 if (std::uint32_t& number = numbers_of_cells_[at]; number != absent)
                     number = numbers[number] = static_cast<std::uint32_t>(next++);
-            made_.sets_[s].count = next - made_.sets_[s].first;
+            set.count = next - set.first;
         }
+        if (shared_sets_ == nodes_.size()) made_.sets_.shared = next;
         RowEffects& lists = made_.lists_;
         for (std::uint32_t& effect : effects_) {
             effect = numbers[effect];
@@ -206,78 +223,86 @@ class Effects::Builder {
     }
 
     void find_parents(std::size_t s) {
-        Set& set = made_.sets_[s];
-        const std::size_t order = set.attributes.size();
+        const Node& node = nodes_[s];
+        EffectSets& sets = made_.sets_;
+        EffectSets::Set& set = sets.sets[s];
+        const std::size_t order = node.attributes.size();
         std::size_t cells = 1;
         std::vector<std::size_t> sizes;
         std::vector<std::pair<const std::uint32_t*, std::size_t>> without;  // its effects by cell, the first
         for (std::size_t p = 0; p < order; ++p) {
-            sizes.push_back(columns_.column(set.attributes[p]).size);
+            sizes.push_back(columns_.column(node.attributes[p]).size);
             cells *= sizes[p];
-            auto rest = set.attributes;
+            auto rest = node.attributes;
             rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(p));
             const std::uint32_t other = numbers_.at(rest);
-            without.emplace_back(numbers_of_cells_.data() + nodes_[other].first, made_.sets_[other].first);
+            without.emplace_back(numbers_of_cells_.data() + nodes_[other].first, sets.sets[other].first);
+            set.groups = sets.sets[other].count;  // in the end, without the last
         }
-        set.parents.assign(order - 1, std::vector<std::uint32_t>(set.count));
-        set.ends.assign(made_.sets_[numbers_.at({set.attributes.begin(), set.attributes.end() - 1})].count,
-                        0);
-        set.values.reserve(set.count * order);
+        set.parents = sets.parents.size();
+        set.ends = sets.ends.size();
+        sets.parents.resize(set.parents + order * set.count);
+        sets.ends.resize(set.ends + set.groups);
+        nodes_[s].values.reserve(set.count * order);
+        std::uint32_t* const ends = sets.ends.data() + set.ends;
         std::size_t i = 0;
         for (std::size_t cell = 0; i < set.count; ++cell) {
-            if (numbers_of_cells_[nodes_[s].first + cell] == absent) continue;
-            std::size_t after = cells, left = cell;
+            if (numbers_of_cells_[node.first + cell] == absent) continue;
+            std::size_t after = cells, left = cell, parent = 0;
             for (std::size_t p = 0; p < order; ++p) {
                 const std::size_t before = cell / after;
                 after /= sizes[p];
-                set.values.push_back(static_cast<std::uint32_t>(left / after));
+                nodes_[s].values.push_back(static_cast<std::uint32_t>(left / after));
                 left %= after;
                 const auto [numbers, first] = without[p];
-                const std::size_t parent = numbers[before * after + left] - first;
-                if (p + 1 < order)
-                    set.parents[p][i] = static_cast<std::uint32_t>(parent);
-                else
-                    set.ends[parent] = static_cast<std::uint32_t>(i + 1);
+                parent = numbers[before * after + left] - first;
+                sets.parents[set.parents + p * set.count + i] = static_cast<std::uint32_t>(parent);
             }
-            ++i;
+            ends[parent] = static_cast<std::uint32_t>(++i);
         }
-        for (std::size_t parent = 1; parent < set.ends.size(); ++parent)
-            set.ends[parent] = std::max(set.ends[parent], set.ends[parent - 1]);
+        for (std::size_t parent = 1; parent < set.groups; ++parent)
+            ends[parent] = std::max(ends[parent], ends[parent - 1]);
     }
 
     void find_places(std::span<const std::int64_t> places) {
-        made_.places_ = places.size();
-        std::vector<std::uint32_t> place_of;  // by cell of the marginal
+        EffectSets& sets = made_.sets_;
+        sets.cell_of.resize(places.size());
+        std::vector<std::uint32_t> cell_of;  // by cell of the marginal
         std::int64_t first_cell = 0;
         std::size_t next = 0;
-        for (Member& member : made_.members_) {
-            const Set& whole = made_.sets_[member.sets.back()];
-            const std::size_t order = whole.attributes.size();
-            std::vector<std::int64_t> strides(order);
+        for (EffectSets::Member& member : sets.members) {
+            const std::uint32_t* const subsets = sets.subsets.data() + member.subsets;
+            const std::size_t bits_end = std::size_t{1} << member.order;
+            const auto& attributes = nodes_[subsets[bits_end - 1]].attributes;
+            std::array<std::int64_t, EffectSets::most_attributes> strides{};
             std::int64_t cells = 1, common = 0;
-            for (std::size_t p = order; p-- > 0;) {
+            for (std::size_t p = member.order; p-- > 0;) {
                 strides[p] = cells;
-                common += columns_.common(whole.attributes[p]) * cells;
-                cells *= columns_.column(whole.attributes[p]).size;
+                common += columns_.common(attributes[p]) * cells;
+                cells *= columns_.column(attributes[p]).size;
             }
-            place_of.assign(static_cast<std::size_t>(cells), absent);
-            for (; next < places.size() && places[next] < first_cell + cells; ++next)
-                place_of[places[next] - first_cell] = static_cast<std::uint32_t>(next);
-            first_cell += cells;
-            member.first = made_.place_of_.size();
-            for (std::size_t bits = 0; bits < member.sets.size(); ++bits) {
-                const Set& set = made_.sets_[member.sets[bits]];
-                for (std::size_t i = 0; i < set.count; ++i) {
+            member.first = made_.cells_;
+            for (std::size_t bits = 0; bits < bits_end; ++bits)
+                member.count += sets.sets[subsets[bits]].count;
+            made_.cells_ += member.count;
+            sets.most = std::max(sets.most, member.count);
+            cell_of.assign(static_cast<std::size_t>(cells), static_cast<std::uint32_t>(member.count));
+            std::uint32_t found = 0;
+            for (std::size_t bits = 0; bits < bits_end; ++bits) {
+                const std::uint32_t* value = nodes_[subsets[bits]].values.data();
+                for (std::size_t i = 0; i < sets.sets[subsets[bits]].count; ++i) {
                     std::int64_t cell = common;
-                    std::size_t at = i * set.attributes.size();
-                    for (std::size_t p = 0; p < order; ++p)
+                    for (std::size_t p = 0; p < member.order; ++p)
                         if (bits >> p & 1)
-                            cell += (std::int64_t{set.values[at++]} - columns_.common(whole.attributes[p])) *
-                                    strides[p];
-                    made_.place_of_.push_back(place_of[cell]);
+                            cell += (std::int64_t{*value++} - columns_.common(attributes[p])) * strides[p];
+                    cell_of[cell] = found++;
                 }
-                member.count += set.count;
             }
+            member.first_place = next;
+            for (; next < places.size() && places[next] < first_cell + cells; ++next)
+                sets.cell_of[next] = cell_of[places[next] - first_cell];
+            member.last_place = next;
+            first_cell += cells;
         }
     }
 
@@ -285,6 +310,7 @@ class Effects::Builder {
     std::size_t attributes_;
     Effects made_;
     std::vector<Node> nodes_;                                      // by set
+    std::size_t shared_sets_ = 0;                                  // the first, of several marginals or parts
     std::map<std::vector<std::uint32_t>, std::uint32_t> numbers_;  // of sets, by their attributes
     std::size_t cells_ = 0;                                        // of all sets
     std::vector<std::uint32_t> numbers_of_cells_;  // the effects, by cell of a set; absent where no row is
@@ -308,34 +334,17 @@ std::optional<Effects> Effects::of(const Columns& columns, const MarginalList& w
 }
 
 std::size_t Effects::bytes() const {
-    std::size_t total =
-        lists_.low.size() * sizeof lists_.low[0] + lists_.high.size() * sizeof lists_.high[0] +
-        2 * lists_.low_starts.size() * sizeof lists_.low_starts[0] + place_of_.size() * sizeof place_of_[0];
-    for (const Set& set : sets_)
-        total +=
-            (set.values.size() + set.parents.size() * set.count + set.ends.size()) * sizeof(std::uint32_t);
-    return total;
+    return lists_.low.size() * sizeof lists_.low[0] + lists_.high.size() * sizeof lists_.high[0] +
+           2 * lists_.low_starts.size() * sizeof lists_.low_starts[0] +
+           (sets_.parents.size() + sets_.ends.size() + sets_.cell_of.size()) * sizeof(std::uint32_t);
 }
 
 std::vector<double> Effects::by_cell(const double* prices) const {
-    std::vector<double> found(place_of_.size());
-    for (std::size_t i = 0; i < found.size(); ++i)
-        found[i] = place_of_[i] == absent ? 0 : prices[place_of_[i]];
+    std::vector<double> found(cells_);
+    for (const auto& member : sets_.members)
+        for (std::size_t i = member.first_place; i < member.last_place; ++i)
+            if (sets_.cell_of[i] < member.count) found[member.first + sets_.cell_of[i]] = prices[i];
     return found;
-}
-
-template <class Sweep>
-const Wrapping* Effects::add_up(std::vector<std::vector<Wrapping>>& storage, std::size_t items, int threads,
-                                Sweep&& sweep) const {
-    const auto tasks = std::max<std::size_t>(1, std::min<std::size_t>(threads, items));
-    if (storage.size() < tasks) storage.resize(tasks);
-    for_each_task(static_cast<std::int64_t>(tasks), threads, [&](std::int64_t t) {
-        storage[t].assign(count_, 0);
-        sweep(items * t / tasks, items * (t + 1) / tasks, storage[t].data());
-    });
-    for (std::size_t t = 1; t < tasks; ++t)
-        for (std::size_t i = 0; i < count_; ++i) storage[0][i] += storage[t][i];
-    return storage[0].data();
 }
 
 namespace {
@@ -343,68 +352,54 @@ namespace {
 // Kept from call to call: fits make hundreds, and fresh pages cost more than what is written to them.
 thread_local std::vector<std::vector<Wrapping>> value_storage, sum_storage;
 
+// Runs use(task, the first and the end of its items) for ranges of so many items.
+template <class Use>
+std::size_t share_items(std::size_t items, int threads, Use&& use) {
+    const auto tasks = std::max<std::size_t>(1, std::min<std::size_t>(threads, items));
+    for_each_task(static_cast<std::int64_t>(tasks), threads,
+                  [&](std::int64_t t) { use(t, items * t / tasks, items * (t + 1) / tasks); });
+    return tasks;
+}
+
+// Adds up what each task wrote, to the first.
+void add_up(std::vector<std::vector<Wrapping>>& storage, std::size_t tasks, std::size_t count) {
+    for (std::size_t t = 1; t < tasks; ++t)
+        for (std::size_t i = 0; i < count; ++i) storage[0][i] += storage[t][i];
+}
+
 }  // namespace
 
-Effects::Starts Effects::starts_of(const Member& member, Wrapping* cells) const {
-    Starts at;
-    for (std::size_t bits = 0; bits < member.sets.size(); ++bits) {
-        at[bits] = cells;
-        cells += sets_[member.sets[bits]].count;
-    }
-    return at;
-}
-
-void Effects::take_common(const Member& member, const Starts& at) const {
-    // Attribute by attribute, what its uncommon values add to its common one.
-    for (std::size_t bit = 1; bit < member.sets.size(); bit <<= 1)
-        for (std::size_t bits = bit; bits < member.sets.size(); ++bits) {
-            if (!(bits & bit)) continue;
-            const Set& set = sets_[member.sets[bits]];
-            Wrapping* const own = at[bits];
-            const Wrapping* const common = at[bits ^ bit];
-            if (const std::size_t p = std::popcount(bits & (bit - 1)); p < set.parents.size()) {
-                const std::uint32_t* const parents = set.parents[p].data();
-                for (std::size_t i = 0; i < set.count; ++i) own[i] -= common[parents[i]];
-            } else {
-                std::size_t i = 0;
-                for (std::size_t parent = 0; parent < set.ends.size(); ++parent)
-                    for (; i < set.ends[parent]; ++i) own[i] -= common[parent];
-            }
-        }
-}
-
-void Effects::give_common(const Member& member, const Starts& at) const {
-    for (std::size_t bit = 1; bit < member.sets.size(); bit <<= 1)
-        for (std::size_t bits = bit; bits < member.sets.size(); ++bits) {
-            if (!(bits & bit)) continue;
-            const Set& set = sets_[member.sets[bits]];
-            const Wrapping* const own = at[bits];
-            Wrapping* const common = at[bits ^ bit];
-            if (const std::size_t p = std::popcount(bits & (bit - 1)); p < set.parents.size()) {
-                const std::uint32_t* const parents = set.parents[p].data();
-                for (std::size_t i = 0; i < set.count; ++i) common[parents[i]] -= own[i];
-            } else {
-                std::size_t i = 0;
-                for (std::size_t parent = 0; parent < set.ends.size(); ++parent) {
-                    Wrapping sum = 0;
-                    for (; i < set.ends[parent]; ++i) sum += own[i];
-                    common[parent] -= sum;
-                }
-            }
-        }
-}
-
 const Wrapping* Effects::sum_effects(std::span<const Row> rows, const Mass* masses, int threads) const {
-    return add_up(sum_storage, rows.size(), threads, [&](std::size_t begin, std::size_t end, Wrapping* sums) {
-        effect_sweeps().sum(lists_, rows.subspan(begin, end - begin), masses + begin, sums);
+    auto& storage = sum_storage;
+    storage.resize(std::max<std::size_t>(storage.size(), std::max(threads, 1)));
+    const auto tasks = share_items(rows.size(), threads, [&](auto t, std::size_t begin, std::size_t end) {
+        storage[t].assign(count_, 0);
+        effect_sweeps().sum(lists_, rows.subspan(begin, end - begin), masses + begin, storage[t].data());
     });
+    add_up(storage, tasks, count_);
+    return storage[0].data();
+}
+
+template <class Sweep>
+const Wrapping* Effects::find_effects(int threads, Sweep&& sweep) const {
+    auto& storage = value_storage;
+    storage.resize(std::max<std::size_t>(storage.size(), std::max(threads, 1)));
+    storage[0].resize(std::max(storage[0].size(), count_));
+    Wrapping* const effects = storage[0].data();
+    const auto tasks =
+        share_items(sets_.members.size(), threads, [&](auto t, std::size_t begin, std::size_t end) {
+            std::vector<Wrapping> scratch(sets_.scratch());
+            storage[t].resize(std::max(storage[t].size(), sets_.shared));
+            std::fill_n(storage[t].data(), sets_.shared, 0);
+            sweep(begin, end, scratch.data(), storage[t].data(), effects);
+        });
+    add_up(storage, tasks, sets_.shared);
+    return effects;
 }
 
 void Effects::gather_effects(std::span<const Row> rows, const Wrapping* effects, int exponent, int threads,
                              double* potentials) const {
-    const auto tasks = std::max<std::size_t>(1, std::min<std::size_t>(threads, rows.size()));
-    for_each_task(static_cast<std::int64_t>(tasks), threads, [&](std::int64_t t) {
-        const std::size_t begin = rows.size() * t / tasks, end = rows.size() * (t + 1) / tasks;
+    share_items(rows.size(), threads, [&](auto, std::size_t begin, std::size_t end) {
         effect_sweeps().potentials(lists_, rows.subspan(begin, end - begin), effects, PowerOfTwo(exponent),
                                    potentials + begin);
     });
@@ -412,75 +407,27 @@ void Effects::gather_effects(std::span<const Row> rows, const Wrapping* effects,
 
 void Effects::potentials(std::span<const Row> rows, const std::int64_t* values, int exponent, int threads,
                          double* potentials) const {
-    const auto add_marginals = [&](std::size_t begin, std::size_t end, Wrapping* effects) {
-        std::vector<Wrapping> cells;
-        for (std::size_t j = begin; j < end; ++j) {
-            const Member& member = members_[j];
-            cells.resize(member.count);
-            const auto at = starts_of(member, cells.data());
-            const std::uint32_t* const place = place_of_.data() + member.first;
-            for (std::size_t i = 0; i < member.count; ++i)
-                cells[i] = place[i] == absent ? 0 : static_cast<Wrapping>(values[place[i]]);
-            take_common(member, at);
-            for (std::size_t bits = 0; bits < member.sets.size(); ++bits) {
-                const Set& set = sets_[member.sets[bits]];
-                for (std::size_t i = 0; i < set.count; ++i) effects[set.first + i] += at[bits][i];
-            }
-        }
+    const auto sweep = [&](auto begin, auto end, Wrapping* scratch, Wrapping* shared, Wrapping* effects) {
+        effect_sweeps().to_effects(sets_, begin, end, values, scratch, shared, effects);
     };
-    const Wrapping* const effects = add_up(value_storage, members_.size(), threads, add_marginals);
-    gather_effects(rows, effects, exponent, threads, potentials);
+    gather_effects(rows, find_effects(threads, sweep), exponent, threads, potentials);
 }
 
 void Effects::sum(std::span<const Row> rows, const Mass* masses, int threads, Mass* sums) const {
     const Wrapping* const effects = sum_effects(rows, masses, threads);
-    std::fill_n(sums, places_, 0);
-    const auto tasks = std::max<std::size_t>(1, std::min<std::size_t>(threads, members_.size()));
-    for_each_task(static_cast<std::int64_t>(tasks), threads, [&](std::int64_t t) {
-        std::vector<Wrapping> cells;
-        for (std::size_t j = members_.size() * t / tasks; j < members_.size() * (t + 1) / tasks; ++j) {
-            const Member& member = members_[j];
-            cells.resize(member.count);
-            const auto at = starts_of(member, cells.data());
-            for (std::size_t bits = 0; bits < member.sets.size(); ++bits) {
-                const Set& set = sets_[member.sets[bits]];
-                std::copy_n(effects + set.first, set.count, at[bits]);
-            }
-            give_common(member, at);
-            const std::uint32_t* const place = place_of_.data() + member.first;
-            for (std::size_t i = 0; i < member.count; ++i)
-                if (place[i] != absent) sums[place[i]] = static_cast<Mass>(cells[i]);
-        }
+    share_items(sets_.members.size(), threads, [&](auto, std::size_t begin, std::size_t end) {
+        std::vector<Wrapping> scratch(sets_.scratch());
+        effect_sweeps().to_places(sets_, begin, end, effects, scratch.data(), sums);
     });
 }
 
 void Effects::spread(std::span<const Row> rows, const Mass* masses, const double* prices, int unit,
                      int exponent, int threads, double* potentials) const {
     const Wrapping* const sums = sum_effects(rows, masses, threads);
-    const PowerOfTwo down(-unit);
-    const auto add_marginals = [&](std::size_t begin, std::size_t end, Wrapping* effects) {
-        std::vector<Wrapping> cells;
-        for (std::size_t j = begin; j < end; ++j) {
-            const Member& member = members_[j];
-            cells.resize(member.count);
-            const auto at = starts_of(member, cells.data());
-            for (std::size_t bits = 0; bits < member.sets.size(); ++bits) {
-                const Set& set = sets_[member.sets[bits]];
-                std::copy_n(sums + set.first, set.count, at[bits]);
-            }
-            give_common(member, at);
-            const double* const price = prices + member.first;
-            for (std::size_t i = 0; i < member.count; ++i)
-                cells[i] = rounded(down * (to_double(cells[i]) * price[i]));
-            take_common(member, at);
-            for (std::size_t bits = 0; bits < member.sets.size(); ++bits) {
-                const Set& set = sets_[member.sets[bits]];
-                for (std::size_t i = 0; i < set.count; ++i) effects[set.first + i] += at[bits][i];
-            }
-        }
+    const auto sweep = [&](auto begin, auto end, Wrapping* scratch, Wrapping* shared, Wrapping* effects) {
+        effect_sweeps().price(sets_, begin, end, sums, prices, PowerOfTwo(-unit), scratch, shared, effects);
     };
-    gather_effects(rows, add_up(value_storage, members_.size(), threads, add_marginals), exponent, threads,
-                   potentials);
+    gather_effects(rows, find_effects(threads, sweep), exponent, threads, potentials);
 }
 
 }  // namespace privmw

@@ -9,7 +9,6 @@
 // Values are integers, added modulo 2^64: sums are exact, and the same bits as cell by cell.
 #pragma once
 
-#include <array>
 #include <optional>
 
 #include "core/marginals/effect_sweeps.hpp"
@@ -44,43 +43,19 @@ class Effects {
                 int threads, double* potentials) const;
 
   private:
-    // The effects of a set of attributes: those that some row has.
-    struct Set {
-        std::vector<std::uint32_t> attributes;            // ascending
-        std::size_t first, count;                         // its effects among all
-        std::vector<std::uint32_t> values;                // of its attributes: effects x order
-        std::vector<std::vector<std::uint32_t>> parents;  // by attribute: the effect of the set without it
-        std::vector<std::uint32_t> ends;  // without the last: by effect of that set, the end of those with it
-    };
-    // A marginal's subsets by their bits, the lowest for the first attribute.
-    struct Member {
-        std::vector<std::size_t> sets;
-        std::size_t first = 0, count = 0;  // its cells with an effect, set after set
-    };
     class Builder;
 
     Effects() = default;
-    // The effects of values, and the adjoint; places without a row have none, and sums of zero.
-    const Wrapping* to_effects(const std::int64_t* values, int threads) const;
-    void to_places(const Wrapping* effects, int threads, Mass* sums) const;
-    // Where the cells of each of a member's sets begin.
-    using Starts = std::array<Wrapping*, 64>;  // marginals have six attributes at most
-    Starts starts_of(const Member& member, Wrapping* cells) const;
-    void take_common(const Member& member, const Starts& at) const;
-    void give_common(const Member& member, const Starts& at) const;  // its adjoint
-    // Runs sweep(begin, end, sums of effects) over ranges of so many items, and adds up what each wrote.
-    template <class Sweep>
-    const Wrapping* add_up(std::vector<std::vector<Wrapping>>& storage, std::size_t items, int threads,
-                           Sweep&& sweep) const;
     const Wrapping* sum_effects(std::span<const Row> rows, const Mass* masses, int threads) const;
+    // Runs sweep(first member, the end, scratch, effects that are shared, effects) over all members.
+    template <class Sweep>
+    const Wrapping* find_effects(int threads, Sweep&& sweep) const;
     void gather_effects(std::span<const Row> rows, const Wrapping* effects, int exponent, int threads,
                         double* potentials) const;
 
-    std::vector<Set> sets_;  // the first is empty: its one effect, number 0, is every row's and not listed
-    std::vector<Member> members_;
-    std::vector<std::uint32_t> place_of_;  // by cell of a member: its place, or 2^32 - 1
-    std::size_t count_ = 1, places_ = 0;   // of effects, and of places
+    EffectSets sets_;
     RowEffects lists_;
+    std::size_t count_ = 1, cells_ = 0;  // of effects, and of all members
 };
 
 }  // namespace privmw
