@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <map>
 
 #include "core/marginals/effect_sweeps.hpp"
@@ -13,6 +14,8 @@ namespace {
 
 constexpr std::uint32_t absent = 0xffffffff;
 constexpr std::size_t builder_block = 1024;  // rows whose codes are gathered at a time
+constexpr std::size_t choosing_rows = 4096;  // by which is chosen which sets carry others
+constexpr std::uint32_t low_end = 0x10000;   // of the numbers in two bytes
 
 }  // namespace
 
@@ -52,7 +55,7 @@ class Effects::Builder {
         for (const auto& [order, some] : in_order)
             for (const auto* attributes : some) {
                 numbers_.emplace(*attributes, static_cast<std::uint32_t>(nodes_.size()));
-                nodes_.push_back({*attributes, cells_, {}});
+                nodes_.push_back({*attributes, cells_, {}, 0, 0});
                 std::size_t cells = 1;
                 for (std::uint32_t a : *attributes) cells *= columns.column(a).size;
                 cells_ += cells;
@@ -76,6 +79,8 @@ class Effects::Builder {
         numbers_of_cells_[0] = 0;
         const std::size_t rows = columns_.rows();
         starts_.assign(1, 0);
+        starts_.reserve(rows + 1);
+        choose_carriers();
         index_sets();
         std::vector<std::uint32_t> codes(builder_block * attributes_);
         for (std::size_t first = 0; first < rows; first += builder_block) {
@@ -89,13 +94,15 @@ class Effects::Builder {
                 row_ = codes.data() + (row - first) * attributes_;
                 list_row();
             }
-            if (effects_.size() * sizeof(std::uint32_t) > most_bytes) return false;
+            if (listed_.size() * sizeof(std::uint32_t) > most_bytes) return false;
         }
         return true;
     }
 
     Effects finish(std::span<const std::int64_t> places) {
+        find_carried();
         number_effects();
+        split_lists();
         for (std::size_t s = 1; s < nodes_.size(); ++s) find_parents(s);
         find_places(places);
         return std::move(made_);
@@ -107,37 +114,73 @@ class Effects::Builder {
         std::vector<std::uint32_t> attributes;  // ascending
         std::size_t first = 0;                  // of its cells among those of all sets
         std::vector<std::uint32_t> values;      // of its attributes: effects x order
+        std::size_t carrier = 0;                // the set that carries it, if not 0
+        std::uint32_t more = 0;                 // the attribute that this has besides
     };
     struct PairSet {
         std::uint32_t first = 0, size = 0;  // of its cells, and of its second attribute; 0 where it is no set
+        std::uint32_t more = 0;             // the attribute that its carrier has besides
     };
 
     // A set of more than two attributes, found at its first.
     struct Larger {
         std::uint32_t first = 0;  // of its cells
         std::uint32_t order = 0;
+        std::uint32_t more = 0;
         std::array<std::uint32_t, EffectSets::most_attributes> attributes{}, strides{};
     };
+
+    // Each set is carried by the one that most rows have, by some of the rows.
+    void choose_carriers() {
+        const std::size_t step = columns_.rows() / choosing_rows + 1,
+                          rows = (columns_.rows() + step - 1) / step;
+        const std::size_t words = (rows + 63) / 64;
+        std::vector<std::uint64_t> uncommon(attributes_ * words);  // of an attribute: a bit for each row
+        for (std::size_t a = 0; a < attributes_; ++a)
+            with_codes(columns_.column(a), [&](const auto* column) {
+                for (std::size_t i = 0; i < rows; ++i)
+                    uncommon[a * words + i / 64] |= std::uint64_t{column[i * step] != columns_.common(a)}
+                                                    << i % 64;
+            });
+        std::vector<std::size_t> most(nodes_.size());
+        for (std::size_t s = 1; s < nodes_.size(); ++s) {
+            const auto& attributes = nodes_[s].attributes;
+            std::size_t has = 0;
+            for (std::size_t w = 0; w < words; ++w) {
+                std::uint64_t all = ~std::uint64_t{0};
+                for (std::uint32_t a : attributes) all &= uncommon[a * words + w];
+                has += static_cast<std::size_t>(std::popcount(all));
+            }
+            for (std::size_t p = 0; attributes.size() > 1 && p < attributes.size(); ++p) {
+                const std::uint32_t other = without(attributes, p);
+                if (has <= most[other]) continue;
+                most[other] = has;
+                nodes_[other].carrier = s;
+                nodes_[other].more = attributes[p];
+            }
+        }
+    }
 
     // For each attribute, the sets that begin with it.
     void index_sets() {
         singles_.resize(attributes_);
         uncommon_.resize(attributes_ + 1);
-        is_uncommon_.resize(attributes_);
+        is_uncommon_.resize(attributes_ + 1);  // and of none, whose value is common
         pairs_.resize(attributes_ * attributes_);
         larger_.resize(attributes_);
         row_cells_.resize(nodes_.size() + 1);
         for (std::size_t s = 1; s < nodes_.size(); ++s) {
             const auto& attributes = nodes_[s].attributes;
             const auto first = static_cast<std::uint32_t>(nodes_[s].first);
+            const auto more = nodes_[s].carrier ? nodes_[s].more : static_cast<std::uint32_t>(attributes_);
             if (attributes.size() == 1) {
                 asked_.push_back(attributes[0]);
-                singles_[attributes[0]] = s;
+                singles_[attributes[0]] = {first, 1, more};
             } else if (attributes.size() == 2) {
-                pairs_[attributes[0] * attributes_ + attributes[1]] = {first,
-                                                                       columns_.column(attributes[1]).size};
+                pairs_[attributes[0] * attributes_ + attributes[1]] = {
+                    first, columns_.column(attributes[1]).size, more};
             } else {
-                Larger set{first, static_cast<std::uint32_t>(attributes.size()), {}, {}};
+                Larger set{first, static_cast<std::uint32_t>(attributes.size()), more, {}, {}};
                 std::uint32_t stride = 1;
                 for (std::size_t p = attributes.size(); p-- > 0;) {
                     set.attributes[p] = attributes[p];
@@ -147,6 +190,7 @@ class Effects::Builder {
                 larger_[attributes[0]].push_back(set);
             }
         }
+        std::ranges::sort(asked_);
     }
 
     // Lists the cells of a row's effects, without a branch on whether it has one: that is as good as random.
@@ -155,21 +199,21 @@ class Effects::Builder {
         for (std::uint32_t a : asked_) {
             uncommon_[count] = a;
             is_uncommon_[a] = row_[a] != columns_.common(a);
-            row_cells_[found] = static_cast<std::uint32_t>(nodes_[singles_[a]].first) + row_[a];
             count += is_uncommon_[a];
-            found += is_uncommon_[a];
         }
         for (std::size_t i = 0; i < count; ++i) {
             const std::uint32_t a = uncommon_[i];
+            row_cells_[found] = singles_[a].first + row_[a];
+            found += !is_uncommon_[singles_[a].more];
             const PairSet* const with = pairs_.data() + a * attributes_;
             for (std::size_t k = i + 1; k < count; ++k) {
                 const PairSet& pair = with[uncommon_[k]];
                 row_cells_[found] = pair.first + row_[a] * pair.size + row_[uncommon_[k]];
-                found += pair.size != 0;
+                found += (pair.size != 0) & !is_uncommon_[pair.more];
             }
             for (const Larger& set : larger_[a]) {
                 std::uint32_t cell = set.first + row_[a] * set.strides[0];
-                std::uint32_t has = 1;
+                std::uint32_t has = !is_uncommon_[set.more];
                 for (std::uint32_t p = 1; p < set.order; ++p) {
                     cell += row_[set.attributes[p]] * set.strides[p];
                     has &= is_uncommon_[set.attributes[p]];
@@ -178,48 +222,96 @@ class Effects::Builder {
                 found += has;
             }
         }
-        for (std::size_t i = 0; i < found; ++i) {
-            std::uint32_t& number = numbers_of_cells_[row_cells_[i]];
-            if (number == absent) number = static_cast<std::uint32_t>(made_.count_++);
-            row_cells_[i] = number;
+        for (std::size_t i = 0; i < found; ++i) numbers_of_cells_[row_cells_[i]] = 0;
+        listed_.insert(listed_.end(), row_cells_.data(), row_cells_.data() + found);
+        starts_.push_back(listed_.size());
+    }
+
+    // A row that has an effect has those that it carries.
+    void find_carried() {
+        EffectSets& sets = made_.sets_;
+        for (std::size_t s = 1; s < nodes_.size(); ++s) {
+            if (!nodes_[s].carrier) continue;
+            const auto& by = nodes_[nodes_[s].carrier].attributes;
+            const auto p = static_cast<std::size_t>(std::ranges::find(by, nodes_[s].more) - by.begin());
+            sets.carried.push_back({static_cast<std::uint32_t>(s),
+                                    static_cast<std::uint32_t>(nodes_[s].carrier),
+                                    static_cast<std::uint32_t>(p), p + 1 == by.size()});
         }
-        effects_.insert(effects_.end(), row_cells_.data(), row_cells_.data() + found);
-        starts_.push_back(effects_.size());
+        std::ranges::stable_sort(sets.carried, {}, [&](const EffectSets::Carried& carried) {
+            return nodes_[carried.set].attributes.size();
+        });
+        for (std::size_t i = sets.carried.size(); i-- > 0;) {
+            const auto [set, by, p, last] = sets.carried[i];
+            std::size_t after = 1;
+            for (std::size_t q = nodes_[by].attributes.size(); --q > p;)
+                after *= columns_.column(nodes_[by].attributes[q]).size;
+            const std::size_t size = columns_.column(nodes_[by].attributes[p]).size;
+            const std::size_t before = cells_of(by) / after / size;
+            const std::uint32_t* cell = numbers_of_cells_.data() + nodes_[by].first;
+            for (std::size_t b = 0; b < before; ++b)
+                for (std::size_t value = 0; value < size; ++value) {
+                    std::uint32_t* const carried = numbers_of_cells_.data() + nodes_[set].first + b * after;
+                    for (std::size_t c = 0; c < after; ++c) carried[c] &= *cell++;
+                }
+        }
     }
 
     // Number the effects set by set, in the order of cells: neighbours lie side by side.
     void number_effects() {
-        std::vector<std::uint32_t> numbers(made_.count_);
-        std::size_t next = 0, high = 0;
+        std::size_t next = 0;
         for (std::size_t s = 0; s < nodes_.size(); ++s) {
             EffectSets::Set& set = made_.sets_.sets[s];
+            if (s == 1) next = RowEffects::nobody + 1;
             if (s == shared_sets_) made_.sets_.shared = next;
             set.first = next;
-            for (std::size_t at = nodes_[s].first;
-                 at < (s + 1 < nodes_.size() ? nodes_[s + 1].first : cells_); ++at)
-                if (std::uint32_t& number = numbers_of_cells_[at]; number != absent)
-                    number = numbers[number] = static_cast<std::uint32_t>(next++);
+            std::uint32_t* const numbers = numbers_of_cells_.data() + nodes_[s].first;
+            for (std::size_t i = 0; i < cells_of(s); ++i)
+                if (numbers[i] != absent) numbers[i] = static_cast<std::uint32_t>(next++);
             set.count = next - set.first;
         }
-        if (shared_sets_ == nodes_.size()) made_.sets_.shared = next;
+        made_.count_ = std::max<std::size_t>(next, RowEffects::nobody + 1);
+        if (shared_sets_ == nodes_.size()) made_.sets_.shared = made_.count_;
+    }
+
+    // The cells that rows list become numbers of effects.
+    void split_lists() {
         RowEffects& lists = made_.lists_;
-        for (std::uint32_t& effect : effects_) {
-            effect = numbers[effect];
-            high += effect > 0xffff;
-        }
-        lists.low.resize(effects_.size() - high + 1);  // and one that is written, but not there
-        lists.high.resize(high + 1);
-        std::size_t low_end = 0, high_end = 0;
-        for (std::size_t row = 0; row + 1 < starts_.size(); ++row) {
+        const std::size_t rows = starts_.size() - 1;
+        lists.low_starts.reserve(rows + 1);
+        lists.high_starts.reserve(rows + 1);
+        const std::size_t most = listed_.size() + (RowEffects::step - 1) * rows + 1;
+        lists.low.resize(most);
+        lists.high.resize(made_.count_ > low_end ? most : 1);
+        std::size_t low = 0, high = 0;
+        const auto fill_up = [](auto& list, std::size_t& end) {
+            for (; end % RowEffects::step; ++end) list[end] = RowEffects::nobody;
+        };
+        for (std::size_t row = 0; row < rows; ++row) {
             for (std::size_t at = starts_[row]; at < starts_[row + 1]; ++at) {
-                lists.low[low_end] = static_cast<std::uint16_t>(effects_[at]);
-                lists.high[high_end] = effects_[at];
-                low_end += effects_[at] <= 0xffff;
-                high_end += effects_[at] > 0xffff;
+                const std::uint32_t effect = numbers_of_cells_[listed_[at]];
+                lists.low[low] = static_cast<std::uint16_t>(effect);
+                lists.high[high] = effect;
+                low += effect < low_end;
+                high += effect >= low_end;
             }
-            lists.low_starts.push_back(static_cast<std::int64_t>(low_end));
-            lists.high_starts.push_back(static_cast<std::int64_t>(high_end));
+            fill_up(lists.low, low);
+            fill_up(lists.high, high);
+            lists.low_starts.push_back(static_cast<std::int64_t>(low));
+            lists.high_starts.push_back(static_cast<std::int64_t>(high));
         }
+        lists.low.resize(low);
+        lists.high.resize(high);
+    }
+
+    std::uint32_t without(const std::vector<std::uint32_t>& attributes, std::size_t p) const {
+        auto rest = attributes;
+        rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(p));
+        return numbers_.at(rest);
+    }
+
+    std::size_t cells_of(std::size_t s) const {
+        return (s + 1 < nodes_.size() ? nodes_[s + 1].first : cells_) - nodes_[s].first;
     }
 
     void find_parents(std::size_t s) {
@@ -229,14 +321,12 @@ class Effects::Builder {
         const std::size_t order = node.attributes.size();
         std::size_t cells = 1;
         std::vector<std::size_t> sizes;
-        std::vector<std::pair<const std::uint32_t*, std::size_t>> without;  // its effects by cell, the first
+        std::vector<std::pair<const std::uint32_t*, std::size_t>> parents;  // its effects by cell, the first
         for (std::size_t p = 0; p < order; ++p) {
             sizes.push_back(columns_.column(node.attributes[p]).size);
             cells *= sizes[p];
-            auto rest = node.attributes;
-            rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(p));
-            const std::uint32_t other = numbers_.at(rest);
-            without.emplace_back(numbers_of_cells_.data() + nodes_[other].first, sets.sets[other].first);
+            const std::uint32_t other = without(node.attributes, p);
+            parents.emplace_back(numbers_of_cells_.data() + nodes_[other].first, sets.sets[other].first);
             set.groups = sets.sets[other].count;  // in the end, without the last
         }
         set.parents = sets.parents.size();
@@ -254,7 +344,7 @@ class Effects::Builder {
                 after /= sizes[p];
                 nodes_[s].values.push_back(static_cast<std::uint32_t>(left / after));
                 left %= after;
-                const auto [numbers, first] = without[p];
+                const auto [numbers, first] = parents[p];
                 parent = numbers[before * after + left] - first;
                 sets.parents[set.parents + p * set.count + i] = static_cast<std::uint32_t>(parent);
             }
@@ -315,13 +405,13 @@ class Effects::Builder {
     std::size_t cells_ = 0;                                        // of all sets
     std::vector<std::uint32_t> numbers_of_cells_;  // the effects, by cell of a set; absent where no row is
     std::vector<std::size_t> starts_;              // one per row, and the end
-    std::vector<std::uint32_t> effects_;           // of each row, as they were found
+    std::vector<std::uint32_t> listed_;            // the cells of the effects that each row lists
     const std::uint32_t* row_ = nullptr;           // the codes of one row
     std::vector<std::uint32_t> row_cells_;         // of its effects
     std::vector<std::uint32_t> uncommon_;          // its attributes of uncommon values
     std::vector<std::uint8_t> is_uncommon_;        // by attribute
     std::vector<std::uint32_t> asked_;             // attributes that are in a set, ascending
-    std::vector<std::size_t> singles_;             // by attribute: the set of it alone
+    std::vector<PairSet> singles_;                 // by attribute
     std::vector<PairSet> pairs_;                   // by two attributes
     std::vector<std::vector<Larger>> larger_;      // by their first attribute
 };
@@ -334,8 +424,7 @@ std::optional<Effects> Effects::of(const Columns& columns, const MarginalList& w
 }
 
 std::size_t Effects::bytes() const {
-    return lists_.low.size() * sizeof lists_.low[0] + lists_.high.size() * sizeof lists_.high[0] +
-           2 * lists_.low_starts.size() * sizeof lists_.low_starts[0] +
+    return lists_.bytes() +
            (sets_.parents.size() + sets_.ends.size() + sets_.cell_of.size()) * sizeof(std::uint32_t);
 }
 
@@ -374,9 +463,11 @@ const Wrapping* Effects::sum_effects(std::span<const Row> rows, const Mass* mass
     storage.resize(std::max<std::size_t>(storage.size(), std::max(threads, 1)));
     const auto tasks = share_items(rows.size(), threads, [&](auto t, std::size_t begin, std::size_t end) {
         storage[t].assign(count_, 0);
-        effect_sweeps().sum(lists_, rows.subspan(begin, end - begin), masses + begin, storage[t].data());
+        lists_.sum(rows.subspan(begin, end - begin), masses + begin, storage[t].data());
     });
     add_up(storage, tasks, count_);
+    std::vector<Wrapping> scratch(sets_.scratch());
+    effect_sweeps().sum_carried(sets_, scratch.data(), storage[0].data());
     return storage[0].data();
 }
 
@@ -394,14 +485,15 @@ const Wrapping* Effects::find_effects(int threads, Sweep&& sweep) const {
             sweep(begin, end, scratch.data(), storage[t].data(), effects);
         });
     add_up(storage, tasks, sets_.shared);
+    effect_sweeps().carry(sets_, effects);
     return effects;
 }
 
 void Effects::gather_effects(std::span<const Row> rows, const Wrapping* effects, int exponent, int threads,
                              double* potentials) const {
     share_items(rows.size(), threads, [&](auto, std::size_t begin, std::size_t end) {
-        effect_sweeps().potentials(lists_, rows.subspan(begin, end - begin), effects, PowerOfTwo(exponent),
-                                   potentials + begin);
+        lists_.potentials(rows.subspan(begin, end - begin), effects, PowerOfTwo(exponent),
+                          potentials + begin);
     });
 }
 

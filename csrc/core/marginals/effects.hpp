@@ -4,7 +4,11 @@
 // each set of its attributes: what the values of that set add where all others are common, beyond what its
 // subsets add. An effect of a common value is zero. So a row has the effects of the sets of its *uncommon*
 // values alone, and those of one set that come from several marginals are one number: of 1,024 marginals of
-// a survey a row has 190 effects, of 286 of ADULT 42. Rows list theirs.
+// a survey a row has 192 effects, of 286 of ADULT 32. Rows list theirs.
+//
+// A row that has the effect of a set has those of all its subsets. So each set has another, of one attribute
+// more, that carries it: the effects that rows list are those of a set and of all that it carries, and a row
+// lists a set only where it does not have the one that carries it: 111 effects of the survey, 18 of ADULT.
 //
 // Values are integers, added modulo 2^64: sums are exact, and the same bits as cell by cell.
 #pragma once
@@ -13,6 +17,7 @@
 
 #include "core/marginals/effect_sweeps.hpp"
 #include "core/marginals/plan.hpp"
+#include "core/marginals/row_effects.hpp"
 
 namespace privmw {
 
