@@ -13,7 +13,6 @@ namespace privmw {
 namespace {
 
 constexpr std::uint32_t absent = 0xffffffff;
-constexpr std::size_t builder_block = 1024;  // rows whose codes are gathered at a time
 constexpr std::size_t choosing_rows = 4096;  // by which is chosen which sets carry others
 constexpr std::uint32_t low_end = 0x10000;   // of the numbers in two bytes
 
@@ -55,7 +54,7 @@ class Effects::Builder {
         for (const auto& [order, some] : in_order)
             for (const auto* attributes : some) {
                 numbers_.emplace(*attributes, static_cast<std::uint32_t>(nodes_.size()));
-                nodes_.push_back({*attributes, cells_, {}, 0, 0});
+                nodes_.push_back({*attributes, cells_, {}, 0, static_cast<std::uint32_t>(attributes_)});
                 std::size_t cells = 1;
                 for (std::uint32_t a : *attributes) cells *= columns.column(a).size;
                 cells_ += cells;
@@ -72,29 +71,20 @@ class Effects::Builder {
         }
     }
 
-    // False where there are too many.
-    bool list_rows(std::size_t most_bytes) {
+    // Finds the effects that rows list. False where they are too many.
+    bool find_listed(std::size_t most_bytes) {
         if (cells_ * sizeof(std::uint32_t) > most_bytes) return false;
         numbers_of_cells_.assign(cells_, absent);
         numbers_of_cells_[0] = 0;
-        const std::size_t rows = columns_.rows();
-        starts_.assign(1, 0);
-        starts_.reserve(rows + 1);
+        lengths_.assign(columns_.rows(), 0);
         choose_carriers();
-        index_sets();
-        std::vector<std::uint32_t> codes(builder_block * attributes_);
-        for (std::size_t first = 0; first < rows; first += builder_block) {
-            const std::size_t last = std::min(rows, first + builder_block);
-            for (std::size_t a = 0; a < attributes_; ++a)
-                with_codes(columns_.column(a), [&](const auto* column) {
-                    for (std::size_t row = first; row < last; ++row)
-                        codes[(row - first) * attributes_ + a] = column[row];
-                });
-            for (std::size_t row = first; row < last; ++row) {
-                row_ = codes.data() + (row - first) * attributes_;
-                list_row();
-            }
-            if (listed_.size() * sizeof(std::uint32_t) > most_bytes) return false;
+        for (Rows rows(*this); rows.next();) {
+            rows.visit([&](std::size_t row, std::size_t cell) {
+                numbers_of_cells_[cell] = 0;
+                ++lengths_[rows.first + row];
+            });
+            for (std::size_t row = rows.first; row < rows.last; ++row) listed_ += lengths_[row];
+            if (listed_ * sizeof(std::uint32_t) > most_bytes) return false;
         }
         return true;
     }
@@ -102,7 +92,7 @@ class Effects::Builder {
     Effects finish(std::span<const std::int64_t> places) {
         find_carried();
         number_effects();
-        split_lists();
+        list_rows();
         for (std::size_t s = 1; s < nodes_.size(); ++s) find_parents(s);
         find_places(places);
         return std::move(made_);
@@ -115,19 +105,92 @@ class Effects::Builder {
         std::size_t first = 0;                  // of its cells among those of all sets
         std::vector<std::uint32_t> values;      // of its attributes: effects x order
         std::size_t carrier = 0;                // the set that carries it, if not 0
-        std::uint32_t more = 0;                 // the attribute that this has besides
+        std::uint32_t more = 0;                 // the attribute that this has besides, or their number
     };
-    struct PairSet {
-        std::uint32_t first = 0, size = 0;  // of its cells, and of its second attribute; 0 where it is no set
-        std::uint32_t more = 0;             // the attribute that its carrier has besides
-    };
+    // Rows, some at a time.
+    class Rows {
+      public:
+        explicit Rows(const Builder& builder)
+            : builder_(builder),
+              codes_(builder.attributes_ * most),
+              uncommon_((builder.attributes_ + 1) * words) {}
 
-    // A set of more than two attributes, found at its first.
-    struct Larger {
-        std::uint32_t first = 0;  // of its cells
-        std::uint32_t order = 0;
-        std::uint32_t more = 0;
-        std::array<std::uint32_t, EffectSets::most_attributes> attributes{}, strides{};
+        bool next() {
+            const Columns& columns = builder_.columns_;
+            first = last;
+            last = std::min(columns.rows(), first + most);
+            for (std::size_t a = 0; a < builder_.attributes_; ++a)
+                with_codes(columns.column(a), [&](const auto* column) {
+                    std::copy(column + first, column + last, codes_.data() + a * most);
+                });
+            std::ranges::fill(uncommon_, 0);
+            for (std::size_t a = 0; a < builder_.attributes_; ++a)
+                for (std::size_t row = 0; row < last - first; ++row)
+                    uncommon_[a * words + row / 64] |=
+                        std::uint64_t{codes_[a * most + row] != columns.common(a)} << row % 64;
+            return first < last;
+        }
+
+        // Calls use(row, cell) for the cells of the effects that each of the rows lists, set by set.
+        template <class Use>
+        void visit(Use&& use) const {
+            for (std::size_t s = 1; s < builder_.nodes_.size(); ++s) {
+                const Node& node = builder_.nodes_[s];
+                switch (node.attributes.size()) {
+                    case 1:
+                        visit_set<1>(node, use);
+                        break;
+                    case 2:
+                        visit_set<2>(node, use);
+                        break;
+                    case 3:
+                        visit_set<3>(node, use);
+                        break;
+                    case 4:
+                        visit_set<4>(node, use);
+                        break;
+                    case 5:
+                        visit_set<5>(node, use);
+                        break;
+                    default:
+                        visit_set<6>(node, use);
+                }
+            }
+        }
+
+        std::size_t first = 0, last = 0;
+
+      private:
+        static constexpr std::size_t words = 16, most = 64 * words;
+
+        template <std::size_t order, class Use>
+        void visit_set(const Node& node, Use&& use) const {
+            std::array<const std::uint32_t*, order> codes;
+            std::array<const std::uint64_t*, order> uncommon;
+            std::array<std::size_t, order> strides;
+            std::size_t stride = 1;
+            for (std::size_t p = order; p-- > 0;) {
+                codes[p] = codes_.data() + node.attributes[p] * most;
+                uncommon[p] = uncommon_.data() + node.attributes[p] * words;
+                strides[p] = stride;
+                stride *= builder_.columns_.column(node.attributes[p]).size;
+            }
+            const std::uint64_t* const carried = uncommon_.data() + node.more * words;
+            for (std::size_t w = 0; w < words; ++w) {
+                std::uint64_t listing = ~carried[w];
+                for (std::size_t p = 0; p < order; ++p) listing &= uncommon[p][w];
+                for (; listing; listing &= listing - 1) {
+                    const std::size_t row = 64 * w + static_cast<std::size_t>(std::countr_zero(listing));
+                    std::size_t cell = node.first;
+                    for (std::size_t p = 0; p < order; ++p) cell += codes[p][row] * strides[p];
+                    use(row, cell);
+                }
+            }
+        }
+
+        const Builder& builder_;
+        std::vector<std::uint32_t> codes_;     // attribute by attribute
+        std::vector<std::uint64_t> uncommon_;  // a bit for each row; and of no attribute, where none has it
     };
 
     // Each set is carried by the one that most rows have, by some of the rows.
@@ -159,72 +222,6 @@ class Effects::Builder {
                 nodes_[other].more = attributes[p];
             }
         }
-    }
-
-    // For each attribute, the sets that begin with it.
-    void index_sets() {
-        singles_.resize(attributes_);
-        uncommon_.resize(attributes_ + 1);
-        is_uncommon_.resize(attributes_ + 1);  // and of none, whose value is common
-        pairs_.resize(attributes_ * attributes_);
-        larger_.resize(attributes_);
-        row_cells_.resize(nodes_.size() + 1);
-        for (std::size_t s = 1; s < nodes_.size(); ++s) {
-            const auto& attributes = nodes_[s].attributes;
-            const auto first = static_cast<std::uint32_t>(nodes_[s].first);
-            const auto more = nodes_[s].carrier ? nodes_[s].more : static_cast<std::uint32_t>(attributes_);
-            if (attributes.size() == 1) {
-                asked_.push_back(attributes[0]);
-                singles_[attributes[0]] = {first, 1, more};
-            } else if (attributes.size() == 2) {
-                pairs_[attributes[0] * attributes_ + attributes[1]] = {
-                    first, columns_.column(attributes[1]).size, more};
-            } else {
-                Larger set{first, static_cast<std::uint32_t>(attributes.size()), more, {}, {}};
-                std::uint32_t stride = 1;
-                for (std::size_t p = attributes.size(); p-- > 0;) {
-                    set.attributes[p] = attributes[p];
-                    set.strides[p] = stride;
-                    stride *= columns_.column(attributes[p]).size;
-                }
-                larger_[attributes[0]].push_back(set);
-            }
-        }
-        std::ranges::sort(asked_);
-    }
-
-    // Lists the cells of a row's effects, without a branch on whether it has one: that is as good as random.
-    void list_row() {
-        std::size_t count = 0, found = 0;
-        for (std::uint32_t a : asked_) {
-            uncommon_[count] = a;
-            is_uncommon_[a] = row_[a] != columns_.common(a);
-            count += is_uncommon_[a];
-        }
-        for (std::size_t i = 0; i < count; ++i) {
-            const std::uint32_t a = uncommon_[i];
-            row_cells_[found] = singles_[a].first + row_[a];
-            found += !is_uncommon_[singles_[a].more];
-            const PairSet* const with = pairs_.data() + a * attributes_;
-            for (std::size_t k = i + 1; k < count; ++k) {
-                const PairSet& pair = with[uncommon_[k]];
-                row_cells_[found] = pair.first + row_[a] * pair.size + row_[uncommon_[k]];
-                found += (pair.size != 0) & !is_uncommon_[pair.more];
-            }
-            for (const Larger& set : larger_[a]) {
-                std::uint32_t cell = set.first + row_[a] * set.strides[0];
-                std::uint32_t has = !is_uncommon_[set.more];
-                for (std::uint32_t p = 1; p < set.order; ++p) {
-                    cell += row_[set.attributes[p]] * set.strides[p];
-                    has &= is_uncommon_[set.attributes[p]];
-                }
-                row_cells_[found] = cell;
-                found += has;
-            }
-        }
-        for (std::size_t i = 0; i < found; ++i) numbers_of_cells_[row_cells_[i]] = 0;
-        listed_.insert(listed_.end(), row_cells_.data(), row_cells_.data() + found);
-        starts_.push_back(listed_.size());
     }
 
     // A row that has an effect has those that it carries.
@@ -274,31 +271,39 @@ class Effects::Builder {
         if (shared_sets_ == nodes_.size()) made_.sets_.shared = made_.count_;
     }
 
-    // The cells that rows list become numbers of effects.
-    void split_lists() {
+    void list_rows() {
         RowEffects& lists = made_.lists_;
-        const std::size_t rows = starts_.size() - 1;
-        lists.low_starts.reserve(rows + 1);
-        lists.high_starts.reserve(rows + 1);
-        const std::size_t most = listed_.size() + (RowEffects::step - 1) * rows + 1;
+        const std::size_t most = listed_ + (RowEffects::step - 1) * lengths_.size() + 1;
+        lists.low_starts.reserve(lengths_.size() + 1);
+        lists.high_starts.reserve(lengths_.size() + 1);
         lists.low.resize(most);
         lists.high.resize(made_.count_ > low_end ? most : 1);
         std::size_t low = 0, high = 0;
         const auto fill_up = [](auto& list, std::size_t& end) {
             for (; end % RowEffects::step; ++end) list[end] = RowEffects::nobody;
         };
-        for (std::size_t row = 0; row < rows; ++row) {
-            for (std::size_t at = starts_[row]; at < starts_[row + 1]; ++at) {
-                const std::uint32_t effect = numbers_of_cells_[listed_[at]];
-                lists.low[low] = static_cast<std::uint16_t>(effect);
-                lists.high[high] = effect;
-                low += effect < low_end;
-                high += effect >= low_end;
+        std::vector<std::uint32_t> effects;  // of some rows
+        std::vector<std::size_t> ends;
+        for (Rows rows(*this); rows.next();) {
+            ends.assign(1, 0);
+            for (std::size_t row = rows.first; row < rows.last; ++row)
+                ends.push_back(ends.back() + lengths_[row]);
+            effects.resize(ends.back());
+            rows.visit(
+                [&](std::size_t row, std::size_t cell) { effects[ends[row]++] = numbers_of_cells_[cell]; });
+            std::size_t at = 0;
+            for (std::size_t row = 0; row < rows.last - rows.first; ++row) {
+                for (; at < ends[row]; ++at) {
+                    lists.low[low] = static_cast<std::uint16_t>(effects[at]);
+                    lists.high[high] = effects[at];
+                    low += effects[at] < low_end;
+                    high += effects[at] >= low_end;
+                }
+                fill_up(lists.low, low);
+                fill_up(lists.high, high);
+                lists.low_starts.push_back(static_cast<std::int64_t>(low));
+                lists.high_starts.push_back(static_cast<std::int64_t>(high));
             }
-            fill_up(lists.low, low);
-            fill_up(lists.high, high);
-            lists.low_starts.push_back(static_cast<std::int64_t>(low));
-            lists.high_starts.push_back(static_cast<std::int64_t>(high));
         }
         lists.low.resize(low);
         lists.high.resize(high);
@@ -404,22 +409,14 @@ class Effects::Builder {
     std::map<std::vector<std::uint32_t>, std::uint32_t> numbers_;  // of sets, by their attributes
     std::size_t cells_ = 0;                                        // of all sets
     std::vector<std::uint32_t> numbers_of_cells_;  // the effects, by cell of a set; absent where no row is
-    std::vector<std::size_t> starts_;              // one per row, and the end
-    std::vector<std::uint32_t> listed_;            // the cells of the effects that each row lists
-    const std::uint32_t* row_ = nullptr;           // the codes of one row
-    std::vector<std::uint32_t> row_cells_;         // of its effects
-    std::vector<std::uint32_t> uncommon_;          // its attributes of uncommon values
-    std::vector<std::uint8_t> is_uncommon_;        // by attribute
-    std::vector<std::uint32_t> asked_;             // attributes that are in a set, ascending
-    std::vector<PairSet> singles_;                 // by attribute
-    std::vector<PairSet> pairs_;                   // by two attributes
-    std::vector<std::vector<Larger>> larger_;      // by their first attribute
+    std::size_t listed_ = 0;                       // effects, of all rows
+    std::vector<std::uint32_t> lengths_;           // of the list of each row
 };
 
 std::optional<Effects> Effects::of(const Columns& columns, const MarginalList& workload,
                                    std::span<const std::int64_t> places, std::size_t most_bytes) {
     Builder builder(columns, workload);
-    if (!builder.list_rows(most_bytes)) return std::nullopt;
+    if (!builder.find_listed(most_bytes)) return std::nullopt;
     return builder.finish(places);
 }
 
