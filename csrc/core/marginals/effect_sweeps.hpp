@@ -59,11 +59,10 @@ struct EffectSweeps {
     // others.
     void (*to_effects)(const EffectSets& sets, std::size_t begin, std::size_t end, const std::int64_t* places,
                        Wrapping* scratch, Wrapping* shared, Wrapping* effects);
-    // From sums to effects, the values of cells being their sums times prices (IN, one per cell of a member)
-    // in a unit, rounded.
-    void (*price)(const EffectSets& sets, std::size_t begin, std::size_t end, const Wrapping* sums,
-                  const double* prices, PowerOfTwo unit, Wrapping* scratch, Wrapping* shared,
-                  Wrapping* effects);
+    // From sums (IN, in `effects`) to effects, the values of cells being their sums times prices (IN, one per
+    // cell of a member) in a unit, rounded.
+    void (*price)(const EffectSets& sets, std::size_t begin, std::size_t end, const double* prices,
+                  PowerOfTwo unit, Wrapping* scratch, Wrapping* shared, Wrapping* effects);
 };
 
 // The fastest that the processor can run.

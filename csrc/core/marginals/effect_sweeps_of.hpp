@@ -57,12 +57,11 @@ struct EffectSweepsHere {
         }
     }
 
-    static void price(const EffectSets& sets, std::size_t begin, std::size_t end, const Wrapping* sums,
-                      const double* prices, PowerOfTwo unit, Wrapping* scratch, Wrapping* shared,
-                      Wrapping* effects) {
+    static void price(const EffectSets& sets, std::size_t begin, std::size_t end, const double* prices,
+                      PowerOfTwo unit, Wrapping* scratch, Wrapping* shared, Wrapping* effects) {
         for (std::size_t j = begin; j < end; ++j) {
             const Member member(sets, sets.members[j], scratch);
-            member.read(sums);
+            member.read(effects);
             member.give_common();
             const double* const price = prices + member.first;
             for (std::size_t i = 0; i < member.count; ++i)

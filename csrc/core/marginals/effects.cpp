@@ -436,7 +436,8 @@ std::vector<double> Effects::by_cell(const double* prices) const {
 namespace {
 
 // Kept from call to call: fits make hundreds, and fresh pages cost more than what is written to them.
-thread_local std::vector<std::vector<Wrapping>> value_storage, sum_storage;
+thread_local std::vector<std::vector<Wrapping>> sum_storage, shared_storage;  // of each task
+thread_local std::vector<Wrapping> value_storage;
 
 // Runs use(task, the first and the end of its items) for ranges of so many items.
 template <class Use>
@@ -455,7 +456,7 @@ void add_up(std::vector<std::vector<Wrapping>>& storage, std::size_t tasks, std:
 
 }  // namespace
 
-const Wrapping* Effects::sum_effects(std::span<const Row> rows, const Mass* masses, int threads) const {
+Wrapping* Effects::sum_effects(std::span<const Row> rows, const Mass* masses, int threads) const {
     auto& storage = sum_storage;
     storage.resize(std::max<std::size_t>(storage.size(), std::max(threads, 1)));
     const auto tasks = share_items(rows.size(), threads, [&](auto t, std::size_t begin, std::size_t end) {
@@ -469,21 +470,18 @@ const Wrapping* Effects::sum_effects(std::span<const Row> rows, const Mass* mass
 }
 
 template <class Sweep>
-const Wrapping* Effects::find_effects(int threads, Sweep&& sweep) const {
-    auto& storage = value_storage;
+void Effects::find_effects(int threads, Wrapping* effects, Sweep&& sweep) const {
+    auto& storage = shared_storage;
     storage.resize(std::max<std::size_t>(storage.size(), std::max(threads, 1)));
-    storage[0].resize(std::max(storage[0].size(), count_));
-    Wrapping* const effects = storage[0].data();
     const auto tasks =
         share_items(sets_.members.size(), threads, [&](auto t, std::size_t begin, std::size_t end) {
             std::vector<Wrapping> scratch(sets_.scratch());
-            storage[t].resize(std::max(storage[t].size(), sets_.shared));
-            std::fill_n(storage[t].data(), sets_.shared, 0);
-            sweep(begin, end, scratch.data(), storage[t].data(), effects);
+            storage[t].assign(sets_.shared, 0);
+            sweep(begin, end, scratch.data(), storage[t].data());
         });
     add_up(storage, tasks, sets_.shared);
+    std::ranges::copy(storage[0], effects);
     effect_sweeps().carry(sets_, effects);
-    return effects;
 }
 
 void Effects::gather_effects(std::span<const Row> rows, const Wrapping* effects, int exponent, int threads,
@@ -496,10 +494,12 @@ void Effects::gather_effects(std::span<const Row> rows, const Wrapping* effects,
 
 void Effects::potentials(std::span<const Row> rows, const std::int64_t* values, int exponent, int threads,
                          double* potentials) const {
-    const auto sweep = [&](auto begin, auto end, Wrapping* scratch, Wrapping* shared, Wrapping* effects) {
-        effect_sweeps().to_effects(sets_, begin, end, values, scratch, shared, effects);
-    };
-    gather_effects(rows, find_effects(threads, sweep), exponent, threads, potentials);
+    std::vector<Wrapping>& effects = value_storage;
+    effects.resize(count_);
+    find_effects(threads, effects.data(), [&](auto begin, auto end, Wrapping* scratch, Wrapping* shared) {
+        effect_sweeps().to_effects(sets_, begin, end, values, scratch, shared, effects.data());
+    });
+    gather_effects(rows, effects.data(), exponent, threads, potentials);
 }
 
 void Effects::sum(std::span<const Row> rows, const Mass* masses, int threads, Mass* sums) const {
@@ -512,11 +512,11 @@ void Effects::sum(std::span<const Row> rows, const Mass* masses, int threads, Ma
 
 void Effects::spread(std::span<const Row> rows, const Mass* masses, const double* prices, int unit,
                      int exponent, int threads, double* potentials) const {
-    const Wrapping* const sums = sum_effects(rows, masses, threads);
-    const auto sweep = [&](auto begin, auto end, Wrapping* scratch, Wrapping* shared, Wrapping* effects) {
-        effect_sweeps().price(sets_, begin, end, sums, prices, PowerOfTwo(-unit), scratch, shared, effects);
-    };
-    gather_effects(rows, find_effects(threads, sweep), exponent, threads, potentials);
+    Wrapping* const effects = sum_effects(rows, masses, threads);
+    find_effects(threads, effects, [&](auto begin, auto end, Wrapping* scratch, Wrapping* shared) {
+        effect_sweeps().price(sets_, begin, end, prices, PowerOfTwo(-unit), scratch, shared, effects);
+    });
+    gather_effects(rows, effects, exponent, threads, potentials);
 }
 
 }  // namespace privmw

@@ -51,10 +51,11 @@ class Effects {
     class Builder;
 
     Effects() = default;
-    const Wrapping* sum_effects(std::span<const Row> rows, const Mass* masses, int threads) const;
-    // Runs sweep(first member, the end, scratch, effects that are shared, effects) over all members.
+    Wrapping* sum_effects(std::span<const Row> rows, const Mass* masses, int threads) const;
+    // Runs sweep(first member, the end, scratch, effects that are shared) over all members, which also writes
+    // the effects that are not. effects: OUT, those that rows list.
     template <class Sweep>
-    const Wrapping* find_effects(int threads, Sweep&& sweep) const;
+    void find_effects(int threads, Wrapping* effects, Sweep&& sweep) const;
     void gather_effects(std::span<const Row> rows, const Wrapping* effects, int exponent, int threads,
                         double* potentials) const;
 
