@@ -161,11 +161,11 @@ class MarginalMatrix(_ExactMatrix):
 
         cells: the numbers of the marginals' cells, if they are not those from 0.
         """
-        rows = marginals.sums(np.ones(marginals.columns.rows, np.int64), threads=threads)
+        queries = marginals.among(np.flatnonzero(precision > 0))
+        rows = queries.sums(np.ones(marginals.columns.rows, np.int64), threads=threads)
         comm.allreduce(rows)
-        places = np.flatnonzero((precision > 0) & (rows > 0))
-        queries = marginals.among(places)
-        return cls(places if cells is None else cells[places], queries, threads, comm)
+        queries.keep(np.flatnonzero(rows))
+        return cls(queries.places if cells is None else cells[queries.places], queries, threads, comm)
 
     def potentials(self, values: Float64s) -> Float64s:
         """For each row the sum of its cells' values."""

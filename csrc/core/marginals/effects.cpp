@@ -420,6 +420,18 @@ std::optional<Effects> Effects::of(const Columns& columns, const MarginalList& w
     return builder.finish(places);
 }
 
+void Effects::keep(std::span<const std::int64_t> kept) {
+    std::vector<std::uint32_t> cell_of(kept.size());
+    std::size_t next = 0;
+    for (EffectSets::Member& member : sets_.members) {
+        member.first_place = next;
+        for (; next < kept.size() && static_cast<std::size_t>(kept[next]) < member.last_place; ++next)
+            cell_of[next] = sets_.cell_of[kept[next]];
+        member.last_place = next;
+    }
+    sets_.cell_of = std::move(cell_of);
+}
+
 std::size_t Effects::bytes() const {
     return lists_.bytes() +
            (sets_.parents.size() + sets_.ends.size() + sets_.cell_of.size()) * sizeof(std::uint32_t);

@@ -28,6 +28,9 @@ class Effects {
     static std::optional<Effects> of(const Columns& columns, const MarginalList& workload,
                                      std::span<const std::int64_t> places, std::size_t most_bytes);
 
+    // Leaves out all places but these (IN, ascending): their numbers among those that there are.
+    void keep(std::span<const std::int64_t> kept);
+
     std::size_t bytes() const;
 
     // For each of `rows` the sum of its cells' values, times 2^exponent. values: IN, one per place;
