@@ -25,7 +25,7 @@ struct EffectSweepsHere {
         for (const auto [number, by, without, last] : sets.carried) {
             const EffectSets::Set& set = sets.sets[by];
             const std::uint32_t* const parents = parents_of(sets, set, without);
-            Wrapping* const __restrict own = effects + set.first;
+            Wrapping* const own = effects + set.first;
             const Wrapping* const carried = effects + sets.sets[number].first;
             for (std::size_t i = 0; i < set.count; ++i)
                 own[i] += carried[static_cast<std::int32_t>(parents[i])];
@@ -143,7 +143,7 @@ struct EffectSweepsHere {
                     const std::uint32_t* const parents =
                         parents_of(sets, *set[bits], std::popcount(bits & (bit - 1)));
                     const Wrapping* const common = at[bits ^ bit];
-                    Wrapping* const __restrict own = at[bits];
+                    Wrapping* const own = at[bits];
                     const std::size_t count = set[bits]->count;
                     for (std::size_t i = 0; i < count; ++i)
                         own[i] -= common[static_cast<std::int32_t>(parents[i])];
