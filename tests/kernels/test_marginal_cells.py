@@ -84,7 +84,7 @@ def test_drawn_cells_and_rows(table, seed):
 
 
 def test_cells_without_lists_of_effects_are_evaluated_whole(backend):
-    for most_bytes in (0, 2**17):  # no table of effects, and lists that end too early
+    for most_bytes in (0, 2**17):  # no table of effects, and lists that would be too long
         check(case("every pair, skewed"), backend, 2, most_bytes=most_bytes)
 
 

@@ -57,6 +57,7 @@ class Effects::Builder {
                 nodes_.push_back({*attributes, cells_, {}, 0, static_cast<std::uint32_t>(attributes_)});
                 std::size_t cells = 1;
                 for (std::uint32_t a : *attributes) cells *= columns.column(a).size;
+                if (attributes->size() == 1) asked_.push_back(attributes->front());
                 cells_ += cells;
             }
         EffectSets& sets = made_.sets_;
@@ -73,11 +74,10 @@ class Effects::Builder {
 
     // Finds the effects that rows list. False where they are too many.
     bool find_listed(std::size_t most_bytes) {
-        if (cells_ * sizeof(std::uint32_t) > most_bytes) return false;
+        if (std::max(cells_, choose_carriers()) * sizeof(std::uint32_t) > most_bytes) return false;
         numbers_of_cells_.assign(cells_, absent);
         numbers_of_cells_[0] = 0;
         lengths_.assign(columns_.rows(), 0);
-        choose_carriers();
         for (Rows rows(*this); rows.next();) {
             rows.visit([&](std::size_t row, std::size_t cell) {
                 numbers_of_cells_[cell] = 0;
@@ -107,6 +107,7 @@ class Effects::Builder {
         std::size_t carrier = 0;                // the set that carries it, if not 0
         std::uint32_t more = 0;                 // the attribute that this has besides, or their number
     };
+
     // Rows, some at a time.
     class Rows {
       public:
@@ -119,15 +120,14 @@ class Effects::Builder {
             const Columns& columns = builder_.columns_;
             first = last;
             last = std::min(columns.rows(), first + most);
-            for (std::size_t a = 0; a < builder_.attributes_; ++a)
-                with_codes(columns.column(a), [&](const auto* column) {
-                    std::copy(column + first, column + last, codes_.data() + a * most);
-                });
             std::ranges::fill(uncommon_, 0);
-            for (std::size_t a = 0; a < builder_.attributes_; ++a)
-                for (std::size_t row = 0; row < last - first; ++row)
-                    uncommon_[a * words + row / 64] |=
-                        std::uint64_t{codes_[a * most + row] != columns.common(a)} << row % 64;
+            for (std::uint32_t a : builder_.asked_) {
+                std::uint32_t* const codes = codes_.data() + a * most;
+                with_codes(columns.column(a),
+                           [&](const auto* column) { std::copy(column + first, column + last, codes); });
+                set_bits(last - first, uncommon_.data() + a * words,
+                         [&, common = columns.common(a)](std::size_t row) { return codes[row] != common; });
+            }
             return first < last;
         }
 
@@ -193,18 +193,21 @@ class Effects::Builder {
         std::vector<std::uint64_t> uncommon_;  // a bit for each row; and of no attribute, where none has it
     };
 
-    // Each set is carried by the one that most rows have, by some of the rows.
-    void choose_carriers() {
+    // Each set is carried by the one that most rows have, by some of the rows. Returns about how many effects
+    // all rows list.
+    std::size_t choose_carriers() {
         const std::size_t step = columns_.rows() / choosing_rows + 1,
                           rows = (columns_.rows() + step - 1) / step;
         const std::size_t words = (rows + 63) / 64;
         std::vector<std::uint64_t> uncommon(attributes_ * words);  // of an attribute: a bit for each row
-        for (std::size_t a = 0; a < attributes_; ++a)
+        for (std::uint32_t a : asked_)
             with_codes(columns_.column(a), [&](const auto* column) {
-                for (std::size_t i = 0; i < rows; ++i)
-                    uncommon[a * words + i / 64] |= std::uint64_t{column[i * step] != columns_.common(a)}
-                                                    << i % 64;
+                set_bits(rows, uncommon.data() + a * words,
+                         [&, common = columns_.common(a)](std::size_t row) {
+                             return column[row * step] != common;
+                         });
             });
+        std::size_t listed = 0;
         std::vector<std::size_t> most(nodes_.size());
         for (std::size_t s = 1; s < nodes_.size(); ++s) {
             const auto& attributes = nodes_[s].attributes;
@@ -214,13 +217,27 @@ class Effects::Builder {
                 for (std::uint32_t a : attributes) all &= uncommon[a * words + w];
                 has += static_cast<std::size_t>(std::popcount(all));
             }
+            listed += has;
             for (std::size_t p = 0; attributes.size() > 1 && p < attributes.size(); ++p) {
                 const std::uint32_t other = without(attributes, p);
                 if (has <= most[other]) continue;
+                listed -= has - most[other];
                 most[other] = has;
                 nodes_[other].carrier = s;
                 nodes_[other].more = attributes[p];
             }
+        }
+        return step * listed;
+    }
+
+    // Bit i of words becomes is(i), the others behind the last stay 0.
+    template <class Is>
+    static void set_bits(std::size_t count, std::uint64_t* words, Is&& is) {
+        for (std::size_t first = 0; first < count; first += 64, ++words) {
+            std::uint64_t word = 0;
+            for (std::size_t bit = 0; bit < std::min<std::size_t>(64, count - first); ++bit)
+                word |= std::uint64_t{is(first + bit)} << bit;
+            *words = word;
         }
     }
 
@@ -410,6 +427,7 @@ class Effects::Builder {
     std::size_t cells_ = 0;                                        // of all sets
     std::vector<std::uint32_t> numbers_of_cells_;  // the effects, by cell of a set; absent where no row is
     std::size_t listed_ = 0;                       // effects, of all rows
+    std::vector<std::uint32_t> asked_;             // attributes that are in a set
     std::vector<std::uint32_t> lengths_;           // of the list of each row
 };
 
