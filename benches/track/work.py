@@ -26,8 +26,8 @@ OF_CELLS = ("MarginalCells", "PricedCells")  # made of one of these; their metho
 OVER_MARGINALS = (*OF_MARGINALS, *OF_CELLS)
 MATRICES = (*OVER_MARGINALS, "Incidence")
 # Of some rows, of one attribute, or of none; how often `newton` goes over the rows is not seen from here.
-NOT_PASSES = ("add_changes", "redraw", "set_values", "newton")
-NOT_OF_ROWS = ("set_values", "newton")
+NOT_PASSES = ("add_changes", "keep", "redraw", "set_values", "newton")
+NOT_OF_ROWS = ("keep", "set_values", "newton")
 
 
 class Work:

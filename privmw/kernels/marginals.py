@@ -133,12 +133,25 @@ class MarginalCells:
 
     def __init__(self, marginals: Marginals, places: Int64s) -> None:
         check_within("places", check_array("places", places, np.int64), marginals.cells)
-        self.count, self.rows = len(places), np.arange(marginals.columns.rows, dtype=np.uint32)
-        self._all_rows = marginals.columns.rows
-        # Where the cells of each marginal that has some begin, and the end.
-        self._first = np.unique(np.searchsorted(places, marginals._first_cells))
+        self.places, self.rows = places, np.arange(marginals.columns.rows, dtype=np.uint32)
+        self._all_rows, self._first_cells = marginals.columns.rows, marginals._first_cells
+        self._find_first()
         effects = self._all_rows * (len(marginals._starts) - 1) // SHORTER + marginals.cells
         self._core = choice.kernels.MarginalCells(marginals._core, places, min(MOST_BYTES, 4 * effects))
+
+    def keep(self, kept: Int64s) -> None:
+        """Leave out all cells but these, by their numbers among those that there are, ascending.
+
+        >>> columns = Columns([np.array([0, 1, 1], np.uint8)], [2])
+        >>> cells = Marginals(columns, np.array([0], np.int32), np.array([0, 1])).among(np.array([0, 1]))
+        >>> cells.keep(np.array([1]))
+        >>> cells.sums(np.array([5, 7, 1]))
+        array([8])
+        """
+        check_within("kept", check_array("kept", kept, np.int64), self.count)
+        self.places = self.places[kept]
+        self._find_first()
+        self._core.keep(kept)
 
     def over(self, rows: UInt32s) -> MarginalCells:
         """The same cells over some of all rows, ascending."""
@@ -161,6 +174,10 @@ class MarginalCells:
         integers, exponent = to_integers(values, self._first)
         self._core.potentials(self.rows, integers, exponent, out, threads_of(threads))
         return out
+
+    def _find_first(self) -> None:
+        """Find where the cells of each marginal that has some begin, and the end."""
+        self.count, self._first = len(self.places), np.unique(np.searchsorted(self.places, self._first_cells))
 
     def priced(self, prices: Float64s) -> PricedCells:
         """These cells with a price each, not negative."""

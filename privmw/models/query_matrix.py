@@ -174,10 +174,11 @@ class MarginalMatrix(_ExactMatrix):
 
         cells: the numbers of the marginals' cells, if they are not those from 0.
         """
-        rows = marginals.sums(np.ones(marginals.columns.rows, np.int64), threads=threads)
+        queries = marginals.among(np.flatnonzero(precision > 0))
+        rows = queries.sums(np.ones(marginals.columns.rows, np.int64), threads=threads)
         comm.allreduce(rows)
-        places = np.flatnonzero((precision > 0) & (rows > 0))
-        queries = marginals.among(places)
+        queries.keep(np.flatnonzero(rows))
+        places = queries.places
         gram, most = None, MOST_SHARED * sum_over_ranks(comm, marginals.columns.rows)
         if len(places) <= MOST_EXACT and len(places) ** 2 <= most:
             gram = MarginalGram.of(workload, places, marginals.columns, threads)

@@ -5,7 +5,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.cases import NAMES, THREADS, case, door_of, drawn_cases, installed, masses_of
+from kernels.cases import (
+    NAMES,
+    THREADS,
+    Case,
+    all_of,
+    case,
+    door_of,
+    drawn_cases,
+    installed,
+    masses_of,
+    uniform,
+)
 from privmw import kernels
 from privmw.kernels import choice
 from privmw.ranks import ALONE
@@ -42,6 +53,17 @@ def check(table, backend, threads, seed=3, most_bytes=2**28):
     cells.potentials(rows, np.rint(sums * prices * 2.0**-20).astype(np.int64), -5, again, threads)
     assert np.array_equal(spread, again)
 
+    kept = np.flatnonzero(rng.random(len(places)) < 0.5)
+    cells.keep(kept)
+    few = np.full(len(kept), -7, np.int64)
+    cells.sums(rows, masses, few, threads)
+    assert np.array_equal(few, sums[kept])
+    cells.potentials(rows, values[kept], -3, potentials, threads)
+    backend.MarginalCells(table.plan(backend), places[kept], most_bytes).potentials(
+        rows, values[kept], -3, again, threads
+    )
+    assert np.array_equal(potentials, again)
+
 
 @pytest.mark.parametrize("name", NAMES)
 def test_cells_and_rows_of_marginals_have_their_sums_and_potentials(name, backend):
@@ -62,8 +84,12 @@ def test_drawn_cells_and_rows(table, seed):
 
 
 def test_cells_without_lists_of_effects_are_evaluated_whole(backend):
-    for most_bytes in (0, 2**17):  # no table of effects, and lists that end too early
-        check(case("mixed orders, skewed"), backend, 2, most_bytes=most_bytes)
+    for most_bytes in (0, 2**17):  # no table of effects, and lists that would be too long
+        check(case("every pair, skewed"), backend, 2, most_bytes=most_bytes)
+
+
+def test_effects_may_be_more_than_two_bytes_number(backend):
+    check(Case(uniform(2_000, [15] * 9, 0), [15] * 9, all_of(9, 3)), backend, 2)
 
 
 def test_every_backend_and_two_ranks_spread_alike():

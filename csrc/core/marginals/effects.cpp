@@ -1,21 +1,20 @@
 #include "core/marginals/effects.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <cmath>
 #include <map>
-#include <set>
 
 #include "core/marginals/effect_sweeps.hpp"
 #include "core/parallel.hpp"
-#include "core/power_of_two.hpp"
 
 namespace privmw {
 
 namespace {
 
 constexpr std::uint32_t absent = 0xffffffff;
-constexpr std::size_t builder_block = 1024;  // rows whose codes are gathered at a time
+constexpr std::size_t choosing_rows = 4096;  // by which is chosen which sets carry others
+constexpr std::uint32_t low_end = 0x10000;   // of the numbers in two bytes
 
 }  // namespace
 
@@ -24,8 +23,11 @@ class Effects::Builder {
   public:
     Builder(const Columns& columns, const MarginalList& workload)
         : columns_(columns), attributes_(columns.attributes()) {
-        // The sets, shorter ones first.
-        std::map<std::size_t, std::set<std::vector<std::uint32_t>>> by_order;
+        struct Use {
+            std::size_t times = 0;
+            bool whole = false;
+        };
+        std::map<std::vector<std::uint32_t>, Use> uses;
         const auto subset = [&](std::size_t j, std::size_t bits) {
             std::vector<std::uint32_t> chosen;
             for (std::size_t p = workload.starts[j]; p < workload.starts[j + 1]; ++p, bits >>= 1)
@@ -35,249 +37,384 @@ class Effects::Builder {
         const auto subsets = [&](std::size_t j) {
             return std::size_t{1} << (workload.starts[j + 1] - workload.starts[j]);
         };
-        by_order[0].insert({{}});
+        uses[{}] = {2, false};
         for (std::size_t j = 0; j < workload.size(); ++j)
-            for (std::size_t bits = 1; bits < subsets(j); ++bits) {
-                auto chosen = subset(j, bits);
-                by_order[chosen.size()].insert(std::move(chosen));
+            for (std::size_t bits = 0; bits < subsets(j); ++bits) {
+                Use& use = uses[subset(j, bits)];
+                ++use.times;
+                use.whole |= bits + 1 == subsets(j);
             }
-        for (const auto& [order, sets] : by_order)
-            for (const auto& attributes : sets) {
-                numbers_.emplace(attributes, static_cast<std::uint32_t>(nodes_.size()));
-                made_.sets_.push_back({attributes, 0, 0, {}, {}, {}});
-                nodes_.push_back({cells_});
+        // The sets, shorter ones first, and after all others those that are the whole of one marginal alone.
+        std::map<std::size_t, std::vector<const std::vector<std::uint32_t>*>> in_order;
+        for (const auto& [attributes, use] : uses) {
+            const bool own = use.whole && use.times == 1;
+            in_order[own ? EffectSets::most_attributes + 1 : attributes.size()].push_back(&attributes);
+            shared_sets_ += !own;
+        }
+        for (const auto& [order, some] : in_order)
+            for (const auto* attributes : some) {
+                numbers_.emplace(*attributes, static_cast<std::uint32_t>(nodes_.size()));
+                nodes_.push_back({*attributes, cells_, {}, 0, static_cast<std::uint32_t>(attributes_)});
                 std::size_t cells = 1;
-                for (std::uint32_t a : attributes) cells *= columns.column(a).size;
+                for (std::uint32_t a : *attributes) cells *= columns.column(a).size;
+                if (attributes->size() == 1) asked_.push_back(attributes->front());
                 cells_ += cells;
             }
+        EffectSets& sets = made_.sets_;
+        sets.sets.resize(nodes_.size());
         for (std::size_t j = 0; j < workload.size(); ++j) {
-            Member member;
+            EffectSets::Member member;
+            member.subsets = sets.subsets.size();
+            member.order = workload.starts[j + 1] - workload.starts[j];
+            sets.members.push_back(member);
             for (std::size_t bits = 0; bits < subsets(j); ++bits)
-                member.sets.push_back(numbers_.at(subset(j, bits)));
-            made_.members_.push_back(std::move(member));
+                sets.subsets.push_back(numbers_.at(subset(j, bits)));
         }
     }
 
-    // False where there are too many.
-    bool list_rows(std::size_t most_bytes) {
-        if (cells_ * sizeof(std::uint32_t) > most_bytes) return false;
+    // Finds the effects that rows list. False where they are too many.
+    bool find_listed(std::size_t most_bytes) {
+        if (std::max(cells_, choose_carriers()) * sizeof(std::uint32_t) > most_bytes) return false;
         numbers_of_cells_.assign(cells_, absent);
         numbers_of_cells_[0] = 0;
-        const std::size_t rows = columns_.rows();
-        starts_.assign(1, 0);
-        index_sets();
-        std::vector<std::uint32_t> codes(builder_block * attributes_);
-        for (std::size_t first = 0; first < rows; first += builder_block) {
-            const std::size_t last = std::min(rows, first + builder_block);
-            for (std::size_t a = 0; a < attributes_; ++a)
-                with_codes(columns_.column(a), [&](const auto* column) {
-                    for (std::size_t row = first; row < last; ++row)
-                        codes[(row - first) * attributes_ + a] = column[row];
-                });
-            for (std::size_t row = first; row < last; ++row) {
-                row_ = codes.data() + (row - first) * attributes_;
-                list_row();
-            }
-            if (effects_.size() * sizeof(std::uint32_t) > most_bytes) return false;
+        lengths_.assign(columns_.rows(), 0);
+        for (Rows rows(*this); rows.next();) {
+            rows.visit([&](std::size_t row, std::size_t cell) {
+                numbers_of_cells_[cell] = 0;
+                ++lengths_[rows.first + row];
+            });
+            for (std::size_t row = rows.first; row < rows.last; ++row) listed_ += lengths_[row];
+            if (listed_ * sizeof(std::uint32_t) > most_bytes) return false;
         }
         return true;
     }
 
     Effects finish(std::span<const std::int64_t> places) {
+        find_carried();
         number_effects();
+        list_rows();
         for (std::size_t s = 1; s < nodes_.size(); ++s) find_parents(s);
         find_places(places);
         return std::move(made_);
     }
 
   private:
+    // What is known of a set while its effects are found.
     struct Node {
-        std::size_t first = 0;  // of its cells among those of all sets
-    };
-    struct PairSet {
-        std::uint32_t first = 0, size = 0;  // of its cells, and of its second attribute; 0 where it is no set
-    };
-
-    // A set of more than two attributes, found at its first.
-    struct Larger {
-        std::uint32_t first = 0;  // of its cells
-        std::uint32_t order = 0;
-        std::array<std::uint32_t, 6> attributes{}, strides{};
+        std::vector<std::uint32_t> attributes;  // ascending
+        std::size_t first = 0;                  // of its cells among those of all sets
+        std::vector<std::uint32_t> values;      // of its attributes: effects x order
+        std::size_t carrier = 0;                // the set that carries it, if not 0
+        std::uint32_t more = 0;                 // the attribute that this has besides, or their number
     };
 
-    // For each attribute, the sets that begin with it.
-    void index_sets() {
-        singles_.resize(attributes_);
-        uncommon_.resize(attributes_ + 1);
-        is_uncommon_.resize(attributes_);
-        pairs_.resize(attributes_ * attributes_);
-        larger_.resize(attributes_);
-        row_cells_.resize(nodes_.size() + 1);
-        for (std::size_t s = 1; s < nodes_.size(); ++s) {
-            const auto& attributes = made_.sets_[s].attributes;
-            const auto first = static_cast<std::uint32_t>(nodes_[s].first);
-            if (attributes.size() == 1) {
-                asked_.push_back(attributes[0]);
-                singles_[attributes[0]] = s;
-            } else if (attributes.size() == 2) {
-                pairs_[attributes[0] * attributes_ + attributes[1]] = {first,
-                                                                       columns_.column(attributes[1]).size};
-            } else {
-                Larger set{first, static_cast<std::uint32_t>(attributes.size()), {}, {}};
-                std::uint32_t stride = 1;
-                for (std::size_t p = attributes.size(); p-- > 0;) {
-                    set.attributes[p] = attributes[p];
-                    set.strides[p] = stride;
-                    stride *= columns_.column(attributes[p]).size;
-                }
-                larger_[attributes[0]].push_back(set);
+    // Rows, some at a time.
+    class Rows {
+      public:
+        explicit Rows(const Builder& builder)
+            : builder_(builder),
+              codes_(builder.attributes_ * most),
+              uncommon_((builder.attributes_ + 1) * words) {}
+
+        bool next() {
+            const Columns& columns = builder_.columns_;
+            first = last;
+            last = std::min(columns.rows(), first + most);
+            std::ranges::fill(uncommon_, 0);
+            for (std::uint32_t a : builder_.asked_) {
+                std::uint32_t* const codes = codes_.data() + a * most;
+                with_codes(columns.column(a),
+                           [&](const auto* column) { std::copy(column + first, column + last, codes); });
+                set_bits(last - first, uncommon_.data() + a * words,
+                         [&, common = columns.common(a)](std::size_t row) { return codes[row] != common; });
             }
+            return first < last;
+        }
+
+        // Calls use(row, cell) for the cells of the effects that each of the rows lists, set by set.
+        template <class Use>
+        void visit(Use&& use) const {
+            for (std::size_t s = 1; s < builder_.nodes_.size(); ++s) {
+                const Node& node = builder_.nodes_[s];
+                switch (node.attributes.size()) {
+                    case 1:
+                        visit_set<1>(node, use);
+                        break;
+                    case 2:
+                        visit_set<2>(node, use);
+                        break;
+                    case 3:
+                        visit_set<3>(node, use);
+                        break;
+                    case 4:
+                        visit_set<4>(node, use);
+                        break;
+                    case 5:
+                        visit_set<5>(node, use);
+                        break;
+                    default:
+                        visit_set<6>(node, use);
+                }
+            }
+        }
+
+        std::size_t first = 0, last = 0;
+
+      private:
+        static constexpr std::size_t words = 16, most = 64 * words;
+
+        template <std::size_t order, class Use>
+        void visit_set(const Node& node, Use&& use) const {
+            std::array<const std::uint32_t*, order> codes;
+            std::array<const std::uint64_t*, order> uncommon;
+            std::array<std::size_t, order> strides;
+            std::size_t stride = 1;
+            for (std::size_t p = order; p-- > 0;) {
+                codes[p] = codes_.data() + node.attributes[p] * most;
+                uncommon[p] = uncommon_.data() + node.attributes[p] * words;
+                strides[p] = stride;
+                stride *= builder_.columns_.column(node.attributes[p]).size;
+            }
+            const std::uint64_t* const carried = uncommon_.data() + node.more * words;
+            for (std::size_t w = 0; w < words; ++w) {
+                std::uint64_t listing = ~carried[w];
+                for (std::size_t p = 0; p < order; ++p) listing &= uncommon[p][w];
+                for (; listing; listing &= listing - 1) {
+                    const std::size_t row = 64 * w + static_cast<std::size_t>(std::countr_zero(listing));
+                    std::size_t cell = node.first;
+                    for (std::size_t p = 0; p < order; ++p) cell += codes[p][row] * strides[p];
+                    use(row, cell);
+                }
+            }
+        }
+
+        const Builder& builder_;
+        std::vector<std::uint32_t> codes_;     // attribute by attribute
+        std::vector<std::uint64_t> uncommon_;  // a bit for each row; and of no attribute, where none has it
+    };
+
+    // Each set is carried by the one that most rows have, by some of the rows. Returns about how many effects
+    // all rows list.
+    std::size_t choose_carriers() {
+        const std::size_t step = columns_.rows() / choosing_rows + 1,
+                          rows = (columns_.rows() + step - 1) / step;
+        const std::size_t words = (rows + 63) / 64;
+        std::vector<std::uint64_t> uncommon(attributes_ * words);  // of an attribute: a bit for each row
+        for (std::uint32_t a : asked_)
+            with_codes(columns_.column(a), [&](const auto* column) {
+                set_bits(rows, uncommon.data() + a * words,
+                         [&, common = columns_.common(a)](std::size_t row) {
+                             return column[row * step] != common;
+                         });
+            });
+        std::size_t listed = 0;
+        std::vector<std::size_t> most(nodes_.size());
+        for (std::size_t s = 1; s < nodes_.size(); ++s) {
+            const auto& attributes = nodes_[s].attributes;
+            std::size_t has = 0;
+            for (std::size_t w = 0; w < words; ++w) {
+                std::uint64_t all = ~std::uint64_t{0};
+                for (std::uint32_t a : attributes) all &= uncommon[a * words + w];
+                has += static_cast<std::size_t>(std::popcount(all));
+            }
+            listed += has;
+            for (std::size_t p = 0; attributes.size() > 1 && p < attributes.size(); ++p) {
+                const std::uint32_t other = without(attributes, p);
+                if (has <= most[other]) continue;
+                listed -= has - most[other];
+                most[other] = has;
+                nodes_[other].carrier = s;
+                nodes_[other].more = attributes[p];
+            }
+        }
+        return step * listed;
+    }
+
+    // Bit i of words becomes is(i), the others behind the last stay 0.
+    template <class Is>
+    static void set_bits(std::size_t count, std::uint64_t* words, Is&& is) {
+        for (std::size_t first = 0; first < count; first += 64, ++words) {
+            std::uint64_t word = 0;
+            for (std::size_t bit = 0; bit < std::min<std::size_t>(64, count - first); ++bit)
+                word |= std::uint64_t{is(first + bit)} << bit;
+            *words = word;
         }
     }
 
-    // Lists the cells of a row's effects, without a branch on whether it has one: that is as good as random.
-    void list_row() {
-        std::size_t count = 0, found = 0;
-        for (std::uint32_t a : asked_) {
-            uncommon_[count] = a;
-            is_uncommon_[a] = row_[a] != columns_.common(a);
-            row_cells_[found] = static_cast<std::uint32_t>(nodes_[singles_[a]].first) + row_[a];
-            count += is_uncommon_[a];
-            found += is_uncommon_[a];
+    // A row that has an effect has those that it carries.
+    void find_carried() {
+        EffectSets& sets = made_.sets_;
+        for (std::size_t s = 1; s < nodes_.size(); ++s) {
+            if (!nodes_[s].carrier) continue;
+            const auto& by = nodes_[nodes_[s].carrier].attributes;
+            const auto p = static_cast<std::size_t>(std::ranges::find(by, nodes_[s].more) - by.begin());
+            sets.carried.push_back({static_cast<std::uint32_t>(s),
+                                    static_cast<std::uint32_t>(nodes_[s].carrier),
+                                    static_cast<std::uint32_t>(p), p + 1 == by.size()});
         }
-        for (std::size_t i = 0; i < count; ++i) {
-            const std::uint32_t a = uncommon_[i];
-            const PairSet* const with = pairs_.data() + a * attributes_;
-            for (std::size_t k = i + 1; k < count; ++k) {
-                const PairSet& pair = with[uncommon_[k]];
-                row_cells_[found] = pair.first + row_[a] * pair.size + row_[uncommon_[k]];
-                found += pair.size != 0;
-            }
-            for (const Larger& set : larger_[a]) {
-                std::uint32_t cell = set.first + row_[a] * set.strides[0];
-                std::uint32_t has = 1;
-                for (std::uint32_t p = 1; p < set.order; ++p) {
-                    cell += row_[set.attributes[p]] * set.strides[p];
-                    has &= is_uncommon_[set.attributes[p]];
+        std::ranges::stable_sort(sets.carried, {}, [&](const EffectSets::Carried& carried) {
+            return nodes_[carried.set].attributes.size();
+        });
+        for (std::size_t i = sets.carried.size(); i-- > 0;) {
+            const auto [set, by, p, last] = sets.carried[i];
+            std::size_t after = 1;
+            for (std::size_t q = nodes_[by].attributes.size(); --q > p;)
+                after *= columns_.column(nodes_[by].attributes[q]).size;
+            const std::size_t size = columns_.column(nodes_[by].attributes[p]).size;
+            const std::size_t before = cells_of(by) / after / size;
+            const std::uint32_t* cell = numbers_of_cells_.data() + nodes_[by].first;
+            for (std::size_t b = 0; b < before; ++b)
+                for (std::size_t value = 0; value < size; ++value) {
+                    std::uint32_t* const carried = numbers_of_cells_.data() + nodes_[set].first + b * after;
+                    for (std::size_t c = 0; c < after; ++c) carried[c] &= *cell++;
                 }
-                row_cells_[found] = cell;
-                found += has;
-            }
         }
-        for (std::size_t i = 0; i < found; ++i) {
-            std::uint32_t& number = numbers_of_cells_[row_cells_[i]];
-            if (number == absent) number = static_cast<std::uint32_t>(made_.count_++);
-            row_cells_[i] = number;
-        }
-        effects_.insert(effects_.end(), row_cells_.data(), row_cells_.data() + found);
-        starts_.push_back(effects_.size());
     }
 
     // Number the effects set by set, in the order of cells: neighbours lie side by side.
     void number_effects() {
-        std::vector<std::uint32_t> numbers(made_.count_);
-        std::size_t next = 0, high = 0;
+        std::size_t next = 0;
         for (std::size_t s = 0; s < nodes_.size(); ++s) {
-            made_.sets_[s].first = next;
-            for (std::size_t at = nodes_[s].first;
-                 at < (s + 1 < nodes_.size() ? nodes_[s + 1].first : cells_); ++at)
-                if (std::uint32_t& number = numbers_of_cells_[at]; number != absent)
-                    number = numbers[number] = static_cast<std::uint32_t>(next++);
-            made_.sets_[s].count = next - made_.sets_[s].first;
+            EffectSets::Set& set = made_.sets_.sets[s];
+            if (s == 1) next = RowEffects::nobody + 1;
+            if (s == shared_sets_) made_.sets_.shared = next;
+            set.first = next;
+            std::uint32_t* const numbers = numbers_of_cells_.data() + nodes_[s].first;
+            for (std::size_t i = 0; i < cells_of(s); ++i)
+                if (numbers[i] != absent) numbers[i] = static_cast<std::uint32_t>(next++);
+            set.count = next - set.first;
         }
+        made_.count_ = std::max<std::size_t>(next, RowEffects::nobody + 1);
+        if (shared_sets_ == nodes_.size()) made_.sets_.shared = made_.count_;
+    }
+
+    void list_rows() {
         RowEffects& lists = made_.lists_;
-        for (std::uint32_t& effect : effects_) {
-            effect = numbers[effect];
-            high += effect > 0xffff;
-        }
-        lists.low.resize(effects_.size() - high + 1);  // and one that is written, but not there
-        lists.high.resize(high + 1);
-        std::size_t low_end = 0, high_end = 0;
-        for (std::size_t row = 0; row + 1 < starts_.size(); ++row) {
-            for (std::size_t at = starts_[row]; at < starts_[row + 1]; ++at) {
-                lists.low[low_end] = static_cast<std::uint16_t>(effects_[at]);
-                lists.high[high_end] = effects_[at];
-                low_end += effects_[at] <= 0xffff;
-                high_end += effects_[at] > 0xffff;
+        const std::size_t most = listed_ + (RowEffects::step - 1) * lengths_.size() + 1;
+        lists.low_starts.reserve(lengths_.size() + 1);
+        lists.high_starts.reserve(lengths_.size() + 1);
+        lists.low.resize(most);
+        lists.high.resize(made_.count_ > low_end ? most : 1);
+        std::size_t low = 0, high = 0;
+        const auto fill_up = [](auto& list, std::size_t& end) {
+            for (; end % RowEffects::step; ++end) list[end] = RowEffects::nobody;
+        };
+        std::vector<std::uint32_t> effects;  // of some rows
+        std::vector<std::size_t> ends;
+        for (Rows rows(*this); rows.next();) {
+            ends.assign(1, 0);
+            for (std::size_t row = rows.first; row < rows.last; ++row)
+                ends.push_back(ends.back() + lengths_[row]);
+            effects.resize(ends.back());
+            rows.visit(
+                [&](std::size_t row, std::size_t cell) { effects[ends[row]++] = numbers_of_cells_[cell]; });
+            std::size_t at = 0;
+            for (std::size_t row = 0; row < rows.last - rows.first; ++row) {
+                for (; at < ends[row]; ++at) {
+                    lists.low[low] = static_cast<std::uint16_t>(effects[at]);
+                    lists.high[high] = effects[at];
+                    low += effects[at] < low_end;
+                    high += effects[at] >= low_end;
+                }
+                fill_up(lists.low, low);
+                fill_up(lists.high, high);
+                lists.low_starts.push_back(static_cast<std::int64_t>(low));
+                lists.high_starts.push_back(static_cast<std::int64_t>(high));
             }
-            lists.low_starts.push_back(static_cast<std::int64_t>(low_end));
-            lists.high_starts.push_back(static_cast<std::int64_t>(high_end));
         }
+        lists.low.resize(low);
+        lists.high.resize(high);
+    }
+
+    std::uint32_t without(const std::vector<std::uint32_t>& attributes, std::size_t p) const {
+        auto rest = attributes;
+        rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(p));
+        return numbers_.at(rest);
+    }
+
+    std::size_t cells_of(std::size_t s) const {
+        return (s + 1 < nodes_.size() ? nodes_[s + 1].first : cells_) - nodes_[s].first;
     }
 
     void find_parents(std::size_t s) {
-        Set& set = made_.sets_[s];
-        const std::size_t order = set.attributes.size();
+        const Node& node = nodes_[s];
+        EffectSets& sets = made_.sets_;
+        EffectSets::Set& set = sets.sets[s];
+        const std::size_t order = node.attributes.size();
         std::size_t cells = 1;
         std::vector<std::size_t> sizes;
-        std::vector<std::pair<const std::uint32_t*, std::size_t>> without;  // its effects by cell, the first
+        std::vector<std::pair<const std::uint32_t*, std::size_t>> parents;  // its effects by cell, the first
         for (std::size_t p = 0; p < order; ++p) {
-            sizes.push_back(columns_.column(set.attributes[p]).size);
+            sizes.push_back(columns_.column(node.attributes[p]).size);
             cells *= sizes[p];
-            auto rest = set.attributes;
-            rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(p));
-            const std::uint32_t other = numbers_.at(rest);
-            without.emplace_back(numbers_of_cells_.data() + nodes_[other].first, made_.sets_[other].first);
+            const std::uint32_t other = without(node.attributes, p);
+            parents.emplace_back(numbers_of_cells_.data() + nodes_[other].first, sets.sets[other].first);
+            set.groups = sets.sets[other].count;  // in the end, without the last
         }
-        set.parents.assign(order - 1, std::vector<std::uint32_t>(set.count));
-        set.ends.assign(made_.sets_[numbers_.at({set.attributes.begin(), set.attributes.end() - 1})].count,
-                        0);
-        set.values.reserve(set.count * order);
+        set.parents = sets.parents.size();
+        set.ends = sets.ends.size();
+        sets.parents.resize(set.parents + order * set.count);
+        sets.ends.resize(set.ends + set.groups);
+        nodes_[s].values.reserve(set.count * order);
+        std::uint32_t* const ends = sets.ends.data() + set.ends;
         std::size_t i = 0;
         for (std::size_t cell = 0; i < set.count; ++cell) {
-            if (numbers_of_cells_[nodes_[s].first + cell] == absent) continue;
-            std::size_t after = cells, left = cell;
+            if (numbers_of_cells_[node.first + cell] == absent) continue;
+            std::size_t after = cells, left = cell, parent = 0;
             for (std::size_t p = 0; p < order; ++p) {
                 const std::size_t before = cell / after;
                 after /= sizes[p];
-                set.values.push_back(static_cast<std::uint32_t>(left / after));
+                nodes_[s].values.push_back(static_cast<std::uint32_t>(left / after));
                 left %= after;
-                const auto [numbers, first] = without[p];
-                const std::size_t parent = numbers[before * after + left] - first;
-                if (p + 1 < order)
-                    set.parents[p][i] = static_cast<std::uint32_t>(parent);
-                else
-                    set.ends[parent] = static_cast<std::uint32_t>(i + 1);
+                const auto [numbers, first] = parents[p];
+                parent = numbers[before * after + left] - first;
+                sets.parents[set.parents + p * set.count + i] = static_cast<std::uint32_t>(parent);
             }
-            ++i;
+            ends[parent] = static_cast<std::uint32_t>(++i);
         }
-        for (std::size_t parent = 1; parent < set.ends.size(); ++parent)
-            set.ends[parent] = std::max(set.ends[parent], set.ends[parent - 1]);
+        for (std::size_t parent = 1; parent < set.groups; ++parent)
+            ends[parent] = std::max(ends[parent], ends[parent - 1]);
     }
 
     void find_places(std::span<const std::int64_t> places) {
-        made_.places_ = places.size();
-        std::vector<std::uint32_t> place_of;  // by cell of the marginal
+        EffectSets& sets = made_.sets_;
+        sets.cell_of.resize(places.size());
+        std::vector<std::uint32_t> cell_of;  // by cell of the marginal
         std::int64_t first_cell = 0;
         std::size_t next = 0;
-        for (Member& member : made_.members_) {
-            const Set& whole = made_.sets_[member.sets.back()];
-            const std::size_t order = whole.attributes.size();
-            std::vector<std::int64_t> strides(order);
+        for (EffectSets::Member& member : sets.members) {
+            const std::uint32_t* const subsets = sets.subsets.data() + member.subsets;
+            const std::size_t bits_end = std::size_t{1} << member.order;
+            const auto& attributes = nodes_[subsets[bits_end - 1]].attributes;
+            std::array<std::int64_t, EffectSets::most_attributes> strides{};
             std::int64_t cells = 1, common = 0;
-            for (std::size_t p = order; p-- > 0;) {
+            for (std::size_t p = member.order; p-- > 0;) {
                 strides[p] = cells;
-                common += columns_.common(whole.attributes[p]) * cells;
-                cells *= columns_.column(whole.attributes[p]).size;
+                common += columns_.common(attributes[p]) * cells;
+                cells *= columns_.column(attributes[p]).size;
             }
-            place_of.assign(static_cast<std::size_t>(cells), absent);
-            for (; next < places.size() && places[next] < first_cell + cells; ++next)
-                place_of[places[next] - first_cell] = static_cast<std::uint32_t>(next);
-            first_cell += cells;
-            member.first = made_.place_of_.size();
-            for (std::size_t bits = 0; bits < member.sets.size(); ++bits) {
-                const Set& set = made_.sets_[member.sets[bits]];
-                for (std::size_t i = 0; i < set.count; ++i) {
+            member.first = made_.cells_;
+            for (std::size_t bits = 0; bits < bits_end; ++bits)
+                member.count += sets.sets[subsets[bits]].count;
+            made_.cells_ += member.count;
+            sets.most = std::max(sets.most, member.count);
+            cell_of.assign(static_cast<std::size_t>(cells), static_cast<std::uint32_t>(member.count));
+            std::uint32_t found = 0;
+            for (std::size_t bits = 0; bits < bits_end; ++bits) {
+                const std::uint32_t* value = nodes_[subsets[bits]].values.data();
+                for (std::size_t i = 0; i < sets.sets[subsets[bits]].count; ++i) {
                     std::int64_t cell = common;
-                    std::size_t at = i * set.attributes.size();
-                    for (std::size_t p = 0; p < order; ++p)
+                    for (std::size_t p = 0; p < member.order; ++p)
                         if (bits >> p & 1)
-                            cell += (std::int64_t{set.values[at++]} - columns_.common(whole.attributes[p])) *
-                                    strides[p];
-                    made_.place_of_.push_back(place_of[cell]);
+                            cell += (std::int64_t{*value++} - columns_.common(attributes[p])) * strides[p];
+                    cell_of[cell] = found++;
                 }
-                member.count += set.count;
             }
+            member.first_place = next;
+            for (; next < places.size() && places[next] < first_cell + cells; ++next)
+                sets.cell_of[next] = cell_of[places[next] - first_cell];
+            member.last_place = next;
+            first_cell += cells;
         }
     }
 
@@ -285,202 +422,131 @@ class Effects::Builder {
     std::size_t attributes_;
     Effects made_;
     std::vector<Node> nodes_;                                      // by set
+    std::size_t shared_sets_ = 0;                                  // the first, of several marginals or parts
     std::map<std::vector<std::uint32_t>, std::uint32_t> numbers_;  // of sets, by their attributes
     std::size_t cells_ = 0;                                        // of all sets
     std::vector<std::uint32_t> numbers_of_cells_;  // the effects, by cell of a set; absent where no row is
-    std::vector<std::size_t> starts_;              // one per row, and the end
-    std::vector<std::uint32_t> effects_;           // of each row, as they were found
-    const std::uint32_t* row_ = nullptr;           // the codes of one row
-    std::vector<std::uint32_t> row_cells_;         // of its effects
-    std::vector<std::uint32_t> uncommon_;          // its attributes of uncommon values
-    std::vector<std::uint8_t> is_uncommon_;        // by attribute
-    std::vector<std::uint32_t> asked_;             // attributes that are in a set, ascending
-    std::vector<std::size_t> singles_;             // by attribute: the set of it alone
-    std::vector<PairSet> pairs_;                   // by two attributes
-    std::vector<std::vector<Larger>> larger_;      // by their first attribute
+    std::size_t listed_ = 0;                       // effects, of all rows
+    std::vector<std::uint32_t> asked_;             // attributes that are in a set
+    std::vector<std::uint32_t> lengths_;           // of the list of each row
 };
 
 std::optional<Effects> Effects::of(const Columns& columns, const MarginalList& workload,
                                    std::span<const std::int64_t> places, std::size_t most_bytes) {
     Builder builder(columns, workload);
-    if (!builder.list_rows(most_bytes)) return std::nullopt;
+    if (!builder.find_listed(most_bytes)) return std::nullopt;
     return builder.finish(places);
 }
 
+void Effects::keep(std::span<const std::int64_t> kept) {
+    std::vector<std::uint32_t> cell_of(kept.size());
+    std::size_t next = 0;
+    for (EffectSets::Member& member : sets_.members) {
+        member.first_place = next;
+        for (; next < kept.size() && static_cast<std::size_t>(kept[next]) < member.last_place; ++next)
+            cell_of[next] = sets_.cell_of[kept[next]];
+        member.last_place = next;
+    }
+    sets_.cell_of = std::move(cell_of);
+}
+
 std::size_t Effects::bytes() const {
-    std::size_t total =
-        lists_.low.size() * sizeof lists_.low[0] + lists_.high.size() * sizeof lists_.high[0] +
-        2 * lists_.low_starts.size() * sizeof lists_.low_starts[0] + place_of_.size() * sizeof place_of_[0];
-    for (const Set& set : sets_)
-        total +=
-            (set.values.size() + set.parents.size() * set.count + set.ends.size()) * sizeof(std::uint32_t);
-    return total;
+    return lists_.bytes() +
+           (sets_.parents.size() + sets_.ends.size() + sets_.cell_of.size()) * sizeof(std::uint32_t);
 }
 
 std::vector<double> Effects::by_cell(const double* prices) const {
-    std::vector<double> found(place_of_.size());
-    for (std::size_t i = 0; i < found.size(); ++i)
-        found[i] = place_of_[i] == absent ? 0 : prices[place_of_[i]];
+    std::vector<double> found(cells_);
+    for (const auto& member : sets_.members)
+        for (std::size_t i = member.first_place; i < member.last_place; ++i)
+            if (sets_.cell_of[i] < member.count) found[member.first + sets_.cell_of[i]] = prices[i];
     return found;
-}
-
-template <class Sweep>
-const Wrapping* Effects::add_up(std::vector<std::vector<Wrapping>>& storage, std::size_t items, int threads,
-                                Sweep&& sweep) const {
-    const auto tasks = std::max<std::size_t>(1, std::min<std::size_t>(threads, items));
-    if (storage.size() < tasks) storage.resize(tasks);
-    for_each_task(static_cast<std::int64_t>(tasks), threads, [&](std::int64_t t) {
-        storage[t].assign(count_, 0);
-        sweep(items * t / tasks, items * (t + 1) / tasks, storage[t].data());
-    });
-    for (std::size_t t = 1; t < tasks; ++t)
-        for (std::size_t i = 0; i < count_; ++i) storage[0][i] += storage[t][i];
-    return storage[0].data();
 }
 
 namespace {
 
 // Kept from call to call: fits make hundreds, and fresh pages cost more than what is written to them.
-thread_local std::vector<std::vector<Wrapping>> value_storage, sum_storage;
+thread_local std::vector<std::vector<Wrapping>> sum_storage, shared_storage;  // of each task
+thread_local std::vector<Wrapping> value_storage;
+
+// Runs use(task, the first and the end of its items) for ranges of so many items.
+template <class Use>
+std::size_t share_items(std::size_t items, int threads, Use&& use) {
+    const auto tasks = std::max<std::size_t>(1, std::min<std::size_t>(threads, items));
+    for_each_task(static_cast<std::int64_t>(tasks), threads,
+                  [&](std::int64_t t) { use(t, items * t / tasks, items * (t + 1) / tasks); });
+    return tasks;
+}
+
+// Adds up what each task wrote, to the first.
+void add_up(std::vector<std::vector<Wrapping>>& storage, std::size_t tasks, std::size_t count) {
+    for (std::size_t t = 1; t < tasks; ++t)
+        for (std::size_t i = 0; i < count; ++i) storage[0][i] += storage[t][i];
+}
 
 }  // namespace
 
-Effects::Starts Effects::starts_of(const Member& member, Wrapping* cells) const {
-    Starts at;
-    for (std::size_t bits = 0; bits < member.sets.size(); ++bits) {
-        at[bits] = cells;
-        cells += sets_[member.sets[bits]].count;
-    }
-    return at;
-}
-
-void Effects::take_common(const Member& member, const Starts& at) const {
-    // Attribute by attribute, what its uncommon values add to its common one.
-    for (std::size_t bit = 1; bit < member.sets.size(); bit <<= 1)
-        for (std::size_t bits = bit; bits < member.sets.size(); ++bits) {
-            if (!(bits & bit)) continue;
-            const Set& set = sets_[member.sets[bits]];
-            Wrapping* const own = at[bits];
-            const Wrapping* const common = at[bits ^ bit];
-            if (const std::size_t p = std::popcount(bits & (bit - 1)); p < set.parents.size()) {
-                const std::uint32_t* const parents = set.parents[p].data();
-                for (std::size_t i = 0; i < set.count; ++i) own[i] -= common[parents[i]];
-            } else {
-                std::size_t i = 0;
-                for (std::size_t parent = 0; parent < set.ends.size(); ++parent)
-                    for (; i < set.ends[parent]; ++i) own[i] -= common[parent];
-            }
-        }
-}
-
-void Effects::give_common(const Member& member, const Starts& at) const {
-    for (std::size_t bit = 1; bit < member.sets.size(); bit <<= 1)
-        for (std::size_t bits = bit; bits < member.sets.size(); ++bits) {
-            if (!(bits & bit)) continue;
-            const Set& set = sets_[member.sets[bits]];
-            const Wrapping* const own = at[bits];
-            Wrapping* const common = at[bits ^ bit];
-            if (const std::size_t p = std::popcount(bits & (bit - 1)); p < set.parents.size()) {
-                const std::uint32_t* const parents = set.parents[p].data();
-                for (std::size_t i = 0; i < set.count; ++i) common[parents[i]] -= own[i];
-            } else {
-                std::size_t i = 0;
-                for (std::size_t parent = 0; parent < set.ends.size(); ++parent) {
-                    Wrapping sum = 0;
-                    for (; i < set.ends[parent]; ++i) sum += own[i];
-                    common[parent] -= sum;
-                }
-            }
-        }
-}
-
-const Wrapping* Effects::sum_effects(std::span<const Row> rows, const Mass* masses, int threads) const {
-    return add_up(sum_storage, rows.size(), threads, [&](std::size_t begin, std::size_t end, Wrapping* sums) {
-        effect_sweeps().sum(lists_, rows.subspan(begin, end - begin), masses + begin, sums);
+Wrapping* Effects::sum_effects(std::span<const Row> rows, const Mass* masses, int threads) const {
+    auto& storage = sum_storage;
+    storage.resize(std::max<std::size_t>(storage.size(), std::max(threads, 1)));
+    const auto tasks = share_items(rows.size(), threads, [&](auto t, std::size_t begin, std::size_t end) {
+        storage[t].assign(count_, 0);
+        lists_.sum(rows.subspan(begin, end - begin), masses + begin, storage[t].data());
     });
+    add_up(storage, tasks, count_);
+    std::vector<Wrapping> scratch(sets_.scratch());
+    effect_sweeps().sum_carried(sets_, scratch.data(), storage[0].data());
+    return storage[0].data();
+}
+
+template <class Sweep>
+void Effects::find_effects(int threads, Wrapping* effects, Sweep&& sweep) const {
+    auto& storage = shared_storage;
+    storage.resize(std::max<std::size_t>(storage.size(), std::max(threads, 1)));
+    const auto tasks =
+        share_items(sets_.members.size(), threads, [&](auto t, std::size_t begin, std::size_t end) {
+            std::vector<Wrapping> scratch(sets_.scratch());
+            storage[t].assign(sets_.shared, 0);
+            sweep(begin, end, scratch.data(), storage[t].data());
+        });
+    add_up(storage, tasks, sets_.shared);
+    std::ranges::copy(storage[0], effects);
+    effect_sweeps().carry(sets_, effects);
 }
 
 void Effects::gather_effects(std::span<const Row> rows, const Wrapping* effects, int exponent, int threads,
                              double* potentials) const {
-    const auto tasks = std::max<std::size_t>(1, std::min<std::size_t>(threads, rows.size()));
-    for_each_task(static_cast<std::int64_t>(tasks), threads, [&](std::int64_t t) {
-        const std::size_t begin = rows.size() * t / tasks, end = rows.size() * (t + 1) / tasks;
-        effect_sweeps().potentials(lists_, rows.subspan(begin, end - begin), effects, PowerOfTwo(exponent),
-                                   potentials + begin);
+    share_items(rows.size(), threads, [&](auto, std::size_t begin, std::size_t end) {
+        lists_.potentials(rows.subspan(begin, end - begin), effects, PowerOfTwo(exponent),
+                          potentials + begin);
     });
 }
 
 void Effects::potentials(std::span<const Row> rows, const std::int64_t* values, int exponent, int threads,
                          double* potentials) const {
-    const auto add_marginals = [&](std::size_t begin, std::size_t end, Wrapping* effects) {
-        std::vector<Wrapping> cells;
-        for (std::size_t j = begin; j < end; ++j) {
-            const Member& member = members_[j];
-            cells.resize(member.count);
-            const auto at = starts_of(member, cells.data());
-            const std::uint32_t* const place = place_of_.data() + member.first;
-            for (std::size_t i = 0; i < member.count; ++i)
-                cells[i] = place[i] == absent ? 0 : static_cast<Wrapping>(values[place[i]]);
-            take_common(member, at);
-            for (std::size_t bits = 0; bits < member.sets.size(); ++bits) {
-                const Set& set = sets_[member.sets[bits]];
-                for (std::size_t i = 0; i < set.count; ++i) effects[set.first + i] += at[bits][i];
-            }
-        }
-    };
-    const Wrapping* const effects = add_up(value_storage, members_.size(), threads, add_marginals);
-    gather_effects(rows, effects, exponent, threads, potentials);
+    std::vector<Wrapping>& effects = value_storage;
+    effects.resize(count_);
+    find_effects(threads, effects.data(), [&](auto begin, auto end, Wrapping* scratch, Wrapping* shared) {
+        effect_sweeps().to_effects(sets_, begin, end, values, scratch, shared, effects.data());
+    });
+    gather_effects(rows, effects.data(), exponent, threads, potentials);
 }
 
 void Effects::sum(std::span<const Row> rows, const Mass* masses, int threads, Mass* sums) const {
     const Wrapping* const effects = sum_effects(rows, masses, threads);
-    std::fill_n(sums, places_, 0);
-    const auto tasks = std::max<std::size_t>(1, std::min<std::size_t>(threads, members_.size()));
-    for_each_task(static_cast<std::int64_t>(tasks), threads, [&](std::int64_t t) {
-        std::vector<Wrapping> cells;
-        for (std::size_t j = members_.size() * t / tasks; j < members_.size() * (t + 1) / tasks; ++j) {
-            const Member& member = members_[j];
-            cells.resize(member.count);
-            const auto at = starts_of(member, cells.data());
-            for (std::size_t bits = 0; bits < member.sets.size(); ++bits) {
-                const Set& set = sets_[member.sets[bits]];
-                std::copy_n(effects + set.first, set.count, at[bits]);
-            }
-            give_common(member, at);
-            const std::uint32_t* const place = place_of_.data() + member.first;
-            for (std::size_t i = 0; i < member.count; ++i)
-                if (place[i] != absent) sums[place[i]] = static_cast<Mass>(cells[i]);
-        }
+    share_items(sets_.members.size(), threads, [&](auto, std::size_t begin, std::size_t end) {
+        std::vector<Wrapping> scratch(sets_.scratch());
+        effect_sweeps().to_places(sets_, begin, end, effects, scratch.data(), sums);
     });
 }
 
 void Effects::spread(std::span<const Row> rows, const Mass* masses, const double* prices, int unit,
                      int exponent, int threads, double* potentials) const {
-    const Wrapping* const sums = sum_effects(rows, masses, threads);
-    const PowerOfTwo down(-unit);
-    const auto add_marginals = [&](std::size_t begin, std::size_t end, Wrapping* effects) {
-        std::vector<Wrapping> cells;
-        for (std::size_t j = begin; j < end; ++j) {
-            const Member& member = members_[j];
-            cells.resize(member.count);
-            const auto at = starts_of(member, cells.data());
-            for (std::size_t bits = 0; bits < member.sets.size(); ++bits) {
-                const Set& set = sets_[member.sets[bits]];
-                std::copy_n(sums + set.first, set.count, at[bits]);
-            }
-            give_common(member, at);
-            const double* const price = prices + member.first;
-            for (std::size_t i = 0; i < member.count; ++i)
-                cells[i] = rounded(down * (to_double(cells[i]) * price[i]));
-            take_common(member, at);
-            for (std::size_t bits = 0; bits < member.sets.size(); ++bits) {
-                const Set& set = sets_[member.sets[bits]];
-                for (std::size_t i = 0; i < set.count; ++i) effects[set.first + i] += at[bits][i];
-            }
-        }
-    };
-    gather_effects(rows, add_up(value_storage, members_.size(), threads, add_marginals), exponent, threads,
-                   potentials);
+    Wrapping* const effects = sum_effects(rows, masses, threads);
+    find_effects(threads, effects, [&](auto begin, auto end, Wrapping* scratch, Wrapping* shared) {
+        effect_sweeps().price(sets_, begin, end, prices, PowerOfTwo(-unit), scratch, shared, effects);
+    });
+    gather_effects(rows, effects, exponent, threads, potentials);
 }
 
 }  // namespace privmw

@@ -4,16 +4,20 @@
 // each set of its attributes: what the values of that set add where all others are common, beyond what its
 // subsets add. An effect of a common value is zero. So a row has the effects of the sets of its *uncommon*
 // values alone, and those of one set that come from several marginals are one number: of 1,024 marginals of
-// a survey a row has 190 effects, of 286 of ADULT 42. Rows list theirs.
+// a survey a row has 192 effects, of 286 of ADULT 32. Rows list theirs.
+//
+// A row that has the effect of a set has those of all its subsets. So each set has another, of one attribute
+// more, that carries it: the effects that rows list are those of a set and of all that it carries, and a row
+// lists a set only where it does not have the one that carries it: 111 effects of the survey, 18 of ADULT.
 //
 // Values are integers, added modulo 2^64: sums are exact, and the same bits as cell by cell.
 #pragma once
 
-#include <array>
 #include <optional>
 
 #include "core/marginals/effect_sweeps.hpp"
 #include "core/marginals/plan.hpp"
+#include "core/marginals/row_effects.hpp"
 
 namespace privmw {
 
@@ -23,6 +27,9 @@ class Effects {
     // have more bytes than most_bytes.
     static std::optional<Effects> of(const Columns& columns, const MarginalList& workload,
                                      std::span<const std::int64_t> places, std::size_t most_bytes);
+
+    // Leaves out all places but these (IN, ascending): their numbers among those that there are.
+    void keep(std::span<const std::int64_t> kept);
 
     std::size_t bytes() const;
 
@@ -44,43 +51,20 @@ class Effects {
                 int threads, double* potentials) const;
 
   private:
-    // The effects of a set of attributes: those that some row has.
-    struct Set {
-        std::vector<std::uint32_t> attributes;            // ascending
-        std::size_t first, count;                         // its effects among all
-        std::vector<std::uint32_t> values;                // of its attributes: effects x order
-        std::vector<std::vector<std::uint32_t>> parents;  // by attribute: the effect of the set without it
-        std::vector<std::uint32_t> ends;  // without the last: by effect of that set, the end of those with it
-    };
-    // A marginal's subsets by their bits, the lowest for the first attribute.
-    struct Member {
-        std::vector<std::size_t> sets;
-        std::size_t first = 0, count = 0;  // its cells with an effect, set after set
-    };
     class Builder;
 
     Effects() = default;
-    // The effects of values, and the adjoint; places without a row have none, and sums of zero.
-    const Wrapping* to_effects(const std::int64_t* values, int threads) const;
-    void to_places(const Wrapping* effects, int threads, Mass* sums) const;
-    // Where the cells of each of a member's sets begin.
-    using Starts = std::array<Wrapping*, 64>;  // marginals have six attributes at most
-    Starts starts_of(const Member& member, Wrapping* cells) const;
-    void take_common(const Member& member, const Starts& at) const;
-    void give_common(const Member& member, const Starts& at) const;  // its adjoint
-    // Runs sweep(begin, end, sums of effects) over ranges of so many items, and adds up what each wrote.
+    Wrapping* sum_effects(std::span<const Row> rows, const Mass* masses, int threads) const;
+    // Runs sweep(first member, the end, scratch, effects that are shared) over all members, which also writes
+    // the effects that are not. effects: OUT, those that rows list.
     template <class Sweep>
-    const Wrapping* add_up(std::vector<std::vector<Wrapping>>& storage, std::size_t items, int threads,
-                           Sweep&& sweep) const;
-    const Wrapping* sum_effects(std::span<const Row> rows, const Mass* masses, int threads) const;
+    void find_effects(int threads, Wrapping* effects, Sweep&& sweep) const;
     void gather_effects(std::span<const Row> rows, const Wrapping* effects, int exponent, int threads,
                         double* potentials) const;
 
-    std::vector<Set> sets_;  // the first is empty: its one effect, number 0, is every row's and not listed
-    std::vector<Member> members_;
-    std::vector<std::uint32_t> place_of_;  // by cell of a member: its place, or 2^32 - 1
-    std::size_t count_ = 1, places_ = 0;   // of effects, and of places
+    EffectSets sets_;
     RowEffects lists_;
+    std::size_t count_ = 1, cells_ = 0;  // of effects, and of all members
 };
 
 }  // namespace privmw

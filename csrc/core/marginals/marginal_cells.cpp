@@ -4,25 +4,18 @@
 
 namespace privmw {
 
-namespace {
-
-MarginalList requested(const Plan& plan) {
-    MarginalList workload{{}, {0}};
-    for (std::size_t at = 0; at < plan.requested; ++at) {
-        const auto& attributes = plan.marginals[at].attributes;
-        workload.attributes.insert(workload.attributes.end(), attributes.begin(), attributes.end());
-        workload.starts.push_back(workload.attributes.size());
-    }
-    return workload;
-}
-
-}  // namespace
-
-MarginalCells::MarginalCells(const Marginals& marginals, std::span<const std::int64_t> places,
+MarginalCells::MarginalCells(const DeferredMarginals& marginals, std::span<const std::int64_t> places,
                              std::size_t most_bytes)
     : marginals_(marginals),
       places_(places.begin(), places.end()),
-      effects_(Effects::of(marginals.columns(), requested(marginals.plan()), places, most_bytes)) {}
+      effects_(Effects::of(marginals.columns(), marginals.workload(), places, most_bytes)) {}
+
+void MarginalCells::keep(std::span<const std::int64_t> kept) {
+    for (std::size_t i = 0; i < kept.size(); ++i) places_[i] = places_[kept[i]];  // ascending: none is lost
+    places_.resize(kept.size());
+    places_.shrink_to_fit();
+    if (effects_) effects_->keep(kept);
+}
 
 std::size_t MarginalCells::bytes() const {
     return places_.size() * sizeof places_[0] + (effects_ ? effects_->bytes() : 0);
@@ -30,25 +23,27 @@ std::size_t MarginalCells::bytes() const {
 
 void MarginalCells::sum(std::span<const Row> rows, const Mass* masses, int threads, Mass* sums) const {
     if (effects_) return effects_->sum(rows, masses, threads, sums);
-    std::vector<Mass> of_rows, of_cells(marginals_.cells());
-    if (rows.size() < marginals_.columns().rows()) {  // ascending: otherwise they are all rows, in order
-        of_rows.resize(marginals_.columns().rows());
+    const Marginals& marginals = marginals_.planned();
+    std::vector<Mass> of_rows, of_cells(marginals.cells());
+    if (rows.size() < marginals.columns().rows()) {  // ascending: otherwise they are all rows, in order
+        of_rows.resize(marginals.columns().rows());
         for (std::size_t i = 0; i < rows.size(); ++i) of_rows[rows[i]] = masses[i];
         masses = of_rows.data();
     }
-    marginals_.sum(masses, threads, of_cells.data());
+    marginals.sum(masses, threads, of_cells.data());
     for (std::size_t i = 0; i < places_.size(); ++i) sums[i] = of_cells[places_[i]];
 }
 
 void MarginalCells::potentials(std::span<const Row> rows, const std::int64_t* values, int exponent,
                                int threads, double* potentials) const {
     if (effects_) return effects_->potentials(rows, values, exponent, threads, potentials);
-    std::vector<std::int64_t> of_cells(marginals_.cells());
+    const Marginals& marginals = marginals_.planned();
+    std::vector<std::int64_t> of_cells(marginals.cells());
     for (std::size_t i = 0; i < places_.size(); ++i) of_cells[places_[i]] = values[i];
-    if (rows.size() == marginals_.columns().rows())
-        return marginals_.potentials(of_cells.data(), exponent, threads, potentials);
-    std::vector<double> of_rows(marginals_.columns().rows());
-    marginals_.potentials(of_cells.data(), exponent, threads, of_rows.data());
+    if (rows.size() == marginals.columns().rows())
+        return marginals.potentials(of_cells.data(), exponent, threads, potentials);
+    std::vector<double> of_rows(marginals.columns().rows());
+    marginals.potentials(of_cells.data(), exponent, threads, of_rows.data());
     for (std::size_t i = 0; i < rows.size(); ++i) potentials[i] = of_rows[rows[i]];
 }
 

@@ -2,15 +2,19 @@
 // of them are not too large, otherwise as the marginals' plan has it.
 #pragma once
 
+#include "core/marginals/deferred.hpp"
 #include "core/marginals/effects.hpp"
-#include "core/marginals/marginals.hpp"
 
 namespace privmw {
 
 class MarginalCells {
   public:
     // Keeps a reference to `marginals`. places: of the cells, ascending; most_bytes: of the lists.
-    MarginalCells(const Marginals& marginals, std::span<const std::int64_t> places, std::size_t most_bytes);
+    MarginalCells(const DeferredMarginals& marginals, std::span<const std::int64_t> places,
+                  std::size_t most_bytes);
+
+    // Leaves out all cells but these (IN, ascending): their numbers among those that there are.
+    void keep(std::span<const std::int64_t> kept);
 
     std::size_t bytes() const;
 
@@ -20,7 +24,7 @@ class MarginalCells {
                     double* potentials) const;
 
   private:
-    const Marginals& marginals_;
+    const DeferredMarginals& marginals_;
     std::vector<std::int64_t> places_;
     std::optional<Effects> effects_;
 

@@ -98,6 +98,10 @@ class MarginalCells:
     def __init__(self, marginals: Marginals, places: Int64s, most_bytes: int) -> None:
         self._marginals, self._places = marginals, places
 
+    def keep(self, kept: Int64s) -> None:
+        """Leaves out all cells but these, by their numbers among those that there are."""
+        self._places = self._places[kept]
+
     def sums(self, rows: UInt32s, masses: Int64s, out: Int64s, threads: int) -> None:
         """Writes the sum of the masses of each cell's rows, of those given, to out."""
         of_rows, sums = np.zeros(self._marginals.rows, np.int64), np.empty(self._marginals.cells, np.int64)
