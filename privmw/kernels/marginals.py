@@ -142,6 +142,8 @@ class MarginalCells:
     def keep(self, kept: Int64s) -> None:
         """Leave out all cells but these, by their numbers among those that there are, ascending.
 
+        What `over` and `priced` made before is of no use afterwards.
+
         >>> columns = Columns([np.array([0, 1, 1], np.uint8)], [2])
         >>> cells = Marginals(columns, np.array([0], np.int32), np.array([0, 1])).among(np.array([0, 1]))
         >>> cells.keep(np.array([1]))

@@ -17,6 +17,7 @@ struct EffectSets {
         std::size_t parents = 0;           // where its lists begin in `parents`
         std::size_t ends = 0, groups = 0;  // where its groups begin in `ends`, and their number
     };
+    // A marginal.
     struct Member {
         std::size_t subsets = 0;  // where its sets begin in `subsets`
         std::size_t order = 0;
@@ -41,13 +42,13 @@ struct EffectSets {
     std::size_t shared = 0;  // effects below are of several members, the others of the whole of one
     std::size_t most = 0;    // cells of a member
 
-    // Numbers that a sweep over members writes and nobody reads.
+    // How many numbers a sweep needs to write to for its own use.
     std::size_t scratch() const { return 2 * most + 2; }
 };
 
 struct EffectSweeps {
-    // What rows list of each effect becomes what they have, and the effects of sets become those that rows
-    // list.
+    // Sums by the effects that rows list (IN) become sums by all that they have (OUT), and the effects of
+    // sets (IN) those that rows list (OUT).
     void (*sum_carried)(const EffectSets& sets, Wrapping* scratch, Wrapping* sums);
     void (*carry)(const EffectSets& sets, Wrapping* effects);
 

@@ -1,4 +1,4 @@
-// The sweeps for processors with AVX2, which load four values at a time: this file alone is compiled for
+// The sweeps for processors with AVX2, which price four cells at a time: this file alone is compiled for
 // them, and called only where the processor says that it has it. Empty elsewhere.
 #include "core/marginals/effect_sweeps_of.hpp"
 

@@ -27,8 +27,7 @@ struct EffectSweepsHere {
             const std::uint32_t* const parents = parents_of(sets, set, without);
             Wrapping* const own = effects + set.first;
             const Wrapping* const carried = effects + sets.sets[number].first;
-            for (std::size_t i = 0; i < set.count; ++i)
-                own[i] += carried[static_cast<std::int32_t>(parents[i])];
+            for (std::size_t i = 0; i < set.count; ++i) own[i] += carried[parents[i]];
         }
     }
 
@@ -145,8 +144,7 @@ struct EffectSweepsHere {
                     const Wrapping* const common = at[bits ^ bit];
                     Wrapping* const own = at[bits];
                     const std::size_t count = set[bits]->count;
-                    for (std::size_t i = 0; i < count; ++i)
-                        own[i] -= common[static_cast<std::int32_t>(parents[i])];
+                    for (std::size_t i = 0; i < count; ++i) own[i] -= common[parents[i]];
                 }
         }
 
