@@ -202,10 +202,10 @@ class MarginalMatrix(_ExactMatrix):
         """The cells with these prices."""
         return _PricedCells(self._queries.priced(prices), self._threads, self.comm)
 
-    def among(self, rows: Int64s) -> tuple[MarginalMatrix, Int64s]:
+    def among(self, rows: Int64s) -> tuple[MarginalMatrix, slice]:
         """The cells over some of this rank's rows, and which they are of all: all."""
         some = self._queries.over(rows.astype(np.uint32))
-        return MarginalMatrix(self.cells, some, self._threads, self.comm), np.arange(self.count)
+        return MarginalMatrix(self.cells, some, self._threads, self.comm), slice(None)
 
     def _add(self, weights: Float64s, values: Float64s | None, exponent: int) -> Int64s:
         if values is None:

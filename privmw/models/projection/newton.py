@@ -39,7 +39,7 @@ class HeavyRows:
     matrix: ProjectedQueries
     weights: Float64s
     fitted: Float64s
-    held: Int64s
+    held: Int64s | slice
 
 
 @dataclass(slots=True, eq=False)
@@ -137,7 +137,7 @@ def _add_conjugate(
     scaling = np.where(heavy.fitted > 0, scaling[held], 0.0)
     first = float(np.einsum("i,i,i->", residual, residual, scaling))
     if first > most:  # what is left of a residual is worth half its square over the ridge of a gap
-        if sum_over_ranks(matrix.comm, len(heavy.weights)) < len(held):
+        if sum_over_ranks(matrix.comm, len(heavy.weights)) < len(residual):
             solution, centred = _over_rows(heavy, residual, scaling, first, most, step)
             if heavy.matrix is matrix and (scaling > 0).all():  # no row and no query was left out
                 step.multipliers += solution
@@ -146,8 +146,7 @@ def _add_conjugate(
                 return
         else:
             solution = _over_queries(heavy, residual, ridge, free, scaling, math.sqrt(most / first), step)
-        known = scaling > 0
-        found[held[known]] = solution[known]
+        found[held] = np.where(scaling > 0, solution, found[held])
     step.multipliers += found
     step.potentials += matrix.potentials(found)
     step.passes += 1
@@ -208,7 +207,7 @@ def heavy_rows(
     rows = np.flatnonzero(weights >= bounds)
     some = None if sum_over_ranks(comm, len(rows)) > WORTH * count else matrix.among(rows)
     if some is None:
-        return HeavyRows(matrix, weights, fitted, np.arange(len(fitted)))
+        return HeavyRows(matrix, weights, fitted, slice(None))
     among, held = some
     given, _ = kernels.tilt(np.maximum(weights[rows], least), np.zeros(len(rows)), comm=comm)
     return HeavyRows(among, given, among.sums(given), held)

@@ -22,7 +22,7 @@ class ProjectedQueries(QueryMatrix, Protocol):
     def draws(self) -> Float64s:
         """A random number from 0 to 1 for each of this rank's rows: the same on any number of ranks."""
 
-    def among(self, rows: Int64s) -> tuple[ProjectedQueries, Int64s] | None:
+    def among(self, rows: Int64s) -> tuple[ProjectedQueries, Int64s | slice] | None:
         """The queries that hold some of this rank's rows, over those, and which they are of all queries.
 
         None where that is no cheaper.

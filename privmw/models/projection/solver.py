@@ -170,13 +170,17 @@ class _Search:
         curve = 0.0 if self.slack.w is None else 1 / self.slack.w
         return Goal(self.slack.gamma if self.kinked else None, curve, at.multipliers, pull)
 
-    def step(self, at: Place, goal: Goal) -> Step:
-        """Newton's step, which would reach the goal if answers were linear in multipliers."""
+    def step(self, at: Place, goal: Goal, gap: float) -> Step:
+        """Newton's step, which would reach the goal if answers were linear in multipliers.
+
+        gap: of the dual, which with l2 slack is the goal's.
+        """
         best = goal.best(at.missed)
         free = best != 0 if self.kinked else np.ones(len(best), bool)
         roughest = ROUGHEST_AT_KINKS if self.kinked else ROUGHEST
-        accuracy = self.exactness * min(roughest, math.sqrt(max(goal.short(at), LEAST_GAP)))
-        enough = SHARE_LEFT * self.tolerance if self.slack.w is not None else 0.0
+        l2 = self.slack.w is not None
+        short, enough = (gap, SHARE_LEFT * self.tolerance) if l2 else (goal.short(at), 0.0)
+        accuracy = self.exactness * min(roughest, math.sqrt(max(short, LEAST_GAP)))
         ridge, fitted = goal.curve + goal.pull, at.missed + self.answers
         wanted = best - at.multipliers
         step = newton_step(self.matrix, at.weights, fitted, wanted, ridge, free, accuracy, enough, self.share)
@@ -288,7 +292,7 @@ def project(
         if gap > LEFT * before:
             search.share = MORE * search.share if search.share < 1 else ALL
         goal = search.next_goal(at, goal, kkt)
-        reached = search.advance(at, goal, search.step(at, goal))
+        reached = search.advance(at, goal, search.step(at, goal, gap))
         if reached is not None:
             at, steps = reached, steps + 1
         elif not search.solve_more_exactly(MUCH_EXACTER):
