@@ -148,9 +148,9 @@ class _Fits:
         """The prior weight that the rows of the support alone choose for a problem."""
         matrix = matrix_of(problem.workload, problem.precision, self.public, self._threads, self._comm)
         answers, precision = problem.answers[matrix.cells], problem.precision[matrix.cells]
-        return choose_prior_weight(matrix, self._start, answers, precision, self._threads, heaviest=HEAVIEST)[
-            0
-        ]
+        start, threads = self._start, self._threads
+        weight, _ = choose_prior_weight(matrix, start, answers, precision, threads, heaviest=HEAVIEST)
+        return weight
 
     def fit(
         self, particles: Particles, weight: float, multipliers: Float64s | None, gap: float
