@@ -134,9 +134,9 @@ class MarginalCells:
     def __init__(self, marginals: Marginals, places: Int64s) -> None:
         check_within("places", check_array("places", places, np.int64), marginals.cells)
         self.places, self.rows = places, np.arange(marginals.columns.rows, dtype=np.uint32)
-        self._all_rows, self._first_cells = marginals.columns.rows, marginals._first_cells
+        self.columns, self._first_cells = marginals.columns, marginals._first_cells
         self._find_first()
-        effects = self._all_rows * (len(marginals._starts) - 1) // SHORTER + marginals.cells
+        effects = self.columns.rows * (len(marginals._starts) - 1) // SHORTER + marginals.cells
         self._core = choice.kernels.MarginalCells(marginals._core, places, min(MOST_BYTES, 4 * effects))
 
     def keep(self, kept: Int64s) -> None:
@@ -151,13 +151,15 @@ class MarginalCells:
         array([8])
         """
         check_within("kept", check_array("kept", kept, np.int64), self.count)
+        if (kept[1:] <= kept[:-1]).any():
+            raise ValueError("kept must ascend")
+        self._core.keep(kept)
         self.places = self.places[kept]
         self._find_first()
-        self._core.keep(kept)
 
     def over(self, rows: UInt32s) -> MarginalCells:
         """The same cells over some of all rows, ascending."""
-        check_within("rows", check_array("rows", rows, np.uint32), self._all_rows)
+        check_within("rows", check_array("rows", rows, np.uint32), self.columns.rows)
         some = copy.copy(self)
         some.rows = rows
         return some

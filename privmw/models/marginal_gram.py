@@ -31,11 +31,11 @@ class MarginalGram:
     def of(
         cls, workload: Workload, places: Int64s, columns: kernels.Columns, threads: int | None = None
     ) -> MarginalGram | None:
-        """None where the marginals of pairs would be too many or too large.
+        """None where there are none, or the marginals of pairs would be too many or too large.
 
         places: of cells among the workload's, ascending.
         """
-        if len(workload) > MOST_MARGINALS:
+        if not 0 < len(workload) <= MOST_MARGINALS:
             return None
         own = [
             workload.attributes[a:b] for a, b in zip(workload.starts[:-1], workload.starts[1:], strict=True)

@@ -50,11 +50,10 @@ class _ExactMatrix(ABC):
         """The queries with these prices."""
         return Priced(self, prices)
 
-    @cached_property
+    @property
+    @abstractmethod
     def draws(self) -> Float64s:
-        """For each row the fraction of a sum of random numbers, one a cell: uniform, exact on any rank."""
-        draws: Float64s = self.potentials(sampling_stream(0).random(self.count)) % 1.0
-        return draws
+        """A random number from 0 to 1 for each of this rank's rows."""
 
     def _sums(self, weights: Float64s, values: Float64s | None, largest: float) -> Float64s:
         """The sums of weights, or of weights times values; `largest` is the largest value of all ranks."""
@@ -110,6 +109,11 @@ class CellMatrix(_ExactMatrix):
     def potentials(self, values: Float64s) -> Float64s:
         """For each row the sum of its cells' values."""
         return self._incidence.potentials(values, threads=self._threads)[self._of_row]
+
+    @property
+    def draws(self) -> Float64s:
+        """Zeros: no rows are left out."""
+        return np.zeros(len(self._of_row))
 
     def among(self, rows: Int64s) -> None:
         """Return None: potentials and sums cost as much as the groups are many."""
@@ -184,6 +188,11 @@ class MarginalMatrix(_ExactMatrix):
             gram = MarginalGram.of(workload, places, marginals.columns, threads)
         return cls(places if cells is None else cells[places], queries, threads, comm, gram)
 
+    @cached_property
+    def draws(self) -> Float64s:
+        """A random number from 0 to 1 for each of this rank's rows."""
+        return _draws(self._queries.columns)
+
     def potentials(self, values: Float64s) -> Float64s:
         """For each row the sum of its cells' values."""
         return self._queries.potentials(values, threads=self._threads)
@@ -226,9 +235,16 @@ class RowMatrix(_ExactMatrix):
         incidence: kernels.Incidence,
         threads: int | None = None,
         comm: Communicator = ALONE,
+        draws: Float64s | None = None,
     ) -> None:
         super().__init__(cells, threads, comm)
         self._incidence = incidence
+        self._draws = np.zeros(len(incidence.starts) - 1) if draws is None else draws
+
+    @property
+    def draws(self) -> Float64s:
+        """A random number from 0 to 1 for each of this rank's rows."""
+        return self._draws
 
     @classmethod
     def of(
@@ -254,7 +270,7 @@ class RowMatrix(_ExactMatrix):
             found = np.flatnonzero(times)
         queries = np.searchsorted(found, held).astype(np.uint32)
         incidence = kernels.Incidence(starts, queries, len(found))
-        return cls(found if cells is None else cells[found], incidence, threads, comm)
+        return cls(found if cells is None else cells[found], incidence, threads, comm, _draws(columns))
 
     def potentials(self, values: Float64s) -> Float64s:
         """For each row the sum of its cells' values."""
@@ -287,6 +303,17 @@ def _rounded(weights: Float64s, values: Float64s | None, exponent: int) -> Float
     terms = weights.copy() if values is None else weights * values
     terms *= 2.0**exponent
     return np.rint(terms, out=terms)
+
+
+def _draws(columns: kernels.Columns) -> Float64s:
+    """A random number from 0 to 1 for each row, by all of its codes: the same whatever rank holds the row."""
+    stream = sampling_stream(0)
+    hashes = np.full(columns.rows, stream.integers(0, 2**64, dtype=np.uint64))
+    for codes in columns.columns:
+        factor = stream.integers(0, 2**63, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+        hashes += codes.astype(np.uint64) * factor
+    draws: Float64s = (hashes >> np.uint64(11)) * 2.0**-53
+    return draws
 
 
 def _places(workload: Workload, columns: kernels.Columns) -> Int64s:

@@ -1,5 +1,7 @@
 """The projection against scipy, and its certificates against the primal, recomputed in long doubles."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -395,3 +397,17 @@ def test_fits_over_drawn_rows_are_certified_over_all(share):
     fit = certified(holds, prior, answers, slack, exact=False, share=share)
     assert fit.share >= share
     np.testing.assert_allclose(fit.weights, best.weights, atol=1e-6)
+
+
+def test_few_rows_are_not_drawn():
+    rng, holds, prior = shape(900, 500, 7)
+    slack = Slack(w=np.full(500, 100.0))
+    fit = certified(holds, prior, rng.dirichlet(np.ones(900)) @ holds, slack, exact=False, share=1.0)
+    assert fit.share == math.inf
+
+
+def test_answers_beyond_all_numbers_end_a_fit_without_a_certificate():
+    answers = np.array([1e160, -1e160])
+    with np.errstate(all="ignore"):
+        fit = project(Queries(np.eye(3)[:, :2] > 0), np.full(3, 1 / 3), answers, Slack(w=np.ones(2)))
+    assert not fit.converged

@@ -1,11 +1,14 @@
 """Every query matrix is the 0/1 matrix of its queries, and a projection may stand on any of them."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
 from privmw import Domain, Support, Table, Workload, kernels
 from privmw.models.groups import Groups
 from privmw.models.marginal_gram import MarginalGram
+from privmw.models.projection.newton import heavy_rows
 from privmw.models.projection.rows import RowFunctions, conjugate_gradients_over_rows
 from privmw.models.projection.solver import Slack, project
 from privmw.models.query_matrix import CellMatrix, MarginalMatrix, RowMatrix, matrix_of
@@ -139,9 +142,8 @@ def test_conjugate_gradients_over_rows_solve_the_equations_of_queries():
     functions = RowFunctions(matrix, weights, prices)
     start = functions.centred(matrix.potentials(prices * right))
     first = float(right @ (prices * right))
-    x, h, potentials, steps = conjugate_gradients_over_rows(functions, start, first, 1e-20 * first, 100)
+    x, h, steps = conjugate_gradients_over_rows(functions, start, first, 1e-20 * first, 100)
     found = prices * (x * right + matrix.moments(weights, h))
-    np.testing.assert_allclose(potentials, functions.centred(matrix.potentials(found)), atol=1e-9)
     centred = DENSE - (DENSE @ weights)[:, None]
     equations = (centred * weights) @ centred.T + np.diag(1 / prices)
     np.testing.assert_allclose(found, np.linalg.solve(equations, right), atol=1e-9)
@@ -194,3 +196,43 @@ def test_few_cells_of_many_rows_are_fitted_by_exact_steps():
     slow = project(rough, prior, matrix.sums(target), slack, tolerance=1e-12)
     np.testing.assert_allclose(exact.weights, slow.weights, atol=1e-8)
     assert exact.passes < slow.passes / 2
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_certificate_is_of_the_multipliers(seed):
+    """Potentials that followed the steps alone would drift from those of the multipliers."""
+    rng = np.random.default_rng(seed)
+    domain = Domain({"a": 5, "b": 5, "c": 5})
+    workload = Workload.all(domain, k=2)
+    columns = kernels.Columns([rng.integers(0, 5, 60).astype(np.uint8) for _ in range(3)], [5] * 3)
+    marginals = kernels.Marginals(columns, workload.attributes, workload.starts)
+    matrix = MarginalMatrix.of(workload, np.ones(workload.cells), marginals)
+    prior, target = rng.dirichlet(np.full(60, 0.5), 2)
+    slack = Slack(gamma=np.zeros(matrix.count))
+    fit = project(matrix, prior, matrix.sums(target), slack, tolerance=1e-9)
+    weights, _ = kernels.tilt(prior, matrix.potentials(fit.multipliers))
+    np.testing.assert_allclose(fit.weights, weights, atol=1e-12)
+
+
+def test_rows_alike_in_all_cells_are_not_drawn_as_one():
+    """Rows of three kinds, which differ in an attribute that is not asked for."""
+    rng = np.random.default_rng(1)
+    domain = Domain({**dict.fromkeys("abcdef", 2), "z": 16_000})
+    workload = Workload(domain, [m for k in (1, 2) for m in combinations("abcdef", k)])
+    kinds = rng.integers(0, 2, (3, 6))[rng.integers(0, 3, 16_000)]
+    table = Table.from_codes(np.column_stack([kinds, np.arange(16_000)]), domain, private=False)
+    columns = Support.from_table(table).columns
+    marginals = kernels.Marginals(columns, workload.attributes, workload.starts)
+    matrix = matrix_of(workload, np.ones(workload.cells), marginals)
+    weights = np.full(16_000, 1 / 16_000)
+    drawn = heavy_rows(matrix, weights, matrix.sums(weights), 0.1, share=1 / 16)
+    assert 800 < len(drawn.weights) < 1200  # six standard deviations of 1,000
+    np.testing.assert_allclose(drawn.fitted, matrix.sums(weights), atol=0.1)
+    fit = project(
+        matrix,
+        weights,
+        matrix.sums(rng.dirichlet(np.ones(16_000))),
+        Slack(w=np.full(matrix.count, 1e5)),
+        share=1 / 16,
+    )
+    assert fit.converged

@@ -26,7 +26,6 @@ MOST_INNER = 500  # conjugate gradients for one step
 LIGHT = 0.1
 WORTH = 0.9  # of the rows: where more are heavy, leaving the others out costs more than it saves
 ALL = math.inf  # rows: none is drawn
-FEW = 1000  # rows: fewer are not drawn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,18 +131,13 @@ def _add_conjugate(
     most = max(accuracy**2 * float(np.einsum("i,i,i->", residual, residual, scaling)), enough)
     heavy = heavy_rows(matrix, weights, fitted, accuracy, share)
     held = heavy.held
-    found = scaling * residual  # exact where a query has no heavy row
+    found = scaling * residual  # as good as exact where a query has none of these rows
     residual, ridge, free = residual[held], ridge[held], free[held]
     scaling = np.where(heavy.fitted > 0, scaling[held], 0.0)
     first = float(np.einsum("i,i,i->", residual, residual, scaling))
     if first > most:  # what is left of a residual is worth half its square over the ridge of a gap
         if sum_over_ranks(matrix.comm, len(heavy.weights)) < len(residual):
-            solution, centred = _over_rows(heavy, residual, scaling, first, most, step)
-            if heavy.matrix is matrix and (scaling > 0).all():  # no row and no query was left out
-                step.multipliers += solution
-                step.potentials += centred
-                step.potentials += dot(fitted, solution)
-                return
+            solution = _over_rows(heavy, residual, scaling, first, most, step)
         else:
             solution = _over_queries(heavy, residual, ridge, free, scaling, math.sqrt(most / first), step)
         found[held] = np.where(scaling > 0, solution, found[held])
@@ -154,16 +148,15 @@ def _add_conjugate(
 
 def _over_rows(
     heavy: HeavyRows, right: Float64s, prices: Float64s, first: float, most: float, step: Step
-) -> tuple[Float64s, Float64s]:
-    """The solution, and its potentials less their mean."""
+) -> Float64s:
     functions = RowFunctions(heavy.matrix, heavy.weights, prices)
     start = functions.centred(heavy.matrix.potentials(prices * right))
-    x, h, centred, steps = conjugate_gradients_over_rows(functions, start, first, most, MOST_INNER)
+    x, h, steps = conjugate_gradients_over_rows(functions, start, first, most, MOST_INNER)
     step.passes += 2 * steps + 2
     solution = heavy.matrix.moments(heavy.weights, h)
     solution += x * right
     solution *= prices
-    return solution, centred
+    return solution
 
 
 def _over_queries(
@@ -201,11 +194,10 @@ def heavy_rows(
     """
     comm = matrix.comm
     count = sum_over_ranks(comm, len(weights))
-    share = share if share * count >= FEW else ALL
     least = 0.0 if share == ALL else 1 / (share * count)
     bounds = LIGHT * accuracy / count if share == ALL else least * matrix.draws
-    rows = np.flatnonzero(weights >= bounds)
-    some = None if sum_over_ranks(comm, len(rows)) > WORTH * count else matrix.among(rows)
+    rows = np.flatnonzero(weights > bounds)
+    some = matrix.among(rows) if 0 < sum_over_ranks(comm, len(rows)) <= WORTH * count else None
     if some is None:
         return HeavyRows(matrix, weights, fitted, slice(None))
     among, held = some

@@ -59,12 +59,12 @@ class RowFunctions:
 
 def conjugate_gradients_over_rows(
     functions: RowFunctions, start: Float64s, first: float, enough: float, most_steps: int
-) -> tuple[float, Float64s, Float64s, int]:
-    """The number x and the function h of the solution, its centred potentials, and the steps that it took.
+) -> tuple[float, Float64s, int]:
+    """The number x and the function h of the solution, and the steps that it took.
 
     start: Q W r, centred; first: r^T W r. Ends when that of the residual is `enough`, or after so many steps.
     """
-    x, h, of_solution = 0.0, np.zeros_like(start), np.zeros_like(start)
+    x, h = 0.0, np.zeros_like(start)
     # The residual is  of_residual r + Q^T C residual, the direction W (of_direction r + Q^T C direction) with
     # its potentials; `scaled` are those of W times the residual.
     of_residual = of_direction = 1.0
@@ -80,7 +80,6 @@ def conjugate_gradients_over_rows(
         length = size / curvature
         x += length * of_direction
         h += length * direction
-        of_solution += length * potentials
         of_residual -= length * of_direction
         residual -= length * (potentials + direction)
         scaled = functions.spread(residual)
@@ -92,4 +91,4 @@ def conjugate_gradients_over_rows(
         direction += residual
         potentials *= size / before
         potentials += scaled
-    return x, h, of_solution, steps
+    return x, h, steps

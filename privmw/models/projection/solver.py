@@ -29,7 +29,7 @@ from privmw.kernels.arrays import Float64s
 from privmw.models.projection.newton import ALL, Step, covariances, dot, newton_step
 from privmw.models.projection.queries import ProjectedQueries
 from privmw.models.projection.slack import Goal, Place, Slack
-from privmw.ranks import max_over_ranks
+from privmw.ranks import max_over_ranks, sum_over_ranks
 
 __all__ = ["Projection", "Slack", "project"]
 
@@ -55,6 +55,7 @@ LEAST_EXACTNESS = 1e-9  # the least factor: there rounding ends all progress
 # They may be over rows that are drawn, where a fit need not be exact: more of them after a step that left
 # more of the gap than this, by this factor; and all after a whole share.
 LEFT, MORE = 0.1, 4.0
+FEW = 1000  # rows: fewer are not drawn
 
 # The line search. With l2 slack, lengths of a step are tried until the next is so close to the last.
 CLOSE, MOST_LENGTHS, MOST_CHANGE = 0.2, 6, 8.0
@@ -230,6 +231,7 @@ class _Search:
         linear = dot(at.multipliers, scaled) - dot(self.answers, step.multipliers)
         quadratic = dot(step.multipliers, scaled) / 2
         length, least = 1.0, math.inf
+        best: tuple[float, tuple[Float64s, float] | None] = length, None
         for _ in range(MOST_LENGTHS):
             tilted = self.tilted(at.potentials + length * step.potentials)
             value = tilted[1] - at.log_total + length * linear + length**2 * quadratic
@@ -276,6 +278,8 @@ def project(
     Ends when the gap, and with l1 the KKT residual too, is at most the tolerance; or after so many steps or
     passes over rows, or where rounding ends all progress, with the gap reached.
     """
+    if share * sum_over_ranks(matrix.comm, len(prior)) < FEW:
+        share = ALL
     search = _Search(matrix, prior, answers, slack, tolerance, threads, share)
     start = np.zeros(matrix.count) if multipliers is None else multipliers.copy()
     at = search.place(start, matrix.potentials(start))

@@ -31,17 +31,19 @@ def in_memory():
         for line in list(maps):
             place, rights = line.split()[:2]
             if "rw" in rights and "[v" not in line:
-                first, last = (int(number, 16) for number in place.split("-"))
-                for start in range(first, last, 2**24):
+                start, last = (int(number, 16) for number in place.split("-"))
+                while start < last:
                     os.lseek(memory.fileno(), start, os.SEEK_SET)
                     try:
-                        numbers = np.frombuffer(memory.read(min(2**24, last - start)), np.int64)
-                    except OSError:
-                        continue
+                        read = memory.read(min(2**24, last - start))
+                    except OSError:  # a page that is gone by now
+                        read = b""
+                    numbers = np.frombuffer(read, np.int64)
                     for at in np.flatnonzero(numbers ^ MASK == hidden[0]):
                         found = numbers[at : at + len(hidden)]
                         if len(found) == len(hidden) and (found ^ MASK == hidden).all():
                             return True
+                    start += max(len(read) - hidden.nbytes, 4096)  # they may lie across two blocks
     return False
 
 
