@@ -34,7 +34,7 @@ from privmw.models.query_matrix import MarginalMatrix, RowMatrix, matrix_of
 from privmw.ranks import Communicator, allgather
 
 SHARE = 0.025  # of the prior, which the particles have together
-HEAVIEST = 10**4.5  # that the rows may choose, in records
+HEAVIEST = 10**4.5  # that the rows may choose, in records; the path of completed rows starts there
 STEEPEST = 3.0  # pull, in nats, of a cell missed by all records: a steeper one leaves few particles
 OF_COMPLETED = 10**3.0  # the weight of completed rows
 FREE = 10**3.5  # a weight up to this may be taken whatever the public rows choose
