@@ -69,6 +69,7 @@ def run(file: Path, threads: int, marginals: int, rounds: int) -> None:
             workload,
             rng=1,
             progress=mark,
+            public_is_public=True,
         )
         digest.update(release.answers().tobytes())
         pairs = itertools.pairwise(marks)

@@ -41,11 +41,11 @@ from privmw.data.attribute import Attribute
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.data.support import Support
+from privmw.data.syntax import Syntax
 from privmw.data.table import Table
 from privmw.data.workload import Workload
 from privmw.evaluation import best_mixture_error, evaluate
 from privmw.io.scan import Scan, read_table, scan_table
-from privmw.io.syntax import Syntax
 from privmw.kernels.c_interface import get_cmake_dir, get_include, get_pkgconfig_dir
 from privmw.random import ChaCha20
 from privmw.release import Release
@@ -61,7 +61,7 @@ def _report() -> ModuleType:
 
 
 pages.provide(_report)
-pages.show(Ledger)  # accounting imports nothing but itself
+pages.show(Ledger)  # accounting knows no pages
 
 
 def _to_dp_event(spent: Event | Ledger) -> Any:

@@ -27,7 +27,7 @@ def pages() -> Any:
 
 
 def show(cls: type) -> None:
-    """Give a class what `Shown` gives, from outside: for a room that imports nothing but itself."""
+    """Give a class what `Shown` gives, from outside: for a room that knows no pages."""
     cls._repr_html_ = Shown._repr_html_  # type: ignore[attr-defined]
 
 

@@ -2,21 +2,24 @@
 
 Freed memory comes back in someone's np.empty: `erasing` overwrites arrays first. Tools print the variables of
 every frame of a traceback (pytest --showlocals, rich): `sealed` functions raise without the frames inside.
-`shown` quotes no argument that may be private data in the wrong place.
+Every message about a wrong argument quotes it by `shown`, and `expect` refuses all of a wrong kind: neither
+quotes what may be private data in the wrong place.
 Every room may use this one; it knows none of them.
 """
 
 from __future__ import annotations
 
+import datetime
 import functools
 import inspect
 import numbers
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from reprlib import repr as _short
-from types import TracebackType
+from types import TracebackType, UnionType
 from typing import Any, ParamSpec, TypeVar, cast
 
+import numpy as np
 import numpy.typing as npt
 
 Array = TypeVar("Array", bound=npt.NDArray[Any])
@@ -24,15 +27,52 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+# Never np.generic: an element of a structured array, np.void, is a record.
+_SCALARS = (
+    str,
+    numbers.Number,
+    np.bool_,
+    np.datetime64,
+    np.timedelta64,
+    datetime.date,
+    datetime.time,
+    type(None),
+)
+
+
 def shown(value: object) -> str:
     """A wrong argument in a message: a scalar, or the kind of anything else.
 
-    An array, a list or a frame in the wrong place may be the private one.
+    An array, a list or a frame in the wrong place may be the private one. Objects whose class sets
+    `_public_repr` are shown as they print: it says that they never print a value of a record or a count.
 
-    >>> shown("sex"), shown(3.5), shown([[3, 1]])
-    ("'sex'", '3.5', 'list')
+    >>> shown("sex"), shown(3.5), shown([[3, 1]]), shown(np.zeros((2, 3)))
+    ("'sex'", '3.5', 'list', '2-D array of float64')
     """
-    return _short(value) if isinstance(value, str | numbers.Number | None) else type(value).__name__
+    if isinstance(value, _SCALARS):
+        return _short(value)
+    if getattr(type(value), "_public_repr", False):
+        return repr(value)
+    return _kind(value)
+
+
+def expect(
+    name: str, value: object, kind: type | UnionType | bool, requirement: str, *, quote: bool = True
+) -> None:
+    """Refuse an argument of a wrong kind.
+
+    kind: what the value must be an instance of or, where that does not say it all, whether it is right.
+    quote: False where a scalar may be private too: a count, or an element of a list or a mapping, which is a
+    cell if records came in its place.
+
+    >>> expect("names", ["age", "sex"], list | tuple, "a list of names")
+    >>> expect("rounds", [[31, "F"]], int, "an integer")
+    Traceback (most recent call last):
+    TypeError: rounds (list) must be an integer
+    """
+    if not (kind if isinstance(kind, bool) else isinstance(value, kind)):
+        came = shown(value) if quote else _kind(value)
+        raise TypeError(f"{name} ({came}) must be {requirement}")
 
 
 @contextmanager
@@ -144,6 +184,12 @@ def raised_in(error: BaseException) -> str:
     while trace is not None:
         name, trace = _module(trace), trace.tb_next
     return name
+
+
+def _kind(value: object) -> str:
+    if type(value) is np.ndarray:
+        return f"{value.ndim}-D array of {value.dtype.type.__name__}"
+    return type(value).__name__
 
 
 def _is_public(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -25,7 +25,7 @@ MAY_KNOW = {
     "secrecy": "",
     "pages": "",  # where objects find the room that shows them; privmw/__init__.py tells it
     "random": "secrecy",
-    "accounting": "",
+    "accounting": "secrecy",
     "kernels": "ranks secrecy",
     # io: what a method of a table or a domain reads or writes
     "data": "io kernels pages random ranks secrecy",
@@ -35,18 +35,19 @@ MAY_KNOW = {
     "curator": "accounting data mechanisms random ranks secrecy",
     "release": "accounting data io kernels pages random ranks secrecy strategies",
     "strategies": "accounting data secrecy",
-    "models": "data kernels random ranks release",
+    "models": "data kernels random ranks release secrecy",
     "postprocess": "accounting data io kernels random release secrecy",
     "algorithms": "accounting curator data io kernels models pages postprocess random ranks release "
     "secrecy strategies version",
     "evaluation": "data kernels release secrecy",
     "population": "data kernels",
     "engines": "data io kernels release secrecy",  # release: its archive is the form of every file of ours
-    "report": "accounting algorithms data evaluation io kernels pages postprocess random release",
+    "report": "accounting algorithms data evaluation io kernels pages postprocess random release secrecy "
+    "version",
     "cli": "accounting algorithms cluster curator data engines evaluation io population postprocess ranks "
     "release report secrecy strategies version",
     "adapters": "accounting algorithms data io kernels mechanisms postprocess random release secrecy",
-    "experiments": "data io",
+    "experiments": "data io secrecy",
     "__main__": "cli",
 }
 # Rooms and modules that a room of released values never meets, and what the mechanisms need not know.

@@ -21,11 +21,11 @@ DOMAIN = {"age": {"edges": [0, 18, 65, 100]}, "sex": ["F", "M"], "rooms": 4}
 # call | error | argument | value | rule
 CALLS = """
 pmw.Domain(["age", "sex"]) | TypeError | attributes | list | must be a mapping
-pmw.Domain({"age": "ten"}) | TypeError | 'age': size | 'ten' | must be an integer, a list of labels
-pmw.Domain({"age": 0}) | ValueError | 'age': size | (0) | must be from 1 to 2^32 - 1
-pmw.Domain({"age": {"edges": [0, 10, 5]}}) | ValueError | 'age': edges | [0, 10, 5] | must increase
-pmw.Domain({"age": {"bins": [0, 10]}}) | ValueError | 'age': key | 'bins' | must be labels, edges
-pmw.Domain({"sex": ["F", "F"]}) | ValueError | 'sex': label | 'F' | must be given only once
+pmw.Domain({"age": "ten"}) | TypeError | 'age': size | (str) | must be an integer, a list of labels
+pmw.Domain({"age": 0}) | ValueError | 'age': size | size | must be from 1 to 2^32 - 1
+pmw.Domain({"age": {"edges": [0, 10, 5]}}) | ValueError | 'age': edges | (3) | must increase
+pmw.Domain({"age": {"bins": [0, 10]}}) | ValueError | 'age': keys | keys | must be labels, edges
+pmw.Domain({"sex": ["F", "F"]}) | ValueError | 'sex': label | labels[0] | must be given only once
 pmw.Domain({}) | ValueError | attributes | none | must be at least one
 pmw.Domain.from_public(frame, bins=0) | ValueError | bins | (0) | must be from 1 to
 pmw.Domain.from_public(frame, columns="age") | TypeError | columns | 'age' | must be a list of names
@@ -50,9 +50,9 @@ pmw.Support.from_tables([public, public], weights=[1]) | ValueError | weights | 
 pmw.Workload.all(domain, k=0) | ValueError | k | (0) | must be from 1 to 6
 pmw.Workload.all(domain, k=4) | ValueError | k | (4) | must be at most the number of attributes, 3
 pmw.Workload.all(domain, k="3") | TypeError | k | '3' | must be an integer
-pmw.Workload(domain, ["age"]) | TypeError | marginal | 'age' | must be a tuple of names, such as ('age',)
-pmw.Workload(domain, [("age", "agee")]) | ValueError | attribute | 'agee' | is not in the domain; did you mean
-pmw.Workload(domain, [("age", "age")]) | ValueError | marginal | ('age', 'age') | must not name
+pmw.Workload(domain, ["age"]) | TypeError | marginals[0] | str | must be a tuple of names, such as ('age',)
+pmw.Workload(domain, [("age", "agee")]) | ValueError | marginals | marginals[0][1] | is not in the domain; did
+pmw.Workload(domain, [("age", "age")]) | ValueError | marginals[0] | ('age', 'age') | must not name
 pmw.Workload.all({"age": 3}, k=2) | TypeError | domain | dict | must be a Domain
 pmw.Workload.sample(domain, k=2, size=9, seed=0) | ValueError | size | (9) | must be from 0 to 3
 pmw.release_auto(private, support, workload) | TypeError | epsilon | None | exactly one of epsilon and rho
@@ -65,7 +65,7 @@ pmw.release_auto(public, support, workload, epsilon=1) | ValueError | private | 
 pmw.release_auto(frame, support, workload, epsilon=1) | TypeError | private | DataFrame | must be a Table
 pmw.release_auto(private, public, workload, epsilon=1) | TypeError | support | Table | must be a Support
 pmw.release_auto(private, support, other, epsilon=1) | ValueError | workload | 6 cells | on the domain
-pmw.release_auto(private, support, "all", epsilon=1) | TypeError | workload | str | must be a Workload
+pmw.release_auto(private, support, "all", epsilon=1) | TypeError | workload | 'all' | must be a Workload
 pmw.release_auto(private, support, workload, epsilon=1, threads=0) | ValueError | threads | (0) | from 1 to
 pmw.release_auto(private, support, workload, epsilon=1, rng="x") | TypeError | rng | 'x' | an integer seed
 pmw.release_auto(private, support, workload, epsilon=1, progress=3) | TypeError | progress | 3 | be callable
@@ -85,7 +85,7 @@ release.answers("all") | TypeError | workload | 'all' | must be a Workload
 release.answers(other) | ValueError | workload | 6 cells | must be on the domain
 release.answer(sx="F") | ValueError | attribute | 'sx' | is not in the domain; did you mean 'sex'?
 release.answer(sex="X") | ValueError | attribute 'sex': value | 'X' | must be one of its 2 labels: 'F', 'M'
-release.answer(["sex"], ["F"]) | TypeError | value of 'sex' | 'F' | must be a code: labels go by name
+release.answer(["sex"], ["F"]) | TypeError | values[0] | str | must be a code: labels go by name
 release.answer("sex", 0) | TypeError | names | 'sex' | must be a tuple of attribute names
 release.marginal(["age", "sex"]) | TypeError | name | list | must be that of an attribute
 release.marginal("age", level=95) | ValueError | level | 95 | must be from 0.5 to 0.999
@@ -108,10 +108,10 @@ pmw.kernels.set_threads(0) | ValueError | n | (0) | must be from 1 to
 TABLE = [tuple(part.strip() for part in line.split(" | ")) for line in CALLS.strip().splitlines()]
 
 
-def people(sex):
+def people(sex, seed=0):
     import pandas
 
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     rooms = rng.integers(0, 4, 500)
     return pandas.DataFrame({"age": rng.integers(0, 100, 500), "sex": rng.choice(sex, 500), "rooms": rooms})
 
@@ -121,7 +121,7 @@ def names():
     """Everything that a call may name."""
     domain, frame = pmw.Domain(DOMAIN), people(["F", "M"])
     private = pmw.Table.from_frame(frame, domain, private=True)
-    public = pmw.Table.from_frame(frame, domain, private=False)
+    public = pmw.Table.from_frame(people(["F", "M"], seed=1), domain, private=False)
     support, workload = pmw.Support.from_table(public), pmw.Workload.all(domain, k=2)
     other = pmw.Workload.all(pmw.Domain({"age": 3, "sex": 2}), k=2)
     release = pmw.PEP(select="all").calibrate(rho=0.1)(private, support, workload, rng=0)

@@ -38,7 +38,8 @@ void bind_rows(py::module_& m) {
             std::size_t count = 0;
             {
                 py::gil_scoped_release release;
-                matching_bitmap(columns.columns, attributes, values, bitmap.data());
+                matching_bitmap(columns.columns.views(), columns.columns.rows(), attributes, values,
+                                bitmap.data());
                 count = count_rows(bitmap);
             }
             py::array_t<Row> rows(static_cast<py::ssize_t>(count));
@@ -56,7 +57,7 @@ void bind_rows(py::module_& m) {
             py::array_t<std::uint64_t> words(static_cast<py::ssize_t>((columns.columns.rows() + 63) / 64));
             auto* data = words.mutable_data();
             py::gil_scoped_release release;
-            matching_bitmap(columns.columns, attributes, values, data);
+            matching_bitmap(columns.columns.views(), columns.columns.rows(), attributes, values, data);
             return words;
         },
         py::arg("columns"), py::arg("attributes"), py::arg("values"));

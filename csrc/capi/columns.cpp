@@ -35,8 +35,7 @@ privmw_status privmw_columns_new(const privmw_column* columns, size_t attributes
     return guarded([&] {
         require_pointers({out});
         require_threads(threads);
-        auto checked = checked_columns(columns, attributes, rows);
-        *out = new privmw_columns{std::make_shared<const Columns>(std::move(checked), rows, threads)};
+        *out = new privmw_columns{checked_columns(columns, attributes, rows), rows};
     });
 }
 
@@ -63,13 +62,12 @@ privmw_status privmw_matching_rows(const privmw_columns* columns, const uint32_t
                                    size_t* found) noexcept {
     return guarded([&] {
         require_pointers({columns, attributes, values, rows, found});
-        const Columns& of = *columns->columns;
         for (std::size_t i = 0; i < count; ++i) {
-            require(attributes[i] < of.attributes(), PRIVMW_VALUE);
-            require(values[i] < of.column(attributes[i]).size, PRIVMW_VALUE);
+            require(attributes[i] < columns->columns.size(), PRIVMW_VALUE);
+            require(values[i] < columns->columns[attributes[i]].size, PRIVMW_VALUE);
         }
-        std::vector<std::uint64_t> bitmap((of.rows() + 63) / 64);
-        matching_bitmap(of, {attributes, count}, {values, count}, bitmap.data());
+        std::vector<std::uint64_t> bitmap((columns->rows + 63) / 64);
+        matching_bitmap(columns->columns, columns->rows, {attributes, count}, {values, count}, bitmap.data());
         *found = count_rows(bitmap);
         require(*found <= room, PRIVMW_SIZE);
         list_rows(bitmap, rows);

@@ -15,13 +15,31 @@ using namespace privmw::draw;
 
 namespace {
 
-WordSource checked_words(const privmw_words& words) {
-    require(words.next != nullptr, PRIVMW_NULL);
-    // A child process must not learn of missing entropy in the middle of a draw, which would end it.
-    if (words.next == &keystream_next64) {
-        require_pointers({words.state});
-        require(keystream_ready(*static_cast<Keystream*>(words.state)), PRIVMW_ENTROPY);
+// A caller's source of words. One that fails often gives the same word for ever: noise of such words can come
+// to an end, but it hides nothing. Random words repeat one four times in a row with probability 2^-256.
+struct Watched {
+    privmw_words words;
+    std::uint64_t last = 0;
+    int repeats = 0;
+
+    static std::uint64_t next(void* state) {
+        Watched& self = *static_cast<Watched*>(state);
+        const std::uint64_t word = self.words.next(self.words.state);
+        self.repeats = word == self.last ? self.repeats + 1 : 0;
+        self.last = word;
+        if (self.repeats == 4) throw StuckGenerator();
+        return word;
     }
+};
+
+// watched: outlives what is returned.
+WordSource checked_words(Watched& watched) {
+    const privmw_words& words = watched.words;
+    require(words.next != nullptr, PRIVMW_NULL);
+    if (words.next != &keystream_next64) return {&watched, &Watched::next};
+    // A child process must not learn of missing entropy in the middle of a draw, which would end it.
+    require_pointers({words.state});
+    require(keystream_ready(*static_cast<Keystream*>(words.state)), PRIVMW_ENTROPY);
     return {words.state, words.next};
 }
 
@@ -31,7 +49,8 @@ privmw_status draw_noise(const privmw_words& words, std::uint64_t numerator, std
                          std::size_t count) noexcept {
     return guarded([&] {
         require_pointers({out});
-        const WordSource source = checked_words(words);
+        Watched watched{words};
+        const WordSource source = checked_words(watched);
         require(numerator >= 1 && denominator >= 1 && fits(numerator, denominator), PRIVMW_VALUE);
         require(count <= PTRDIFF_MAX / sizeof(std::int64_t), PRIVMW_SIZE);
         Law(numerator, denominator).draw(source, {out, count});
@@ -44,7 +63,8 @@ privmw_status draw_choice(const privmw_words& words, const std::int64_t* scores,
                           std::int64_t* chosen, const Select& select) noexcept {
     return guarded([&] {
         require_pointers({scores, chosen});
-        const WordSource source = checked_words(words);
+        Watched watched{words};
+        const WordSource source = checked_words(watched);
         require(count >= 1 && count <= INT32_MAX && k >= 1 && k <= count, PRIVMW_SIZE);
         require(numerator >= 1 && denominator >= 1, PRIVMW_VALUE);
         const Decay decay(numerator, denominator);

@@ -11,9 +11,10 @@
 #include "core/columns.hpp"
 #include "draw/words.hpp"
 
-// A handle shares what it stands on, so that handles may be freed in any order.
+// Checked views. What evaluation allocates belongs to the marginals, for the columns that they use.
 struct privmw_columns {
-    std::shared_ptr<const privmw::Columns> columns;
+    std::vector<privmw::Column> columns;
+    std::size_t rows;
 };
 
 namespace privmw::capi {

@@ -1,10 +1,17 @@
 #include "core/marginals/marginals.hpp"
 
+#include <algorithm>
+
 #include "capi/guard.hpp"
 
+// It owns what it stands on, so that handles may be freed in any order.
 struct privmw_marginals {
-    std::shared_ptr<const privmw::Columns> columns;
+    privmw::Columns columns;  // those that the marginals use
     privmw::Marginals marginals;
+
+    privmw_marginals(std::vector<privmw::Column> used, std::size_t rows, const privmw::MarginalList& list,
+                     int threads)
+        : columns(std::move(used), rows, threads), marginals(columns, list, threads) {}
 };
 
 namespace privmw::capi {
@@ -16,7 +23,7 @@ constexpr std::uint64_t most_cells_of_one = std::uint64_t{1} << 40, most_cells =
 constexpr std::int64_t most_mass = std::int64_t{1} << 62;
 constexpr int largest_exponent = 2000;  // beyond every double, and within ldexp's
 
-MarginalList checked_marginals(const Columns& columns, const std::int32_t* attributes,
+MarginalList checked_marginals(const std::vector<Column>& columns, const std::int32_t* attributes,
                                const std::int64_t* starts, std::size_t count) {
     require(starts[0] == 0, PRIVMW_VALUE);
     MarginalList list{{}, {0}};
@@ -28,10 +35,9 @@ MarginalList checked_marginals(const Columns& columns, const std::int32_t* attri
         std::int64_t last = -1;
         for (std::int64_t at = starts[j]; at < starts[j + 1]; ++at) {
             const std::int32_t attribute = attributes[at];
-            require(attribute > last && static_cast<std::size_t>(attribute) < columns.attributes(),
-                    PRIVMW_VALUE);
+            require(attribute > last && static_cast<std::size_t>(attribute) < columns.size(), PRIVMW_VALUE);
             last = attribute;
-            cells *= columns.column(attribute).size;  // below 2^40 times 2^32
+            cells *= columns[attribute].size;  // below 2^40 times 2^32
             require(cells <= most_cells_of_one, PRIVMW_SIZE);
             list.attributes.push_back(static_cast<std::uint32_t>(attribute));
         }
@@ -40,6 +46,19 @@ MarginalList checked_marginals(const Columns& columns, const std::int32_t* attri
         list.starts.push_back(static_cast<std::size_t>(starts[j + 1]));
     }
     return list;
+}
+
+// The columns that the marginals use, in their order; the list's attributes become positions among them.
+std::vector<Column> take_used(const std::vector<Column>& columns, MarginalList& list) {
+    std::vector<std::uint32_t> used = list.attributes;
+    std::sort(used.begin(), used.end());
+    used.erase(std::unique(used.begin(), used.end()), used.end());
+    std::vector<Column> taken;
+    for (std::uint32_t attribute : used) taken.push_back(columns[attribute]);
+    for (std::uint32_t& attribute : list.attributes)
+        attribute =
+            static_cast<std::uint32_t>(std::lower_bound(used.begin(), used.end(), attribute) - used.begin());
+    return taken;
 }
 
 }  // namespace
@@ -64,9 +83,9 @@ privmw_status privmw_marginals_new(const privmw_columns* columns, const int32_t*
     return guarded([&] {
         require_pointers({columns, attributes, starts, out});
         require_threads(threads);
-        const auto& of = columns->columns;
-        const MarginalList list = checked_marginals(*of, attributes, starts, count);
-        *out = new privmw_marginals{of, {*of, list, threads}};
+        MarginalList list = checked_marginals(columns->columns, attributes, starts, count);
+        const std::vector<Column> used = take_used(columns->columns, list);
+        *out = new privmw_marginals(used, columns->rows, list, threads);
     });
 }
 
@@ -88,7 +107,7 @@ privmw_status privmw_marginals_plan(const privmw_marginals* marginals, uint64_t 
         std::fill_n(ways, 5, 0);
         for (std::size_t at = 0; at < plan.requested; ++at) ++ways[static_cast<int>(plan.marginals[at].way)];
         ways[3] = plan.marginals.size() - plan.requested;
-        ways[4] = marginals->marginals.bytes();
+        ways[4] = marginals->marginals.bytes() + marginals->columns.bytes();
     });
 }
 
@@ -97,7 +116,7 @@ privmw_status privmw_marginals_sum(const privmw_marginals* marginals, const int6
     return guarded([&] {
         require_pointers({marginals, masses, sums});
         require_threads(threads);
-        require(rows == marginals->columns->rows() && cells == marginals->marginals.cells(), PRIVMW_SIZE);
+        require(rows == marginals->columns.rows() && cells == marginals->marginals.cells(), PRIVMW_SIZE);
         require_masses(masses, rows);
         marginals->marginals.sum(masses, threads, sums);
     });
@@ -110,7 +129,7 @@ privmw_status privmw_marginals_add_changes(const privmw_marginals* marginals, co
         require_pointers({marginals, rows, changes, sums});
         require_threads(threads);
         require(count <= most_rows && cells == marginals->marginals.cells(), PRIVMW_SIZE);
-        for (std::size_t i = 0; i < count; ++i) require(rows[i] < marginals->columns->rows(), PRIVMW_VALUE);
+        for (std::size_t i = 0; i < count; ++i) require(rows[i] < marginals->columns.rows(), PRIVMW_VALUE);
         require_masses(changes, count);
         for (std::size_t c = 0; c < cells; ++c)
             require(sums[c] > -most_mass && sums[c] < most_mass, PRIVMW_VALUE);
@@ -124,7 +143,7 @@ privmw_status privmw_marginals_potentials(const privmw_marginals* marginals, con
     return guarded([&] {
         require_pointers({marginals, values, potentials});
         require_threads(threads);
-        require(rows == marginals->columns->rows() && cells == marginals->marginals.cells(), PRIVMW_SIZE);
+        require(rows == marginals->columns.rows() && cells == marginals->marginals.cells(), PRIVMW_SIZE);
         require(exponent >= -largest_exponent && exponent <= largest_exponent, PRIVMW_VALUE);
         marginals->marginals.potentials(values, exponent, threads, potentials);
     });

@@ -44,7 +44,7 @@ enum {
     PRIVMW_RESCALE = 4,   /* the total of the masses left its range: privmw_rescale, then evaluate anew */
     PRIVMW_RESOURCES = 5, /* no memory or no thread could be had */
     PRIVMW_ENTROPY = 6,   /* the operating system gave no entropy */
-    PRIVMW_STUCK = 7,     /* the source of words repeats itself */
+    PRIVMW_STUCK = 7,     /* the source repeats one word, or its words leave a draw without an end */
     PRIVMW_INTERNAL = 8   /* a defect of privmw: please report it */
 };
 
@@ -60,8 +60,8 @@ typedef struct privmw_column {
     uint32_t size;     /* at least 1 */
 } privmw_column;
 
-/* Columns made ready for evaluation. They keep views of the codes, which must stay as they are until the
- * columns and all marginals made of them are freed, in whatever order. 1 <= rows < 2^32. */
+/* Columns, checked. They keep views of the codes, which must stay as they are until the columns and all
+ * marginals made of them are freed, in whatever order. 1 <= rows < 2^32. */
 typedef struct privmw_columns privmw_columns;
 PRIVMW_API privmw_status privmw_columns_new(const privmw_column* columns, size_t attributes, size_t rows,
                                             int threads, privmw_columns** out) PRIVMW_NOEXCEPT;
@@ -83,7 +83,7 @@ PRIVMW_API privmw_status privmw_matching_rows(const privmw_columns* columns, con
 /* Marginal j has the attributes attributes[starts[j]] .. attributes[starts[j + 1] - 1], 1 to 6 of them,
  * ascending. Its cells come in C order, the last attribute fastest, and the marginals one after the other; at
  * most 2^40 cells a marginal and 2^48 together. attributes: IN, starts[count]; starts: IN, count + 1, from 0.
- * Planned here, once. */
+ * Planned here, once; columns that no marginal uses cost nothing. */
 typedef struct privmw_marginals privmw_marginals;
 PRIVMW_API privmw_status privmw_marginals_new(const privmw_columns* columns, const int32_t* attributes,
                                               const int64_t* starts, size_t count, int threads,
@@ -142,7 +142,8 @@ PRIVMW_API privmw_status privmw_tilt(const double* base, const double* potential
 /* ---- random words ---- */
 
 /* A source of independent uniform 64-bit words: a privmw_chacha20, numpy's bitgen_t (its state and
- * next_uint64), or your own. Anyone who can predict the words can take the noise away. */
+ * next_uint64), or your own. Anyone who can predict the words can take the noise away. Words that cannot be
+ * random end a draw with PRIVMW_STUCK, and what it has written until then must not be used. */
 typedef struct privmw_words {
     void* state;
     uint64_t (*next)(void* state);

@@ -49,6 +49,7 @@ class Columns {
     std::size_t rows() const { return rows_; }
     std::size_t attributes() const { return columns_.size(); }
     const Column& column(std::size_t attribute) const { return columns_[attribute]; }
+    std::span<const Column> views() const { return columns_; }
     std::uint32_t common(std::size_t attribute) const { return common_[attribute]; }
     std::size_t uncommon_rows(std::size_t attribute) const { return uncommon_rows_[attribute]; }
     std::uint32_t rank(std::size_t attribute) const { return rank_[attribute]; }  // 0: fewest uncommon rows

@@ -97,9 +97,9 @@ DistinctRows distinct_rows(const std::vector<Column>& columns, std::size_t rows,
     return distinct;
 }
 
-void matching_bitmap(const Columns& columns, std::span<const std::uint32_t> attributes,
-                     std::span<const std::uint32_t> values, std::uint64_t* words) {
-    const std::size_t rows = columns.rows();
+void matching_bitmap(std::span<const Column> columns, std::size_t rows,
+                     std::span<const std::uint32_t> attributes, std::span<const std::uint32_t> values,
+                     std::uint64_t* words) {
     // A block of flags in L1, one byte a row, then eight bytes at a time into bits.
     constexpr std::size_t block = 4096;
     alignas(64) std::uint8_t flags[block];
@@ -108,7 +108,7 @@ void matching_bitmap(const Columns& columns, std::span<const std::uint32_t> attr
         std::memset(flags, 0, sizeof flags);
         std::fill_n(flags, count, 1);
         for (std::size_t i = 0; i < attributes.size(); ++i)
-            with_codes(columns.column(attributes[i]), [&](const auto* codes) {
+            with_codes(columns[attributes[i]], [&](const auto* codes) {
                 const auto value = static_cast<std::remove_cvref_t<decltype(codes[0])>>(values[i]);
                 // An attribute may have more values than its codes' width can hold: no row has those.
                 if (value != values[i]) std::fill_n(flags, count, 0);
@@ -148,7 +148,7 @@ namespace {
 void list_matching(const Columns& columns, const QueryList& queries, std::size_t i,
                    std::vector<std::uint64_t>& bitmap, std::vector<Row>& rows) {
     const std::size_t begin = queries.starts[i], count = queries.starts[i + 1] - begin;
-    matching_bitmap(columns, {queries.attributes.data() + begin, count},
+    matching_bitmap(columns.views(), columns.rows(), {queries.attributes.data() + begin, count},
                     {queries.values.data() + begin, count}, bitmap.data());
     rows.resize(count_rows(bitmap));
     list_rows(bitmap, rows.data());

@@ -14,8 +14,9 @@ struct DistinctRows {
 DistinctRows distinct_rows(const std::vector<Column>& columns, std::size_t rows, int threads);
 
 // Rows where every attribute has the given value: row r is bit r % 64 of word r / 64.
-void matching_bitmap(const Columns& columns, std::span<const std::uint32_t> attributes,
-                     std::span<const std::uint32_t> values, std::uint64_t* words);  // OUT, ceil(rows / 64)
+void matching_bitmap(std::span<const Column> columns, std::size_t rows,
+                     std::span<const std::uint32_t> attributes, std::span<const std::uint32_t> values,
+                     std::uint64_t* words);  // OUT, ceil(rows / 64)
 
 // The number of rows in a bitmap, and the rows, ascending.
 std::size_t count_rows(std::span<const std::uint64_t> bitmap);

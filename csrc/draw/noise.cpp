@@ -53,9 +53,11 @@ DiscreteLaplace::DiscreteLaplace(const Natural& scale_numerator, const Natural& 
 
 // Pr[sign, u, v accepted] = 1/(2t) * exp(-u unit) * (1 - exp(-t unit)) exp(-v t unit), proportional to
 // exp(-|x| unit). |x| < 2^51: t <= 2^38, and v < 2^12 because exp(-v t unit) exceeds 2^-512 and t unit > 1/8.
+// Accepted with probability at least 1/2, which is that of scale 0: the negative copy of zero.
 void DiscreteLaplace::draw(const WordSource& words, std::span<std::int64_t> out) const {
     for (std::int64_t& x : out) {
-        for (;;) {
+        for (int tries = 0;; ++tries) {
+            if (tries == most_refusals) throw StuckGenerator();
             const std::uint64_t place = uniform_below(words, 2 * width_);
             if (!decay_.coin(words, place >> 1)) continue;
             const std::uint64_t size = width_ * strip_(words) + (place >> 1);
@@ -76,9 +78,11 @@ DiscreteGaussian::DiscreteGaussian(const Natural& sigma2_numerator, const Natura
 // (x^2 - t^2 v) unit, which is not negative: |x| >= t v and v^2 >= v. So
 // Pr[sign, u, v accepted] = 1/(2t) * (1 - exp(-t^2 unit)) exp(-t^2 v unit) * exp(-(x^2 - t^2 v) unit),
 // proportional to exp(-x^2 unit). |x| < 2^52 and x^2 < 2^104: t < 2^41, and v < 2^11 because t^2 unit > 1/4.
+// Accepted with probability above 0.42, the least: below sigma^2 = 8/5, where t steps from 1 to 2.
 void DiscreteGaussian::draw(const WordSource& words, std::span<std::int64_t> out) const {
     for (std::int64_t& x : out) {
-        for (;;) {
+        for (int tries = 0;; ++tries) {
+            if (tries == most_refusals) throw StuckGenerator();
             const std::uint64_t place = uniform_below(words, 2 * width_);
             const std::uint64_t strip = strip_(words);
             const std::uint64_t size = width_ * strip + (place >> 1);

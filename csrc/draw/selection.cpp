@@ -1,4 +1,7 @@
 // Exact selection that spends almost no randomness on hopeless candidates. See the header for the laws.
+//
+// Loops end after so many refusals that random words give them with a probability below 2^-180, e^-128 being
+// below 2^-184: the generator is stuck.
 #include "draw/selection.hpp"
 
 #include <array>
@@ -59,6 +62,7 @@ std::uint64_t count_heads(const WordSource& words, std::uint64_t count, unsigned
 // uniform member of its stratum not seen before, until a second coin is heads: the first head in random order
 // is a uniform one. A second coin is heads with probability above 2^-9 where bits < 32, the crown has fewer
 // than k members, and where bits = 32 fewer than one is expected to go on: k + 2^9 visits or so at worst.
+// With bits = 32 more than 64 go on with probability below 2^-300, and (1 - 2^-9)^(2^16) < e^-128.
 template <class Scores>
 std::size_t permute_and_flip(const WordSource& words, Strata<Scores>& strata, const Decay& decay) {
     std::array<std::uint64_t, strata_count> going{};
@@ -66,7 +70,9 @@ std::size_t permute_and_flip(const WordSource& words, Strata<Scores>& strata, co
     for (unsigned s = 0; s < strata_count; ++s)
         total += going[s] = count_heads(words, strata.left(s), strata.bits(s));
     Wiped<typename Strata<Scores>::Pick> seen;
+    const std::uint64_t most = strata.left(0) + 64 + (std::uint64_t{1} << 16);
     for (;; --total) {
+        if (seen.size() == most) throw StuckGenerator();
         std::uint64_t ticket = uniform_below(words, total);  // the top is heads, so total >= 1
         unsigned s = 0;
         for (; ticket >= going[s]; ++s) ticket -= going[s];
@@ -83,7 +89,8 @@ std::size_t permute_and_flip(const WordSource& words, Strata<Scores>& strata, co
 
 // Rejection. A candidate is proposed with probability proportional to its stratum's 2^-bits (one uniform
 // integer names stratum and rank) and accepted with probability 2^bits p: together proportional to p. By the
-// bounds above, k + 2^9 proposals or so are expected at worst.
+// bounds above, at worst crown + 2^9 + 1 proposals are expected: 2^7 times as many are refused with
+// probability below e^-128.
 template <class Scores>
 typename Strata<Scores>::Pick accepted(const WordSource& words, const Strata<Scores>& strata,
                                        const Decay& decay) {
@@ -91,13 +98,15 @@ typename Strata<Scores>::Pick accepted(const WordSource& words, const Strata<Sco
     std::uint64_t total = 0;  // below 2^31 * 2^32
     for (unsigned s = 0; s < strata_count; ++s)
         total += shares[s] = strata.left(s) << (most_bits - strata.bits(s));
-    for (;;) {
+    const std::uint64_t most = (strata.left(0) + 513) << 7;
+    for (std::uint64_t tries = 0; tries < most; ++tries) {
         std::uint64_t ticket = uniform_below(words, total);
         unsigned s = 0;
         for (; ticket >= shares[s]; ++s) ticket -= shares[s];
         const auto pick = strata.pick(s, ticket >> (most_bits - strata.bits(s)));
         if (decay.coin(words, pick.distance, strata.bits(s))) return pick;
     }
+    throw StuckGenerator();
 }
 
 template <class Scores>

@@ -19,10 +19,14 @@ struct WordSource {
 // A comparison that this many words leave open (probability 2^-512) means a generator that is stuck.
 inline constexpr std::size_t longest_comparison = 8;
 
+// Where a proposal is refused with probability below 3/5, this many refusals in a row have a probability
+// below 2^-3000.
+inline constexpr int most_refusals = 4096;
+
 class StuckGenerator : public std::runtime_error {
   public:
     StuckGenerator()
-        : std::runtime_error("bit_generator (8 words left one comparison open) must give random words") {}
+        : std::runtime_error("bit_generator (its words left a draw without an end) must give random words") {}
 };
 
 // Uniform on 0 .. bound-1, bound >= 1. A word w falls to floor(w * bound / 2^64); of the 2^64 words, those
@@ -34,7 +38,7 @@ inline std::uint64_t uniform_below(const WordSource& words, std::uint64_t bound)
     if (static_cast<std::uint64_t>(product) < bound) {
         const std::uint64_t refused = (0 - bound) % bound;
         for (int tries = 0; static_cast<std::uint64_t>(product) < refused; ++tries) {
-            if (tries == 4096) throw StuckGenerator();  // refused each time with probability below 1/2
+            if (tries == most_refusals) throw StuckGenerator();
             product = static_cast<Wide>(words.next()) * bound;
         }
     }

@@ -14,6 +14,8 @@ from datetime import datetime, timezone
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 
+from privmw.secrecy import expect, shown
+
 from .budget import Budget, BudgetError
 from .chained_file import Append, Entry, create_file, explained, locked_file, read_file
 from .composition import Composition, count_costs
@@ -82,7 +84,7 @@ class _Contents:
             raise ValueError(f"neighbors ({neighbors.name}) must be the account's {self.neighbors.name}")
         # However many of its records enter a run, that run protects the unit: the costs add up.
         if unit_name(unit) != unit_name(self.unit):
-            raise ValueError(f"unit ({unit!r}) must be the account's {self.unit!r}")
+            raise ValueError(f"unit ({shown(unit)}) must be the account's {shown(self.unit)}")
 
 
 class Account:
@@ -116,10 +118,8 @@ class Account:
 
         limit: the most that all runs together may spend, counted in its notion.
         """
-        if not isinstance(limit, Budget):
-            raise TypeError(f"limit ({limit!r}) must be a Budget")
-        if not isinstance(neighbors, Neighbors):
-            raise TypeError(f"neighbors ({neighbors!r}) must be a Neighbors")
+        expect("limit", limit, Budget, "a Budget")
+        expect("neighbors", neighbors, Neighbors, "a Neighbors")
         check_text("unit", unit)
         terms = {"format": _FORMAT, "version": _VERSION, "when": _now(), "limit": write_budget(limit)}
         create_file(os.fsdecode(path), terms | {"neighbors": neighbors.value, "unit": unit})
@@ -261,7 +261,9 @@ def _check_limit(contents: _Contents, costs: Mapping[Cost, int], what: str) -> N
         return
     spent = limit.spent(after)
     if spent is None:
-        raise BudgetError(f"run ({what}) must have a pure cost: the account's {limit!r} counts nothing else")
+        raise BudgetError(
+            f"run ({what}) must have a pure cost: the account's {shown(limit)} counts nothing else"
+        )
     if spent <= limit.limit:
         raise BudgetError(
             f"run ({what}) must fit the account: the deltas of events would be {float_up(after.delta)} of an "
@@ -282,11 +284,11 @@ def _at_most(spent: Composition, reserved: Composition, limit: Budget) -> bool:
 
 def _contents(entries: list[Entry], path: str) -> _Contents:
     if not entries:
-        raise ValueError(f"{path!r} must be a whole, unchanged account: it has no line")
+        raise ValueError(f"'{path}' must be a whole, unchanged account: it has no line")
     with explained(path, 1):
         terms = require(entries[0], "terms", _TERMS)
         if (terms["format"], terms["version"]) != (_FORMAT, _VERSION):
-            raise ValueError(f"it must say format {_FORMAT!r} and version {_VERSION}")
+            raise ValueError(f"it must say format {shown(_FORMAT)} and version {_VERSION}")
         check_text("unit", terms["unit"])
         limit, neighbors = read_budget(terms["limit"]), read_neighbors(terms["neighbors"])
     contents = _Contents(limit, neighbors, terms["unit"])

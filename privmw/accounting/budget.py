@@ -7,6 +7,9 @@ budget up is accepted, and one that passes it by the last bit is not.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
+
+from privmw.secrecy import shown
 
 from .composition import Composition, delta_left
 from .conversion import epsilon_from_rho, rho_from_epsilon
@@ -43,6 +46,8 @@ class Budget:
     'zCDP'
     """
 
+    _public_repr: ClassVar[bool] = True
+
     notion: str
     rho: Real | None = None
     epsilon: Real | None = None
@@ -53,9 +58,11 @@ class Budget:
         """Refuse budgets that mean nothing, or whose rho is more than their epsilon and delta allow."""
         given = {name for name in ("rho", "epsilon", "delta") if getattr(self, name) is not None}
         if self.notion not in _FIELDS:
-            raise ValueError(f"notion ({self.notion!r}) must be one of {', '.join(_FIELDS)}")
+            raise ValueError(f"notion ({shown(self.notion)}) must be one of {', '.join(_FIELDS)}")
         if given not in _FIELDS[self.notion]:
-            raise ValueError(f"notion ({self.notion!r}) must come with its own numbers, not {sorted(given)}")
+            raise ValueError(
+                f"notion ({shown(self.notion)}) must come with its own numbers, not {sorted(given)}"
+            )
         for name in given - {"delta"}:
             object.__setattr__(self, name, positive(name, getattr(self, name)))
         if self.delta is not None:
@@ -109,7 +116,7 @@ class Budget:
         if composition == "advanced":
             return cls("advanced", epsilon=epsilon, delta=delta, event_delta=event_delta)
         if composition != "zCDP":
-            raise ValueError(f"composition ({composition!r}) must be 'zCDP' or 'advanced'")
+            raise ValueError(f"composition ({shown(composition)}) must be 'zCDP' or 'advanced'")
         left = delta_left(delta, Fraction(finite("event_delta", event_delta)))
         # An event_delta that leaves nothing is refused by name as the budget is made.
         rho = rho_from_epsilon(epsilon, left or delta)

@@ -2,14 +2,16 @@
 
 Each line ends in a SHA-256 of the one before it and of its own content: edits and lines missing in between
 are refused. It is no signature, and lines missing at the end do not show. A line is written and synced under
-an exclusive lock before `append` returns. A last line that is not whole was never acknowledged: readers
-ignore it, and the next lock cuts it off. One that lacks only its newline counts. Reading needs no lock.
+an exclusive lock before `append` returns. A last line that a kill cut short was never acknowledged: readers
+ignore it, and the next lock cuts it off. One that lacks only its newline counts; one that was finished and
+then damaged, in its newline too, is refused. Reading needs no lock.
 """
 
 import contextlib
 import hashlib
 import json
 import os
+import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from io import FileIO
@@ -19,6 +21,11 @@ from .record import parse
 
 Entry: TypeAlias = dict[str, Any]
 Append: TypeAlias = Callable[[Mapping[str, Any]], None]
+
+# A finished line has one of these, or both, whichever of its bits is flipped: 66 bytes after the name of its
+# digest, or a digest and the end. A line cut short has neither: quotes within a text are escaped, and long
+# digits elsewhere are those of a fraction.
+_FINISHED = re.compile(rb'"digest": ".{66}|(?<![/0-9a-f])[0-9a-f]{64,65}"}', re.DOTALL)
 
 
 def create_file(path: str, first: Mapping[str, Any]) -> None:
@@ -79,7 +86,7 @@ def locked_file(path: str) -> Iterator[tuple[list[Entry], Append]]:
     with open(path, "r+b", buffering=0) as file:
         locks.flock(file, locks.LOCK_EX)  # until the file is closed
         if not os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-            raise ValueError(f"{path!r} must not be replaced while it is used")
+            raise ValueError(f"'{path}' must not be replaced while it is used")
         content = file.read()
         entries, digest, length = _entries(content, path)
         file.truncate(length)
@@ -108,7 +115,7 @@ def explained(path: str, number: int) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ValueError(f"{path!r} must be a whole, unchanged account: line {number}: {error}") from error
+        raise ValueError(f"'{path}' must be a whole, unchanged account: line {number}: {error}") from error
 
 
 def _entries(content: bytes, path: str) -> tuple[list[Entry], str, int]:
@@ -121,13 +128,14 @@ def _entries(content: bytes, path: str) -> tuple[list[Entry], str, int]:
             entry, digest = _entry(line, digest)
         entries.append(entry)
         length += len(line) + 1
-    with contextlib.suppress(
-        ValueError, TypeError, RecursionError
-    ):  # else it is a line that was not finished
+    try:
         entry, digest = _entry(tail, digest)
-        entries.append(entry)
-        length += len(tail)
-    return entries, digest, length
+    except (ValueError, TypeError, RecursionError):
+        if _FINISHED.search(tail):
+            with explained(path, len(lines) + 1):
+                raise ValueError("it is finished but damaged, perhaps only in its newline") from None
+        return entries, digest, length
+    return [*entries, entry], digest, length + len(tail)
 
 
 def _entry(line: bytes, before: str) -> tuple[Entry, str]:

@@ -6,7 +6,9 @@ A ledger is itself a sequence; these are for the parts inside it. `Composition` 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from privmw.secrecy import expect
 
 from .conversion import advanced_bound, epsilon_bound
 from .events import Cost, Event, Neighbors
@@ -66,8 +68,7 @@ class Parallel(Event):
 
     def __post_init__(self) -> None:
         """Refuse what are not events."""
-        if not isinstance(self.neighbors, Neighbors):
-            raise TypeError(f"neighbors ({self.neighbors!r}) must be a Neighbors")
+        expect("neighbors", self.neighbors, Neighbors, "a Neighbors")
         self._keep(events=_events(self.events), count=positive_integer("count", self.count))
 
     @property
@@ -189,9 +190,10 @@ def count_costs(events: Iterable[Event]) -> dict[Cost, int]:
     return counts
 
 
-def _events(events: object) -> tuple[Event, ...]:
-    if not isinstance(events, list | tuple) or not all(isinstance(event, Event) for event in events):
-        raise TypeError("events must be a tuple of events")
+def _events(events: Any) -> tuple[Event, ...]:
+    expect("events", events, list | tuple, "a tuple of events")
+    for place, event in enumerate(events):
+        expect(f"events[{place}]", event, Event, "an Event", quote=False)
     if not events:
         raise ValueError("events (()) must not be empty")
     return tuple(events)

@@ -13,6 +13,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
+from privmw.secrecy import shown
+
 from .conversion import delta_from_threshold
 from .rounding import Real, float_up, positive, positive_integer, sqrt_up
 
@@ -26,6 +28,11 @@ class Neighbors(enum.Enum):
 
     REPLACE_ONE = "replace-one"
     ADD_REMOVE_ONE = "add-remove-one"
+
+    @classmethod
+    def _missing_(cls, value: object) -> None:  # enum would quote anything
+        known = ", ".join(each.value for each in cls)
+        raise ValueError(f"neighbors ({shown(value)}) must be one of {known}")
 
 
 class Cost(NamedTuple):
@@ -58,6 +65,7 @@ class Event(ABC):
     """
 
     __slots__ = ()
+    _public_repr: ClassVar[bool] = True
     kind: ClassVar[str]
     count: int
     to_dp_event: Callable[[], Any]  # from privmw.adapters.dp_accounting; privmw/__init__.py gives it

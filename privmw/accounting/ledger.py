@@ -11,6 +11,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from privmw.secrecy import expect, shown
+
 from . import record
 from .budget import Budget, BudgetError
 from .composition import Composition, Parallel
@@ -63,14 +65,14 @@ class Ledger:
         numerics: str = "exact integer sampling",
         generator: str = "ChaCha20 seeded by the operating system",
     ) -> None:
-        if not isinstance(budget, Budget):
-            raise TypeError(f"budget ({budget!r}) must be a Budget")
-        if not isinstance(neighbors, Neighbors):
-            raise TypeError(f"neighbors ({neighbors!r}) must be a Neighbors")
+        expect("budget", budget, Budget, "a Budget")
+        expect("neighbors", neighbors, Neighbors, "a Neighbors")
         for name, text in zip(_TEXTS, (unit, numerics, generator), strict=True):
             check_text(name, text)
         if generator.strip().lower().startswith("seeded"):
-            raise ValueError(f"generator ({generator!r}) must not say that it is seeded: use mark_seeded")
+            raise ValueError(
+                f"generator ({shown(generator)}) must not say that it is seeded: use mark_seeded"
+            )
         self._budget, self._neighbors, self._n = budget, neighbors, positive_integer("n", n)
         self._unit, self._numerics, self._generator = unit, numerics, generator
         self._seeded: str | None = None
@@ -200,16 +202,16 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
             spent = self._budget.spent(self._total.plus(event))
         if spent is None:
             raise BudgetError(
-                f"event ({event!r}) must have a pure cost: {self._budget!r} counts nothing else"
+                f"event ({shown(event)}) must have a pure cost: {shown(self._budget)} counts nothing else"
             )
         if spent <= self._budget.limit:
             delta, aside = float_up(self._total.plus(event).delta), self._budget.event_delta
             raise BudgetError(
-                f"event ({event!r}) must fit the budget: the deltas of events would be {delta} of an "
+                f"event ({shown(event)}) must fit the budget: the deltas of events would be {delta} of an "
                 f"event_delta of {aside}"
             )
         raise BudgetError(
-            f"event ({event!r}) must fit the budget: {self._budget.unit} would be {float_up(spent)} of "
+            f"event ({shown(event)}) must fit the budget: {self._budget.unit} would be {float_up(spent)} of "
             f"{float_down(self._budget.limit)}, {float_up(before)} spent before"
         )
 
@@ -261,7 +263,7 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
     def _from_record(cls, values: Any) -> "Ledger":
         version = values.get("version") if isinstance(values, dict) else None
         if type(version) is not int or version != _VERSION:
-            raise ValueError(f"version ({version!r}) must be {_VERSION}")
+            raise ValueError(f"version ({shown(version)}) must be {_VERSION}")
         blank = cls(Budget.pure(1), Neighbors.REPLACE_ONE, n=1)
         fields = {"delta": 0.0} | record.require(values, "ledger", set(blank._record()), optional={"delta"})
         ledger = cls(
@@ -279,7 +281,7 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
         totals = {"delta": 0.0} | ledger._record()
         for name in ("rho", "epsilon", "delta", "for_release"):
             if fields[name] != totals[name] or isinstance(fields[name], bool) != (name == "for_release"):
-                raise ValueError(f"{name} ({fields[name]!r}) must be what the rest of the ledger says")
+                raise ValueError(f"{name} ({shown(fields[name])}) must be what the rest of the ledger says")
         return ledger
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -325,8 +327,7 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
 
     def _check_kind(self, event: Event) -> None:
         """Refuse non-events and events of other neighbours."""
-        if not isinstance(event, Event):
-            raise TypeError(f"event ({event!r}) must be an Event")
+        expect("event", event, Event, "an Event", quote=False)
         for part in event.parts():
             if isinstance(part, Parallel) and part.neighbors is not self._neighbors:
                 raise ValueError(
@@ -336,7 +337,7 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
             # A residual shows no total, and its cost is that of a pair of records.
             pairs = isinstance(part, RandomizedResponse | ResidualGaussian)
             if pairs and self._neighbors is Neighbors.ADD_REMOVE_ONE:
-                raise ValueError(f"neighbors ({self._neighbors.name}) must be REPLACE_ONE for {part!r}")
+                raise ValueError(f"neighbors ({self._neighbors.name}) must be REPLACE_ONE for {shown(part)}")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Ledger):
@@ -355,12 +356,11 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
         )
 
 
-def check_text(name: str, text: object) -> None:
+def check_text(name: str, text: Any) -> None:
     """Refuse what is not one line of printable text.
 
     >>> check_text("unit", "record")
     """
-    if not isinstance(text, str):
-        raise TypeError(f"{name} ({text!r}) must be a string")
+    expect(name, text, str, "a string")
     if not text.strip() or not text.isprintable():
-        raise ValueError(f"{name} ({text!r}) must be one line of printable text")
+        raise ValueError(f"{name} ({shown(text)}) must be one line of printable text")

@@ -12,6 +12,8 @@ from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
+from privmw.secrecy import shown
+
 from .budget import Budget
 from .composition import Parallel, Sequential
 from .events import (
@@ -63,7 +65,7 @@ def read_event(record: object) -> Event:
     """
     if not isinstance(record, dict) or record.get("kind") not in _KINDS:
         kind = record.get("kind") if isinstance(record, dict) else record
-        raise ValueError(f"kind ({kind!r}) must be one of {', '.join(_KINDS)}")
+        raise ValueError(f"kind ({shown(kind)}) must be one of {', '.join(_KINDS)}")
     values = {name: _read(name, value) for name, value in record.items() if name != "kind"}
     event = _KINDS[record["kind"]](**values)
     # A parameter left out would silently take its default: a count of 1, say.
@@ -119,10 +121,10 @@ def read_costs(records: object) -> dict[Cost, int]:
         rho, epsilon, delta = (_read(name, fields[name]) for name in ("rho", "epsilon", "delta"))
         exact = isinstance(rho, Fraction) and isinstance(delta, Fraction)
         if not exact or not (epsilon is None or isinstance(epsilon, Fraction)):
-            raise ValueError(f"cost ({entry!r}) must be of exact fractions")
+            raise ValueError(f"cost ({shown(entry)}) must be of exact fractions")
         cost = Cost(rho, epsilon, delta)
         if cost in counts:
-            raise ValueError(f"cost ({entry!r}) must be listed once")
+            raise ValueError(f"cost ({shown(entry)}) must be listed once")
         counts[cost] = positive_integer("count", fields["count"])
     return counts
 
@@ -133,10 +135,7 @@ def read_neighbors(value: object) -> Neighbors:
     >>> read_neighbors("replace-one").name
     'REPLACE_ONE'
     """
-    for neighbors in Neighbors:
-        if neighbors.value == value:
-            return neighbors
-    raise ValueError(f"neighbors ({value!r}) must be one of {', '.join(known.value for known in Neighbors)}")
+    return Neighbors(value)
 
 
 def require(

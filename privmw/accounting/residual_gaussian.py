@@ -6,6 +6,7 @@ proof of what is charged here is docs/proofs/residual_noise.md. This room sees s
 """
 
 import math
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
@@ -13,6 +14,8 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar
+
+from privmw.secrecy import expect
 
 from .events import Cost, Event
 from .rounding import Real, float_up, positive, positive_integer
@@ -48,9 +51,11 @@ class ResidualGaussian(Event):
 
     def __post_init__(self) -> None:
         """Refuse parameters that mean nothing, and scales below which there is no bound."""
-        sizes = tuple(positive_integer("size", size) for size in _several("sizes", self.sizes))
+        sizes = tuple(map(int, _several("sizes", self.sizes, numbers.Integral, "an integer")))
         looks = tuple(_look(look, sizes) for look in _several("looks", self.looks))
-        sigmas = tuple(positive("sigma", sigma) for sigma in _several("sigmas", self.sigmas))
+        sigmas = tuple(
+            positive("sigma", sigma) for sigma in _several("sigmas", self.sigmas, numbers.Real, "a number")
+        )
         if len(sizes) > _MOST_ATTRIBUTES:
             raise ValueError(f"sizes ({len(sizes):,}) must be of at most {_MOST_ATTRIBUTES:,} attributes")
         if len(set(looks)) < len(looks):
@@ -145,11 +150,16 @@ def _excess(step: int) -> Fraction:
     return Fraction(float_up(2 * e / (1 - e**3)))
 
 
-def _several(name: str, values: Any) -> tuple[Any, ...]:
-    if not isinstance(values, tuple | list):
-        raise TypeError(f"{name} ({type(values).__name__}) must be a tuple")
+def _several(name: str, values: Any, kind: type | None = None, requirement: str = "") -> tuple[Any, ...]:
+    """The values of a tuple that is not empty: positive numbers of a kind, if one is said."""
+    expect(name, values, tuple | list, "a tuple", quote=False)
     if not values:
         raise ValueError(f"{name} (()) must not be empty")
+    for place, value in enumerate(values if kind else ()):
+        right = isinstance(value, kind or object) and not isinstance(value, bool)
+        expect(f"{name}[{place}]", value, right, requirement, quote=False)
+        if not value > 0:
+            raise ValueError(f"{name}[{place}] must be positive and finite")
     return tuple(values)
 
 
@@ -157,7 +167,7 @@ def _look(look: Any, sizes: tuple[int, ...]) -> tuple[int, ...]:
     attributes = _several("look", look)
     for a in attributes:
         if type(a) is not int or not 0 <= a < len(sizes):
-            raise ValueError(f"look ({attributes}) must be of positions from 0 to {len(sizes) - 1}")
+            raise ValueError(f"look must be of positions from 0 to {len(sizes) - 1}")
         if sizes[a] < 2:
             raise ValueError(f"look ({attributes}) must be at attributes of two values or more")
     if any(here >= there for here, there in pairwise(attributes)):

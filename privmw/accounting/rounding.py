@@ -10,7 +10,9 @@ import numbers
 import struct
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from privmw.secrecy import expect
 
 Real: TypeAlias = int | float | Fraction
 
@@ -18,7 +20,7 @@ LARGEST = math.nextafter(math.inf, 0.0)
 SMALLEST = math.nextafter(0.0, 1.0)
 
 
-def finite(name: str, value: object) -> Real:
+def finite(name: str, value: Any) -> Real:
     """Return value as a plain int, float or Fraction, unchanged in size; refuse what is not a finite number.
 
     >>> finite("epsilon", 0.5)
@@ -27,10 +29,7 @@ def finite(name: str, value: object) -> Real:
     if type(value) is float and math.isfinite(value):
         return value  # nearly all are: the questions below take microseconds
     # A bool is an int to Python; as an epsilon it is a mistake. numpy integers would overflow in a Fraction.
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        # Anything but a scalar may be private data in the wrong place.
-        scalar = isinstance(value, str | numbers.Number | None)
-        raise TypeError(f"{name} ({repr(value) if scalar else type(value).__name__}) must be a number")
+    expect(name, value, isinstance(value, numbers.Real) and not isinstance(value, bool), "a number")
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, numbers.Rational):
@@ -56,14 +55,14 @@ def positive(name: str, value: object) -> Real:
     return number
 
 
-def positive_integer(name: str, value: object) -> int:
+def positive_integer(name: str, value: Any) -> int:
     """Return value as a plain int of at least 1.
 
     >>> positive_integer("count", 3)
     3
     """
-    if type(value) is not int and (isinstance(value, bool) or not isinstance(value, numbers.Integral)):
-        raise TypeError(f"{name} ({value!r}) must be an integer")
+    whole = type(value) is int or (isinstance(value, numbers.Integral) and not isinstance(value, bool))
+    expect(name, value, whole, "an integer")
     if value < 1:
         raise ValueError(f"{name} ({value}) must be positive")
     return int(value)

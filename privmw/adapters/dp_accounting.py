@@ -1,7 +1,7 @@
 """Google's dp_accounting: a ledger's events as DpEvents, and what its two accountants make of them.
 
 `event.to_dp_event()` and `ledger.to_dp_event()` call this file; privmw/__init__.py gives them, since
-accounting imports nothing but itself. Parameters only: nothing here has seen data.
+accounting knows no adapters. Parameters only: nothing here has seen data.
 
 Every event becomes a ZCDpEvent, even where dp_accounting has an event of a like name:
 
@@ -24,6 +24,7 @@ from privmw.accounting.composition import Sequential, count_costs, delta_left
 from privmw.accounting.events import Cost, DiscreteGaussian, Event, Neighbors
 from privmw.accounting.ledger import Ledger
 from privmw.accounting.rounding import Real, float_up, probability
+from privmw.secrecy import expect, shown
 
 _RELATIONS = {
     Neighbors.REPLACE_ONE: dp_accounting.NeighboringRelation.REPLACE_ONE,
@@ -42,16 +43,13 @@ def to_dp_event(spent: Event | Ledger) -> Any:
     >>> to_dp_event(ExponentialMechanism(1, candidates=9, count=3))
     SelfComposedDpEvent(event=ZCDpEvent(rho=0.125, xi=0.0), count=3)
     """
-    if isinstance(spent, Event):
-        spent_by = [spent]
-    elif isinstance(spent, Ledger):
-        spent_by = list(spent.events)
-    else:
-        raise TypeError(f"spent ({type(spent).__name__}) must be an Event or a Ledger")
+    expect("spent", spent, Event | Ledger, "an Event or a Ledger")
+    spent_by = list(spent.events) if isinstance(spent, Ledger) else [spent]
     for event in spent_by:
         if event.delta > 0:
             raise ValueError(
-                f"event ({event!r}) must have no delta of its own, which no DpEvent states: see rdp_epsilon"
+                f"event ({shown(event)}) must have no delta of its own, which no DpEvent states: see "
+                "rdp_epsilon"
             )
     composed = _zcdp(count_costs(spent_by))
     return composed[0] if isinstance(spent, Event) else dp_accounting.ComposedDpEvent(composed)
@@ -125,7 +123,7 @@ def _loss(event: Event, count: int) -> Any:
     cost = event.cost_of_one
     if cost.epsilon is None:
         raise ValueError(
-            f"event ({event!r}) must have a pure cost, or be discrete Gaussian noise whose squared "
+            f"event ({shown(event)}) must have a pure cost, or be discrete Gaussian noise whose squared "
             f"sensitivity is below {_ONLY_ONES}: no privacy loss distribution is known of it"
         )
     worst = common.DifferentialPrivacyParameters(float_up(cost.epsilon), float_up(cost.delta))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from reprlib import repr as _short
 from typing import Any
 
 import mbi
@@ -22,6 +21,7 @@ from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s
 from privmw.postprocess import NoisyMarginals
 from privmw.release import Release
+from privmw.secrecy import expect
 
 
 def to_domain(domain: Domain) -> Any:
@@ -45,8 +45,7 @@ def from_domain(domain: Any) -> Domain:
     labels = domain.labels if domain.labels is not None else [None] * len(domain.attributes)
     declared: dict[str, object] = {}
     for name, size, known in zip(domain.attributes, domain.shape, labels, strict=True):
-        if not isinstance(name, str):
-            raise TypeError(f"attribute ({_short(name)}) must be a name: an mbi.Domain may have numbers")
+        expect("attribute", name, str, "a name: an mbi.Domain may have numbers")
         declared[name] = size
         if known is not None and list(known) != list(range(size)):
             try:
@@ -63,8 +62,7 @@ def to_dataset(table: Table) -> Any:
     >>> to_dataset(table).records
     2
     """
-    if not isinstance(table, Table):
-        raise TypeError(f"table ({type(table).__name__}) must be a Table")
+    expect("table", table, Table, "a Table")
     if table.private:
         raise ValueError(
             "table (private) must be public: measure it with a Curator, and give mbi the measurements"
@@ -103,8 +101,7 @@ def to_measurements(measured: Release | NoisyMarginals) -> list[Any]:
     (('sex',), 2.0, [40.0, 61.0])
     """
     noisy = NoisyMarginals.of_release(measured) if isinstance(measured, Release) else measured
-    if not isinstance(noisy, NoisyMarginals):
-        raise TypeError(f"measured ({type(measured).__name__}) must be a Release or NoisyMarginals")
+    expect("measured", measured, isinstance(noisy, NoisyMarginals), "a Release or NoisyMarginals")
     measurements = []
     for clique, start, end in zip(noisy.marginals, noisy.offsets, noisy.offsets[1:], strict=False):
         counts, variances = noisy.noisy_counts[start:end], noisy.variances[start:end]
@@ -133,7 +130,7 @@ def from_measurements(measurements: Iterable[Any], domain: Domain) -> NoisyMargi
         clique, taken = _taken(measurement, domain)
         if len(values) != len(taken):
             raise ValueError(
-                f"noisy_measurement of {_short(clique)} ({len(values)}) must be {len(taken)}, as its query"
+                f"noisy_measurement of {clique} ({len(values)}) must be {len(taken)}, as its query"
             )
         marginal_of.append(np.full(len(taken), cliques.setdefault(clique, len(cliques))))
         cells.append(taken)
@@ -200,8 +197,7 @@ class ReleaseModel:
     """
 
     def __init__(self, release: Release) -> None:
-        if not isinstance(release, Release):
-            raise TypeError(f"release ({type(release).__name__}) must be a Release")
+        expect("release", release, Release, "a Release")
         self.release = release
         self._domain = to_domain(release.support.domain)
 
@@ -265,5 +261,5 @@ def _taken(measurement: Any, domain: Domain) -> tuple[tuple[str, ...], Any]:
     seen = np.asarray(measurement.query(mbi.Factor(factor, probe.reshape(shape)))).ravel()
     inside = len(taken) and taken.min() >= 0 and taken.max() < numbers.size
     if not inside or len(np.unique(taken)) < len(taken) or not np.array_equal(probe[taken], seen):
-        raise ValueError(f"query of {_short(clique)} must take cells of the marginal, each once, as they are")
+        raise ValueError(f"query of {clique} must take cells of the marginal, each once, as they are")
     return ordered, within[taken]

@@ -32,7 +32,7 @@ from privmw.kernels.arrays import Int64s
 from privmw.mechanisms import Noise, Selection
 from privmw.random import privacy_stream
 from privmw.release.noises import make_noise
-from privmw.secrecy import sealed
+from privmw.secrecy import sealed, shown
 
 
 def make_discrete_gaussian(size: int, *, sigma: Real) -> Any:
@@ -91,7 +91,7 @@ def make_selection(
     0.125
     """
     if mechanism == "exponential-draws":  # with replacement: another question
-        raise ValueError(f"mechanism ({mechanism!r}) must select one candidate")
+        raise ValueError(f"mechanism ({shown(mechanism)}) must select one candidate")
     selection = Selection.prepare(mechanism, candidates=candidates, sensitivity=1, epsilon=epsilon)
 
     def cost(d_in: int) -> float:
@@ -213,7 +213,7 @@ def _map(cost: Callable[[Any], float]) -> Callable[[Any], float]:
 def _cardinality(input_domain: Any, name: str) -> int:
     bounds = input_domain.get_series_domain(name).element_domain.bounds
     if bounds is None or bounds[0] != 0:
-        raise ValueError(f"column ({name!r}) must have codes from 0 to a bound")
+        raise ValueError(f"column ({shown(name)}) must have codes from 0 to a bound")
     return int(bounds[1]) + 1
 
 

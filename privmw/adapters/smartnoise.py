@@ -8,7 +8,6 @@ goes into the release.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from snsynth.base import synth_map
 from privmw.adapters.synthesizer import Synthesizer
 from privmw.data.domain import Domain
 from privmw.release import Release
+from privmw.secrecy import expect, shown
 
 
 class PrivmwSynthesizer(_Base):  # type: ignore[misc]  # snsynth is untyped
@@ -68,10 +68,13 @@ class PrivmwSynthesizer(_Base):  # type: ignore[misc]  # snsynth is untyped
             raise ValueError(
                 f"preprocessor_eps ({preprocessor_eps}) must be 0: nothing is learned beforehand"
             )
-        if not isinstance(data, pandas.DataFrame | np.ndarray | list):
-            raise TypeError(
-                f"data ({type(data).__name__}) must be a pandas frame, an array or a list of tuples"
-            )
+        expect(
+            "data",
+            data,
+            pandas.DataFrame | np.ndarray | list,
+            "a pandas frame, an array or a list of tuples",
+            quote=False,
+        )
         kind = type(data)
         if kind is not pandas.DataFrame:
             names = self._names()
@@ -95,7 +98,7 @@ class PrivmwSynthesizer(_Base):  # type: ignore[misc]  # snsynth is untyped
         if domain is not None:
             return list((domain if isinstance(domain, Domain) else Domain.read(domain)).names)
         if not isinstance(self.public, pandas.DataFrame):
-            raise ValueError(f"domain ({_short(domain)}) must be given with data that name no columns")
+            raise ValueError(f"domain ({shown(domain)}) must be given with data that name no columns")
         return [str(name) for name in self.public.columns]
 
 

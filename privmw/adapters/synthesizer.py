@@ -12,7 +12,6 @@ import inspect
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from reprlib import repr as _short
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -33,7 +32,7 @@ from privmw.io.scan import read_table
 from privmw.kernels.checks import check_integer
 from privmw.random import Rng
 from privmw.release import Release
-from privmw.secrecy import shown
+from privmw.secrecy import expect, shown
 
 SOME = 1000  # records, before their number is known
 Bins = Literal["label", "midpoint", "draw"]
@@ -49,6 +48,7 @@ class Synthesizer:
     `Table.to_frame`; None draws from the public values, or takes midpoints without them. unit, at_most: what
     is protected, as for `read_table`. account: of the private table, which adds up what every fit spends.
     rng: a seed for experiments, which marks the records as not for release. threads: of the kernels.
+    public_is_public: take public records although many are private ones, which will be published.
 
     After `fit`: `release_`, a `Release`, `domain_`, `workload_`, and `notes_` about the proposed domain.
 
@@ -84,6 +84,7 @@ class Synthesizer:
         account: AccountPath = None,
         rng: Rng = None,
         threads: int | None = None,
+        public_is_public: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -96,6 +97,7 @@ class Synthesizer:
         self.account = account
         self.rng = rng
         self.threads = threads
+        self.public_is_public = public_is_public
 
     def fit(self, private: Any, *, public: Any = None) -> Synthesizer:
         """Make a release of a private frame, and spend epsilon on it: at every call, and the sum counts.
@@ -104,16 +106,16 @@ class Synthesizer:
         may have fewer columns. Without a public frame a domain must be given: nothing may be learned from
         the private one beforehand.
         """
-        if self.algorithm is not None and not isinstance(self.algorithm, Configuration):
-            raise TypeError(f"algorithm ({shown(self.algorithm)}) must be a configuration, such as PEP()")
+        expect("algorithm", self.algorithm, Configuration | None, "a configuration, such as PEP()")
         if self.bins is not None and self.bins not in get_args(Bins):
-            raise ValueError(f"bins ({_short(self.bins)}) must be 'label', 'midpoint' or 'draw', or None")
+            raise ValueError(f"bins ({shown(self.bins)}) must be 'label', 'midpoint' or 'draw', or None")
         if self.bins == "draw" and (public is None or isinstance(public, Records)):
             raise ValueError("bins ('draw') must come with a public frame or file, whose values are drawn")
         make_budget(self.epsilon, self.delta, n=SOME if self.delta is None else None)  # refuses a wrong one
-        if public is not None and _same_table(private, public):
+        if public is not None and not self.public_is_public and _same_table(private, public):
             raise ValueError(
-                "public must be another table than private: public rows are published as they are"
+                "public must be another table than private: public rows are published as they are; "
+                "public_is_public=True says that they are no secret"
             )
         domain, notes = self._domain(private, public)
         workload = self._workload(domain)
@@ -126,14 +128,15 @@ class Synthesizer:
                 drawn_from = None
                 if self.bins == "draw":
                     raise ValueError(
-                        f"bins ('draw') must come with a public column {_short(name)} to draw from"
+                        f"bins ('draw') must come with a public column {shown(name)} to draw from"
                     )
         said: list[str] = []
         table = self._table("private", private, domain, private=True, say=said.append)
         for line in said:
             if " left out:" in line:
                 warnings.warn(f"private {line}", UserWarning, stacklevel=2)
-        run = {"rng": self.rng, "threads": self.threads, "account": self.account}
+        names = ("rng", "threads", "account", "public_is_public")
+        run = {name: getattr(self, name) for name in names}
         if self.algorithm is None:
             release = release_auto(
                 table,
@@ -141,13 +144,13 @@ class Synthesizer:
                 workload,
                 epsilon=self.epsilon,
                 delta=self.delta,
-                **run,  # type: ignore[arg-type]
+                **run,
             )
         else:
             mechanism = self.algorithm.calibrate(
                 self.epsilon, self.delta, n=table.n or None, at_most=table.at_most
             )
-            release = mechanism(table, support, workload, **run)  # type: ignore[arg-type]
+            release = mechanism(table, support, workload, **run)
         self.release_, self.domain_, self.workload_, self.notes_ = release, domain, workload, (*notes, *said)
         self.feature_names_in_ = np.array(domain.names, object)
         self.n_features_in_ = len(domain)
@@ -226,7 +229,7 @@ class Synthesizer:
     ) -> Table | Records:
         if isinstance(given, Records):
             if private and self.unit is not None:
-                raise ValueError(f"unit ({_short(self.unit)}) must be given where the table is made")
+                raise ValueError(f"unit ({shown(self.unit)}) must be given where the table is made")
             return given
         capped = {"unit": self.unit, "at_most": self.at_most} if private else {"missing_ok": True}
         if given is None:

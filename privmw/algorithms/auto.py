@@ -100,11 +100,12 @@ def release_auto(
     checkpoint: str | os.PathLike[str] | None = None,
     every: int | None = 10,
     account: AccountPath = None,
+    public_is_public: bool = False,
 ) -> Release:
     """Release by the recommended method.
 
     epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint,
-    every and account: as for a calibrated `Mechanism`.
+    every, account and public_is_public: as for a calibrated `Mechanism`.
     A support of None is no public table; its rows may lack attributes (`Support.from_table` with a domain).
     The release's settings say what was chosen. Its support may have more rows than the given one.
 
@@ -121,7 +122,7 @@ def release_auto(
     size = check_inputs(private, rows, workload, completes=True)
     mechanism = recommend(size.n, rows, workload, at_most=size.at_most, epsilon=epsilon, delta=delta, rho=rho)
     return mechanism.run_checked(
-        size, private, rows, workload, rng, threads, progress, checkpoint, every, account
+        size, private, rows, workload, rng, threads, progress, checkpoint, every, account, public_is_public
     )
 
 

@@ -40,6 +40,7 @@ from privmw.ranks import allgather, on_every_rank, on_root
 from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
 from privmw.release.file import describe_measurements, read_measurements, write_measurements
 from privmw.release.history import Round, read_round, write_round
+from privmw.secrecy import expect, shown
 
 LINE = re.compile(r"([0-9]{6,}\.zip) ([0-9a-f]{64})")  # of rounds.txt
 FORM, VERSION = "privmw checkpoint", 2
@@ -85,8 +86,7 @@ class Checkpoint:
         """The generator of the remaining rounds: a seed is changed, so that no number is drawn twice."""
         if self.ledger is None or rng is None:
             return rng
-        if not isinstance(rng, int | np.integer):
-            raise TypeError(f"rng ({type(rng).__name__}) must be None or a seed to resume a run")
+        expect("rng", rng, int | np.integer, "None or a seed to resume a run")
         changed = hashlib.sha256(f"{rng} after {len(self.ledger.events)} events".encode()).digest()
         return int.from_bytes(changed[:7], "little")
 
@@ -356,7 +356,7 @@ def _read_json(path: Path, names: set[str]) -> dict[str, Any]:
     with explained(path, FORM):
         values = parse_json(path.read_text("utf-8"))
         if not isinstance(values, dict) or values.pop("format", None) != FORM:
-            raise ValueError(f"it must say format {FORM!r}")
+            raise ValueError(f"it must say format {shown(FORM)}")
         if values.pop("version", None) != VERSION or set(values) != names:
             raise ValueError(f"it must be of version {VERSION}")
         return values

@@ -9,7 +9,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from reprlib import repr as _short
 from typing import Literal
 
 from privmw.accounting import Budget, ExponentialMechanism, Ledger, epsilon_for_rho_exponential
@@ -21,6 +20,7 @@ from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s
 from privmw.random import Rng
+from privmw.secrecy import expect, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +59,14 @@ def choose_public(
     >>> chosen.index, chosen.support, chosen.ledger.epsilon(0)
     (1, Support(2 distinct rows x 1 attributes of 2 public records), 0.5)
     """
-    if not isinstance(private, Records):
-        raise TypeError(f"private ({type(private).__name__}) must be a Table")
+    expect("private", private, Records, "a Table", quote=False)
     if private.comm.size > 1:
         raise ValueError(f"private (on {private.comm.size} ranks) must lie on one rank to choose a table")
     if (rho is None) == (epsilon is None):
         raise TypeError("exactly one of rho and epsilon must be given")
     if score not in ("largest", "mean"):
-        raise ValueError(f"score ({_short(score)}) must be 'largest' or 'mean'")
-    if not isinstance(workload, Workload):
-        raise TypeError(f"workload ({type(workload).__name__}) must be a Workload")
+        raise ValueError(f"score ({shown(score)}) must be 'largest' or 'mean'")
+    expect("workload", workload, Workload, "a Workload")
     budget = Budget.zcdp(rho) if rho is not None else Budget.pure(positive("epsilon", epsilon or 0))
     supports = _supports(tables, private)
     answers = [_answers(f"tables[{place}]", support, workload) for place, support in enumerate(supports)]
@@ -91,17 +89,16 @@ def choose_public(
 
 def _supports(tables: Sequence[Records | Support], private: Records) -> list[Support]:
     """The support of each table, on the domain of the private one."""
-    if isinstance(tables, str | Records | Support) or not isinstance(tables, Sequence):
-        raise TypeError(f"tables ({type(tables).__name__}) must be a list of public tables")
+    listed = isinstance(tables, Sequence) and not isinstance(tables, str | Records | Support)
+    expect("tables", tables, listed, "a list of public tables")
     if len(tables) < 2:
         raise ValueError(f"tables ({len(tables)}) must be at least two to choose from")
     for place, table in enumerate(tables):
-        if not isinstance(table, Records | Support):
-            raise TypeError(f"tables[{place}] ({type(table).__name__}) must be a Table or a Support")
+        expect(f"tables[{place}]", table, Records | Support, "a Table or a Support", quote=False)
         if isinstance(table, Records) and table.private:
             raise ValueError(f"tables[{place}] (a private table) must be public: a support shows its rows")
         if table.comm.size > 1:
-            raise ValueError(f"tables[{place}] ({table!r}) must lie on one rank")
+            raise ValueError(f"tables[{place}] ({shown(table)}) must lie on one rank")
     supports = []
     for place, table in enumerate(tables):
         if isinstance(table, Records):
@@ -110,7 +107,7 @@ def _supports(tables: Sequence[Records | Support], private: Records) -> list[Sup
             except ValueError as error:
                 raise ValueError(f"tables[{place}]: {error}") from None
         elif table.domain != private.domain:
-            raise ValueError(f"tables[{place}] ({table!r}) must be on the domain of the private table")
+            raise ValueError(f"tables[{place}] ({shown(table)}) must be on the domain of the private table")
         supports.append(table)
     return supports
 

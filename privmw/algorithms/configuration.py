@@ -7,7 +7,6 @@ import inspect
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from reprlib import repr as _short
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, get_args
 
 from privmw.accounting import Budget
@@ -21,6 +20,7 @@ from privmw.algorithms.schedule import Schedule
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.checks import check_number
+from privmw.secrecy import shown
 
 Select = Literal["permute-and-flip", "exponential", "all"]
 
@@ -154,7 +154,7 @@ class Configuration(ABC):
         value = getattr(self, name)
         if not isinstance(value, str) or value not in get_args(kind):
             allowed = ", ".join(map(repr, get_args(kind)))
-            raise ValueError(f"{name} ({_short(value)}) must be one of {allowed}")
+            raise ValueError(f"{name} ({shown(value)}) must be one of {allowed}")
 
     def _positive_integer(self, name: str) -> None:
         # A numpy integer would overflow where a budget is split: keep a plain one.
@@ -168,7 +168,7 @@ class Configuration(ABC):
     def _between(self, name: str, low: float, high: float) -> None:
         value = getattr(self, name)
         if not low < self._number(name) < high:
-            raise ValueError(f"{name} ({_short(value)}) must be above {low} and below {high}")
+            raise ValueError(f"{name} ({shown(value)}) must be above {low} and below {high}")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -198,7 +198,7 @@ class Algorithm(Configuration):
         self._one_of("select", Select)
         self._one_of("measure", Unit)
         if self.rounds is not None and self.select == "all":
-            raise ValueError(f"rounds ({_short(self.rounds)}) must not be given with select='all'")
+            raise ValueError(f"rounds ({shown(self.rounds)}) must not be given with select='all'")
         self._positive_integer("per_round")
         if self.order is not None:
             self._positive_integer("order")
@@ -239,12 +239,14 @@ def make_budget(
     1e-06
     """
     if (epsilon is None) == (rho is None):
-        raise TypeError(f"exactly one of epsilon and rho (epsilon {epsilon}, rho {rho}) must be given")
+        raise TypeError(
+            f"exactly one of epsilon and rho (epsilon {shown(epsilon)}, rho {shown(rho)}) must be given"
+        )
     if n is not None:
         n = positive_integer("n", n)
     if rho is not None:
         if delta is not None:
-            raise TypeError(f"delta ({delta}) must come with epsilon: rho needs none")
+            raise TypeError(f"delta ({shown(delta)}) must come with epsilon: rho needs none")
         return Budget.zcdp(rho)
     assert epsilon is not None
     if delta is None:
@@ -252,7 +254,7 @@ def make_budget(
             raise TypeError("delta (None) must be given, or n: without a delta it is 1 / n^2")
         delta = float(Fraction(1, n**2))
         if not 0 < delta < 1:
-            records = "one record" if n == 1 else f"{_short(n)} records"
+            records = "one record" if n == 1 else f"{shown(n)} records"
             raise ValueError(f"delta must be given for a private table of {records}")
     elif delta == 0 and not isinstance(delta, bool):
         return Budget.pure(epsilon)

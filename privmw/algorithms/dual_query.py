@@ -28,6 +28,7 @@ from privmw.models.bag import BestResponses
 from privmw.models.oracle import Kind, make_oracle
 from privmw.random import Rng
 from privmw.release import Release
+from privmw.secrecy import shown
 
 USUAL_ETA = 2.0
 LARGEST_ETA = 1000.0
@@ -59,7 +60,9 @@ class DualQuery(Responding):
         if self.eta is not None:
             self._between("eta", 0, LARGEST_ETA)
             if self.rounds is not None:
-                raise ValueError(f"eta ({self.eta}) must not be given with rounds, from which it follows")
+                raise ValueError(
+                    f"eta ({shown(self.eta)}) must not be given with rounds, from which it follows"
+                )
 
     def for_budget(self, budget: Budget, n: int | None, at_most: int = 1) -> DualQuery:
         """The rounds of eta: those whose draws would spend the budget at this rate, rounded.
@@ -123,6 +126,7 @@ def release_dual_query(
     checkpoint: str | os.PathLike[str] | None = None,
     every: int | None = 10,
     account: AccountPath = None,
+    public_is_public: bool = False,
 ) -> Release:
     """Release by DualQuery; the options of the algorithm are those of `DualQuery`.
 
@@ -130,7 +134,7 @@ def release_dual_query(
     with.
 
     epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint,
-    every and account: as for a calibrated `Mechanism`.
+    every, account and public_is_public: as for a calibrated `Mechanism`.
 
     >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
@@ -144,5 +148,5 @@ def release_dual_query(
     size = check_inputs(private, rows, workload, completes=algorithm.completes)
     mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n, at_most=size.at_most)
     return mechanism.run_checked(
-        size, private, rows, workload, rng, threads, progress, checkpoint, every, account
+        size, private, rows, workload, rng, threads, progress, checkpoint, every, account, public_is_public
     )

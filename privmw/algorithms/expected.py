@@ -26,6 +26,7 @@ from privmw.algorithms.question import Question
 from privmw.algorithms.schedule import Schedule, Shares
 from privmw.kernels.arrays import Int64s
 from privmw.release.noises import DiscreteGaussianNoise, noise_of_event
+from privmw.secrecy import shown
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class ExpectedRounds:
         ):
             if measurement.round != number or measurement.distribution != noise_of_event(event):
                 raise ValueError(
-                    f"{measurement!r} must be of round {number}, with the noise of its {event!r}"
+                    f"{shown(measurement)} must be of round {number}, with the noise of its {shown(event)}"
                 )
             if not np.array_equal(measurement.cells, cells):
-                raise ValueError(f"cells of {measurement!r} must be those that were chosen")
+                raise ValueError(f"cells of {shown(measurement)} must be those that were chosen")

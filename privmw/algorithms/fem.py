@@ -118,6 +118,7 @@ def release_fem(
     checkpoint: str | os.PathLike[str] | None = None,
     every: int | None = 10,
     account: AccountPath = None,
+    public_is_public: bool = False,
 ) -> Release:
     """Release by FEM; the options of the algorithm are those of `FEM`.
 
@@ -125,7 +126,7 @@ def release_fem(
     with.
 
     epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint,
-    every and account: as for a calibrated `Mechanism`.
+    every, account and public_is_public: as for a calibrated `Mechanism`.
 
     >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
@@ -139,5 +140,5 @@ def release_fem(
     size = check_inputs(private, rows, workload, completes=algorithm.completes)
     mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n, at_most=size.at_most)
     return mechanism.run_checked(
-        size, private, rows, workload, rng, threads, progress, checkpoint, every, account
+        size, private, rows, workload, rng, threads, progress, checkpoint, every, account, public_is_public
     )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from reprlib import repr as _short
 from typing import ClassVar
 
 from privmw.accounting.rounding import Real
@@ -29,6 +28,7 @@ from privmw.models.generated import GeneratedRows, Loss, pretrained_generator
 from privmw.models.generator import Generator, GeneratorShape
 from privmw.random import Rng
 from privmw.release import Release
+from privmw.secrecy import expect, shown
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -85,8 +85,7 @@ class GEM(Algorithm):
         if self.prior_weight is not None and self._number("prior_weight") != 0:
             self._between("prior_weight", 0, HEAVIEST)
         if self.pretrained is not None:
-            if not isinstance(self.pretrained, str | os.PathLike):
-                raise TypeError(f"pretrained ({_short(self.pretrained)}) must be the path of a file")
+            expect("pretrained", self.pretrained, str | os.PathLike, "the path of a file")
             object.__setattr__(self, "pretrained", os.fspath(self.pretrained))
 
     @classmethod
@@ -136,8 +135,8 @@ class GEM(Algorithm):
         check_public(support, workload, completes=True)
         if not support.table.for_release:
             raise ValueError(
-                f"support ({support!r}, of a seeded release: not for release) must be of public records: the "
-                f"file of a generator does not say what trained it"
+                f"support ({shown(support)}, of a seeded release: not for release) must be of public "
+                f"records: the file of a generator does not say what trained it"
             )
         return pretrained_generator(
             support, workload, self.shape, epochs=self.epochs, seed=self.seed, threads=threads
@@ -200,13 +199,14 @@ def release_gem(
     checkpoint: str | os.PathLike[str] | None = None,
     every: int | None = 10,
     account: AccountPath = None,
+    public_is_public: bool = False,
 ) -> Release:
     """Release by GEM; with public rows, GEM-Pub. The options of the algorithm are those of `GEM`.
 
     A support of None is no public table. Public rows only train the network: they are not released.
 
     epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint,
-    every and account: as for a calibrated `Mechanism`.
+    every, account and public_is_public: as for a calibrated `Mechanism`.
 
     >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
@@ -240,5 +240,5 @@ def release_gem(
     size = check_inputs(private, public, workload, completes=algorithm.completes)
     mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n)
     return mechanism.run_checked(
-        size, private, public, workload, rng, threads, progress, checkpoint, every, account
+        size, private, public, workload, rng, threads, progress, checkpoint, every, account, public_is_public
     )

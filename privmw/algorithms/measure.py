@@ -9,7 +9,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from reprlib import repr as _short
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -29,6 +28,7 @@ from privmw.postprocess import NoisyMarginals
 from privmw.random import Rng
 from privmw.release.noises import DiscreteGaussianNoise, DiscreteLaplaceNoise, noise_of_event
 from privmw.release.unbiased import UnbiasedAnswers
+from privmw.secrecy import expect, shown
 from privmw.strategies import Strategy
 
 
@@ -108,8 +108,7 @@ def measure_marginals(
     >>> measure_marginals(table, [("age", "sex")], rho=0.01, strategy=strategies.residual())
     UnbiasedAnswers(Residual, 1 marginal, 6 cells, rho 0.01, n 3)
     """
-    if not isinstance(private, Records):
-        raise TypeError(f"private ({type(private).__name__}) must be a Table")
+    expect("private", private, Records, "a Table", quote=False)
     if strategy is not None:
         if threshold or shares is not None or public_n is not None or neighbors is not Neighbors.REPLACE_ONE:
             raise TypeError("strategy must not come with threshold, shares, public_n or other neighbors")
@@ -118,11 +117,15 @@ def measure_marginals(
     if (rho is None) == (epsilon is None):
         raise TypeError("exactly one of rho and epsilon must be given")
     if threshold is not (delta is not None):
-        raise TypeError(f"delta ({_short(delta)}) must come with threshold=True, and the reverse")
+        raise TypeError(f"delta ({shown(delta)}) must come with threshold=True, and the reverse")
     if threshold and epsilon is None:
         raise TypeError("threshold must come with epsilon and delta")
-    if isinstance(marginals, str) or not isinstance(marginals, Iterable):
-        raise TypeError(f"marginals ({_short(marginals)}) must be a list of tuples of attribute names")
+    expect(
+        "marginals",
+        marginals,
+        isinstance(marginals, Iterable) and not isinstance(marginals, str),
+        "a list of tuples of attribute names",
+    )
     requested = [tuple(names) if isinstance(names, list | tuple) else names for names in marginals]
     if not requested:
         raise ValueError("marginals (none) must be at least one")

@@ -7,10 +7,10 @@ import itertools
 import math
 import os
 import secrets
+import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from reprlib import repr as _short
 from typing import TYPE_CHECKING
 
 from privmw.accounting import Account, Budget, Composition, Ledger, Neighbors
@@ -24,6 +24,7 @@ from privmw.algorithms.plan import NoiseLevel, Plan, bytes_of_release, check_mem
 from privmw.algorithms.question import PrivateSize, Question, check_inputs, check_public
 from privmw.algorithms.schedule import Planned
 from privmw.curator.on_ranks import open_curator
+from privmw.curator.overlap import shares_records
 from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.unit import unit_in_words
@@ -34,7 +35,7 @@ from privmw.random import Rng, is_seeded
 from privmw.ranks import check_same, on_every_rank, on_root
 from privmw.release import Release
 from privmw.release.noises import MeasuredNoise
-from privmw.secrecy import shown
+from privmw.secrecy import expect, shown
 from privmw.version import __version__
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Mechanism(Shown):
             if share is not None:
                 _check_scale(shares.noise, share, MOVED)
         if math.isinf(self.rho):
-            raise ValueError(f"budget ({self.budget!r}) must be less: its rho is beyond any float")
+            raise ValueError(f"budget ({shown(self.budget)}) must be less: its rho is beyond any float")
 
     @property
     def events(self) -> tuple[Planned, ...]:
@@ -172,6 +173,7 @@ class Mechanism(Shown):
         checkpoint: str | os.PathLike[str] | None = None,
         every: int | None = 10,
         account: AccountPath = None,
+        public_is_public: bool = False,
     ) -> Release:
         """Make a release. rng: None for a release; a seed for experiments, which marks the ledger.
 
@@ -186,6 +188,9 @@ class Mechanism(Shown):
         the table is looked at, and refused with a BudgetError if the account's limit does not cover it; it
         stays reserved whatever ends the run. A resumed run reserves nothing twice.
 
+        public_is_public: take public records although many are private ones, which will be published; else
+        they are refused, before anything is spent (privmw/curator/overlap.py).
+
         Where the support is sharded over several ranks, all of them call this. Only rank 0 needs rng,
         progress, account and the private table, for which the others give None; or all give the same
         `ShardedRecords`. Only rank 0 needs to see the checkpoint if every is None.
@@ -193,7 +198,17 @@ class Mechanism(Shown):
         rows = self.algorithm.public_rows(support, workload)
         size = check_inputs(private, rows, workload, completes=self.algorithm.completes)
         return self.run_checked(
-            size, private, rows, workload, rng, threads, progress, checkpoint, every, account
+            size,
+            private,
+            rows,
+            workload,
+            rng,
+            threads,
+            progress,
+            checkpoint,
+            every,
+            account,
+            public_is_public,
         )
 
     def run_checked(
@@ -208,18 +223,22 @@ class Mechanism(Shown):
         checkpoint: str | os.PathLike[str] | None,
         every: int | None,
         account: AccountPath,
+        public_is_public: bool = False,
     ) -> Release:
         """Make a release from inputs that `check_inputs` has checked, of private records of this size."""
+        if not isinstance(public_is_public, bool):
+            raise TypeError(f"public_is_public ({shown(public_is_public)}) must be True or False")
         n, unit, at_most = size
         question, comm = self._question(support, workload, at_most), support.comm
         identity = f"privmw {__version__} {self.algorithm!r} {self.budget!r} {workload.fingerprint()}"
         check_same(comm, "the algorithm, its budget and the workload", identity)
         check_same(comm, "checkpoint and every", f"{checkpoint} {every}")
-        if checkpoint is not None and not isinstance(checkpoint, str | os.PathLike):
-            raise TypeError(f"checkpoint ({shown(checkpoint)}) must be the path of a folder")
-        if progress is not None and not callable(progress):
-            raise TypeError(f"progress ({_short(progress)}) must be callable")
+        expect("checkpoint", checkpoint, str | os.PathLike | None, "the path of a folder")
+        expect("progress", progress, progress is None or callable(progress), "callable")
         on_every_rank(comm, lambda: _check_for_release(support, rng) if comm.rank == 0 else None)
+        check_same(comm, "public_is_public", str(public_is_public))
+        if not public_is_public:
+            _check_not_private(private, support)
         opened = on_every_rank(comm, lambda: open_account(account) if comm.rank == 0 else None)
         terms = Ledger(self.budget, Neighbors.REPLACE_ONE, n=n, unit=unit_in_words(unit, at_most))
         journal = None
@@ -307,8 +326,32 @@ def _check_for_release(support: Support, rng: Rng) -> None:
     """Refuse rows of a seeded release, whose noise protects nobody, in one that is not seeded too."""
     if not support.table.for_release and not is_seeded(rng):
         raise ValueError(
-            f"support ({support!r}, of a seeded release: not for release) must come with a seeded rng: a "
-            f"release shows its rows and their public frequencies"
+            f"support ({shown(support)}, of a seeded release: not for release) must come with a seeded rng: "
+            f"a release shows its rows and their public frequencies"
+        )
+
+
+def _check_not_private(private: Records | None, support: Support) -> None:
+    """Refuse public records of which many are private ones; called by all ranks together.
+
+    Private counts without records cannot be compared: a warning says so.
+    """
+    if support.samples == ():
+        return
+    comm = support.comm
+    if not comm.broadcast(private is None or private.has_records):
+        if comm.rank == 0:
+            warnings.warn(
+                f"private ({private!r}) holds no records: they were not compared with the public ones, which "
+                "are published as they are; public_is_public=True says that those are no secret",
+                UserWarning,
+                stacklevel=3,
+            )
+        return
+    if comm.broadcast(shares_records(private, support)):
+        raise ValueError(
+            "public records must not be private ones, as many of these are: public rows are published as "
+            "they are; give other public records, or public_is_public=True if these are no secret"
         )
 
 

@@ -69,11 +69,12 @@ def release_mwem(
     checkpoint: str | os.PathLike[str] | None = None,
     every: int | None = 10,
     account: AccountPath = None,
+    public_is_public: bool = False,
 ) -> Release:
     """Release by MWEM; a support of None is the full domain. The algorithm's options are those of `MWPub`.
 
     epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint,
-    every and account: as for a calibrated `Mechanism`.
+    every, account and public_is_public: as for a calibrated `Mechanism`.
 
     >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
@@ -97,5 +98,5 @@ def release_mwem(
     size = check_inputs(private, rows, workload)
     mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n)
     return mechanism.run_checked(
-        size, private, rows, workload, rng, threads, progress, checkpoint, every, account
+        size, private, rows, workload, rng, threads, progress, checkpoint, every, account, public_is_public
     )

@@ -30,6 +30,7 @@ from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s
 from privmw.random import Rng
 from privmw.release.unbiased import UnbiasedAnswers
+from privmw.secrecy import expect, shown
 from privmw.strategies import Residual, Shot, Strategy, hdmm, residual
 
 ARRAYS_OF_CELLS = 8  # counts, noisy values, interactions and their sums, answers, errors, intervals
@@ -52,8 +53,7 @@ class OneShot:
 
     def __post_init__(self) -> None:
         """Refuse what is no strategy."""
-        if not isinstance(self.strategy, Strategy):
-            raise TypeError(f"strategy ({self.strategy!r}) must be one of privmw.strategies")
+        expect("strategy", self.strategy, Strategy, "one of privmw.strategies")
 
     def calibrate(
         self,
@@ -144,7 +144,7 @@ class OneShotMechanism:
     def __post_init__(self) -> None:
         """Refuse a budget whose rho is no finite float, or that the strategy cannot spend."""
         if math.isinf(self.rho):
-            raise ValueError(f"budget ({self.budget!r}) must be less: its rho is beyond any float")
+            raise ValueError(f"budget ({shown(self.budget)}) must be less: its rho is beyond any float")
 
     @property
     def events(self) -> tuple[Planned, ...]:
@@ -223,14 +223,13 @@ class OneShotMechanism:
 
         An exception that ends a run early carries the ledger as its attribute `ledger`.
         """
-        if not isinstance(private, Records):
-            raise TypeError(f"private ({type(private).__name__}) must be a Table")
+        expect("private", private, Records, "a Table", quote=False)
         check_is_private(private)
         if private.n == 0:
             raise ValueError("private (0 records) must have at least one record")
         check_is_workload(workload)
         if workload.domain != private.domain:
-            raise ValueError(f"workload ({workload!r}) must be on the domain of the private table")
+            raise ValueError(f"workload ({shown(workload)}) must be on the domain of the private table")
         shot = self.plan(workload, at_most=private.at_most).shot
         opened, run = open_account(account), run or secrets.token_hex(16)
         with Curator(private, shot.measured, self.budget, rng=rng) as curator:
@@ -287,8 +286,7 @@ def release_hdmm(
     >>> release_hdmm(private, Workload.all(domain, k=1), epsilon=1.0, rng=1).standard_errors().shape
     (5,)
     """
-    if not isinstance(private, Records):
-        raise TypeError(f"private ({type(private).__name__}) must be a Table")
+    expect("private", private, Records, "a Table", quote=False)
     n = private.n or None
     mechanism = HDMM().calibrate(epsilon, delta, rho=rho, n=n)
     return mechanism(private, workload, rng=rng, account=account)

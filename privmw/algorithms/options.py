@@ -8,6 +8,8 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import ParamSpec, TypeVar
 
+from privmw.secrecy import shown
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -44,4 +46,4 @@ def check_options(given: Iterable[str], options: Sequence[str]) -> None:
         if name not in options:
             near = difflib.get_close_matches(name, options, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise TypeError(f"option ({name!r}) must be one of {', '.join(options)}{hint}")
+            raise TypeError(f"option ({shown(name)}) must be one of {', '.join(options)}{hint}")

@@ -26,6 +26,7 @@ from privmw.models.grown import COMPLETED, LARGEST_WIDENED, GrownSupport
 from privmw.models.projected import Kind, ProjectedSupport
 from privmw.random import Rng
 from privmw.release import Release
+from privmw.secrecy import shown
 
 LIGHTEST, HEAVIEST = 1e-3, 1e12  # records: outside, the start is no prior, or nothing is fitted
 FEWEST_PARTICLES, MOST_PARTICLES = 100, 10_000_000
@@ -89,7 +90,7 @@ class PEP(Algorithm):
             self._between("prior_weight", LIGHTEST, HEAVIEST)
         if self.gamma is not None:
             if self.slack == "l2":
-                raise ValueError(f"gamma ({self.gamma}) must come with slack='l1'")
+                raise ValueError(f"gamma ({shown(self.gamma)}) must come with slack='l1'")
             if self._number("gamma") != 0:
                 self._between("gamma", 0, 1)
         if self.particles is not None:
@@ -166,13 +167,14 @@ def release_pep(
     checkpoint: str | os.PathLike[str] | None = None,
     every: int | None = 10,
     account: AccountPath = None,
+    public_is_public: bool = False,
 ) -> Release:
     """Release by PEP; the options of the algorithm are those of `PEP`.
 
     A support of None is no public table; it needs particles.
 
     epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint,
-    every and account: as for a calibrated `Mechanism`.
+    every, account and public_is_public: as for a calibrated `Mechanism`.
 
     >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
@@ -201,5 +203,5 @@ def release_pep(
     size = check_inputs(private, rows, workload, completes=algorithm.completes)
     mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n)
     return mechanism.run_checked(
-        size, private, rows, workload, rng, threads, progress, checkpoint, every, account
+        size, private, rows, workload, rng, threads, progress, checkpoint, every, account, public_is_public
     )

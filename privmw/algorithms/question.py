@@ -6,7 +6,7 @@ Of the private records only their number, their unit and their domain are looked
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Int64s
 from privmw.ranks import check_same, on_every_rank
+from privmw.secrecy import expect, shown
 
 Unit: TypeAlias = Literal["cell", "marginal"]
 
@@ -73,10 +74,7 @@ def make_question(workload: Workload, order: int | None, unit: Unit) -> Question
 
 def check_is_workload(workload: object) -> None:
     """Refuse what is no workload."""
-    if not isinstance(workload, Workload):
-        raise TypeError(
-            f"workload ({type(workload).__name__}) must be a Workload: Workload.all(domain, k=2) makes one"
-        )
+    expect("workload", workload, Workload, "a Workload: Workload.all(domain, k=2) makes one")
 
 
 def check_public(support: Support, workload: Workload, *, completes: bool = False) -> None:
@@ -84,13 +82,12 @@ def check_public(support: Support, workload: Workload, *, completes: bool = Fals
 
     completes: whether the algorithm completes rows that lack attributes; else they are refused.
     """
-    if not isinstance(support, Support):
-        raise TypeError(f"support ({type(support).__name__}) must be a Support: Support.from_table makes one")
+    expect("support", support, Support, "a Support: Support.from_table makes one")
     check_is_workload(workload)
     if workload.domain != support.domain:
-        raise ValueError(f"workload ({workload!r}) must be on the domain of the support")
+        raise ValueError(f"workload ({shown(workload)}) must be on the domain of the support")
     if workload.cells == 0:
-        raise ValueError(f"workload ({workload!r}) must have at least one cell")
+        raise ValueError(f"workload ({shown(workload)}) must have at least one cell")
     if not completes:
         support.check_complete()
 
@@ -113,13 +110,10 @@ def check_inputs(
     return comm.broadcast(PrivateSize(private.n, private.unit, private.at_most))
 
 
-def _check_private(private: Records | None, support: Support) -> None:
+def _check_private(private: Any, support: Support) -> None:
     if private is None and support.comm.rank > 0:
         return
-    if not isinstance(private, Records):
-        raise TypeError(
-            f"private ({type(private).__name__}) must be a Table: Table.from_frame or read_table makes one"
-        )
+    expect("private", private, Records, "a Table: Table.from_frame or read_table makes one", quote=False)
     check_is_private(private)
     if private.domain != support.domain:
         raise ValueError("private must be on the domain of the support")

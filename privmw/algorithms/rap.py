@@ -26,6 +26,7 @@ from privmw.kernels.checks import check_integer
 from privmw.models.relaxed_rows import RelaxedRows
 from privmw.random import Rng
 from privmw.release import Release
+from privmw.secrecy import expect, shown
 
 MOST_ROWS, MOST_STEPS, MOST_DRAWS = 100_000, 1_000_000, 10_000_000
 RATES = {True: 0.2, False: 5e-3}  # of softmax and of clipped rows
@@ -85,13 +86,12 @@ class RAP(Algorithm):
         for name, most in (("rows", MOST_ROWS), ("steps", MOST_STEPS), ("draws", MOST_DRAWS)):
             object.__setattr__(self, name, check_integer(name, getattr(self, name), 1, most))
         object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**63 - 1))
-        if not isinstance(self.softmax, bool):
-            raise TypeError(f"softmax ({self.softmax!r}) must be True or False")
+        expect("softmax", self.softmax, bool, "True or False")
         if self.rate is not None:
             self._between("rate", 0, 10)
         if self.prior_weight is not None:
             if not self.softmax:
-                raise ValueError(f"prior_weight ({self.prior_weight}) must come with softmax=True")
+                raise ValueError(f"prior_weight ({shown(self.prior_weight)}) must come with softmax=True")
             if self._number("prior_weight") != 0:
                 self._between("prior_weight", 0, HEAVIEST)
 
@@ -104,8 +104,8 @@ class RAP(Algorithm):
         """The support of a run: no public row. Public rows are refused, as the model could not use them."""
         if isinstance(support, Support) and support.records:
             raise ValueError(
-                f"support ({support!r}) must be None: RAP makes its rows itself; MWPub, PEP and release_auto "
-                f"use public ones"
+                f"support ({shown(support)}) must be None: RAP makes its rows itself; MWPub, PEP and "
+                f"release_auto use public ones"
             )
         return super().public_rows(support, workload)
 
@@ -160,13 +160,14 @@ def release_rap(
     checkpoint: str | os.PathLike[str] | None = None,
     every: int | None = 10,
     account: AccountPath = None,
+    public_is_public: bool = False,
 ) -> Release:
     """Release by RAP; the options of the algorithm are those of `RAP`.
 
     support: None, or one without public rows that has constraints.
 
     epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint,
-    every and account: as for a calibrated `Mechanism`.
+    every, account and public_is_public: as for a calibrated `Mechanism`.
 
     >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
@@ -196,5 +197,15 @@ def release_rap(
     size = check_inputs(private, rows_of_run, workload, completes=algorithm.completes)
     mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n)
     return mechanism.run_checked(
-        size, private, rows_of_run, workload, rng, threads, progress, checkpoint, every, account
+        size,
+        private,
+        rows_of_run,
+        workload,
+        rng,
+        threads,
+        progress,
+        checkpoint,
+        every,
+        account,
+        public_is_public,
     )

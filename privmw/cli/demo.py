@@ -37,7 +37,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     """Make up two populations, then inspect, release, evaluate and answer a query."""
     began = time.perf_counter()
     workload = "--domain domain.json --marginals 3"
-    with new_folder(options.output) as folder, _inside(folder):
+    with new_folder(options.output, paid="out") as folder, _inside(folder):
         with console.step("making up two populations"):
             write_populations(options.attributes, options.n)
         inner = Console(console.command, quiet=console.quiet or console.json)

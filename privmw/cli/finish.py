@@ -15,9 +15,9 @@ from privmw.cli.run_folder import RunFolder
 
 # The files that options say how to write: one that is there is never written again.
 DECIDED_BY = {
-    "synthetic": {"records", "bins", "seed", "format"},
-    "answers": {"intervals", "format"},
-    "measurements": {"format"},
+    "synthetic": {"records", "bins", "seed", "format", "raw_csv"},
+    "answers": {"intervals", "format", "raw_csv"},
+    "measurements": {"format", "raw_csv"},
 }
 
 
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
                 raise RefusalError(f"{file} exists", "remove it to write another")
         if written_file(folder.path, "synthetic") is None:
             check_records(synthetic.records or release.n, release.support.domain)
-        check_outputs(synthetic, release.support.domain)
+        check_outputs(synthetic, release.support.domain, folder)
         level = {**began, **given}.get("intervals")
         heading = Heading.of({**began, **given})
         return finish_release(release, folder, synthetic, console, level=level, heading=heading)

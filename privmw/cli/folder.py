@@ -9,18 +9,19 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from privmw.cli.refusal import RefusalError
+from privmw.cli.refusal import RefusalError, Remedy
 
 
 @contextlib.contextmanager
-def new_folder(path: str, *, mode: int = 0o777) -> Iterator[Path]:
+def new_folder(path: str, *, mode: int = 0o777, paid: str | None = None) -> Iterator[Path]:
     """Yield a folder to fill, which gets its final name at the end; after an error nothing is left behind.
 
-    mode: who may enter the folder, and, but for the right to enter, read its files.
+    mode: who may enter the folder, and, but for the right to enter, read its files. paid: the name of an
+    output that is never lost: once it is in the folder, an error leaves all of it under the final name.
     """
     final = Path(path)
     if not path:
-        raise RefusalError(f"--output ({path!r}) must name a folder")
+        raise RefusalError(f"--output ('{path}') must name a folder")
     if os.path.lexists(final):
         raise RefusalError(f"--output ({path}) exists", "name another folder: nothing is ever overwritten")
     if not final.parent.is_dir():
@@ -35,6 +36,12 @@ def new_folder(path: str, *, mode: int = 0o777) -> Iterator[Path]:
                 file.chmod(mode & 0o666)
             # Unlike a file, a folder is never moved over another one unless that is empty.
             os.rename(unfinished, path)
+    except BaseException as error:
+        if paid is not None and (unfinished / paid).exists():
+            os.rename(unfinished, path)
+            remedy = getattr(error, "remedy", Remedy(f"{paid} is written", f"{paid} stays as it is"))
+            error.remedy = Remedy(f"in {path}, {remedy.state}", f"in {path}, {remedy.command}")  # type: ignore[attr-defined]
+        raise
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

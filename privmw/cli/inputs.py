@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-from reprlib import repr as _short
 from typing import NamedTuple, get_args
 
 from privmw.algorithms.auto import recommend
@@ -35,6 +34,7 @@ from privmw.engines import Counts
 from privmw.io.files import checked_path, columns_of, files_of
 from privmw.io.scan import scan_table
 from privmw.ranks import ALONE, Communicator, launched, on_every_rank
+from privmw.secrecy import shown
 
 METHODS: dict[str, type[Configuration]] = {
     "mw-pub": MWPub,
@@ -129,7 +129,6 @@ def read_public_inputs(
                 domain,
                 private=False,
                 missing_ok=_completes(options.method),
-                syntax=syntax_of(vars(options)),
                 say=console.note,
             )
             files.append(Support.from_table(public, constraints, domain=domain))
@@ -167,7 +166,7 @@ def read_counts(path: str, workload: Workload, unit: str | None = None, at_most:
     if counted != domain:
         unlike = [name for name in domain.names if name not in counted or counted[name] != domain[name]]
         unlike += [name for name in counted.names if name not in domain]
-        what = f"attribute {_short(unlike[0])} differs" if unlike else "the attributes are in another order"
+        what = f"attribute {shown(unlike[0])} differs" if unlike else "the attributes are in another order"
         raise RefusalError(
             f"{path} was counted on another domain than --domain: {what}",
             "count again on this one, or name the domain file that the engine counted on",

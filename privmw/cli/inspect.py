@@ -18,9 +18,9 @@ from privmw.cli.options import (
     check_files,
     check_unit,
     positive,
+    read_domain,
 )
 from privmw.cli.refusal import RefusalError
-from privmw.data.domain import Domain
 from privmw.data.support import Support
 from privmw.data.unit import checked_unit, unit_in_words
 
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     check_files(options, prefix="")
     if not options.public and options.n is None:
         raise RefusalError("--n must be given", "there is no public file with as many records")
-    inputs = read_public_inputs(options, Domain.read(options.domain), console)
+    inputs = read_public_inputs(options, read_domain(options), console)
     records = inputs.support.records if options.public else 0
     n = options.n or records
     unit, at_most = checked_unit(options.unit, options.at_most, inputs.support.domain, private=True)
@@ -90,7 +90,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
 def uncommon_values(support: Support) -> float:
     """How many attributes of a row, on average, have another value than their commonest: the sparsity.
 
-    >>> from privmw import Table
+    >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
     >>> public = Table.from_codes([[2, 0], [0, 1], [1, 0], [2, 1]], domain, private=False)
     >>> uncommon_values(Support.from_table(public))

@@ -30,13 +30,13 @@ from privmw.cli.options import (
     number,
     orders,
     positive,
+    read_domain,
     whole,
 )
 from privmw.cli.outputs import BYTES_OF_ANSWER, Heading, Writer, file_name, privacy, write_files, write_json
 from privmw.cli.refusal import RefusalError
-from privmw.cli.release import private_stamp
+from privmw.cli.release import run_identity
 from privmw.cli.run_folder import RunFolder
-from privmw.data.domain import Domain
 from privmw.data.strict_json import parse_json
 from privmw.io.extras import need
 from privmw.io.whole_file import whole_file
@@ -120,9 +120,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     join_ranks(None)
     if not 0 < options.level < 1:
         raise RefusalError(f"--level ({options.level}) must be above 0 and below 1")
-    identity = {name: value for name, value in vars(options).items() if name not in ANY}
-    identity["private_stamp"] = private_stamp(options.private)
-    with AnswersFolder.reserve(options.output, identity) as folder:
+    with AnswersFolder.reserve(options.output, run_identity(options, ANY)) as folder:
         if not folder.has_release:
             measure(options, console, folder)
         answers = folder.answers()
@@ -148,7 +146,7 @@ def measure(options: argparse.Namespace, console: Console, folder: AnswersFolder
     need("pyarrow.parquet", "write files", "app")
     check_installed()
     account = None if options.account is None else Account(options.account)
-    workload = make_workload(options, Domain.read(options.domain))
+    workload = make_workload(options, read_domain(options))
     private = read_private_input(options, workload, console)
     if private.n == 0:
         raise RefusalError("private (0 records) must have at least one record")
@@ -181,7 +179,8 @@ def _writers(answers: UnbiasedAnswers, options: argparse.Namespace) -> dict[str,
     return {
         "privacy.json": Writer(lambda path, _: write_json(path, privacy(answers))),
         name: Writer(
-            lambda path, advance: answers.write(path, **how, progress=advance), answers.workload.cells
+            lambda path, advance: answers.write(path, **how, raw=options.raw_csv, progress=advance),
+            answers.workload.cells,
         ),
         "report.html": Writer(
             lambda path, _: write_unbiased_report(

@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from privmw.cli.refusal import RefusalError
+from privmw.data.domain import Domain
+from privmw.data.syntax import Syntax
 from privmw.io.files import checked_path
-from privmw.io.syntax import Syntax
 from privmw.io.table_file import FORMATS
 from privmw.release.errors.intervals import LARGEST_LEVEL, LEAST_LEVEL
 
@@ -163,13 +164,14 @@ def add_budget(parser: argparse.ArgumentParser, *, required: bool) -> None:
 
 def add_syntax(parser: argparse.ArgumentParser) -> None:
     """Add the options of how text files are written; `syntax_of` makes a Syntax of them."""
-    group = parser.add_argument_group("text files", "how csv and the like are written; detected by default")
-    group.add_argument(
-        "--separator", metavar="LETTER", help="between columns: ',' ';' '|' or tab (default: as detected)"
+    group = parser.add_argument_group(
+        "text files",
+        "how csv and the like are written (default: as $syntax in the domain says, or else as a public file "
+        "tells; a private file never tells anything, and is then UTF-8 with commas, decimal points and ISO "
+        "dates). If the domain has a $syntax, these options are for the private file alone.",
     )
-    group.add_argument(
-        "--encoding", metavar="NAME", help="utf-8, latin-1, utf-16, ... (default: as detected)"
-    )
+    group.add_argument("--separator", metavar="MARK", help="between columns: ',' ';' '|' or tab")
+    group.add_argument("--encoding", metavar="NAME", help="utf-8, latin-1, utf-16, ...")
     header = group.add_mutually_exclusive_group()
     header.add_argument("--header", action="store_true", help="the first line names the columns")
     header.add_argument(
@@ -178,25 +180,32 @@ def add_syntax(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--skip", type=whole, metavar="N", help="lines at the top that are no part of the table"
     )
-    group.add_argument("--decimal", metavar="MARK", help="of numbers: . or , (default: as detected)")
-    group.add_argument(
-        "--dates", metavar="ORDER", help="dmy (31/12/1999), mdy (12/31/1999) or ymd (default: as detected)"
-    )
+    group.add_argument("--decimal", metavar="MARK", help="of numbers: . or ,")
+    group.add_argument("--thousands", metavar="MARKS", help="that may stand between thousands, such as ,")
+    group.add_argument("--dates", metavar="ORDER", help="dmy (31/12/1999), mdy (12/31/1999) or ymd")
 
 
 def syntax_of(options: Mapping[str, Any]) -> Syntax:
-    r"""The syntax that the options of `add_syntax` say; of a command without them, everything detected.
+    r"""The syntax that the options of `add_syntax` say; None where they say nothing.
 
-    >>> syntax_of({"separator": "tab", "no_header": True})
-    Syntax(separator='\t', encoding=None, header=False, decimal=None, dates=None, names=None, skip=0)
+    >>> syntax_of({"separator": "tab", "no_header": True}).to_dict()
+    {'separator': '\t', 'header': False}
     """
     header = True if options.get("header") else False if options.get("no_header") else None
     separator = {"tab": "\t", "\\t": "\t"}.get(str(options.get("separator")), options.get("separator"))
-    rest: dict[str, Any] = {name: options.get(name) for name in ("encoding", "decimal", "dates")}
+    named = ("encoding", "decimal", "thousands", "dates", "skip")
+    rest: dict[str, Any] = {name: options.get(name) for name in named}
     try:
-        return Syntax(separator=separator, header=header, skip=options.get("skip") or 0, **rest)
+        return Syntax(separator=separator, header=header, **rest)
     except ValueError as error:
         raise RefusalError(f"--{error}") from None
+
+
+def read_domain(options: argparse.Namespace) -> Domain:
+    """The domain file; where it does not say how text is written, the options say it for every file."""
+    domain = Domain.read(options.domain)
+    syntax = syntax_of(vars(options))
+    return domain if domain.syntax is not None or not syntax.to_dict() else domain.with_syntax(syntax)
 
 
 def add_private(parser: argparse.ArgumentParser) -> None:
@@ -286,6 +295,13 @@ def add_format(
         choices=FORMATS,
         default=default,
         help=f"of {what} (default: {default or otherwise})",
+    )
+    parser.add_argument(
+        "--raw-csv",
+        action="store_true",
+        default=None if default is None else False,
+        help="write texts such as =1+1 to csv as they are, though a spreadsheet program would run them; else "
+        "a quote precedes them",
     )
 
 

@@ -18,7 +18,6 @@ import numpy as np
 from privmw.algorithms.mechanism import Mechanism
 from privmw.cli import quality
 from privmw.cli.console import Advance, Console
-from privmw.cli.options import syntax_of
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RELEASE_FILE, RunFolder
 from privmw.data.domain import Domain
@@ -26,10 +25,7 @@ from privmw.data.memory import available_memory
 from privmw.data.support import Support
 from privmw.data.table import Table
 from privmw.data.workload import Workload
-from privmw.io.extras import need
 from privmw.io.files import SEEDED_CSV
-from privmw.io.public_source import PublicSource
-from privmw.io.syntax import DETECT, Syntax
 from privmw.io.table_file import FORMATS
 from privmw.io.whole_file import whole_file
 from privmw.release import Release
@@ -45,7 +41,8 @@ BYTES_OF_CODE = {"parquet": 1, "feather": 2, "csv": 10}
 class Synthetic(NamedTuple):
     """How synthetic records are written. records: how many, by default n. seed: of the sampling stream.
 
-    format: of records, answers and measurements. copy: a second file for the records, outside the folder.
+    format: of records, answers and measurements. raw_csv: as `raw` of `Table.write`. copy: a second file for
+    the records, outside the folder.
     """
 
     records: int | None = None
@@ -53,19 +50,18 @@ class Synthetic(NamedTuple):
     public: list[str] | None = None
     seed: int | None = None
     format: str = "parquet"
+    raw_csv: bool = False
     copy: str | None = None
-    syntax: Syntax = DETECT  # of public files
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Synthetic:
         """Those of the options of a run."""
-        named = {name: options[name] for name in cls._fields if name in options}
-        return cls(**named, syntax=syntax_of(options))
+        return cls(**{name: options[name] for name in cls._fields if name in options})
 
-    def sources(self) -> list[PublicSource] | None:
+    @property
+    def drawn_from(self) -> list[str] | None:
         """The public files that values of bins are drawn from; None if they are not drawn."""
-        drawn = self.public if self.bins == "draw" else None
-        return None if drawn is None else [PublicSource(path, self.syntax) for path in drawn]
+        return self.public if self.bins == "draw" else None
 
 
 class Heading(NamedTuple):
@@ -96,20 +92,20 @@ def written_file(folder: Path, stem: str) -> Path | None:
     return next((folder / name for name in names if (folder / name).exists()), None)
 
 
-def check_outputs(synthetic: Synthetic, domain: Domain) -> None:
-    """Refuse outputs that could not be written: packages, and the public values that bins are drawn from."""
-    need("pyarrow.parquet", "write files", "app")
+def check_outputs(synthetic: Synthetic, domain: Domain, folder: RunFolder) -> None:
+    """Refuse outputs that cannot be written: packages or public values are missing. Writes one record."""
     check_installed()
-    if synthetic.bins == "draw":
-        if not synthetic.public:
-            raise RefusalError("--bins (draw) must come with a public file, from which values are drawn")
-        try:
-            Table.from_codes([[0] * len(domain)], domain, private=False).to_frame(
-                bins="draw", public=synthetic.sources(), seed=0
-            )
-        except (TypeError, ValueError) as error:
-            why = f"--bins draw must find values in the public file: {error}"
-            raise RefusalError(why, "--bins midpoint does without") from None
+    if synthetic.bins == "draw" and not synthetic.public:
+        raise RefusalError("--bins (draw) must come with a public file, from which values are drawn")
+    table = Table.from_codes([[0] * len(domain)], domain, private=False)
+    bins = cast(Any, synthetic.bins)
+    trial = folder.unfinished / f"trial.{synthetic.format}"
+    try:
+        table.write(trial, bins=bins, public=synthetic.drawn_from, seed=0, overwrite=True)
+        trial.unlink()
+    except (TypeError, ValueError) as error:
+        why = f"--bins draw must find values in the public file: {error}"
+        raise RefusalError(why, "--bins midpoint does without") from None
 
 
 def check_records(records: int, domain: Domain) -> int:
@@ -194,12 +190,14 @@ def _writers(
 
     def write_synthetic(path: Path, advance: Advance) -> None:
         table = release.sample(synthetic.records, seed=synthetic.seed)
-        public, bins = synthetic.sources(), cast(Any, synthetic.bins)
-        table.write(path, bins=bins, public=public, seed=synthetic.seed, progress=advance)
+        public, bins = synthetic.drawn_from, cast(Any, synthetic.bins)
+        table.write(
+            path, bins=bins, public=public, seed=synthetic.seed, raw=synthetic.raw_csv, progress=advance
+        )
 
     def write_all_answers(path: Path, advance: Advance) -> None:
         intervals = None if level is None else release.intervals(level)
-        write_answers(release, path, intervals=intervals, progress=advance)
+        write_answers(release, path, intervals=intervals, raw=synthetic.raw_csv, progress=advance)
 
     def write_page(path: Path, advance: Advance) -> None:
         errors = None if level is None else release.expected_errors()
@@ -213,7 +211,7 @@ def _writers(
         "domain.json": Writer(lambda path, _: write_text(path, release.support.domain.to_json())),
         "privacy.json": Writer(lambda path, _: write_json(path, privacy(release))),
         "quality.json": Writer(lambda path, _: write_json(path, told.facts)),
-        measurements: Writer(lambda path, _: write_measurements(release, path)),
+        measurements: Writer(lambda path, _: write_measurements(release, path, raw=synthetic.raw_csv)),
         answers: Writer(write_all_answers, release.workload.cells),
         _records_name(release, synthetic): Writer(write_synthetic, synthetic.records or release.n),
         "report.html": Writer(write_page),

@@ -23,7 +23,7 @@ from privmw.cli.options import (
     check_files,
     number,
     positive,
-    syntax_of,
+    read_domain,
     whole,
 )
 from privmw.cli.outputs import Heading, file_name
@@ -33,7 +33,6 @@ from privmw.data.domain import Domain
 from privmw.data.memory import available_memory
 from privmw.data.support import Support
 from privmw.io.files import about, files_of
-from privmw.io.public_source import PublicSource
 from privmw.io.scan import scan_table
 from privmw.postprocess import Fit
 from privmw.postprocess.fitted_file import write_fitted
@@ -103,7 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, console: Console) -> None:
     """Read the noisy answers, fit, write."""
     check_files(options)
-    domain = Domain.read(options.domain)
+    domain = read_domain(options)
     chosen = settings(options, domain)
     with new_folder(options.output) as folder:
         with console.step(f"reading {options.measurements}"):
@@ -165,8 +164,7 @@ def read_support(options: argparse.Namespace, domain: Domain, console: Console) 
     constraints = Constraints.read(options.constraints, domain) if options.constraints else None
     if options.public is not None:
         with console.step(f"reading {options.public}"):
-            syntax = syntax_of(vars(options))
-            public = scan_table(options.public, domain, private=False, syntax=syntax, say=console.note)
+            public = scan_table(options.public, domain, private=False, say=console.note)
             return Support.from_table(public, constraints=constraints)
     if domain.size > MOST_ROWS:
         raise RefusalError(
@@ -184,7 +182,7 @@ def write_fit(fit: Fit, folder: Path, options: argparse.Namespace, for_release: 
     fitted, synthetic = (
         folder / file_name(stem, options.format, for_release=for_release) for stem in ("fitted", "synthetic")
     )
-    write_fitted(fit, fitted, for_release=for_release)
+    write_fitted(fit, fitted, for_release=for_release, raw=options.raw_csv)
     beside = [fitted.name, synthetic.name, "certificate.json"]
     heading = Heading.of(vars(options))._asdict()
     write_fit_report(folder / "report.html", fit, for_release=for_release, files=beside, **heading)
@@ -194,8 +192,8 @@ def write_fit(fit: Fit, folder: Path, options: argparse.Namespace, for_release: 
     records = postprocess.to_microdata(fit, options.rounding, exact=exact, seed=options.seed)
     records = records if for_release else records.not_for_release()
     drawn = options.bins == "draw"
-    public = PublicSource(options.public, syntax_of(vars(options))) if drawn else None
-    records.write(synthetic, bins=options.bins, public=public, seed=options.seed)
+    public = options.public if drawn else None
+    records.write(synthetic, bins=options.bins, public=public, seed=options.seed, raw=options.raw_csv)
     return records.n
 
 

@@ -9,9 +9,11 @@ ranks share the public rows, and only rank 0 reads the private file, shows progr
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import os
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
 from privmw.algorithms.mechanism import Mechanism
 from privmw.cli import quality
@@ -39,6 +41,7 @@ from privmw.cli.options import (
     check_unit,
     is_counts,
     positive,
+    read_domain,
     whole,
 )
 from privmw.cli.outputs import Heading, Synthetic, check_outputs, check_room, finish_release
@@ -161,9 +164,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 def reserve(options: argparse.Namespace) -> RunFolder:
     """Make the output folder, or take over one in which a run with the same options ended early."""
-    identity = {name: value for name, value in vars(options).items() if name not in ANY}
-    identity["private_stamp"] = private_stamp(options.private)
-    return RunFolder.reserve(options.output, identity, options.checkpoint)
+    return RunFolder.reserve(options.output, run_identity(options, ANY), options.checkpoint)
 
 
 def release_into(
@@ -192,11 +193,17 @@ def release_into(
     return code
 
 
-def private_stamp(path: str) -> list[list[str | int]] | None:
-    """Names, sizes and times of the private files: rounds of two tables must not become one release."""
-    if not os.path.exists(path):
-        return None
-    return [[name, size, when] for name, size, when, _ in stamp(path)]
+def run_identity(options: argparse.Namespace, may_change: Collection[str]) -> dict[str, Any]:
+    """The options of a run, and which private files it reads: rounds of two must not become one release.
+
+    A digest stands for the names, sizes and times of the private files, as a killed run leaves this record
+    behind. It is slow to compute, so that they cannot be guessed from it.
+    """
+    identity = {name: value for name, value in vars(options).items() if name not in (*may_change, "private")}
+    files = [file[:3] for file in stamp(options.private)] if os.path.exists(options.private) else None
+    text = json.dumps([options.private, files]).encode()
+    identity["private"] = hashlib.pbkdf2_hmac("sha256", text, b"privmw", 2**18).hex()
+    return identity
 
 
 def every(options: argparse.Namespace, comm: Communicator) -> int | None:
@@ -237,14 +244,15 @@ def make_release(
     if no_records:
         compared = []
 
-    def read_domain() -> Domain:
-        domain = Domain.read(options.domain)
+    def checked_domain() -> Domain:
+        domain = read_domain(options)
+        if folder is not None:
+            check_outputs(Synthetic.of(vars(options)), domain, folder)
         if comm.rank == 0:
-            check_outputs(Synthetic.of(vars(options)), domain)
             check_not_private(options)
         return domain
 
-    domain = on_every_rank(comm, read_domain)
+    domain = on_every_rank(comm, checked_domain)
     inputs = read_public_inputs(options, domain, console, comm)
 
     def read_private() -> Records | None:
@@ -291,5 +299,6 @@ def make_release(
             checkpoint=checkpoint,
             every=every(options, comm),
             account=options.account if comm.rank == 0 else None,
+            public_is_public=True,  # or compared above
         )
     return release.gathered(), known

@@ -68,7 +68,7 @@ class RunFolder:
         checkpoint: where the rounds of the run are stored, if not in the folder.
         """
         if not path:
-            raise RefusalError(f"--output ({path!r}) must name a folder")
+            raise RefusalError(f"--output ('{path}') must name a folder")
         folder = cls(path, checkpoint)
         above = folder.path.parent
         if not above.is_dir():
@@ -78,7 +78,7 @@ class RunFolder:
         except FileExistsError:
             if not folder.unfinished.is_dir():
                 hint = "name another folder: nothing is ever overwritten"
-                raise RefusalError(f"--output ({path}) exists", hint) from None
+                raise RefusalError(f"--output ({path}) {folder.tidied()}", hint) from None
         folder._take()
         before = folder.options()
         if before is None and folder.has_release:
@@ -108,6 +108,13 @@ class RunFolder:
         folder._complete = not folder.unfinished.is_dir()
         folder._take()
         return folder
+
+    def tidied(self) -> str:
+        """Remove what a kill at the very end left; returns what to say of a folder that lacks nothing."""
+        if not self.has_release:
+            return "exists"
+        self._tidy(f".{UNFINISHED}.*.unfinished")
+        return "exists and is finished"
 
     @property
     def has_release(self) -> bool:
@@ -151,9 +158,12 @@ class RunFolder:
         """Remove what only an unfinished release needs."""
         # Under another name first: a process that takes the folder meanwhile loses nothing.
         self.unfinished.rename(self.path / f".{UNFINISHED}.{secrets.token_hex(8)}.unfinished")
-        for file in self.path.iterdir():
-            if TEMPORARY.fullmatch(file.name):  # also of processes that were killed
-                shutil.rmtree(file) if file.is_dir() else file.unlink()
+        self._tidy(".*.unfinished")  # also files of processes that were killed
+
+    def _tidy(self, pattern: str) -> None:
+        for file in self.path.glob(pattern):
+            if TEMPORARY.fullmatch(file.name):
+                shutil.rmtree(file, ignore_errors=True) if file.is_dir() else file.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self

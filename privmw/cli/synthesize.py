@@ -27,7 +27,7 @@ from privmw.cli.options import (
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RunFolder
 from privmw.data.propose import propose
-from privmw.io.syntax import Syntax
+from privmw.data.syntax import Syntax
 from privmw.io.table_file import format_of
 from privmw.io.whole_file import whole_file
 
@@ -120,7 +120,8 @@ def _choose_files(options: argparse.Namespace) -> None:
     folder = RunFolder(release_folder(output))
     if os.path.lexists(folder.path) and not folder.unfinished.is_dir():
         raise RefusalError(
-            f"--output ({output}) must have no folder of a release beside it, and {folder.path} exists",
+            f"--output ({output}) must have no folder of a release beside it, and {folder.path} "
+            f"{folder.tidied()}",
             "name another file: nothing is ever overwritten",
         )
     if os.path.lexists(output) and not folder.has_release:

@@ -23,6 +23,7 @@ from privmw import kernels
 from privmw.cluster import faults
 from privmw.io.extras import need
 from privmw.ranks import Array, Int64s, RankError, check_same, launched
+from privmw.secrecy import expect
 from privmw.version import __version__
 
 T = TypeVar("T")
@@ -54,8 +55,8 @@ class Mpi:
 
     def allreduce(self, array: Int64s) -> None:
         """Replace the array by its sum over the ranks, on every rank. Overflow wraps, as in numpy."""
-        if type(array) is not np.ndarray or array.dtype != np.int64 or not array.flags.c_contiguous:
-            raise TypeError("array must be a contiguous array of int64")
+        right = type(array) is np.ndarray and array.dtype == np.int64 and array.flags.c_contiguous
+        expect("array", array, bool(right), "a contiguous array of int64")
         if not array.flags.writeable:
             raise ValueError("array must be writable")
         with self._collective():
@@ -258,5 +259,5 @@ def _share_cores(library: Any) -> None:
 
 
 def _check_plain(array: Array) -> None:
-    if type(array) is not np.ndarray or array.ndim != 1 or array.dtype.hasobject or not array.itemsize:
-        raise TypeError("array must be a one-dimensional array of plain values")
+    right = type(array) is np.ndarray and array.ndim == 1 and not array.dtype.hasobject and array.itemsize
+    expect("array", array, bool(right), "a one-dimensional array of plain values")

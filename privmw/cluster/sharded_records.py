@@ -14,7 +14,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from reprlib import repr as _short
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from privmw.io import files
 from privmw.io.scan import Scan
 from privmw.kernels.arrays import Bools, Int64s
 from privmw.ranks import Communicator, allgather, check_same, on_every_rank, on_root, sum_over_ranks
-from privmw.secrecy import erased_on_failure, erasing, sealed
+from privmw.secrecy import erased_on_failure, erasing, expect, sealed
 
 Path = str | os.PathLike[str]
 Group = tuple[str, int, int]  # a file, the index of a row group in it, its number of rows
@@ -135,8 +135,9 @@ class ShardedRecords(Records):
             raise ValueError(f"records (at most {self._at_most} of a {self._unit}) must be capped only once")
         if self._part is None:
             return np.zeros(0, np.uint64)
-        if not isinstance(self._part, Table):
-            raise TypeError("part must be a Table: ShardedRecords.from_parquet takes a unit itself")
+        expect(
+            "part", self._part, Table, "a Table: ShardedRecords.from_parquet takes a unit itself", quote=False
+        )
         hashes = id_hashes(ids)
         if len(hashes) != self._part.n:
             raise ValueError(
@@ -189,6 +190,16 @@ class ShardedRecords(Records):
         """The records of this rank in order."""
         if self._part is not None:
             yield from self._part.batches()
+
+    @property
+    def trace_names(self) -> tuple[str, ...]:
+        """The columns of which this rank's records have traces."""
+        return () if self._part is None else self._part.trace_names
+
+    def batches_with_traces(self) -> Iterator[Table]:
+        """The records of this rank in order, with traces of their raw values."""
+        if self._part is not None:
+            yield from self._part.batches_with_traces()
 
     @sealed
     def counts(self, workload: Workload) -> Int64s:
@@ -248,9 +259,8 @@ def _entering_over_ranks(hashes: Hashes, at_most: int, comm: Communicator) -> Bo
     return enters
 
 
-def _check_part(part: object, ranks: int) -> None:
-    if part is not None and not isinstance(part, Records):
-        raise TypeError(f"part ({type(part).__name__}) must be a Table, or None where a rank has no records")
+def _check_part(part: Any, ranks: int) -> None:
+    expect("part", part, Records | None, "a Table, or None where a rank has no records", quote=False)
     if part is not None and part.comm.size > 1:
         raise ValueError("part must be the records of one rank: these are sharded already")
     if part is not None and part.unit != RECORD and ranks > 1:
@@ -266,11 +276,15 @@ def _from_rank(comm: Communicator, rank: int, text: str) -> str:
     return comm.alltoallv(np.tile(sent, comm.size), [len(sent)] * comm.size).tobytes().decode()
 
 
-def _check_arguments(paths: object, domain: object, private: object) -> list[str]:
+def _check_arguments(paths: Any, domain: object, private: object) -> list[str]:
     """The paths as a list; each must exist on this rank."""
     check_domain_and_privacy(domain, private)
-    if not isinstance(paths, str | os.PathLike | Sequence) or isinstance(paths, bytes):
-        raise TypeError(f"paths ({_short(paths)}) must be a path or a list of paths")
+    expect(
+        "paths",
+        paths,
+        isinstance(paths, str | os.PathLike | Sequence) and not isinstance(paths, bytes),
+        "a path or a list of paths",
+    )
     listed = [paths] if isinstance(paths, str | os.PathLike) else paths
     if len(listed) == 0:
         raise ValueError("paths (none) must name at least one parquet file")

@@ -8,7 +8,7 @@ private data and draws nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from reprlib import repr as _short
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,13 @@ from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.data.records import Records
 from privmw.data.row_hash import row_hashes
+from privmw.data.sample import MOST as SAMPLED
+from privmw.data.sample import Sample, Sampler
 from privmw.data.support import Support, check_public
 from privmw.data.table import Table
 from privmw.kernels.arrays import Array, Bools, Codes, Float64s, freeze
 from privmw.ranks import ALONE, Communicator, allgather, check_same, on_every_rank, sum_over_ranks
+from privmw.secrecy import expect, shown
 
 PENDING = 2**20  # rows that a rank reads before it sends them to their owners, and that these then merge
 
@@ -69,13 +72,14 @@ class ShardedSupport(Support):
         comm = public.comm if isinstance(public, Records) else ALONE
         on_every_rank(comm, lambda: _check(public, constraints, domain))
         check_same(comm, "constraints", "" if constraints is None else constraints.to_json())
-        rows = _owned_rows(public)
+        sampler = Sampler(SAMPLED // comm.size)
+        rows = _owned_rows(public, sampler)
         if constraints is not None:
             _restrict(rows, public.domain, constraints, comm)
         _check_enough(sum_over_ranks(comm, len(rows)), comm)
         rows = rows.balance(comm)
         table, order = _sorted_table(rows.columns, public.domain)
-        return cls(table, freeze(rows.counts[order]), constraints, comm)
+        return cls(table, freeze(rows.counts[order]), constraints, comm, samples=(sampler.sample(),))
 
     @classmethod
     def of(cls, support: Support, comm: Communicator) -> ShardedSupport:
@@ -89,7 +93,13 @@ class ShardedSupport(Support):
         _check_enough(support.size, comm)
         first, last = (support.size * rank // comm.size for rank in (comm.rank, comm.rank + 1))
         shard = np.sort(support.hash_order()[first:last])
-        return cls(support.table.take(shard), freeze(support.counts[shard]), support.constraints, comm)
+        return cls(
+            support.table.take(shard),
+            freeze(support.counts[shard]),
+            support.constraints,
+            comm,
+            samples=None if support.samples is None else tuple(_share(s, comm) for s in support.samples),
+        )
 
     @classmethod
     def full(  # type: ignore[override]
@@ -106,7 +116,7 @@ class ShardedSupport(Support):
         gathered = self.gathered()
         support: Support = self.comm.broadcast(gathered[0] if gathered else self)
         wider = on_every_rank(self.comm, lambda: support.widened(times, share, seed))
-        return ShardedSupport.of(wider, self.comm)
+        return ShardedSupport.of(wider, self.comm)._sampled(self.samples)
 
     def _own(self, added: Table) -> Bools:
         """The rows whose hashes lie among those of this rank: equal rows are on the same rank. Collective."""
@@ -146,11 +156,16 @@ class ShardedSupport(Support):
         return f"ShardedSupport({self._described(shard)})"
 
 
-def _owned_rows(public: Records) -> Rows:
-    """The distinct rows, of the records of all ranks, whose hashes this rank owns, with their counts."""
-    comm, tables = public.comm, public.batches()
+def _owned_rows(public: Records, sampler: Sampler) -> Rows:
+    """The distinct rows, of the records of all ranks, whose hashes this rank owns, with their counts.
+
+    sampler: samples the records that this rank reads.
+    """
+    comm, tables = public.comm, public.batches_with_traces()
     owned, pending = Rows.none(public.domain.sizes), list[Rows]()
-    while sum_over_ranks(comm, len(read := on_every_rank(comm, lambda: _read(tables, public.domain)))):
+    while sum_over_ranks(
+        comm, len(read := on_every_rank(comm, lambda: _read(tables, public.domain, sampler)))
+    ):
         pending.append(read.move_to_owners(comm))
         if sum(map(len, pending)) >= max(PENDING, len(owned) // 2):
             owned.merge(pending)
@@ -159,10 +174,19 @@ def _owned_rows(public: Records) -> Rows:
     return owned
 
 
-def _read(tables: Iterator[Table], domain: Domain) -> Rows:
-    """The distinct rows of the next tables; none at the end."""
+def _share(sample: Sample, comm: Communicator) -> Sample:
+    """Take the share of this rank, of a sample that every rank has."""
+    records = sample.records if comm.rank == 0 else 0
+    if sample.table is None or comm.rank >= sample.table.n:
+        return Sample(None, records)
+    return Sample(sample.table.take(np.arange(comm.rank, sample.table.n, comm.size)), records)
+
+
+def _read(tables: Iterator[Table], domain: Domain, sampler: Sampler) -> Rows:
+    """The distinct rows of the next tables, which are sampled; none at the end."""
     parts: list[Rows] = []
     while sum(map(len, parts)) < PENDING and (table := next(tables, None)) is not None:
+        sampler.add(table)
         parts.append(Rows(table.columns, np.ones(table.n, np.int64)))
     rows = Rows.none(domain.sizes)
     rows.merge(parts)
@@ -196,21 +220,19 @@ def _sorted_table(columns: list[Codes], domain: Domain) -> tuple[Table, npt.NDAr
 def _check(public: Records, constraints: Constraints | None, domain: Domain | None) -> None:
     check_public("public", public)
     if domain is not None and public.domain != domain:
-        raise ValueError(f"public ({public!r}) must have every column of the domain on several ranks")
-    if constraints is not None and not isinstance(constraints, Constraints):
-        raise TypeError(f"constraints ({_short(constraints)}) must be Constraints")
+        raise ValueError(f"public ({shown(public)}) must have every column of the domain on several ranks")
+    expect("constraints", constraints, Constraints | None, "Constraints")
     if constraints is not None and constraints.domain != public.domain:
-        raise ValueError(f"public ({public!r}) must be on the domain of the constraints")
+        raise ValueError(f"public ({shown(public)}) must be on the domain of the constraints")
 
 
-def _check_complete(support: object) -> None:
-    if not isinstance(support, Support):
-        raise TypeError(f"support ({_short(support)}) must be a Support")
+def _check_complete(support: Any) -> None:
+    expect("support", support, Support, "a Support")
     if support.comm.size > 1:
-        raise ValueError(f"support ({support!r}) must be complete: it is sharded already")
+        raise ValueError(f"support ({shown(support)}) must be complete: it is sharded already")
     support.check_complete()
     if support.blocks is not None:
-        raise ValueError(f"support ({support!r}) must be of one table to be sharded")
+        raise ValueError(f"support ({shown(support)}) must be of one table to be sharded")
 
 
 def _check_enough(rows: int, comm: Communicator) -> None:
@@ -220,11 +242,15 @@ def _check_enough(rows: int, comm: Communicator) -> None:
         )
 
 
-def _check_weights(weights: object, size: int) -> None:
+def _check_weights(weights: Any, size: int) -> None:
     if weights is None:
         return
-    if type(weights) is not np.ndarray or weights.dtype != np.float64:
-        raise TypeError(f"weights ({type(weights).__name__}) must be an array of float64")
+    expect(
+        "weights",
+        weights,
+        type(weights) is np.ndarray and weights.dtype == np.float64,
+        "an array of float64",
+    )
     if weights.shape != (size,):
         raise ValueError(
             f"weights (shape {weights.shape}) must be one for each of the {size} rows of this rank"

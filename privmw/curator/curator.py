@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from itertools import combinations
-from reprlib import repr as _short
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
@@ -29,7 +28,7 @@ from privmw.data.records import Records, check_is_private
 from privmw.data.workload import Workload
 from privmw.mechanisms import Noise, ResidualNoise, Selection, Threshold, scores
 from privmw.random import Rng, Stream, privacy_stream
-from privmw.secrecy import erasing, sealed, shown
+from privmw.secrecy import erasing, expect, sealed, shown
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -81,15 +80,13 @@ class Curator:
         public_n: int | None = None,
         spent: Ledger | None = None,
     ) -> None:
-        if not isinstance(private, Records):
-            raise TypeError(f"private ({type(private).__name__}) must be a Table")
+        expect("private", private, Records, "a Table", quote=False)
         check_is_private(private)
-        if not isinstance(workload, Workload):
-            raise TypeError(f"workload ({shown(workload)}) must be a Workload")
+        expect("workload", workload, Workload, "a Workload")
         if workload.domain != private.domain:
-            raise ValueError(f"workload ({workload!r}) must be on the domain of the private table")
+            raise ValueError(f"workload ({shown(workload)}) must be on the domain of the private table")
         if workload.cells == 0:
-            raise ValueError(f"workload ({workload!r}) must have at least one cell")
+            raise ValueError(f"workload ({shown(workload)}) must have at least one cell")
         stream = privacy_stream(rng)
         fresh = _ledger(private, budget, neighbors, public_n, stream)
         self._ledger = fresh if spent is None else _continued(spent, fresh)
@@ -151,9 +148,9 @@ class Curator:
         if self._ledger.neighbors is not Neighbors.REPLACE_ONE:
             raise ValueError("neighbors (ADD_REMOVE_ONE) must be REPLACE_ONE to select: scores use n")
         if among not in ("cell", "marginal"):
-            raise ValueError(f"among ({_short(among)}) must be 'cell' or 'marginal'")
+            raise ValueError(f"among ({shown(among)}) must be 'cell' or 'marginal'")
         if mechanism not in ("permute-and-flip", "exponential"):
-            raise ValueError(f"mechanism ({_short(mechanism)}) must be 'permute-and-flip' or 'exponential'")
+            raise ValueError(f"mechanism ({shown(mechanism)}) must be 'permute-and-flip' or 'exponential'")
         offsets = self.__competing(candidates)
         cells = int(offsets[-1])
         answers = scores.check_answers(model_answers, cells)
@@ -242,9 +239,9 @@ class Curator:
         if self._ledger.neighbors is not Neighbors.REPLACE_ONE:
             raise ValueError("neighbors (ADD_REMOVE_ONE) must be REPLACE_ONE to choose: scores use n")
         if distance not in ("largest", "mean"):
-            raise ValueError(f"distance ({_short(distance)}) must be 'largest' or 'mean'")
+            raise ValueError(f"distance ({shown(distance)}) must be 'largest' or 'mean'")
         n, workload = self._ledger.n, self._workload
-        checked = [scores.check_answers(fractions, workload.cells) for fractions in answers]
+        checked = [scores.check_answers(fractions, workload.cells, quote=False) for fractions in answers]
         if len(checked) < 2:
             raise ValueError(f"answers (of {len(checked)} tables) must be of at least two tables")
         moved = scores.distance_sensitivity(distance, n, workload.cells, len(workload))
@@ -346,7 +343,7 @@ class Curator:
                 "neighbors (ADD_REMOVE_ONE) must be REPLACE_ONE for residuals: n is public there"
             )
         if event.sizes != self._workload.domain.sizes:
-            raise ValueError(f"sizes ({_short(event.sizes)}) must be those of the domain")
+            raise ValueError(f"sizes ({len(event.sizes)}) must be those of the domain")
         if event.at_most != self._at_most:
             raise ValueError(f"at_most ({event.at_most}) must be the table's {self._at_most}")
         hosts = _hosts(self._workload, event.looks)
@@ -416,7 +413,11 @@ class Curator:
                 raise TypeError("one of queries, marginal, marginals and total must be given")
             cells = _indices("queries", queries, workload.cells, empty=False)
             return cells, len(cells)
-        (j,) = _indices("marginal", [marginal], len(workload)).tolist()
+        right = isinstance(marginal, int | np.integer) and not isinstance(marginal, bool)
+        expect("marginal", marginal, right, "an integer")
+        if not 0 <= marginal < len(workload):
+            raise ValueError(f"marginal ({marginal}) must be from 0 to {len(workload) - 1}")
+        j = int(marginal)
         first, end = int(offsets[j]), int(offsets[j + 1])
         if queries is None:
             cells = np.arange(first, end)
@@ -458,7 +459,7 @@ def _ledger(
     else:
         if public_n is not None:
             raise ValueError(
-                f"public_n ({_short(public_n)}) must not be given: the number of records is public"
+                f"public_n ({shown(public_n)}) must not be given: the number of records is public"
             )
         n = private.n
         if n == 0:
@@ -475,8 +476,7 @@ def _ledger(
 
 def _continued(spent: Ledger, fresh: Ledger) -> Ledger:
     """The ledger that goes on: a copy of what was spent, on the same terms."""
-    if not isinstance(spent, Ledger):
-        raise TypeError(f"spent ({type(spent).__name__}) must be a Ledger")
+    expect("spent", spent, Ledger, "a Ledger")
     for name in ("budget", "neighbors", "n", "unit", "numerics"):
         if getattr(spent, name) != getattr(fresh, name):
             raise ValueError(f"spent must have the same {name} as this run")
@@ -488,14 +488,15 @@ def _continued(spent: Ledger, fresh: Ledger) -> Ledger:
 
 def _indices(name: str, values: npt.ArrayLike, limit: int, *, empty: bool = True) -> Int64s:
     array = np.asarray(values)
-    if array.ndim != 1 or (len(array) and array.dtype.kind not in "iu"):
-        raise TypeError(f"{name} ({array.ndim}-D, {array.dtype}) must be a list of integers")
+    whole = array.ndim == 1 and (not len(array) or array.dtype.kind in "iu")
+    expect(name, array, whole, "a list of integers")
     if len(array) == 0 and not empty:
         raise ValueError(f"{name} (none) must be at least one")
     if len(array) and not (int(array.min()) >= 0 and int(array.max()) < limit):
-        raise ValueError(f"{name} ({_short(array.tolist())}) must be from 0 to {limit - 1}")
+        bad = int(((array < 0) | (array >= limit)).argmax())
+        raise ValueError(f"{name}[{bad}] must be from 0 to {limit - 1}")
     if len(array) > 1 and len(np.unique(array)) < len(array):
-        raise ValueError(f"{name} ({_short(array.tolist())}) must not repeat one")
+        raise ValueError(f"{name} ({shown(array)}) must not repeat one")
     return array.astype(np.int64)
 
 
@@ -515,7 +516,7 @@ def _hosts(workload: Workload, looks: Sequence[tuple[int, ...]]) -> list[tuple[i
     for look in looks:
         if wanted[look][0] < 0:
             names = tuple(workload.domain.names[a] for a in look)
-            raise ValueError(f"look {_short(names)} must lie inside a marginal of the workload")
+            raise ValueError(f"look {names} must lie inside a marginal of the workload")
     return [(wanted[look][0], wanted[look][2]) for look in looks]
 
 

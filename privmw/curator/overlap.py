@@ -1,14 +1,16 @@
-"""Whether the public records are private ones, by mistake: a check of the operator's inputs, and no release.
+"""Whether the public records are private ones, by mistake: a check of the inputs, and no release.
 
 It looks at private records outside any budget, so its verdict is for the person who runs the program, as is
 the refusal of a bad value in a private file: a verdict goes out, and no figure. Nothing is stored; the hashes
-of private rows are erased.
+of private records are erased.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +18,12 @@ import numpy.typing as npt
 from privmw.data.records import Records
 from privmw.data.row_hash import Hashes, row_hashes
 from privmw.data.support import Support
+from privmw.data.table import Table
+from privmw.ranks import Communicator, on_every_rank, sum_over_ranks
 from privmw.secrecy import erasing, sealed
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
+Erased: TypeAlias = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]
 
 MOST_EXCESS = 0.25  # of the public records that only a shared origin explains; equal tables have 0.5
 MOST_RATIO = 4  # of matches to rows that one private record has, over what independent samples would give
@@ -30,9 +35,11 @@ DEVIATIONS = 6  # by which chance does not reach either
 def shares_records(private: Records | None, support: Support) -> bool:
     """Whether many of the public records are records of the private table; False on ranks other than 0.
 
-    A collective call: all ranks of the support make it, and rank 0 has the private table. Equal rows are not
-    enough, since two samples of one population share many. Three signs are, each beyond what the rows of both
-    tables explain:
+    A collective call: all ranks of the support make it, and rank 0 has the private table, or all have their
+    parts of it. Records are compared by their codes, by their raw values in the domain's columns, and by
+    those in all columns that both tables have, as far as these are known (privmw/io/traces.py). Equal records
+    are not enough, since two samples of one population share many. Three signs are, each beyond what both
+    tables explain; equal records make a row:
 
     1. The tables have the same rows, equally often.
     2. Too many public records are found among m private ones, m at most half of the N public records. A
@@ -41,9 +48,10 @@ def shares_records(private: Records | None, support: Support) -> bool:
        samples of one population the expected shares are equal; for one table they differ by half of what is
        unique. The share of private records among m other private ones must be exceeded as well: a private
        table of a narrow group has more copies of that group's rows.
-    3. Too many public records match a row that exactly one private record has. For independent samples each
-       such match is as likely as a second private record in that row, so that they are about N / n times the
-       private records in rows of two (Good and Turing's argument). It finds a small part of a large table.
+    3. Too many rows have exactly one public and one private record. For samples of one population each is as
+       likely as a second private record in its row, so that they are about N / n times the private records in
+       rows of two (Good and Turing's argument); for samples of any two, at most 2 sqrt(A B), of A private and
+       B public rows of two (Cauchy and Schwarz's). It finds a small part of a large table.
 
     >>> from privmw import Domain, Table
     >>> codes, domain = [[age, age % 2] for age in range(60)], Domain({"age": 60, "sex": 2})
@@ -53,39 +61,110 @@ def shares_records(private: Records | None, support: Support) -> bool:
     >>> shares_records(private, Support.from_table(Table.from_codes([[0, 1]] * 60, domain, private=False)))
     False
     """
-    public = support.counts > 0
-    known = [a for a, name in enumerate(support.domain.names) if name not in support.missing]
-    if not known:
+    found = False
+    for public in _public_records(support):
+        views = _views(private, public, support.comm)
+        public_hashes = [support.comm.gather(_hashes(public.table, view)) for view in views]
+        counts = support.comm.gather(public.counts)
+        with erasing() as erased:
+            parts = on_every_rank(support.comm, partial(_private_hashes, private, views, erased))
+            for mine, ours in zip(parts, public_hashes, strict=True):
+                gathered = [erased(part) for part in support.comm.gather(mine) or ()]
+                if ours is not None and counts is not None:
+                    whole = erased(np.concatenate(gathered))
+                    found |= _found(whole, np.concatenate(ours), np.concatenate(counts))
+    return found
+
+
+class _Public(NamedTuple):
+    """Public records of this rank: a table of them, or of their rows with how many each stands for."""
+
+    table: Table | None
+    counts: Int64s
+    missing: tuple[str, ...] = ()  # attributes that the table does not know
+
+
+class _View(NamedTuple):
+    """What is compared of a record: the codes of attributes, and the traces of columns."""
+
+    codes: tuple[str, ...]
+    traces: tuple[str, ...]
+
+
+def _public_records(support: Support) -> Iterator[_Public]:
+    """The samples of the public tables; the rows too where a sample has not all records of its table."""
+    seen = 0
+    thinned = support.samples is None
+    for sample in support.samples or ():
+        n = 0 if sample.table is None else sample.table.n
+        yield _Public(sample.table, np.ones(n, np.int64))
+        records = sum_over_ranks(support.comm, sample.records)
+        thinned |= sum_over_ranks(support.comm, n) < records
+        seen += records
+    if thinned and (support.samples is None or support.records == seen):
+        rows = support.counts > 0
+        table = support.table.take(rows) if rows.any() else None
+        yield _Public(table, support.counts[rows], support.missing)
+
+
+def _views(private: Records | None, public: _Public, comm: Communicator) -> list[_View]:
+    """What all ranks can compare: the codes, then more and more of the raw values."""
+    tables = [each for each in (private, public.table) if each is not None]
+    traced = on_every_rank(comm, lambda: [frozenset(table.trace_names) for table in tables])
+    own = None if private is None else (private.domain.names, tuple(sorted(traced[0])))
+    domain, names = comm.broadcast(own or ((), ()))
+    lacking = (
+        () if public.table is None else (*set(domain).difference(public.table.domain.names), *public.missing)
+    )
+    lacks = [name in lacking for name in domain] + [
+        any(name not in held for held in traced) for name in names
+    ]
+    on_ranks = np.array(lacks, np.int64)
+    comm.allreduce(on_ranks)
+    codes = tuple(name for name, lack in zip(domain, on_ranks, strict=False) if not lack)
+    traces = tuple(name for name, lack in zip(names, on_ranks[len(domain) :], strict=True) if not lack)
+    inside = tuple(name for name in traces if name in codes)
+    views = dict.fromkeys(_View(codes, some) for some in ((), inside, traces))
+    return [view for view in views if view.codes or view.traces]
+
+
+def _hashes(table: Table | None, view: _View) -> Int64s:
+    """A hash of each record, as far as the view shows it."""
+    if table is None:
+        return np.zeros(0, np.int64)
+    codes = [table.column(name) for name in view.codes]
+    return row_hashes([*codes, *(table.traces[name] for name in view.traces)]).view(np.int64)
+
+
+def _private_hashes(private: Records | None, views: Sequence[_View], erased: Erased) -> list[Int64s]:
+    """The hashes of this rank's private records in each view, read once."""
+    parts: list[list[Int64s]] = [[] for _ in views]
+    traced = any(view.traces for view in views)
+    batches = () if private is None else private.batches_with_traces() if traced else private.batches()
+    for batch in batches:
+        for part, view in zip(parts, views, strict=True):
+            part.append(erased(_hashes(batch, view)))
+    none = np.zeros(0, np.int64)
+    return [erased(np.concatenate([none, *part])) for part in parts]
+
+
+def _found(private_hashes: Int64s, public_hashes: Int64s, counts: Int64s) -> bool:
+    """The verdict on hashes of private records, which are sorted here, and of public rows with counts."""
+    if len(private_hashes) == 0 or len(public_hashes) == 0:
         return False
-    hashes = support.comm.gather(row_hashes([support.table.columns[a][public] for a in known]).view(np.int64))
-    counts = support.comm.gather(support.counts[public])
-    if hashes is None or counts is None or private is None:
-        return False
-    public_hashes, public_counts = np.concatenate(hashes).view(np.uint64), np.concatenate(counts)
-    if private.n == 0 or len(public_counts) == 0:
-        return False
+    public, first = np.unique(public_hashes.view(np.uint64), return_inverse=True)
+    counts = np.bincount(first, counts).astype(np.int64)
+    hashes = private_hashes.view(np.uint64)
+    hashes.sort()
     with erasing() as erased:
-        private_hashes = erased(np.empty(private.n, np.uint64))
-        _fill(private_hashes, private, known)
-        rows, copies = _copies(private_hashes)
+        rows, copies = _copies(hashes)
         erased(rows)
         erased(copies)
-        places = np.minimum(np.searchsorted(rows, public_hashes), len(rows) - 1)
+        places = np.minimum(np.searchsorted(rows, public), len(rows) - 1)
         found = np.take(copies, places, out=erased(np.empty(len(places), np.int64)))
         nearest = np.take(rows, places, out=erased(np.empty(len(places), np.uint64)))
-        found[erased(nearest != public_hashes)] = 0
-        return _alike(found, public_counts, copies)
-
-
-def _fill(hashes: Hashes, private: Records, known: list[int]) -> None:
-    """Write a hash of every private row, sorted; known: the attributes that the public rows have."""
-    start = 0
-    for batch in private.batches():
-        part = row_hashes([batch.columns[a] for a in known])
-        hashes[start : start + batch.n] = part
-        part.fill(0)
-        start += batch.n
-    hashes.sort()
+        found[erased(nearest != public)] = 0
+        return _alike(found, counts, copies)
 
 
 def _copies(ordered: Hashes) -> tuple[Hashes, Int64s]:
@@ -103,6 +182,7 @@ def _alike(found: Int64s, counts: Int64s, copies: Int64s) -> bool:
     same = n == public_n and len(copies) == len(counts) and np.array_equal(found, counts)
     if same and n >= FEWEST and len(copies) >= FEWEST_ROWS:
         return True
+    counts = counts // np.gcd.reduce(counts)  # a public table that is there twice is as one
     return _excess(found, counts, copies) or _singles(found, counts, copies)
 
 
@@ -128,9 +208,18 @@ def _excess(found: Int64s, counts: Int64s, copies: Int64s) -> bool:
 
 def _singles(found: Int64s, counts: Int64s, copies: Int64s) -> bool:
     with erasing() as erased:
-        matches = int(counts @ erased(found == 1))
+        matches = int(np.count_nonzero(erased((found == 1) & (counts == 1))))
         pairs = int(np.count_nonzero(erased(copies == 2)))
+    public_pairs = int(np.count_nonzero(counts == 2))
     # Few pairs are a rough estimate, which the ratio of the tables multiplies: take the most they may mean.
     likely = pairs + DEVIATIONS * math.sqrt(pairs) + DEVIATIONS**2 / 2
-    most = MOST_RATIO * int(counts.sum()) / int(copies.sum()) * 2 * likely
+    one_population = MOST_RATIO * int(counts.sum()) / int(copies.sum()) * 2 * likely
+    # Rows with expected counts p and q: sum of pq exp(-p - q), squared, is at most the product of the sums of
+    # p^2 exp(-p) and q^2 exp(-q), which the pairs estimate.
+    two_populations = 2 * math.sqrt(_upper(pairs) * _upper(public_pairs))
+    most = max(one_population, two_populations)
     return matches > most + DEVIATIONS * math.sqrt(most) + DEVIATIONS**2
+
+
+def _upper(pairs: int) -> float:
+    return pairs + DEVIATIONS / 2 * math.sqrt(pairs) + DEVIATIONS

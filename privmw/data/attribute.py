@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from itertools import pairwise
-from reprlib import repr as _short
 from typing import Any
 
-from privmw.secrecy import shown
+from privmw.secrecy import expect, shown
 
 Label = str | int
 Edge = int | float | datetime.date
@@ -36,6 +35,9 @@ NUMBER = (
 )
 DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 BLANKS = " \t\r\n"  # that are cut from texts
+# The beginning of texts that a spreadsheet program runs as formulas when it opens csv, unless they are
+# numbers; with quotes before it, as `guarded` writes them.
+FORMULA = "'*[=+@\t\r\n＝＋－＠-]"
 # Words that mean a missing value, in columns of text and of numbers alike, unless they are labels.
 MISSING_WORDS = (
     "?",
@@ -53,6 +55,27 @@ MISSING_WORDS = (
 )
 _KEYS = ("labels", "edges", "open", "measured_in", "other", "missing")
 _UNORDERED = (numbers.Real, datetime.date)  # types with a value that is unequal to itself: NaN, pandas' NaT
+
+
+def guarded(text: str) -> str:
+    """The text in csv: with a quote before it where a spreadsheet program would run it as a formula.
+
+    Numbers are left as they are. Text that looks guarded already gets another quote: every text has a
+    spelling of its own.
+
+    >>> [guarded(text) for text in ("=1+1", "- none", "-5", "'=1+1", "it's")]
+    ["'=1+1", "'- none", '-5', "''=1+1", "it's"]
+    """
+    return f"'{text}" if re.match(FORMULA, text) and not re.fullmatch(NUMBER, text) else text
+
+
+def unguarded(text: str) -> str:
+    """The text of which `guarded` makes this one.
+
+    >>> unguarded("'=1+1"), unguarded("-5"), unguarded("'quoted'")
+    ('=1+1', '-5', "'quoted'")
+    """
+    return text[1:] if re.match(f"'{FORMULA}", text) else text
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,9 +106,8 @@ class Attribute:
     @classmethod
     def declare(cls, name: str, declared: Any) -> Attribute:
         """The attribute that a domain file declares; an invalid declaration is refused."""
-        if not isinstance(name, str):
-            raise TypeError(f"attribute name ({_short(name)}) must be a string")
-        where = f"attribute {_short(name)}"
+        expect("attribute name", name, str, "a string")
+        where = f"attribute {shown(name)}"
         name = str(_label(where, "name", name))
         if hasattr(declared, "tolist"):
             declared = declared.tolist()  # numpy's
@@ -95,7 +117,7 @@ class Attribute:
             unknown = [key for key in declared if key not in _KEYS]
             if unknown:
                 listed = f"{', '.join(_KEYS[:-1])} or {_KEYS[-1]}"
-                raise ValueError(f"{where}: key ({_short(unknown[0])}) must be {listed}")
+                raise ValueError(f"{where}: keys must be {listed}")
             if ("labels" in declared) == ("edges" in declared):
                 raise ValueError(f"{where} must have either labels or edges")
             labels = _labels(where, declared["labels"]) if "labels" in declared else None
@@ -110,16 +132,17 @@ class Attribute:
             attribute = cls(name, size, labels, edges, other, missing, is_open, measured_in)
             codes = attribute._codes
             if len(codes) < size:
-                repeated = next(label for code, label in enumerate(attribute._values) if codes[label] != code)
-                raise ValueError(f"{where}: label ({_short(repeated)}) must be given only once")
+                values = enumerate(attribute._values)
+                repeated = next(code for code, label in values if codes[label] != code)
+                raise ValueError(f"{where}: labels[{repeated}] must be given only once")
         elif _kind(declared) == "integer":
             attribute = cls(name, int(declared))
         else:
-            raise TypeError(
-                f"{where}: size ({_short(declared)}) must be an integer, a list of labels or an object"
+            expect(
+                f"{where}: size", declared, False, "an integer, a list of labels or an object", quote=False
             )
         if not 1 <= attribute.size <= LARGEST_SIZE:
-            raise ValueError(f"{where}: size ({_short(attribute.size)}) must be from 1 to 2^32 - 1")
+            raise ValueError(f"{where}: size must be from 1 to 2^32 - 1")
         return attribute
 
     def declaration(self) -> int | list[Label] | dict[str, object]:
@@ -134,11 +157,10 @@ class Attribute:
 
     def label(self, code: int) -> Label:
         """The value of a code: a label, a bin such as '[0, 10)', or the code itself."""
-        if _kind(code) != "integer":
-            raise TypeError(f"attribute {_short(self.name)}: code ({_short(code)}) must be an integer")
+        expect(f"attribute {shown(self.name)}: code", code, _kind(code) == "integer", "an integer")
         if not 0 <= code < self.size:
             raise ValueError(
-                f"attribute {_short(self.name)}: code ({_short(code)}) must be from 0 to {self.size - 1}"
+                f"attribute {shown(self.name)}: code ({shown(code)}) must be from 0 to {self.size - 1}"
             )
         return self._values[code] if self._values else int(code)
 
@@ -158,7 +180,7 @@ class Attribute:
         if value is None or (isinstance(value, _UNORDERED) and value != value):
             if not self.takes_missing:
                 raise ValueError(
-                    f"attribute {_short(self.name)}: value is missing, but none is declared missing"
+                    f"attribute {shown(self.name)}: value is missing, but none is declared missing"
                 )
             return self.size - 1
         if isinstance(value, bool):
@@ -174,15 +196,13 @@ class Attribute:
         if isinstance(first, datetime.date):
             value = _date(value)
         kinds = {_kind(first)} | ({"integer", "number"} if self.edges and _kind(first) != "date" else set())
-        if _kind(value) not in kinds:
-            quoted = f"({shown(value)}) of kind {kind}"
-            raise TypeError(f"attribute {_short(self.name)}: value {quoted} must be {self.rule}")
+        expect(f"attribute {shown(self.name)}: value", value, _kind(value) in kinds, self.rule)
         code = self._search(value)
         if code is None:
             labels = f": {', '.join(map(repr, self.labels[:SHOWN_LABELS]))}" if self.labels else ""
             labels += ", ..." if self.labels and len(self.labels) > SHOWN_LABELS else ""
-            value = _short(value)
-            raise ValueError(f"attribute {_short(self.name)}: value ({value}) must be {self.rule}{labels}")
+            value = shown(value)
+            raise ValueError(f"attribute {shown(self.name)}: value ({value}) must be {self.rule}{labels}")
         return code
 
     def parse(self, text: str) -> int:
@@ -195,8 +215,7 @@ class Attribute:
         >>> [rooms.parse(text) for text in ("2", "02", "2.0", "17", "N", "")]
         [1, 1, 1, 3, 4, 4]
         """
-        if not isinstance(text, str):
-            raise TypeError(f"attribute {_short(self.name)}: text ({_short(text)}) must be a string")
+        expect(f"attribute {shown(self.name)}: text", text, str, "a string")
         for known in (text, text := text.strip(BLANKS)):
             if known in self.texts:
                 return self.texts[known]
@@ -208,7 +227,7 @@ class Attribute:
             value = _parsed_number(text)
         with suppress(TypeError):
             return self.code(value)
-        raise ValueError(f"attribute {_short(self.name)}: value ({_short(text)}) must be {self.rule}")
+        raise ValueError(f"attribute {shown(self.name)}: value ({shown(text)}) must be {self.rule}")
 
     def _search(self, value: Any) -> int | None:
         if self.edges and (self.open or self.edges[0] <= value <= self.edges[-1]):
@@ -250,7 +269,10 @@ class Attribute:
 
     @cached_property
     def texts(self) -> Mapping[str, int]:
-        """The texts that `parse` looks up, with their codes: labels, bins, other and missing."""
+        """The texts that `parse` looks up, with their codes: labels, bins, other and missing.
+
+        Those that csv guards have this spelling too, which comes before that of another label.
+        """
         texts: dict[str, int] = {}
         for value, code in self._codes.items():
             texts.setdefault(str(value), code)
@@ -261,7 +283,7 @@ class Attribute:
         if self.takes_missing:
             for word in ("", *self.words):
                 texts.setdefault(word, self.size - 1)
-        return texts
+        return texts | {guarded(text): code for text, code in texts.items()}
 
     @cached_property
     def words(self) -> Mapping[str, int]:
@@ -270,13 +292,14 @@ class Attribute:
         return {word: self.size - 1 for word in words if word not in self._codes}
 
     def __repr__(self) -> str:
-        return f"Attribute({_short(self.name)}, size={self.size})"
+        return f"Attribute({shown(self.name)}, size={self.size})"
 
 
 def _labels(where: str, labels: Any) -> tuple[Label, ...]:
-    checked = tuple(_label(where, "label", label) for label in _list(where, "labels", labels, 1))
-    if len({type(label) for label in checked}) > 1:
-        raise TypeError(f"{where}: labels ({_short(labels)}) must be all strings or all integers")
+    listed = enumerate(_list(where, "labels", labels, 1))
+    checked = tuple(_label(where, f"labels[{place}]", label) for place, label in listed)
+    alike = len({type(label) for label in checked}) <= 1
+    expect(f"{where}: labels", labels, alike, "all strings or all integers")
     return checked
 
 
@@ -285,37 +308,36 @@ def _label(where: str, what: str, label: Any) -> Label:
         return str(label).lower()
     if isinstance(label, str):
         if any("\ud800" <= letter <= "\udfff" for letter in label):
-            raise ValueError(f"{where}: {what} ({_short(label)}) must be text that UTF-8 can write")
+            raise ValueError(f"{where}: {what} must be text that UTF-8 can write")
         return str(label)
-    if _kind(label) != "integer":
-        raise TypeError(f"{where}: {what} ({_short(label)}) must be a string or an integer")
+    expect(f"{where}: {what}", label, _kind(label) == "integer", "a string or an integer", quote=False)
     if not -(2**63) <= label < 2**63:
-        raise ValueError(f"{where}: {what} ({_short(label)}) must fit in 64 bits")
+        raise ValueError(f"{where}: {what} must fit in 64 bits")
     return int(label)
 
 
 def _edges(where: str, edges: Any) -> tuple[Edge, ...]:
     checked: list[Any] = []
-    for edge in _list(where, "edges", edges, 2):
+    for place, edge in enumerate(_list(where, "edges", edges, 2)):
         value = _date(edge) or (_number(edge) if _kind(edge) in ("integer", "number") else None)
-        if value is None:
-            raise TypeError(f"{where}: edge ({_short(edge)}) must be a number or a date YYYY-MM-DD")
+        expect(
+            f"{where}: edges[{place}]", edge, value is not None, "a number or a date YYYY-MM-DD", quote=False
+        )
         if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"{where}: edge ({_short(edge)}) must be finite")
+            raise ValueError(f"{where}: edges[{place}] must be finite")
         checked.append(value)
-    if len({isinstance(edge, datetime.date) for edge in checked}) > 1:
-        raise TypeError(f"{where}: edges ({_short(edges)}) must be all numbers or all dates")
+    alike = len({isinstance(edge, datetime.date) for edge in checked}) <= 1
+    expect(f"{where}: edges", edges, alike, "all numbers or all dates")
     if any(not low < high for low, high in pairwise(checked)):
-        raise ValueError(f"{where}: edges ({_short(edges)}) must increase")
+        raise ValueError(f"{where}: edges ({len(checked)}) must increase")
     return tuple(checked)
 
 
 def _open(where: str, declared: Any, edges: tuple[Edge, ...] | None) -> bool:
-    if not isinstance(declared, bool):
-        raise TypeError(f"{where}: open ({_short(declared)}) must be true or false")
+    expect(f"{where}: open", declared, bool, "true or false", quote=False)
     if declared and not edges:
         raise ValueError(f"{where}: open (true) must come with edges")
-    return declared
+    return bool(declared)
 
 
 def _measured_in(
@@ -325,20 +347,19 @@ def _measured_in(
         return None
     first: object = (labels or edges or (None,))[0]
     if not isinstance(first, int | float):
-        raise ValueError(f"{where}: measured_in ({_short(word)}) must come with numbers")
+        raise ValueError(f"{where}: measured_in must come with numbers")
     if not isinstance(word, str) or not re.fullmatch(r"[^0-9\s.,+-]+", word):
-        raise ValueError(f'{where}: measured_in ({_short(word)}) must be a word without digits, such as "h"')
+        raise ValueError(f'{where}: measured_in must be a word without digits, such as "h"')
     return word
 
 
-def _list(where: str, key: str, listed: Any, least: int) -> list[Any] | tuple[Any, ...]:
+def _list(where: str, key: str, listed: Any, least: int) -> list[Any]:
     if hasattr(listed, "tolist"):
         listed = listed.tolist()  # numpy's
-    if not isinstance(listed, list | tuple):
-        raise TypeError(f"{where}: {key} ({_short(listed)}) must be a list")
+    expect(f"{where}: {key}", listed, list | tuple, "a list", quote=False)
     if len(listed) < least:
-        raise ValueError(f"{where}: {key} ({_short(listed)}) must be at least {least}")
-    return listed
+        raise ValueError(f"{where}: {key} ({len(listed)}) must be at least {least}")
+    return list(listed)
 
 
 def _number(number: Any) -> int | float:

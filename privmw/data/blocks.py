@@ -5,13 +5,14 @@ Public counts and released weights come in: moving the weights is post-processin
 
 from __future__ import annotations
 
-from reprlib import repr as _short
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from privmw.kernels.arrays import Float64s, Int64s, freeze
 from privmw.ranks import Communicator
+from privmw.secrecy import expect, shown
 
 
 def mixed_frequencies(block_counts: Int64s, block_weights: Float64s) -> Float64s:
@@ -57,14 +58,12 @@ def _parts(block_counts: Int64s, block_weights: Float64s) -> Float64s:
     return parts
 
 
-def checked_blocks(
-    blocks: Int64s | None, weights: Float64s | None, counts: Int64s, comm: Communicator
-) -> Float64s:
+def checked_blocks(blocks: Any, weights: Any, counts: Int64s, comm: Communicator) -> Float64s:
     """Refuse counts of several tables that do not add up; returns their weights, which cannot be written."""
     if comm.size > 1:
         raise ValueError("a support of several tables must lie on one rank")
-    if type(blocks) is not np.ndarray or blocks.dtype != np.int64 or weights is None:
-        raise TypeError(f"blocks ({type(blocks).__name__}) must be an array of int64, with block_weights")
+    right = type(blocks) is np.ndarray and blocks.dtype == np.int64 and weights is not None
+    expect("blocks", blocks, right, "an array of int64, with block_weights")
     if blocks.ndim != 2 or len(blocks) != len(counts) or (blocks < 0).any():
         raise ValueError(
             f"blocks must not be negative, one for each of the {len(counts)} rows and each table"
@@ -78,9 +77,9 @@ def checked_block_weights(weights: npt.ArrayLike, count: int) -> Float64s:
     """Checked weights of tables, divided by their sum."""
     array = np.asarray(weights)
     if array.dtype.kind not in "iuf" or array.shape != (count,):
-        raise ValueError(f"weights ({_short(weights)}) must be numbers, one for each of the {count} tables")
+        raise ValueError(f"weights ({shown(weights)}) must be numbers, one for each of the {count} tables")
     checked = array.astype(np.float64)
     if not np.isfinite(checked).all() or checked.min() < 0 or not 0 < checked.sum() < np.inf:
-        raise ValueError(f"weights ({_short(array.tolist())}) must be finite, not negative and not all 0")
+        raise ValueError(f"weights ({shown(array)}) must be finite, not negative and not all 0")
     total = float(checked.sum())
     return freeze(checked if abs(total - 1) < 1e-15 else checked / total)

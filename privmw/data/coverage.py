@@ -18,6 +18,7 @@ import numpy as np
 from privmw import kernels
 from privmw.data.support import Support
 from privmw.kernels.arrays import Bools, Int64s
+from privmw.secrecy import expect
 
 LARGEST = 2**22  # cells of a marginal, and of all that are counted at once
 FIRST = 10  # combinations listed of each marginal
@@ -75,8 +76,7 @@ def coverage_of(support: Support) -> Coverage:
     >>> found.pairs
     (Missing(attributes=('age', 'sex'), count=1, possible=4, first=((2, 0),)),)
     """
-    if not isinstance(support, Support):
-        raise TypeError(f"support ({type(support).__name__}) must be a Support")
+    expect("support", support, Support, "a Support")
     sizes, names = support.domain.sizes, support.domain.names
     singles = [(a,) for a in range(len(sizes)) if names[a] not in support.missing]
     counted, skipped = small_and_large(singles, sizes)

@@ -10,16 +10,15 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from reprlib import repr as _short
-from typing import Any
+from typing import Any, ClassVar
 
 from privmw.data.attribute import Attribute
 from privmw.data.immutable import Immutable
 from privmw.data.strict_json import parse_json
+from privmw.data.syntax import KEY, Syntax
 from privmw.io.files import naming
-from privmw.io.syntax import Syntax
 from privmw.pages import Shown
-from privmw.secrecy import shown
+from privmw.secrecy import expect, shown
 
 __all__ = ["Attribute", "Domain"]
 
@@ -29,6 +28,8 @@ class Domain(Immutable, Shown):
 
     An object has "labels" or bin "edges" (numbers, or dates written YYYY-MM-DD) and may declare an "other"
     and a "missing" value, each with its own code after those of the labels or bins; see `Attribute.code`.
+    Beside the attributes, "$syntax" may say how text files are written, as `Syntax` does: private ones are
+    read by exactly that. Domains that differ in it alone are equal.
 
     >>> domain = Domain({"age": 10, "sex": ["F", "M"], "income": {"edges": [0, 10, 100], "missing": "N"}})
     >>> domain
@@ -37,22 +38,23 @@ class Domain(Immutable, Shown):
     (60, 1, (2, 10))
     """
 
-    __slots__ = ("__weakref__", "_positions", "attributes", "names", "size", "sizes")
+    __slots__ = ("__weakref__", "_positions", "attributes", "names", "size", "sizes", "syntax")
+    _public_repr: ClassVar[bool] = True
 
     attributes: tuple[Attribute, ...]  # in order
     names: tuple[str, ...]
     sizes: tuple[int, ...]
     size: int  # how many different records there can be: the product of the sizes, exact however large
+    syntax: Syntax | None  # of text files; None where none is stored
     _positions: dict[str, int]  # of each name
 
     def __init__(self, attributes: Mapping[str, object]) -> None:
-        if not isinstance(attributes, Mapping):
-            raise TypeError(
-                f"attributes ({shown(attributes)}) must be a mapping from names to sizes or labels"
-            )
-        self._fill(tuple(Attribute.declare(name, declared) for name, declared in attributes.items()))
+        expect("attributes", attributes, Mapping, "a mapping from names to sizes or labels")
+        syntax = Syntax.from_dict(attributes[KEY]) if KEY in attributes else None
+        declared = tuple(Attribute.declare(name, a) for name, a in attributes.items() if name != KEY)
+        self._fill(declared, syntax)
 
-    def _fill(self, attributes: tuple[Attribute, ...]) -> Domain:
+    def _fill(self, attributes: tuple[Attribute, ...], syntax: Syntax | None) -> Domain:
         if not attributes:
             raise ValueError("attributes (none) must be at least one")
         names, sizes = tuple(a.name for a in attributes), tuple(a.size for a in attributes)
@@ -61,6 +63,7 @@ class Domain(Immutable, Shown):
             names=names,
             sizes=sizes,
             size=math.prod(sizes),
+            syntax=syntax,
             _positions={name: position for position, name in enumerate(names)},
         )
         return self
@@ -70,8 +73,7 @@ class Domain(Immutable, Shown):
         """The domain that a JSON file declares, or a mapping of the same form."""
         if isinstance(source, Mapping):
             return cls(source)
-        if not isinstance(source, str | os.PathLike):
-            raise TypeError(f"source ({shown(source)}) must be a path or a mapping")
+        expect("source", source, str | os.PathLike, "a path or a mapping")
         with open(source, encoding="utf-8-sig") as file, naming(source):
             return cls.from_json(file.read())
 
@@ -90,8 +92,9 @@ class Domain(Immutable, Shown):
         """A domain proposed from public data, for a person to check and change; never from private data.
 
         `source` is a pandas, polars or pyarrow frame, or the path of a file, which is read batch by batch;
-        `syntax` says how a text file is written, where detection should not decide. Each column becomes an
-        attribute, unless `columns` names some:
+        `syntax` says how a text file is written, where detection should not decide. The domain stores what
+        was detected, and private files are read by that. Each column becomes an attribute, unless `columns`
+        names some:
 
         - booleans: the labels "false" and "true";
         - text: its labels in order (numbers by size, then the rest), an ordered categorical in its own order;
@@ -120,23 +123,23 @@ class Domain(Immutable, Shown):
             most_labels=most_labels,
             other=other,
             missing=missing,
-            syntax=syntax or Syntax(),
+            syntax=syntax,
         ).domain
 
     @classmethod
     def from_json(cls, text: str) -> Domain:
         """The domain that a JSON text declares."""
-        if not isinstance(text, str):
-            raise TypeError(f"text ({_short(text)}) must be a string")
+        expect("text", text, str, "a string")
         declared = parse_json(text)
-        if not isinstance(declared, dict):
-            raise TypeError(f"a domain ({_short(declared)}) must be a JSON object")
+        expect("a domain", declared, dict, "a JSON object", quote=False)
         return cls(declared)
 
     def to_json(self) -> str:
         """JSON text of the domain for `from_json`, one attribute a line."""
         write = json.JSONEncoder(ensure_ascii=False).encode
-        lines = (f"  {write(a.name)}: {write(a.declaration())}" for a in self.attributes)
+        lines = [f"  {write(a.name)}: {write(a.declaration())}" for a in self.attributes]
+        if self.syntax is not None:
+            lines.insert(0, f"  {write(KEY)}: {write(self.syntax.to_dict())}")
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
     def write(self, path: str | os.PathLike[str]) -> None:
@@ -151,29 +154,36 @@ class Domain(Immutable, Shown):
 
     def index(self, name: str) -> int:
         """The position of an attribute; the error for an unknown name suggests the nearest known one."""
-        if not isinstance(name, str):
-            raise TypeError(f"attribute name ({_short(name)}) must be a string")
+        expect("attribute name", name, str, "a string")
         position = self._positions.get(name)
         if position is None:
-            import difflib  # here: only this message needs it
-
-            near = difflib.get_close_matches(name[:100], self.names, n=1)
-            hint = f"; did you mean {_short(near[0])}?" if near else ""
-            raise ValueError(f"attribute {_short(name)} is not in the domain{hint}")
+            raise ValueError(f"attribute {shown(name)} is not in the domain{self._hint(name)}")
         return position
+
+    def _hint(self, name: str) -> str:
+        import difflib  # here: only these messages need it
+
+        near = difflib.get_close_matches(name[:100], self.names, n=1)
+        return f"; did you mean {shown(near[0])}?" if near else ""
 
     def project(self, names: Iterable[str]) -> Domain:
         """The domain of some of the attributes, in the order named."""
-        if isinstance(names, str) or not isinstance(names, Iterable):
-            raise TypeError(
-                f"names ({_short(names)}) must be a list of attribute names, such as ['age', 'sex']"
-            )
-        positions = [self.index(name) for name in names]
+        expect(
+            "names",
+            names,
+            isinstance(names, Iterable) and not isinstance(names, str),
+            "a list of attribute names, such as ['age', 'sex']",
+        )
+        positions = positions_of(self, names)
         if len(set(positions)) < len(positions):
-            raise ValueError(
-                f"names ({_short([self.names[p] for p in positions])}) must not repeat an attribute"
-            )
-        return object.__new__(Domain)._fill(tuple(self.attributes[position] for position in positions))
+            raise ValueError(f"names ({len(positions)}) must not repeat an attribute")
+        chosen = tuple(self.attributes[position] for position in positions)
+        return object.__new__(Domain)._fill(chosen, self.syntax)
+
+    def with_syntax(self, syntax: Syntax | None) -> Domain:
+        """The same attributes, with this syntax of text files."""
+        expect("syntax", syntax, Syntax | None, "a Syntax")
+        return object.__new__(Domain)._fill(self.attributes, syntax)
 
     def __getitem__(self, name: str) -> Attribute:
         return self.attributes[self.index(name)]
@@ -203,7 +213,22 @@ class Domain(Immutable, Shown):
         return f"Domain({', '.join(shown)}{f', and {len(self) - 5} more' if len(self) > 5 else ''})"
 
 
+def positions_of(domain: Domain, names: Iterable[str], what: str = "names") -> list[int]:
+    """The positions of several attributes; an unknown name is told by its place, as it may be a cell.
+
+    >>> positions_of(Domain({"age": 10, "sex": ["F", "M"]}), ["sex", "agee"])
+    Traceback (most recent call last):
+    ValueError: names[1] is not in the domain; did you mean 'age'?
+    """
+    positions = []
+    for place, name in enumerate(names):
+        expect(f"{what}[{place}]", name, str, "a string", quote=False)
+        if name not in domain:
+            raise ValueError(f"{what}[{place}] is not in the domain{domain._hint(name)}")
+        positions.append(domain.index(name))
+    return positions
+
+
 def check_domain(domain: object) -> None:
     """Refuse what is no domain, by its kind: it may be private data in the wrong place."""
-    if not isinstance(domain, Domain):
-        raise TypeError(f"domain ({type(domain).__name__}) must be a Domain")
+    expect("domain", domain, Domain, "a Domain")

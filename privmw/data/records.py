@@ -6,19 +6,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from privmw.data.domain import Domain, check_domain
 from privmw.data.unit import RECORD, unit_in_words
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Int64s
 from privmw.ranks import ALONE, Communicator
+from privmw.secrecy import expect
 
 if TYPE_CHECKING:
     from privmw.data.table import Table
 
 FrameKind: TypeAlias = Literal["pyarrow", "pandas", "polars"]
+Traces: TypeAlias = Mapping[str, npt.NDArray[np.uint16]]
 
 
 class Records(ABC):
@@ -70,6 +75,20 @@ class Records(ABC):
     def batches(self) -> Iterator[Table]:
         """The records of this rank in order, as one table or several."""
 
+    @property
+    def has_records(self) -> bool:
+        """Whether `batches` has the records themselves, and not only their counts."""
+        return True
+
+    @property
+    def trace_names(self) -> tuple[str, ...]:
+        """The columns of which `batches_with_traces` has traces on this rank."""
+        return ()
+
+    def batches_with_traces(self) -> Iterator[Table]:
+        """The batches, each with traces of its records' raw values, as far as there are any."""
+        return self.batches()
+
     @abstractmethod
     def counts(self, workload: Workload) -> Int64s:
         """The exact counts of a workload's cells, in workload order; those of private records are private."""
@@ -90,8 +109,7 @@ class Records(ABC):
 def check_domain_and_privacy(domain: object, private: object) -> None:
     """Refuse what is no domain, and a flag that is neither True nor False."""
     check_domain(domain)
-    if not isinstance(private, bool):
-        raise TypeError(f"private ({type(private).__name__}) must be True or False")
+    expect("private", private, bool, "True or False", quote=False)
 
 
 def known_part(where: str, domain: Domain, columns: Collection[object], *, private: bool) -> Domain:
@@ -107,4 +125,4 @@ def known_part(where: str, domain: Domain, columns: Collection[object], *, priva
 def check_is_private(records: Records) -> None:
     """Refuse public records where private ones are expected: one of two arguments was mixed up."""
     if not records.private:
-        raise ValueError(f"private ({records!r}) must be a private table: read it with private=True")
+        raise ValueError("private (a public table) must be a private table: read it with private=True")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from reprlib import repr as _short
 from typing import Any
+
+from privmw.secrecy import shown
 
 
 def parse_json(text: str) -> Any:
@@ -27,7 +28,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, value in pairs:
         if key in values:
-            raise ValueError(f"key ({_short(key)}) must be given only once")
+            raise ValueError(f"key ({shown(key)}) must be given only once")
         values[key] = value
     return values
 

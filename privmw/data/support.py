@@ -11,8 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from functools import partial
-from reprlib import repr as _short
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +19,12 @@ import numpy.typing as npt
 from privmw import kernels
 from privmw.data.blocks import checked_block_weights, checked_blocks, mixed_frequencies
 from privmw.data.constraints import Constraints
-from privmw.data.domain import Domain, check_domain
+from privmw.data.domain import Domain, check_domain, positions_of
 from privmw.data.immutable import Immutable
 from privmw.data.memory import available_memory
 from privmw.data.records import Records
 from privmw.data.row_hash import mixed, row_hashes
+from privmw.data.sample import Sample, Sampler
 from privmw.data.table import Table
 from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Bools, Codes, Float64s, Int64s, UInt32s, freeze, is_frozen
@@ -32,7 +32,10 @@ from privmw.kernels.checks import check_integer, check_number
 from privmw.pages import Shown
 from privmw.random import sampling_stream
 from privmw.ranks import ALONE, Communicator, sum_over_ranks
-from privmw.secrecy import shown
+from privmw.secrecy import expect, shown
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Start = Literal["public", "uniform"]
 
@@ -64,9 +67,11 @@ class Support(Immutable, Shown):
         "grown",
         "missing",
         "records",
+        "samples",
         "table",
         "whole_size",
     )
+    _public_repr: ClassVar[bool] = True
 
     table: Table  # the distinct rows, one contiguous column per attribute
     counts: Int64s  # how many public records each row stands for; 0 for a grown row
@@ -78,6 +83,7 @@ class Support(Immutable, Shown):
     whole_size: int  # the number of distinct rows of all ranks
     records: int  # the number of public records that the rows of all ranks stand for
     grown: int  # the number of rows of all ranks that no public record has
+    samples: tuple[Sample, ...] | None  # of each public table; none where rows are no public records
     _columns: kernels.Columns | None
     _marginals: tuple[Workload, kernels.Marginals] | None
 
@@ -91,23 +97,32 @@ class Support(Immutable, Shown):
         missing: Sequence[str] = (),
         blocks: Int64s | None = None,
         block_weights: Float64s | None = None,
+        samples: tuple[Sample, ...] | None = None,
     ) -> None:
         """For rows that are distinct, sorted and keep the constraints already: use from_table or full.
 
         comm: the ranks that hold the rows; all of them make their supports together.
         missing: attributes that the rows do not have; their codes must be 0.
         blocks, block_weights: the counts of several public tables, which add up to counts, and their weights.
+        samples: of each public table, with more of its records than their codes; () where rows are no public
+        records. None: the rows are all there is of them.
         """
         check_public("table", table)
-        if type(counts) is not np.ndarray or counts.dtype != np.int64:
-            raise TypeError(f"counts ({type(counts).__name__}) must be an array of int64")
+        expect(
+            "counts",
+            counts,
+            type(counts) is np.ndarray and counts.dtype == np.int64,
+            "an array of int64",
+        )
         if counts.shape != (table.n,) or counts.min() < 0:
             raise ValueError(f"counts must not be negative, one for each of the {table.n} rows")
         if counts.sum(dtype=np.float64) >= MOST_RECORDS:
             raise ValueError("counts must be fewer than 2^62 records together")
-        for name in missing:
-            if table.column(name).any():
-                raise ValueError(f"column {_short(name)} (missing) must hold code 0 in every row")
+        for a in positions_of(table.domain, missing, "missing"):
+            if table.columns[a].any():
+                raise ValueError(
+                    f"column {shown(table.domain.names[a])} (missing) must hold code 0 in every row"
+                )
         counts = counts if is_frozen(counts) else freeze(counts.copy())
         if blocks is not None or block_weights is not None:
             block_weights = checked_blocks(blocks, block_weights, counts, comm)
@@ -122,6 +137,7 @@ class Support(Immutable, Shown):
             "whole_size": sum_over_ranks(comm, table.n),
             "records": sum_over_ranks(comm, int(counts.sum())),
             "grown": sum_over_ranks(comm, int(np.count_nonzero(counts == 0))),
+            "samples": samples,
             "_columns": None,
             "_marginals": None,
         }
@@ -142,19 +158,21 @@ class Support(Immutable, Shown):
         """
         check_public("public", public)
         if public.comm.size > 1:
-            raise ValueError(f"public ({public!r}) must lie on one rank: use ShardedSupport.from_table")
+            raise ValueError(f"public ({shown(public)}) must lie on one rank: use ShardedSupport.from_table")
         domain = public.domain if domain is None else domain
         _check_columns(public.domain, domain)
         _check_constraints(constraints, domain)
         support: Support | None = None
         pending: list[Table] = []
-        for batch in public.batches():
+        sampler = Sampler()
+        for batch in public.batches_with_traces():
+            sampler.add(batch)
             pending.append(batch)
             if sum(table.n for table in pending) >= max(PENDING, support.size if support else 0):
                 support = cls._merge(support, pending)
         if pending or support is None:
             support = cls._merge(support, pending)
-        return support._spread(domain)._restrict(constraints)
+        return support._sampled((sampler.sample(),))._spread(domain)._restrict(constraints)
 
     @classmethod
     def from_tables(
@@ -178,19 +196,20 @@ class Support(Immutable, Shown):
         >>> support.blocks.tolist(), support.block_weights.tolist(), support.start().round(3).tolist()
         ([[2, 0], [1, 1]], [0.5, 0.5], [0.333, 0.667])
         """
-        if isinstance(tables, str | Records | Support) or not isinstance(tables, Sequence):
-            raise TypeError(f"tables ({shown(tables)}) must be a list of public tables")
+        listed = isinstance(tables, Sequence) and not isinstance(tables, str | Records | Support)
+        expect("tables", tables, listed, "a list of public tables")
         if not tables:
             raise ValueError("tables (none) must be at least one")
         for place, table in enumerate(tables):
             if not isinstance(table, Support):
-                check_public(f"tables[{place}]", table)
+                check_public(f"tables[{place}]", table, quote=False)
             elif table.blocks is not None or table.comm.size > 1 or table.missing or not table.records:
                 raise ValueError(
-                    f"tables[{place}] ({table!r}) must be of one table, with every attribute, on one rank"
+                    f"tables[{place}] ({shown(table)}) must be of one table, with every attribute, on one "
+                    "rank"
                 )
             if table.domain != tables[0].domain:
-                raise ValueError(f"tables[{place}] ({table!r}) must be on the domain of the first table")
+                raise ValueError(f"tables[{place}] ({shown(table)}) must be on the domain of the first table")
         if weights is not None and len(weights) != len(tables):
             raise ValueError(f"weights ({len(weights)}) must be as many as tables ({len(tables)})")
         supports = [
@@ -220,6 +239,7 @@ class Support(Immutable, Shown):
             supports[0].constraints,
             blocks=freeze(blocks),
             block_weights=equal if weights is None else checked_block_weights(weights, len(supports)),
+            samples=_all_samples(supports),
         )
 
     def with_block_weights(self, weights: npt.ArrayLike) -> Support:
@@ -231,9 +251,16 @@ class Support(Immutable, Shown):
         [0.25, 0.75]
         """
         if self.blocks is None:
-            raise ValueError(f"support ({self!r}) must be of several tables to have weights of them")
+            raise ValueError(f"support ({shown(self)}) must be of several tables to have weights of them")
         checked = checked_block_weights(weights, self.blocks.shape[1])
-        return Support(self.table, self.counts, self.constraints, blocks=self.blocks, block_weights=checked)
+        return Support(
+            self.table,
+            self.counts,
+            self.constraints,
+            blocks=self.blocks,
+            block_weights=checked,
+            samples=self.samples,
+        )
 
     @classmethod
     def without_public(cls, domain: Domain, constraints: Constraints | None = None) -> Support:
@@ -245,7 +272,7 @@ class Support(Immutable, Shown):
         check_domain(domain)
         _check_constraints(constraints, domain)
         row = Table.from_codes(np.zeros((1, len(domain)), np.uint8), domain, private=False)
-        return cls(row, freeze(np.zeros(1, np.int64)), constraints, missing=domain.names)
+        return cls(row, freeze(np.zeros(1, np.int64)), constraints, missing=domain.names, samples=())
 
     def _spread(self, domain: Domain) -> Support:
         """The support on a domain with further attributes, which are missing, or in another order."""
@@ -261,7 +288,13 @@ class Support(Immutable, Shown):
         }
         missing = [name for name in domain.names if name not in self.domain]
         table = self._marked(Table(columns, domain, private=False))
-        return Support(table, freeze(self.counts[first]), missing=missing)
+        return Support(table, freeze(self.counts[first]), missing=missing, samples=self.samples)
+
+    def _sampled(self, samples: tuple[Sample, ...] | None) -> Self:
+        """The same support of one public table, with samples of its records."""
+        return type(self)(
+            self.table, self.counts, self.constraints, self.comm, missing=self.missing, samples=samples
+        )
 
     def _restrict(self, constraints: Constraints | None) -> Support:
         """The support of the rows that keep the constraints, but for rules about missing attributes."""
@@ -273,7 +306,13 @@ class Support(Immutable, Shown):
         if not mask.any():
             complaint = applied.complaint(applied.broken(self.table), self.size)
             raise ValueError(f"constraints must leave a row of the support: {complaint}")
-        return Support(self.table.take(mask), freeze(self.counts[mask]), constraints, missing=self.missing)
+        return Support(
+            self.table.take(mask),
+            freeze(self.counts[mask]),
+            constraints,
+            missing=self.missing,
+            samples=self.samples,
+        )
 
     def with_rows(self, codes: npt.ArrayLike) -> WithRows:
         """The support with further rows, of count 0 where no public record has them, and where each lies.
@@ -313,6 +352,7 @@ class Support(Immutable, Shown):
             self.comm,
             blocks=blocks,
             block_weights=self.block_weights,
+            samples=self.samples,
         )
         lies = np.full(added.n, -1)
         lies[own] = places[before:]
@@ -363,9 +403,8 @@ class Support(Immutable, Shown):
             values = np.repeat(np.arange(attribute.size, dtype=dtype), after)
             columns[attribute.name] = freeze(np.tile(values, before))
             before *= attribute.size
-        return cls(Table(columns, domain, private=False), freeze(np.ones(domain.size, np.int64)))._restrict(
-            constraints
-        )
+        table = Table(columns, domain, private=False)
+        return cls(table, freeze(np.ones(domain.size, np.int64)), samples=())._restrict(constraints)
 
     def widened(self, times: int = 10, share: float = 0.05, seed: int = 0) -> Support:
         """The support with further rows: public rows in which one value comes from another public record.
@@ -383,7 +422,7 @@ class Support(Immutable, Shown):
         self.check_complete()
         times = check_integer("times", times, 1)
         if not 0 < check_number("share", share) < 1:
-            raise ValueError(f"share ({_short(share)}) must be above 0 and below 1")
+            raise ValueError(f"share ({shown(share)}) must be above 0 and below 1")
         rng = sampling_stream(seed)
         self._check_has_records()
         if self.blocks is not None:
@@ -408,7 +447,7 @@ class Support(Immutable, Shown):
         ratio = (table.n - self.size) * (1 - share) / share / float(records[-1])
         factor, new = max(round(ratio), 1), max(round(1 / ratio), 1) if ratio else 1
         counts = freeze(factor * public + new * (repeats - (first < self.size)))
-        return Support(table.take(first), counts, self.constraints)
+        return Support(table.take(first), counts, self.constraints, samples=self.samples)
 
     def _marked(self, table: Table) -> Table:
         """A table made of these rows, with their marks: not for release where they are not."""
@@ -419,7 +458,9 @@ class Support(Immutable, Shown):
         """The support of one of several tables."""
         assert self.blocks is not None
         counts = self.blocks[:, block]
-        return Support(self.table.take(counts > 0), freeze(counts[counts > 0]), self.constraints)
+        samples = None if self.samples is None else self.samples[block : block + 1]  # one per table
+        rows = self.table.take(counts > 0)
+        return Support(rows, freeze(counts[counts > 0]), self.constraints, samples=samples)
 
     @property
     def domain(self) -> Domain:
@@ -439,7 +480,7 @@ class Support(Immutable, Shown):
     def start(self, kind: Start = "public") -> Float64s:
         """Fresh initial weights, with sum 1 over all ranks: the public frequencies, or uniform."""
         if kind not in ("public", "uniform"):
-            raise ValueError(f"kind ({_short(kind)}) must be 'public' or 'uniform'")
+            raise ValueError(f"kind ({shown(kind)}) must be 'public' or 'uniform'")
         if kind == "public":
             self._check_has_records()
             if self.blocks is not None and self.block_weights is not None:
@@ -492,10 +533,14 @@ class Support(Immutable, Shown):
 
     def matching_rows(self, names: Sequence[str], values: Sequence[int]) -> UInt32s:
         """The positions, ascending, of the rows that have these values (codes) of these attributes."""
-        if isinstance(names, str) or not isinstance(names, Sequence):
-            raise TypeError(f"names ({_short(names)}) must be a tuple of attribute names")
+        expect(
+            "names",
+            names,
+            isinstance(names, Sequence) and not isinstance(names, str),
+            "a tuple of attribute names",
+        )
         self._check_known(names)
-        return kernels.matching_rows(self.columns, [self.domain.index(name) for name in names], values)
+        return kernels.matching_rows(self.columns, positions_of(self.domain, names), values)
 
     def hash_order(self) -> Int64s:
         """The rows of this rank ordered by (hash, codes): an order of all rows that the ranks do not change.
@@ -555,8 +600,9 @@ class Support(Immutable, Shown):
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[object, ...]:
-        beside = {"missing": self.missing, "blocks": self.blocks, "block_weights": self.block_weights}
-        return partial(Support, **beside), (self.table, self.counts, self.constraints)  # type: ignore[arg-type]
+        names = ("missing", "blocks", "block_weights", "samples")
+        beside = {name: getattr(self, name) for name in names}
+        return partial(Support, **beside), (self.table, self.counts, self.constraints)
 
     def __repr__(self) -> str:
         return f"Support({self._described(f'{self.size} distinct rows')})"
@@ -574,13 +620,15 @@ class Support(Immutable, Shown):
         """Refuse a support whose rows lack attributes."""
         if self.missing:
             raise ValueError(
-                f"support ({self!r}) must have every attribute of the domain: its public rows lack "
+                f"support ({shown(self)}) must have every attribute of the domain: its public rows lack "
                 f"{in_words(self.missing)}"
             )
 
     def _check_has_records(self) -> None:
         if self.records == 0:
-            raise ValueError(f"support ({self!r}) must have a public record: there are no public frequencies")
+            raise ValueError(
+                f"support ({shown(self)}) must have a public record: there are no public frequencies"
+            )
 
     def _check_known(self, names: Iterable[str]) -> None:
         """Refuse attributes that the rows lack."""
@@ -603,7 +651,16 @@ class WithRows(NamedTuple):
 def in_words(names: Sequence[str]) -> str:
     """The names of attributes in a message, at most three of them."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(_short(name) for name in names[:3]) + more
+    return ", ".join(shown(name) for name in names[:3]) + more
+
+
+def _all_samples(supports: Sequence[Support]) -> tuple[Sample, ...] | None:
+    samples: tuple[Sample, ...] = ()
+    for support in supports:
+        if support.samples is None:
+            return None
+        samples += support.samples
+    return samples
 
 
 def _numbered(table: Table) -> tuple[npt.NDArray[np.intp], Int64s]:
@@ -633,24 +690,28 @@ def _weights(weights: npt.ArrayLike, size: int) -> Float64s:
         array = np.asarray(weights)
     except (TypeError, ValueError):
         raise ValueError(f"weights ({type(weights).__name__}) must be an array of numbers") from None
-    if array.dtype.kind not in "iuf":
-        raise TypeError(f"weights ({array.dtype.type.__name__}) must be numbers")
+    expect("weights", weights, array.dtype.kind in "iuf", "numbers")
     if array.shape != (size,):
         raise ValueError(f"weights (shape {array.shape}) must be one for each of the {size} rows")
     with np.errstate(over="ignore"):  # longer floats may become infinite, and are refused below
         checked = array.astype(np.float64)
     bad = np.flatnonzero(~(np.isfinite(checked) & (checked >= 0)))
     if len(bad):
-        raise ValueError(f"weights (first: {checked[bad[0]]}, row {bad[0]}) must be finite and not negative")
+        raise ValueError(f"weights (row {bad[0]}) must be finite and not negative")
     if not checked.any():
         raise ValueError("weights (all zero) must have a positive sum")
     return checked
 
 
-def check_public(name: str, table: object) -> None:
+def check_public(name: str, table: Any, *, quote: bool = True) -> None:
     """Refuse what is no table, and a private table."""
-    if not isinstance(table, Table if name == "table" else Records):
-        raise TypeError(f"{name} ({shown(table)}) must be a Table: Table.from_frame or read_table makes one")
+    expect(
+        name,
+        table,
+        Table if name == "table" else Records,
+        "a Table: Table.from_frame or read_table makes one",
+        quote=quote,
+    )
     if table.private:
         raise ValueError(f"{name} (a private table) must be public: a support shows its rows")
 
@@ -660,18 +721,17 @@ def _check_columns(public: Domain, domain: Domain) -> None:
     check_domain(domain)
     for attribute in public.attributes:
         if attribute.name not in domain:
-            raise ValueError(f"public: column {_short(attribute.name)} must be an attribute of the domain")
+            raise ValueError(f"public: column {shown(attribute.name)} must be an attribute of the domain")
         if attribute != domain[attribute.name]:
-            raise ValueError(f"public: column {_short(attribute.name)} must have the values of the domain")
+            raise ValueError(f"public: column {shown(attribute.name)} must have the values of the domain")
 
 
 def _check_constraints(constraints: Constraints | None, domain: Domain) -> None:
     if constraints is None:
         return
-    if not isinstance(constraints, Constraints):
-        raise TypeError(f"constraints ({_short(constraints)}) must be Constraints")
+    expect("constraints", constraints, Constraints, "Constraints")
     if constraints.domain != domain:
-        raise ValueError(f"constraints ({constraints!r}) must be on the domain of the support")
+        raise ValueError(f"constraints ({shown(constraints)}) must be on the domain of the support")
 
 
 def _readable(number: int) -> str:

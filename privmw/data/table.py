@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from reprlib import repr as _short
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from privmw.data.domain import Domain, check_domain
+from privmw.data.domain import Domain, check_domain, positions_of
 from privmw.data.immutable import Immutable
-from privmw.data.records import FrameKind, Records, check_domain_and_privacy
+from privmw.data.records import FrameKind, Records, Traces, check_domain_and_privacy
 from privmw.data.unit import RECORD, checked_unit, entering, id_hashes
 from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Array, Bools, CheckedColumns, Codes, Int64s, freeze, is_frozen
-from privmw.secrecy import sealed
+from privmw.secrecy import expect, sealed, shown
 
 
 class Table(Immutable, Records):
@@ -50,6 +49,7 @@ class Table(Immutable, Records):
         "for_release",
         "frame_kind",
         "private",
+        "traces",
         "unit",
     )
     __hash__ = None  # type: ignore[assignment]
@@ -61,6 +61,7 @@ class Table(Immutable, Records):
     at_most: int  # records of a unit
     for_release: bool  # False for synthetic records of a seeded release: what is written of them says so
     frame_kind: FrameKind | None  # of the frame that the records came from, and that `to_frame` makes
+    traces: Traces  # by column: short hashes of raw values that the codes do not tell (privmw/io/traces.py)
 
     @sealed
     def __init__(
@@ -76,7 +77,7 @@ class Table(Immutable, Records):
         for name, column in zip(domain.names, checked, strict=True):
             if len(column) != len(checked[0]):
                 lengths = "" if private else f" ({len(column)} rows, not {len(checked[0])})"
-                raise ValueError(f"column {_short(name)}{lengths} must be as long as the first")
+                raise ValueError(f"column {shown(name)}{lengths} must be as long as the first")
         self._fill(checked, domain, private)
 
     def _fill(
@@ -88,6 +89,7 @@ class Table(Immutable, Records):
         at_most: int = 1,
         for_release: bool = True,
         frame_kind: FrameKind | None = None,
+        traces: Traces | None = None,
     ) -> Table:
         """Set the attributes, from frozen columns of checked codes."""
         fields = {
@@ -98,6 +100,7 @@ class Table(Immutable, Records):
             "at_most": at_most,
             "for_release": for_release,
             "frame_kind": frame_kind,
+            "traces": traces or {},
         }
         self._set(**fields)
         if self.n == 0 and not private:
@@ -137,8 +140,13 @@ class Table(Immutable, Records):
         columns = (freeze(np.concatenate([table.columns[a] for table in tables])) for a in range(len(domain)))
         private, for_release = any(t.private for t in tables), all(t.for_release for t in tables)
         kind = next((table.frame_kind for table in tables if table.frame_kind is not None), None)
+        traces = {
+            name: np.concatenate([table.traces[name] for table in tables])
+            for name in tables[0].trace_names
+            if all(name in table.traces for table in tables)
+        }
         joined = object.__new__(Table)
-        return joined._fill(columns, domain, private, for_release=for_release, frame_kind=kind)
+        return joined._fill(columns, domain, private, for_release=for_release, frame_kind=kind, traces=traces)
 
     @classmethod
     @sealed
@@ -202,18 +210,23 @@ class Table(Immutable, Records):
         public: Any = None,
         seed: int | None = None,
         overwrite: bool = False,
+        raw: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> None:
         """Write public or synthetic records to a .parquet, .csv or .feather file, completely or not at all.
 
         The columns are those of `to_frame`, and `read_table` reads the file. An existing file is refused
         unless `overwrite`; so is a private table. Records that are not for release carry the mark: parquet
-        and feather in their metadata (key privmw), csv in its name, which must contain "seeded". progress:
-        called now and then with the number of records that are written.
+        and feather in their metadata (key privmw), csv in its name, which must contain "seeded". raw: csv has
+        texts such as =1+1 as they are, which a spreadsheet program runs as formulas; else a quote precedes
+        them, as in '=1+1, which `read_table` takes for the same label. progress: called now and then with the
+        number of records that are written.
         """
         from privmw.io.output import write  # here: it imports tables
 
-        write(self, path, bins=bins, public=public, seed=seed, overwrite=overwrite, progress=progress)
+        write(
+            self, path, bins=bins, public=public, seed=seed, overwrite=overwrite, raw=raw, progress=progress
+        )
 
     @property
     def n(self) -> int:
@@ -247,7 +260,7 @@ class Table(Immutable, Records):
         """The same rows on some of the attributes, in the order named; columns are shared, not copied."""
         domain = self.domain.project(names)
         columns = [self.column(name) for name in domain.names]
-        return self._with(columns, domain)
+        return self._with(columns, domain, traces=self.traces)
 
     @sealed
     def take(self, rows: npt.ArrayLike) -> Table:
@@ -256,9 +269,8 @@ class Table(Immutable, Records):
         A private table refuses to repeat a row: each counts once.
         """
         positions = _array("rows", rows)
-        if positions.ndim != 1 or positions.dtype.kind not in "iub":
-            kind = positions.dtype.type.__name__
-            raise TypeError(f"rows ({kind}) must be a 1-D array of positions, or a mask")
+        right = positions.ndim == 1 and positions.dtype.kind in "iub"
+        expect("rows", positions, right, "a 1-D array of positions, or a mask", quote=False)
         if positions.dtype.kind == "b":
             if len(positions) != self.n:
                 raise ValueError(f"rows (a mask of {len(positions)}) must have {self.n} entries")
@@ -269,11 +281,19 @@ class Table(Immutable, Records):
             if self.private and len(positions) and int(np.bincount(positions).max()) > 1:
                 raise ValueError("rows must not repeat one: every private record counts once")
         columns = (freeze(column[positions]) for column in self.columns)
-        return self._with(columns, self.domain)
+        return self._with(columns, self.domain, traces=self._traces_of(positions))
 
-    def _with(self, columns: Iterable[Codes], domain: Domain) -> Table:
-        """Other rows or attributes of the same records, with the same marks."""
-        return object.__new__(Table)._fill(columns, domain, **self._marks())
+    def _with(self, columns: Iterable[Codes], domain: Domain, **changed: Any) -> Table:
+        """Other rows, attributes or marks of the same records; what is not changed stays."""
+        return object.__new__(Table)._fill(columns, domain, **{**self._marks(), **changed})
+
+    def _traces_of(self, rows: npt.NDArray[Any]) -> Traces:
+        return {name: trace[rows] for name, trace in self.traces.items()}
+
+    @property
+    def trace_names(self) -> tuple[str, ...]:
+        """The columns of the file or frame, in the domain or not, whose values left a trace."""
+        return tuple(self.traces)
 
     def _marks(self) -> dict[str, Any]:
         names = ("private", "unit", "at_most", "for_release", "frame_kind")
@@ -285,9 +305,7 @@ class Table(Immutable, Records):
         >>> Table.from_codes([[3, 0], [9, 1]], Domain({"age": 10, "sex": 2}), private=False).not_for_release()
         Table(2 rows x 2 attributes, public, not for release)
         """
-        return object.__new__(Table)._fill(
-            self.columns, self.domain, **{**self._marks(), "for_release": False}
-        )
+        return self._with(self.columns, self.domain, for_release=False, traces=self.traces)
 
     def with_frame_kind(self, kind: FrameKind | None) -> Table:
         """The same table, whose `to_frame` makes this kind of frame by default; columns are shared.
@@ -297,8 +315,17 @@ class Table(Immutable, Records):
         'pandas'
         """
         if kind is not None and kind not in get_args(FrameKind):
-            raise ValueError(f"kind ({_short(kind)}) must be 'pyarrow', 'pandas' or 'polars'")
-        return object.__new__(Table)._fill(self.columns, self.domain, **{**self._marks(), "frame_kind": kind})
+            raise ValueError(f"kind ({shown(kind)}) must be 'pyarrow', 'pandas' or 'polars'")
+        return self._with(self.columns, self.domain, frame_kind=kind, traces=self.traces)
+
+    def with_traces(self, traces: Traces) -> Table:
+        """The same table with the traces of its records' raw values, one 16-bit hash per record and column.
+
+        >>> table = Table.from_codes([[3, 0], [9, 1]], Domain({"age": 10, "sex": 2}), private=False)
+        >>> table.with_traces({"income": np.array([7, 8], np.uint16)}).trace_names
+        ('income',)
+        """
+        return self._with(self.columns, self.domain, traces=traces)
 
     @sealed
     def capped(self, ids: npt.ArrayLike, *, unit: str, at_most: int) -> Table:
@@ -326,11 +353,11 @@ class Table(Immutable, Records):
         """The rows where a mask is True, of which no unit has more than at_most."""
         rows = np.flatnonzero(enters)
         columns: Iterable[Codes] = self.columns
+        traces = self.traces
         if len(rows) < self.n:
             columns = (freeze(column.take(rows)) for column in self.columns)
-        return object.__new__(Table)._fill(
-            columns, self.domain, **{**self._marks(), "unit": unit, "at_most": at_most}
-        )
+            traces = self._traces_of(rows)
+        return self._with(columns, self.domain, unit=unit, at_most=at_most, traces=traces)
 
     def batches(self) -> Iterator[Table]:
         """The table itself."""
@@ -354,7 +381,7 @@ class Table(Immutable, Records):
         if self.private:
             raise TypeError("a private table must not be pickled")
         columns = dict(zip(self.domain.names, self.columns, strict=True))
-        return _restored, (columns, self.domain, self.for_release, self.frame_kind)
+        return _restored, (columns, self.domain, self.for_release, self.frame_kind, self.traces)
 
     def __repr__(self) -> str:
         mark = "" if self.for_release else ", not for release"
@@ -362,31 +389,34 @@ class Table(Immutable, Records):
 
 
 def _restored(
-    columns: Mapping[str, Codes], domain: Domain, for_release: bool, frame_kind: FrameKind | None
+    columns: Mapping[str, Codes],
+    domain: Domain,
+    for_release: bool,
+    frame_kind: FrameKind | None,
+    traces: Traces,
 ) -> Table:
     """A public table, from its pickle."""
-    table = Table(columns, domain, private=False).with_frame_kind(frame_kind)
+    table = Table(columns, domain, private=False).with_frame_kind(frame_kind).with_traces(traces)
     return table if for_release else table.not_for_release()
 
 
-def _by_name(columns: object, domain: Domain) -> dict[str, npt.ArrayLike]:
+def _by_name(columns: Any, domain: Domain) -> dict[str, npt.ArrayLike]:
     """The columns by name, exactly one for each attribute of the domain; the codes are not looked at."""
-    if isinstance(columns, str | bytes | np.ndarray) or not isinstance(columns, Mapping | Iterable):
-        raise TypeError(f"columns of kind {type(columns).__name__} must be a mapping from names to codes")
+    listed = isinstance(columns, Iterable) and not isinstance(columns, str | bytes | np.ndarray)
+    expect("columns", columns, listed, "a mapping from names to codes", quote=False)
     by_name: dict[str, npt.ArrayLike] = {}
-    for pair in columns.items() if isinstance(columns, Mapping) else columns:
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise TypeError("columns must be pairs of a name and its codes")
+    for place, pair in enumerate(columns.items() if isinstance(columns, Mapping) else columns):
+        right = isinstance(pair, tuple | list) and len(pair) == 2
+        expect(f"columns[{place}]", pair, right, "a pair of a name and its codes", quote=False)
         name, codes = pair
-        if not isinstance(name, str):
-            raise TypeError(f"column name of kind {type(name).__name__} must be a string")
+        expect(f"name of columns[{place}]", name, str, "a string", quote=False)
         if name in by_name:
-            raise ValueError(f"column {_short(name)} must be given only once")
-        domain.index(name)
+            raise ValueError(f"columns[{place}] must have a name that is given only once")
         by_name[name] = codes
+    positions_of(domain, by_name, "columns")
     for name in domain.names:
         if name not in by_name:
-            raise ValueError(f"column {_short(name)} is missing")
+            raise ValueError(f"column {shown(name)} is missing")
     return by_name
 
 
@@ -401,26 +431,25 @@ def _array(name: str, values: Any) -> Array:
 
 def _checked_column(name: str, size: int, codes: Any, private: bool) -> Codes:
     """The checked codes of one attribute: a copy, unless they cannot be written to."""
-    array = _array(f"column {_short(name)}", codes)
+    array = _array(f"column {shown(name)}", codes)
     if array.ndim != 1:
-        raise ValueError(f"column {_short(name)} ({array.ndim}-D) must be 1-D")
+        raise ValueError(f"column {shown(name)} ({array.ndim}-D) must be 1-D")
     dtype = np.dtype(np.uint8 if size <= 2**8 else np.uint16 if size <= 2**16 else np.uint32)
     if len(array) == 0:
         if not private:
-            raise ValueError(f"column {_short(name)} is empty: a table must have at least one row")
+            raise ValueError(f"column {shown(name)} is empty: a table must have at least one row")
         return freeze(np.empty(0, dtype))
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"column {_short(name)} ({array.dtype.type.__name__}) must hold integer codes")
+    expect(f"column {shown(name)}", array, array.dtype.kind in "iu", "integer codes")
     if array.dtype == dtype and not (array.flags.c_contiguous and is_frozen(array)):
         array = array.copy()
     if int(array.max()) >= size or (array.dtype.kind == "i" and int(array.min()) < 0):
         if private:
-            raise ValueError(f"column {_short(name)} must hold codes from 0 to {size - 1}")
+            raise ValueError(f"column {shown(name)} must hold codes from 0 to {size - 1}")
         outside = np.flatnonzero((array < 0) | (array >= size))
         what = "1 value" if len(outside) == 1 else f"{len(outside)} values"
         first = f"first: {array[outside[0]]}, row {outside[0]}"
         raise ValueError(
-            f"column {_short(name)} has {what} outside the domain ({first}): must be from 0 to {size - 1}"
+            f"column {shown(name)} has {what} outside the domain ({first}): must be from 0 to {size - 1}"
         )
     column: Codes = freeze(np.ascontiguousarray(array, dtype))
     return column

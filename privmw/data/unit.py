@@ -13,7 +13,6 @@ Ids are known here as 64-bit hashes. Two ids of equal hash count as one unit. Th
 from __future__ import annotations
 
 import re
-from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from privmw.data.domain import Domain
 from privmw.data.row_hash import Hashes, mixed
 from privmw.kernels.arrays import Array, Bools, Int64s
 from privmw.kernels.checks import check_integer
-from privmw.secrecy import shown
+from privmw.secrecy import expect, shown
 
 RECORD = "record"  # the unit of a table in which every record is protected by itself
 MOST = 2**31 - 1  # records of a unit: noise for more drowns any table
@@ -36,7 +35,7 @@ _WORD = np.uint64(0xD1342543DE82EF95)
 _PART = 2**22  # records that are sorted at once: more would need memory for nothing
 
 
-def checked_unit(unit: object, at_most: object, domain: Domain, private: bool) -> tuple[str, int]:
+def checked_unit(unit: Any, at_most: object, domain: Domain, private: bool) -> tuple[str, int]:
     """The unit and its limit; a record, and 1, where neither is given.
 
     >>> domain = Domain({"age": 10})
@@ -50,18 +49,17 @@ def checked_unit(unit: object, at_most: object, domain: Domain, private: bool) -
         raise TypeError(f"unit ({shown(unit)}) and at_most ({shown(at_most)}) must be given together")
     if unit is None:
         return RECORD, 1
-    if not isinstance(unit, str):
-        raise TypeError(f"unit ({shown(unit)}) must be the name of a column")
+    expect("unit", unit, str, "the name of a column")
     if not unit.strip() or not unit.isprintable():
-        raise ValueError(f"unit ({_short(unit)}) must be one line of printable text")
+        raise ValueError(f"unit ({shown(unit)}) must be one line of printable text")
     if unit == RECORD:
-        raise ValueError(f"unit ({unit!r}) must be what several records can belong to")
+        raise ValueError(f"unit ({shown(unit)}) must be what several records can belong to")
     if unit in domain.names:
         raise ValueError(
-            f"unit ({_short(unit)}) must not be an attribute of the domain: ids are no values to release"
+            f"unit ({shown(unit)}) must not be an attribute of the domain: ids are no values to release"
         )
     if not private:
-        raise ValueError(f"unit ({_short(unit)}) must come with private=True: public records need no limit")
+        raise ValueError(f"unit ({shown(unit)}) must come with private=True: public records need no limit")
     return unit, check_integer("at_most", at_most, 1, MOST)
 
 

@@ -11,19 +11,18 @@ import hashlib
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from reprlib import repr as _short
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from privmw.data.combinations import CombinationIndex, all_combinations, sample_combinations
-from privmw.data.domain import Domain, check_domain
+from privmw.data.domain import Domain, check_domain, positions_of
 from privmw.data.immutable import Immutable
 from privmw.kernels.arrays import Int32s, Int64s, UInt32s, freeze
 from privmw.kernels.checks import check_integer
 from privmw.pages import Shown
-from privmw.secrecy import shown
+from privmw.secrecy import expect, shown
 
 LARGEST_ORDER = 6
 MOVED = 2  # counts of a marginal, by replacing one record: it leaves one cell and enters another
@@ -55,6 +54,7 @@ class Workload(Immutable, Shown):
     """
 
     __slots__ = ("__weakref__", "_index", "attributes", "domain", "offsets", "starts")
+    _public_repr: ClassVar[bool] = True
 
     domain: Domain
     attributes: Int32s  # the attributes' positions in the domain, marginal after marginal
@@ -64,13 +64,17 @@ class Workload(Immutable, Shown):
 
     def __init__(self, domain: Domain, marginals: Iterable[Sequence[str]]) -> None:
         check_domain(domain)
-        if isinstance(marginals, str) or not isinstance(marginals, Iterable):
-            raise TypeError(f"marginals ({_short(marginals)}) must be a list of tuples of attribute names")
+        expect(
+            "marginals",
+            marginals,
+            isinstance(marginals, Iterable) and not isinstance(marginals, str),
+            "a list of tuples of attribute names",
+        )
         rows: dict[tuple[int, ...], None] = {}
-        for marginal in marginals:
-            row = tuple(sorted(_positions(domain, marginal)))
+        for place, marginal in enumerate(marginals):
+            row = tuple(sorted(_positions(domain, f"marginals[{place}]", marginal)))
             if row in rows:
-                raise ValueError(f"marginal {_short(tuple(marginal))} must be given only once")
+                raise ValueError(f"marginals[{place}] ({_names(domain, row)}) must be given only once")
             rows[row] = None
         flat = np.fromiter(itertools.chain.from_iterable(rows), np.int32)
         self._fill(domain, flat, np.cumsum([0, *map(len, rows)], dtype=np.int64))
@@ -83,7 +87,8 @@ class Workload(Immutable, Shown):
             cells = np.multiply.reduceat(np.array(domain.sizes, np.float64)[attributes], starts[:-1])
             largest = int(cells.argmax())
             if cells[largest] > LARGEST_MARGINAL:
-                raise ValueError(f"marginal {_short(self.marginal(largest))} must have at most 2^40 cells")
+                names = _names(domain, self._marginal_positions(largest))
+                raise ValueError(f"marginal ({names}) must have at most 2^40 cells")
             if cells.sum() > LARGEST_WORKLOAD:
                 raise ValueError(f"workload ({cells.sum():.3g} cells) must have at most 2^48 cells")
             np.cumsum(cells.astype(np.int64), out=offsets[1:])
@@ -98,10 +103,12 @@ class Workload(Immutable, Shown):
         [('a', 'b'), ('a', 'c'), ('b', 'c')]
         """
         check_domain(domain)
-        orders = [_order(domain, order) for order in (k if isinstance(k, Iterable) else [k])]
+        given: Any = k
+        several = isinstance(given, Iterable) and not isinstance(given, str)
+        orders = [_order(domain, order, quote=not several) for order in (given if several else [given])]
         counts = [math.comb(len(domain), order) for order in orders]
         if len(set(orders)) < len(orders):
-            raise ValueError(f"k ({_short(orders)}) must not repeat an order")
+            raise ValueError(f"k ({len(orders)} orders) must not repeat an order")
         if sum(counts) > MOST_MARGINALS:
             raise ValueError(f"workload ({sum(counts)} marginals) must have at most 2^24: sample it")
         parts = [all_combinations(len(domain), order).ravel() for order in orders]
@@ -147,14 +154,14 @@ class Workload(Immutable, Shown):
 
     def index(self, names: Sequence[str]) -> int:
         """The marginal that has exactly these attributes, in any order."""
-        positions = _positions(self.domain, names)
+        positions = _positions(self.domain, "marginal", names)
         index = self._index
         if index is None:
             index = CombinationIndex(self.attributes, self.starts)
             self._set(_index=index)
         j = index.find(positions)
         if j < 0:
-            raise ValueError(f"marginal {_short(tuple(names))} is not in the workload")
+            raise ValueError(f"marginal ({_names(self.domain, positions)}) is not in the workload")
         return j
 
     def query(self, i: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -167,14 +174,15 @@ class Workload(Immutable, Shown):
     def cell(self, names: Sequence[str], values: Sequence[int]) -> int:
         """The cell that counts these values (codes) of these attributes, named in any order."""
         j = self.index(names)
-        if not isinstance(values, tuple | list | np.ndarray):
-            raise TypeError(f"values ({_short(values)}) must be a tuple of codes")
+        expect("values", values, tuple | list | np.ndarray, "a tuple of codes")
         if len(values) != len(names):
-            raise ValueError(f"values ({_short(values)}) must be {len(names)} codes, one for each attribute")
+            raise ValueError(f"values ({len(values)}) must be {len(names)} codes, one for each attribute")
         codes = dict(zip(names, values, strict=True))
         cell = 0
         for name, size in zip(self.marginal(j), self.shape(j), strict=True):
-            cell = cell * size + check_integer(f"value of {_short(name)}", codes[name], 0, size - 1)
+            cell = cell * size + check_integer(
+                f"value of {shown(name)}", codes[name], 0, size - 1, quote=False
+            )
         return int(self.offsets[j]) + cell
 
     def marginal_of(self, cells: npt.ArrayLike) -> Int64s:
@@ -285,39 +293,40 @@ def _ranges(starts: Int64s, chosen: Int64s) -> tuple[Int64s, Int64s]:
     return np.arange(begins[-1]) + np.repeat(starts[chosen] - begins[:-1], sizes), begins
 
 
-def check_workload(workload: object, domain: Domain, owner: str) -> None:
+def check_workload(workload: Any, domain: Domain, owner: str) -> None:
     """Refuse what is no workload, and one that is not on the domain of its owner: a table, a support."""
-    if not isinstance(workload, Workload):
-        raise TypeError(f"workload ({shown(workload)}) must be a Workload")
+    expect("workload", workload, Workload, "a Workload")
     if workload.domain != domain:
-        raise ValueError(f"workload ({workload!r}) must be on the domain of the {owner}")
+        raise ValueError(f"workload ({shown(workload)}) must be on the domain of the {owner}")
 
 
-def _order(domain: Domain, k: object) -> int:
+def _order(domain: Domain, k: object, *, quote: bool = True) -> int:
     check_domain(domain)
-    order = check_integer("k", k, 1, LARGEST_ORDER)
+    order = check_integer("k", k, 1, LARGEST_ORDER, quote=quote)
     if order > len(domain):
         raise ValueError(f"k ({order}) must be at most the number of attributes, {len(domain)}")
     return order
 
 
-def _positions(domain: Domain, names: object) -> list[int]:
-    if isinstance(names, str):
-        raise TypeError(f"marginal {_short(names)} must be a tuple of names, such as ({_short(names)},)")
-    if not isinstance(names, tuple | list):
-        raise TypeError(f"marginal ({_short(names)}) must be a tuple of names")
-    positions = [domain.index(name) for name in names]
+def _positions(domain: Domain, what: str, names: Any) -> list[int]:
+    expect(what, names, tuple | list, "a tuple of names, such as ('age',)", quote=False)
+    positions = positions_of(domain, names, what)
     if len(set(positions)) < len(positions):
-        raise ValueError(f"marginal {_short(tuple(names))} must not name an attribute twice")
+        raise ValueError(f"{what} ({_names(domain, positions)}) must not name an attribute twice")
     if not 1 <= len(positions) <= LARGEST_ORDER:
-        raise ValueError(f"marginal {_short(tuple(names))} must have 1 to {LARGEST_ORDER} attributes")
+        raise ValueError(f"{what} ({len(positions)} attributes) must have 1 to {LARGEST_ORDER} attributes")
     return positions
+
+
+def _names(domain: Domain, positions: Iterable[int]) -> str:
+    return ", ".join(shown(domain.names[a]) for a in positions)
 
 
 def _indices(name: str, values: Any, limit: int) -> Int64s:
     array = np.asarray(values)
-    if array.ndim != 1 or (len(array) and array.dtype.kind not in "iu"):
-        raise TypeError(f"{name} ({array.ndim}-D, {array.dtype}) must be a 1-D array of integers")
+    whole = array.ndim == 1 and (not len(array) or array.dtype.kind in "iu")
+    expect(name, array, whole, "a 1-D array of integers")
     if len(array) and not (int(array.min()) >= 0 and int(array.max()) < limit):
-        raise ValueError(f"{name} ({_short(array)}) must be from 0 to {limit - 1}")
+        bad = int(((array < 0) | (array >= limit)).argmax())
+        raise ValueError(f"{name}[{bad}] must be from 0 to {limit - 1}")
     return array.astype(np.int64)

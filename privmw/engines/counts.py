@@ -23,7 +23,7 @@ from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Int64s
 from privmw.kernels.checks import check_integer
 from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
-from privmw.secrecy import erased_on_failure, sealed, shown
+from privmw.secrecy import erased_on_failure, expect, sealed
 
 if TYPE_CHECKING:
     from privmw.data.table import Table
@@ -59,14 +59,18 @@ class Counts(Records):
         unit: str | None = None,
         at_most: int | None = None,
     ) -> None:
-        if not isinstance(workload, Workload):
-            raise TypeError(f"workload ({type(workload).__name__}) must be a Workload")
+        expect("workload", workload, Workload, "a Workload")
         self._workload = workload
         self._n = check_integer("n", n, 0, MOST_RECORDS)
         self._unit, self._at_most = checked_unit(unit, at_most, workload.domain, True)
         given = np.asarray(counts)
-        if given.ndim != 1 or given.dtype.kind not in "iu":
-            raise TypeError(f"counts ({given.ndim}-D, {given.dtype}) must be a 1-D array of integers")
+        expect(
+            "counts",
+            given,
+            given.ndim == 1 and given.dtype.kind in "iu",
+            "a 1-D array of integers",
+            quote=False,
+        )
         if len(given) != workload.cells:
             raise ValueError(f"counts ({len(given)}) must be one for each of the {workload.cells} cells")
         self.__counts: Int64s = given.astype(np.int64)
@@ -89,8 +93,7 @@ class Counts(Records):
         >>> Counts.from_records(table, Workload.all(table.domain, k=1))
         Counts(3 records, 5 cells of 2 marginals, private)
         """
-        if not isinstance(records, Records):
-            raise TypeError(f"records ({shown(records)}) must be a Table or a Scan")
+        expect("records", records, Records, "a Table or a Scan", quote=False)
         unit, at_most = (None, None) if records.unit == RECORD else (records.unit, records.at_most)
         return cls(workload, records.counts(workload), n=records.n, unit=unit, at_most=at_most)
 
@@ -134,6 +137,11 @@ class Counts(Records):
     def at_most(self) -> int:
         """How many records of a unit were counted, at most."""
         return self._at_most
+
+    @property
+    def has_records(self) -> bool:
+        """False: records stayed where they lie."""
+        return False
 
     def check_counted(self, workload: Workload) -> None:
         """Refuse a workload with a marginal that neither was counted nor lies inside one that was.
@@ -214,7 +222,7 @@ class Counts(Records):
             mode = stat.S_IMODE(os.stat(path).st_mode)
             if mode & 0o077:
                 name = os.fspath(path)
-                raise ValueError(f"{name!r} (mode {mode:03o}) must be its owner's alone: chmod 600 {name}")
+                raise ValueError(f"'{name}' (mode {mode:03o}) must be its owner's alone: chmod 600 {name}")
         members = read_archive(path, form=FORM, version=VERSION)
         with explained(path, FORM):
             about = json.loads(members["about.json"])

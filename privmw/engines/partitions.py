@@ -19,7 +19,7 @@ from privmw.engines.counts import Counts
 from privmw.io.extras import need
 from privmw.io.files import check_names
 from privmw.kernels.arrays import Int64s
-from privmw.secrecy import sealed, shown
+from privmw.secrecy import expect, sealed
 
 BLOCK = 2**14  # cells of a block: 128 KB
 CODEC = "zstd"  # of blocks that travel
@@ -100,17 +100,15 @@ def ray(dataset: Any, workload: Workload) -> Counts:
     return _counts(blocks, workload, None, None)
 
 
-def _check(workload: object, unit: str | None, at_most: int | None) -> list[str]:
+def _check(workload: Any, unit: str | None, at_most: int | None) -> list[str]:
     """The names of the columns that are needed."""
-    if not isinstance(workload, Workload):
-        raise TypeError(f"workload ({type(workload).__name__}) must be a Workload")
+    expect("workload", workload, Workload, "a Workload")
     checked_unit(unit, at_most, workload.domain, True)
     return [*workload.domain.names, *([] if unit is None else [unit])]
 
 
 def _check_frame(frame: object, method: str, kind: str) -> None:
-    if not callable(getattr(frame, method, None)):
-        raise TypeError(f"dataframe ({shown(frame)}) must be {kind}")
+    expect("dataframe", frame, callable(getattr(frame, method, None)), f"{kind}", quote=False)
 
 
 def _column(name: str) -> Any:

@@ -5,15 +5,20 @@ marginals with GROUPING SETS. A code is never NULL, so a column that is NULL in 
 that row's marginal: that tells marginals apart in every dialect. A value outside the domain gets code -1.
 What a column holds must be of its attribute's kind: text for words, numbers for numbers. Text that holds
 numbers is not read as numbers, unlike in a csv file; booleans count as the labels "true" and "false".
+
+Labels and names of columns are public but may be hostile. A label with a character that some engine, setting
+or client reads in its own way is written as hexadecimal digits. A name must be that of a column: our own
+names are none of the domain's, and (SELECT *) leaves out the columns that engines add.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from reprlib import repr as _short
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,11 +29,14 @@ from privmw.data.workload import Workload
 from privmw.engines.counts import Counts
 from privmw.kernels.arrays import Int64s
 from privmw.kernels.checks import check_integer
-from privmw.secrecy import erased_on_failure, sealed, shown
+from privmw.secrecy import erased_on_failure, expect, sealed, shown
 
 OUTSIDE = -1  # the code of a value that the domain does not have
 _NOT_ASKED = "the result of a statement must be what engines.sql asked for: {}"
 ABSENT = -2  # in place of the NULL of a column that is not in a row's marginal
+# Characters that mean themselves between single quotes everywhere: no quotes, escapes, comments, parameters
+# or templates, and no letters that depend on an encoding.
+_PLAIN = re.compile(r"(?!.*--)[A-Za-z0-9 _.,()<>=+/-]*")
 
 
 class Connection(Protocol):
@@ -46,7 +54,8 @@ class Dialect:
     """What differs between engines."""
 
     quote: str  # around a name
-    backslash: bool  # whether a backslash escapes in a text
+    folds_case: bool  # whether names that differ only in case are one
+    unhexed: str  # a text from the hexadecimal digits of its UTF-8, as a template
     text: str  # type of text
     double: str  # type of 64-bit floating point numbers
     is_nan: str  # whether a double is NaN, as a template
@@ -59,6 +68,11 @@ class Dialect:
         >>> DIALECTS["postgresql"].name('a "b'), DIALECTS["spark"].name("a`b")
         ('"a ""b"', '`a``b`')
         """
+        size = len(_utf8("name", name))
+        if "${" in name or "%%" in name:
+            raise ValueError(f'name ({shown(name)}) must not hold "${{" or "%%", which clients replace')
+        if self is DIALECTS["postgresql"] and size > 63:
+            raise ValueError(f"name ({shown(name)}) must take at most 63 bytes: PostgreSQL cuts it there")
         if self is DIALECTS["bigquery"]:
             return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
         return self.quote + name.replace(self.quote, 2 * self.quote) + self.quote
@@ -66,26 +80,39 @@ class Dialect:
     def literal(self, value: object) -> str:
         """A number, a date or a text.
 
-        >>> DIALECTS["duckdb"].literal("it's"), DIALECTS["spark"].literal(-3)
-        ("'it''s'", '(-3)')
+        >>> DIALECTS["duckdb"].literal("<=50K"), DIALECTS["spark"].literal("it's")
+        ("'<=50K'", "CAST(UNHEX('69742773') AS STRING)")
         """
         if isinstance(value, datetime.date):
             return f"DATE '{value}'"
         if not isinstance(value, str):
             return repr(value) if isinstance(value, int) and value >= 0 else f"({value!r})"
-        if not self.backslash:
-            return "'" + value.replace("'", "''") + "'"
-        escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r")
-        return f"'{escaped}'"
+        return f"'{value}'" if _PLAIN.fullmatch(value) else self.unhexed.format(_utf8("label", value).hex())
+
+
+def _utf8(what: str, text: str) -> bytes:
+    if "\0" in text:
+        raise ValueError(f"{what} ({shown(text)}) must not hold NUL, which engines cut or refuse")
+    return text.encode()
 
 
 _POSTGRESQL_NAN = "{} = CAST('NaN' AS DOUBLE PRECISION)"
+_POSTGRESQL_TEXT = "CONVERT_FROM(DECODE('{}', 'hex'), 'UTF8')"
+_SNOWFLAKE_NAN = "{} = CAST('NaN' AS DOUBLE)"
 DIALECTS = {
-    "duckdb": Dialect('"', False, "VARCHAR", "DOUBLE", "isnan({})", "md5({})", 1000),
-    "postgresql": Dialect('"', False, "TEXT", "DOUBLE PRECISION", _POSTGRESQL_NAN, "md5({})", 100),
-    "spark": Dialect("`", True, "STRING", "DOUBLE", "isnan({})", "md5({})", 100),
-    "bigquery": Dialect("`", True, "STRING", "FLOAT64", "IS_NAN({})", "TO_HEX(MD5({}))", 100),
-    "snowflake": Dialect('"', True, "VARCHAR", "DOUBLE", "{} = CAST('NaN' AS DOUBLE)", "MD5({})", 100),
+    "duckdb": Dialect('"', True, "DECODE(UNHEX('{}'))", "VARCHAR", "DOUBLE", "isnan({})", "md5({})", 1000),
+    "postgresql": Dialect(
+        '"', False, _POSTGRESQL_TEXT, "TEXT", "DOUBLE PRECISION", _POSTGRESQL_NAN, "md5({})", 100
+    ),
+    "spark": Dialect(
+        "`", True, "CAST(UNHEX('{}') AS STRING)", "STRING", "DOUBLE", "isnan({})", "md5({})", 100
+    ),
+    "bigquery": Dialect(
+        "`", True, "CAST(FROM_HEX('{}') AS STRING)", "STRING", "FLOAT64", "IS_NAN({})", "TO_HEX(MD5({}))", 100
+    ),
+    "snowflake": Dialect(
+        '"', False, "HEX_DECODE_STRING('{}')", "VARCHAR", "DOUBLE", _SNOWFLAKE_NAN, "MD5({})", 100
+    ),
 }
 
 
@@ -133,7 +160,7 @@ def sql(
     >>> domain = Domain({"age": {"edges": [0, 18, 65], "other": "older"}, "sex": ["F", "M"]})
     >>> statements = sql(Workload.all(domain, k=[1, 2]), "people", "duckdb")
     >>> print(statements[0])
-    SELECT COUNT(*) AS records, COUNT(*) AS with_unit FROM "people"
+    SELECT COUNT(*) AS records, COUNT(*) AS with_unit FROM (SELECT * FROM "people") AS uncoded
     >>> print(statements[1])  # doctest: +NORMALIZE_WHITESPACE
     SELECT c0, c1, COUNT(*) FROM (SELECT
       CASE WHEN "age" IS NULL OR isnan(CAST("age" AS DOUBLE)) THEN 2
@@ -141,21 +168,29 @@ def sql(
         WHEN CAST("age" AS DOUBLE) <= 65 THEN 1 ELSE 2 END AS c0,
       CASE WHEN "sex" IS NULL THEN -1
         WHEN CAST("sex" AS VARCHAR) = 'F' THEN 0 WHEN CAST("sex" AS VARCHAR) = 'M' THEN 1 ELSE -1 END AS c1
-      FROM "people") AS coded GROUP BY GROUPING SETS ((c0), (c1), (c0, c1))
+      FROM (SELECT * FROM "people") AS uncoded) AS coded GROUP BY GROUPING SETS ((c0), (c1), (c0, c1))
     """
-    if not isinstance(workload, Workload):
-        raise TypeError(f"workload ({type(workload).__name__}) must be a Workload")
+    expect("workload", workload, Workload, "a Workload")
     if not len(workload):
-        raise ValueError(f"workload ({workload!r}) must have at least one marginal")
+        raise ValueError(f"workload ({shown(workload)}) must have at least one marginal")
     known = DIALECTS.get(dialect) if isinstance(dialect, str) else None
     if known is None:
-        raise ValueError(f"dialect ({_short(dialect)}) must be one of {', '.join(DIALECTS)}")
-    parts = [table] if isinstance(table, str) else list(table)
-    if not parts or not all(isinstance(part, str) and part for part in parts):
-        raise TypeError(f"table ({_short(table)}) must be a name, or a tuple of names")
+        raise ValueError(f"dialect ({shown(dialect)}) must be one of {', '.join(DIALECTS)}")
+    parts = list(table) if isinstance(table, Sequence) and not isinstance(table, str) else [table]
+    named = bool(parts) and all(isinstance(part, str) and part for part in parts)
+    expect("table", table, named, "a name, or a tuple of names")
     checked_unit(unit, at_most, workload.domain, True)
     sets = known.most_sets if batch is None else check_integer("batch", batch, 1, 4096)
-    source = ".".join(map(known.name, parts))
+    names = [*workload.domain.names, *([] if unit is None else [unit])]
+    folded = Counter(map(_folded, names))
+    twins = [name for name in names if folded[_folded(name)] > 1]
+    if known.folds_case and twins:
+        raise ValueError(
+            f"names ({', '.join(map(shown, twins))}) must differ in more than case: {dialect} takes them "
+            "for one"
+        )
+    codes = [_own(f"c{a}", folded) for a in range(len(workload.domain.names))]
+    source = f"(SELECT * FROM {'.'.join(map(known.name, parts))}) AS {_own('uncoded', folded)}"
     some = "*" if unit is None else known.name(unit)
     texts, batches = [f"SELECT COUNT(*) AS records, COUNT({some}) AS with_unit FROM {source}"], []
     starts = workload.starts
@@ -164,34 +199,51 @@ def sql(
         used = sorted(set(workload.attributes[starts[first] : starts[last]].tolist()))
         batches.append((first, last, tuple(used)))
         marginals = (workload.attributes[starts[j] : starts[j + 1]].tolist() for j in range(first, last))
-        grouping = ", ".join(f"({', '.join(f'c{a}' for a in marginal)})" for marginal in marginals)
-        columns = ", ".join(f"c{a}" for a in used)
-        coded = _coded(workload, used, source, known, unit, at_most)
+        grouping = ", ".join(f"({', '.join(codes[a] for a in marginal)})" for marginal in marginals)
+        columns = ", ".join(codes[a] for a in used)
+        coded = _coded(workload, codes, used, source, known, unit, at_most, _own("owner", folded))
         texts.append(f"SELECT {columns}, COUNT(*) FROM {coded} AS coded GROUP BY GROUPING SETS ({grouping})")
     return Statements(workload, unit, at_most, tuple(texts), tuple(batches))
 
 
+def _folded(name: str) -> str:
+    """The same for names that differ only in case, by any engine's rules."""
+    return name.upper().casefold()
+
+
+def _own(name: str, taken: Container[str]) -> str:
+    """A name of ours that no column of the domain has, or engines would take it for a column that is missing.
+
+    Without the letters i, k and s, which engines fold with others in ways of their own.
+    """
+    while name in taken:
+        name += "_"
+    return name
+
+
 def _coded(
     workload: Workload,
+    codes: Sequence[str],
     used: Sequence[int],
     source: str,
     dialect: Dialect,
     unit: str | None,
     at_most: int | None,
+    owner: str,
 ) -> str:
     """The table of codes, of the records that enter."""
     attributes = workload.domain.attributes
+    # With units the choice must be the same in every batch, so it looks at all attributes; records that tie
+    # are alike.
+    coded = used if unit is None else range(len(attributes))
+    cases = ",\n".join(f"  {_case(attributes[a], dialect)} AS {codes[a]}" for a in coded)
     if unit is None:
-        codes = ",\n".join(f"  {_case(attributes[a], dialect)} AS c{a}" for a in used)
-        return f"(SELECT\n{codes}\nFROM {source})"
-    # The choice must be the same in every batch, so it looks at all attributes; records that tie are alike.
-    everyone = range(len(attributes))
-    codes = ",\n".join(f"  {_case(attributes[a], dialect)} AS c{a}" for a in everyone)
+        return f"(SELECT\n{cases}\nFROM {source})"
     name = f"CAST({dialect.name(unit)} AS {dialect.text})"
-    text = " || ',' || ".join(["unit", *(f"CAST(c{a} AS {dialect.text})" for a in everyone)])
-    kept = ", ".join(f"c{a}" for a in everyone)
-    number = f"ROW_NUMBER() OVER (PARTITION BY unit ORDER BY {dialect.hashed.format(text)}, {kept})"
-    encoded = f"(SELECT {name} AS unit,\n{codes}\nFROM {source}) AS encoded"
+    text = " || ',' || ".join([owner, *(f"CAST({code} AS {dialect.text})" for code in codes)])
+    kept = ", ".join(codes)
+    number = f"ROW_NUMBER() OVER (PARTITION BY {owner} ORDER BY {dialect.hashed.format(text)}, {kept})"
+    encoded = f"(SELECT {name} AS {owner},\n{cases}\nFROM {source}) AS encoded"
     placed = f"(SELECT {kept}, {number} AS place FROM {encoded}) AS placed"
     return f"(SELECT {kept} FROM {placed} WHERE place <= {at_most})"
 
@@ -248,17 +300,20 @@ def _written(whens: Sequence[str], otherwise: object) -> str:
 @sealed
 def counted(connection: Connection, statements: Statements) -> Counts:
     """Run statements, and read the counts; see `Counts.from_sql`."""
-    if not isinstance(statements, Statements):
-        raise TypeError(f"statements ({type(statements).__name__}) must be those of engines.sql")
-    if not callable(getattr(connection, "execute", None)):
-        raise TypeError(f"connection ({shown(connection)}) must be a DB-API cursor or a DuckDB connection")
+    expect("statements", statements, Statements, "those of engines.sql")
+    expect(
+        "connection",
+        connection,
+        callable(getattr(connection, "execute", None)),
+        "a DB-API cursor or a DuckDB connection",
+    )
     workload, unit = statements.workload, statements.unit
     both = _columns(connection, statements[0], 2, reads_values=False)
     if any(len(column) != 1 for column in both):
         raise ValueError(_NOT_ASKED.format("one row of two numbers"))
     (records,), (with_unit,) = both
     if records != with_unit:
-        raise ValueError(f"unit ({_short(unit)}) must be given for every record: ids are missing")
+        raise ValueError(f"unit ({shown(unit)}) must be given for every record: ids are missing")
     counts = np.zeros(workload.cells, np.int64)
     outside: set[int] = set()
     with erased_on_failure(counts):
@@ -268,7 +323,7 @@ def counted(connection: Connection, statements: Statements) -> Counts:
                 outside |= _place(counts, workload, range(first, last), used, columns)
         if outside:
             rules = (workload.domain.attributes[a] for a in sorted(outside))
-            said = "; ".join(f"column {_short(rule.name)} must be {rule.rule}" for rule in rules)
+            said = "; ".join(f"column {shown(rule.name)} must be {rule.rule}" for rule in rules)
             raise ValueError(f"the table has values outside the domain: {said}")
         # Capped or not, every marginal counts the same records: `Counts` checks that each adds up to n.
         n = int(counts[: workload.offsets[1]].sum())

@@ -7,7 +7,6 @@ repr that they are not private.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from reprlib import repr as _short
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from privmw.evaluation.true_errors import Cell, Evaluation
 from privmw.kernels.arrays import Float64s, Int64s, freeze
 from privmw.kernels.checks import check_integer, check_number
 from privmw.release import Release
-from privmw.secrecy import sealed, shown
+from privmw.secrecy import expect, sealed, shown
 
 __all__ = ["Bracket", "Evaluation", "best_mixture_error", "evaluate"]
 
@@ -44,10 +43,8 @@ def evaluate(released: Release | Table, private: Records, workload: Workload | N
     >>> evaluation.worst
     Cell(cell=0, names=('age',), values=(0,), released=0.5, true=0.25)
     """
-    if not isinstance(released, Release | Table):
-        raise TypeError(f"released ({shown(released)}) must be a Release or a Table")
-    if not isinstance(private, Records):
-        raise TypeError(f"private ({shown(private)}) must be a Table")
+    expect("released", released, Release | Table, "a Release or a Table")
+    expect("private", private, Records, "a Table", quote=False)
     if workload is None:
         if isinstance(released, Table):
             raise TypeError("workload must be given to evaluate a table")
@@ -113,11 +110,10 @@ def best_mixture_error(
     >>> best_mixture_error(private, support, Workload(domain, [("age",)]))
     NOT PRIVATE: Bracket(0.25 to 0.25, 0 rounds)
     """
-    if not isinstance(support, Support):
-        raise TypeError(f"support ({_short(support)}) must be a Support")
+    expect("support", support, Support, "a Support")
     truth = _truth(private, workload)
     if support.domain != workload.domain:
-        raise ValueError(f"support ({support!r}) must be on the domain of the workload")
+        raise ValueError(f"support ({shown(support)}) must be on the domain of the workload")
     tolerance = check_number("tolerance", tolerance)
     if not tolerance > 0:
         raise ValueError(f"tolerance ({tolerance}) must be positive")
@@ -127,12 +123,10 @@ def best_mixture_error(
 
 
 def _truth(private: Records, workload: Workload) -> Float64s:
-    if not isinstance(private, Records):
-        raise TypeError(f"private ({type(private).__name__}) must be a Table")
-    if not isinstance(workload, Workload):
-        raise TypeError(f"workload ({shown(workload)}) must be a Workload")
+    expect("private", private, Records, "a Table", quote=False)
+    expect("workload", workload, Workload, "a Workload")
     if workload.cells == 0:
-        raise ValueError(f"workload ({workload!r}) must have at least one cell")
+        raise ValueError(f"workload ({shown(workload)}) must have at least one cell")
     if private.n == 0:
         raise ValueError("private (0 records) must have at least one record")
     return private.counts(workload) / private.n

@@ -2,9 +2,9 @@
 
 from functools import lru_cache
 from importlib.resources import files
-from reprlib import repr as _short
 
 from privmw.data.domain import Domain
+from privmw.secrecy import expect, shown
 
 _FILES = {
     "adult": "adult.json",
@@ -31,10 +31,9 @@ def domain(name: str) -> Domain:
     >>> domain("acs15_reduced").size
     172032
     """
-    if not isinstance(name, str):
-        raise TypeError(f"name ({_short(name)}) must be a string")
+    expect("name", name, str, "a string")
     if name not in _FILES:
-        raise ValueError(f"name ({_short(name)}) must be one of {', '.join(_FILES)}")
+        raise ValueError(f"name ({shown(name)}) must be one of {', '.join(_FILES)}")
     return _read(name)
 
 

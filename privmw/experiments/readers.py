@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from reprlib import repr as _short
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from privmw.data.domain import Domain
+from privmw.data.syntax import Syntax
 from privmw.data.table import Table
 from privmw.experiments.domains import domain
 from privmw.io.files import checked_path, is_text
+from privmw.io.lines import raw_blocks
 from privmw.io.scan import read_table
-from privmw.io.syntax import DETECT, Syntax, head
+from privmw.secrecy import shown
 
 Path: TypeAlias = "str | os.PathLike[str]"
 
@@ -37,7 +38,8 @@ def adult(*paths: Path, private: bool) -> Table:
 
     The records come in the order of the files, all of them: the authors drop what is said twice and reorder
     the rest, which `benches/real_data.py` does. A file with a header, or parquet, must have UCI's names.
-    private: as in `read_table`.
+    private: what the table is to be taken as. The files are read as the public ones that they are: UCI's end
+    in a blank line, which would be a record of a private file.
 
     >>> import pathlib, tempfile
     >>> person = "39, State-gov, 77516, Bachelors, 13, Divorced, Adm-clerical, Not-in-family, White, Male"
@@ -53,8 +55,8 @@ def adult(*paths: Path, private: bool) -> Table:
     declared["capital-gain"] = {"edges": [_bounds(gains[0])[0], *(_bounds(gain)[1] for gain in gains)]}
     declared["income"] = [label + end for end in ("", ".") for label in ("<=50K", ">50K")]
     read = Domain(declared)
-    tables = [read_table(path, read, private=private, syntax=_uci_syntax(path)) for path in _listed(paths)]
-    return _on(published, tables)
+    tables = [read_table(path, read, private=False, syntax=_uci_syntax(path)) for path in _listed(paths)]
+    return _on(published, tables, private)
 
 
 def survey(*paths: Path, private: bool, profile: Literal["acs67", "acs15_reduced"] = "acs67") -> Table:
@@ -73,7 +75,7 @@ def survey(*paths: Path, private: bool, profile: Literal["acs67", "acs15_reduced
     [[1, 1, 0, 0, 1, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0]]
     """
     if profile not in _PROFILES:
-        raise ValueError(f"profile ({_short(profile)}) must be {' or '.join(map(repr, _PROFILES))}")
+        raise ValueError(f"profile ({shown(profile)}) must be {' or '.join(map(repr, _PROFILES))}")
     published = domain(profile)
     declared: dict[str, object] = {}
     for attribute in published.attributes:
@@ -82,7 +84,7 @@ def survey(*paths: Path, private: bool, profile: Literal["acs67", "acs15_reduced
         blank = {"labels": applicable, "missing": -1}
         declared[_column(attribute.name)] = blank if -1 in labels else attribute.declaration()
     read = Domain(declared)
-    return _on(published, [read_table(path, read, private=private) for path in _listed(paths)])
+    return _on(published, [read_table(path, read, private=private) for path in _listed(paths)], private)
 
 
 def loans(path: Path, *, private: bool) -> Table:
@@ -118,14 +120,14 @@ def _uci_syntax(path: Path) -> Syntax:
     """How a file of ADULT is written: UCI's have no header, and the test split's has a line at the top."""
     text = checked_path(path)
     if os.path.isdir(text) or not is_text(text):
-        return DETECT
-    start = head(text)
+        return Syntax()
+    start = next(raw_blocks(text), b"")
     if b"education-num" in start.partition(b"\n")[0]:
         return Syntax(header=True)
     return Syntax(separator=",", names=_UCI_COLUMNS, skip=int(start.startswith(b"|")))
 
 
-def _on(published: Domain, tables: Sequence[Table]) -> Table:
+def _on(published: Domain, tables: Sequence[Table], private: bool) -> Table:
     """The records of tables one after the other, each value with its code in the domain of the experiment."""
     table = Table.concatenate(tables)
     columns = {}
@@ -135,5 +137,5 @@ def _on(published: Domain, tables: Sequence[Table]) -> Table:
         # The full stop after the labels of UCI's test split.
         codes = [attribute.code(x.rstrip(".") if isinstance(x, str) else x) for x in labels]
         columns[attribute.name] = np.array(codes, np.uint8)[table.column(read.name)]
-    joined = Table(columns, published, private=table.private)
+    joined = Table(columns, published, private=private).with_traces(table.traces)
     return joined if table.for_release else joined.not_for_release()

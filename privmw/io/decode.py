@@ -69,7 +69,7 @@ class Decoder:
             return like if boolean or str(like) in ("string", "large_string") else made
         if pa.types.is_integer(like) and pa.types.is_integer(made):
             known = [v for v in self._values or (0, self.attribute.size - 1) if v is not None]
-            limits = np.iinfo(like.to_pandas_dtype())
+            limits = np.iinfo(_dtype(like))
             return like if all(limits.min <= value <= limits.max for value in known) else made
         floats = pa.types.is_floating(like) and pa.types.is_floating(made)
         dates = pa.types.is_timestamp(like) and like.tz is None and pa.types.is_date(made)
@@ -102,7 +102,7 @@ class Decoder:
 
     def _made_values(self, codes: Codes) -> Any:
         if self.words is not None:
-            codes = codes.astype(self._made.index_type.to_pandas_dtype())
+            codes = codes.astype(_dtype(self._made.index_type))
             indices = pa.array(codes, mask=codes >= len(self.words))
             return pa.DictionaryArray.from_arrays(indices, pa.array(self.words, pa.string()))
         if self._values is None:
@@ -143,3 +143,8 @@ class Decoder:
         if middles and isinstance(middles[0], float):
             extras = [None if extra is None else float(extra) for extra in extras]
         return middles + extras
+
+
+def _dtype(integers: Any) -> np.dtype[Any]:
+    """The numpy dtype of an Arrow integer type: to_pandas_dtype needs pandas in pyarrow 17 to 25."""
+    return np.dtype(f"{'i' if pa.types.is_signed_integer(integers) else 'u'}{integers.bit_width // 8}")

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cached_property
-from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
@@ -20,21 +19,25 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from privmw.data.attribute import DATE, NUMBER, Attribute
-from privmw.io.forms import PLAIN, Forms, plain_date, plain_numbers, trimmed, without_measure
+from privmw.data.attribute import DATE, Attribute
+from privmw.data.syntax import ORDERS, PLAIN, Syntax
+from privmw.io.forms import UNREADABLE, plain_date, plain_numbers, trimmed, without_measure
 from privmw.io.lookup import EXACT, REFUSED, Lookup, SignedCodes
 from privmw.kernels.arrays import Float64s
+from privmw.secrecy import shown
 
 TICKS_OF_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 STRINGS = ("string", "large_string", "string_view")
 SHOWN = 4  # labels of a declaration in a message
+MISFIT = -2  # in place of the code of a text that is not written as the values of its attribute are
 
 
 class Encoder:
     """The codes of one attribute's values, column after column.
 
     text: all values are text (csv), to be parsed by `Attribute.parse` after blanks around them are cut and
-    numbers and dates are put in plain form. forms: how they are written.
+    numbers and dates, written as `syntax` says, are put in plain form. A private text that is not written so
+    is `other`, or missing, where that is declared; if most texts are not, the column is refused.
 
     >>> encoder = Encoder(Attribute.declare("sex", ["F", "M"]))
     >>> encoder.codes(pa.array(["M", "F", "X"])).dtype
@@ -45,17 +48,21 @@ class Encoder:
     """
 
     def __init__(
-        self, attribute: Attribute, *, private: bool = False, text: bool = False, forms: Forms = PLAIN
+        self, attribute: Attribute, *, private: bool = False, text: bool = False, syntax: Syntax = PLAIN
     ) -> None:
         self.attribute = attribute
         self.private = private
         self.text = text
-        self.forms = forms
+        self.syntax = syntax
         self.rows = 0
         self.refused = 0
+        self.misfits = 0  # that were taken as other or missing
         self._first: tuple[int, str, type[Exception]] | None = None
         self._kind = ""
-        self._lookup = Lookup(attribute)
+        self._lookup = lookup = Lookup(attribute)
+        self._instead = REFUSED  # of misfits
+        if text and private:
+            self._instead = lookup.other if lookup.other != REFUSED else lookup.missing
 
     def codes(self, column: Any) -> SignedCodes:
         """The codes of an Arrow array, in the smallest dtype that fits; not to be used before `check`."""
@@ -63,10 +70,15 @@ class Encoder:
         with suppress(pa.ArrowException):  # such as an unknown time zone; its message can quote values
             codes = self._codes(column)
         if codes is None:
-            name, kind = _short(self.attribute.name), kind_name(column.type)
+            name, kind = shown(self.attribute.name), kind_name(column.type)
             raise ValueError(f"column {name} of kind {kind} must be one that Arrow can read")
         if codes.dtype.kind == "i" and len(codes) and int(codes.min()) < 0:
-            self._refuse(column, np.flatnonzero(codes < 0))
+            misfits = codes == MISFIT
+            if misfits.any():
+                self.misfits += int(np.count_nonzero(misfits))
+                codes = np.where(misfits, self._instead, codes)
+            if (refused := np.flatnonzero(codes < 0)).size:
+                self._refuse(column, refused)
         self.rows += len(column)
         return codes.astype(np.min_scalar_type(self.attribute.size - 1), copy=False)
 
@@ -80,12 +92,14 @@ class Encoder:
         Privacy: for private values it depends on the attribute and the kind of the column alone, and on
         whether any value was refused.
         """
+        name, rule = shown(self.attribute.name), self.attribute.rule + self._written()
         if not self.refused:
-            return None
-        name, rule = _short(self.attribute.name), self.attribute.rule
+            most = self._instead != REFUSED and 2 * self.misfits > self.rows
+            return ValueError(f"column {name}: most of its values must be {rule}") if most else None
         mend = self._mend()
         if self._first is None:
             missing = " or missing" if self.attribute.takes_missing else ", and none missing"
+            missing += " (a blank line is a record)" if self.text and not self.attribute.takes_missing else ""
             return ValueError(
                 f"column {name} of kind {self._kind}: every value must be {rule}{missing}{mend}"
             )
@@ -94,6 +108,15 @@ class Encoder:
         return error(
             f"column {name} has {values} outside the domain (first: {first}, row {row}): must be {rule}{mend}"
         )
+
+    def _written(self) -> str:
+        """How numbers and dates must be written in a file of text, and the option that says another way."""
+        if not self.text or self._lookup.of_strings:
+            return ""
+        if self._lookup.of_dates:
+            return f", written {ORDERS[self.syntax.dates or 'ymd']} (--dates says another order)"
+        mark = "comma" if self.syntax.decimal == "," else "point"
+        return f", written with a decimal {mark} (--decimal says another mark)"
 
     def _mend(self) -> str:
         """What to change, from the attribute and the kind of the column."""
@@ -110,8 +133,6 @@ class Encoder:
         declared = with_room(attribute)
         if declared is not None:
             return f"; declare {json.dumps(attribute.name)}: {declared}"
-        if self.text and numbers and self.forms.decimal is None:
-            return "; say --decimal . or --decimal , if its numbers have marks"
         kind = "dates" if self._lookup.of_dates else "numbers"
         return (
             f'; correct the file, or, if one word among the {kind} means none, declare "missing": "that word"'
@@ -135,7 +156,7 @@ class Encoder:
             pa.ArrowException,
         ):  # invalid text, or a date out of Python's range
             return "one that cannot be shown", ValueError
-        quoted = "missing" if value is None or value != value else _short(value)
+        quoted = "missing" if value is None or value != value else shown(value)
         try:
             self._rule(value)
         except TypeError:
@@ -174,7 +195,7 @@ class Encoder:
             entries = column.dictionary_encode()
             return self._entries(self._one_by_one(entries.dictionary), entries.indices)
         raise TypeError(
-            f"column {_short(self.attribute.name)} of kind {kind_name(kind)} must hold integers, numbers, "
+            f"column {shown(self.attribute.name)} of kind {kind_name(kind)} must hold integers, numbers, "
             f"text, booleans or dates"
         )
 
@@ -187,7 +208,7 @@ class Encoder:
     def _entries(self, codes: SignedCodes, indices: Any) -> SignedCodes:
         """The codes of a column, from the codes of its dictionary's entries."""
         if indices.null_count:
-            codes = np.append(codes, self._lookup.missing)
+            codes = np.append(codes.astype(np.int64), self._lookup.missing)  # uint64 would become float64
             indices = indices.cast(pa.int64()).fill_null(len(codes) - 1)
         column_codes: SignedCodes = codes[indices.to_numpy()]
         return column_codes
@@ -217,28 +238,33 @@ class Encoder:
         texts, (known_texts, known_codes) = trimmed(texts), self._texts
         positions = pc.index_in(texts, value_set=known_texts).fill_null(len(known_codes) - 1).to_numpy()
         codes: SignedCodes = known_codes[positions]
-        if not self._lookup.of_strings:
-            rest = np.flatnonzero(positions == len(known_codes) - 1)
+        rest = np.flatnonzero(positions == len(known_codes) - 1)
+        if self._lookup.of_strings:
+            damaged = pc.match_substring(texts.take(pa.array(rest)), UNREADABLE).to_numpy(
+                zero_copy_only=False
+            )
+            codes[rest[damaged]] = MISFIT
+        else:
             parse = self._dates if self._lookup.of_dates else self._numbers
             codes[rest] = parse(texts.take(pa.array(rest)))
         return codes
 
     def _dates(self, texts: Any) -> SignedCodes:
-        codes = np.full(len(texts), REFUSED)
-        for position, text in enumerate(_shown(texts)):
-            exact = self.text or (text is not None and re.fullmatch(DATE, text))
-            day = plain_date(text, self.forms.dates) if text is not None and exact else None
+        codes = np.full(len(texts), MISFIT if self.text else REFUSED)
+        for position, text in enumerate(_decoded(texts)):
+            exact = self.text or re.fullmatch(DATE, text)
+            day = plain_date(text, self.syntax.dates) if exact else None
             if day is not None:
+                codes[position] = REFUSED
                 with suppress(ValueError):
                     codes[position] = self.attribute.code(day)
         return codes
 
     def _numbers(self, texts: Any) -> SignedCodes:
-        codes = np.full(len(texts), REFUSED)
-        texts = plain_numbers(without_measure(texts, self.attribute.measured_in), self.forms.decimal)
-        matches = pc.match_substring_regex(texts, f"^({NUMBER})$")
-        where = np.flatnonzero(matches.to_numpy(zero_copy_only=False))
-        matching = texts.filter(matches)
+        codes = np.full(len(texts), MISFIT)
+        texts = plain_numbers(without_measure(texts, self.attribute.measured_in), self.syntax)
+        where = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
+        matching = texts.drop_null()
         numbers = matching.cast(pa.float64()).to_numpy()
         codes[where] = self._lookup.numbers(numbers)
         if self.attribute.labels:
@@ -299,13 +325,9 @@ def with_room(attribute: Attribute) -> str | None:
     return json.dumps(declared, ensure_ascii=False)
 
 
-def _shown(texts: Any) -> list[str | None]:
-    """Texts in Python; None for those that are no valid UTF-8."""
-    try:
-        listed: list[str | None] = texts.to_pylist()
-    except UnicodeDecodeError:
-        return [None] * len(texts)
-    return listed
+def _decoded(texts: Any) -> list[str]:
+    """Texts in Python, each by itself: bytes that are not UTF-8 are replaced."""
+    return [text.decode("utf-8", "replace") for text in texts.cast(pa.large_binary()).to_pylist()]
 
 
 def check_indices(column: Any) -> None:

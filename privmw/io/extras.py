@@ -17,8 +17,8 @@ def need(module: str, purpose: str, extra: str) -> Any:
     """
     try:
         return importlib.import_module(module)
-    except ModuleNotFoundError:
-        package = module.partition(".")[0]
+    except ModuleNotFoundError as error:
+        package = (error.name or module).partition(".")[0]  # perhaps one that the module needs
         raise ModuleNotFoundError(
             f"{package} must be installed to {purpose}: pip install 'privmw[{extra}]'", name=package
         ) from None

@@ -1,7 +1,8 @@
 """Files of every kind as Arrow record batches. This room knows neither domains nor codes.
 
-Parquet, Arrow's feather and JSON lines keep their types; in csv and its relatives, and in the sheets of a
-workbook, every value is text. `syntax` detects how text is written.
+Parquet and Arrow's feather keep their types; in csv and its relatives, in JSON lines and in the sheets of a
+workbook, every value is text. How text is written is told by a `Syntax`, which `public_layout` completes for
+public files; a private file is read by the settings that it is given, each record by itself (`lines`).
 
 Every error about a file is one line that names it. It includes pyarrow's message, which can quote cells, for
 public files only.
@@ -9,26 +10,20 @@ public files only.
 
 from __future__ import annotations
 
+import csv
 import filecmp
+import gzip
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from reprlib import repr as _short
-from typing import Any, NamedTuple
+from dataclasses import replace
+from itertools import dropwhile
+from typing import Any
 
+from privmw.data.syntax import PLAIN, Syntax
+from privmw.io import detect, lines
 from privmw.io.extras import need
-from privmw.io.syntax import (
-    DETECT,
-    Layout,
-    Syntax,
-    check_quotes,
-    clean_names,
-    has_header,
-    is_utf8,
-    layout,
-    names_without_header,
-)
 from privmw.io.workbook import first_sheet, sheets_of
 from privmw.secrecy import shown
 
@@ -44,14 +39,19 @@ _RULES = {
     "parquet": "a whole parquet file",
     "text": "a csv file in its encoding, each row as long as the header",
     "feather": "a whole Arrow or feather file",
-    "json": "JSON lines, one object a line, each key with values of one kind",
+    "json": "JSON lines in UTF-8, one object a line",
     "sheet": "a workbook whose first sheet is one table",
 }
 ROWS = 2**18  # of a batch of parquet
 ABOUT = "privmw"  # the schema key of privmw's metadata, in JSON
 SEEDED = {"for_release": False, "why": "seeded: not for release"}  # in the metadata of what seeded noise made
 SEEDED_CSV = ".seeded.csv"  # ends the name of a csv file of a seeded release: csv has no metadata
-BLOCK = 2**24  # bytes of csv that are read at once: no row may be longer
+_NO_TEXT = {  # the first bytes of files of other kinds, and what to do with them
+    b"\x1f\x8b": "it is packed: let its name end in .gz",
+    b"PK\x03\x04": "it is a workbook, whose name ends in .xlsx, or a zip file to unpack",
+    b"PAR1": "it is parquet: let its name end in .parquet",
+    b"ARROW1": "it is an Arrow file: let its name end in .feather",
+}
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def files_of(path: str) -> list[str]:
     inner = [name for name in listed if os.path.isdir(os.path.join(path, name))]
     if inner:
         raise ValueError(
-            f"{path} (a folder) must hold files alone: {_short(inner[0])} is a folder, and would be left out"
+            f"{path} (a folder) must hold files alone: {shown(inner[0])} is a folder, and would be left out"
         )
     names = [name for name in listed if kind_of_file(name)]
     kinds = sorted({str(kind_of_file(name)) for name in names})
@@ -133,25 +133,61 @@ def same_contents(path: str, other: str) -> bool:
 
 def is_text(path: str) -> bool:
     """Whether every value in the file, or in the files of a folder, is text."""
-    return kind_of_file(files_of(path)[0]) in ("text", "sheet")
+    return kind_of_file(files_of(path)[0]) in ("text", "sheet", "json")
 
 
-def columns_of(
-    file: str, *, private: bool, syntax: Syntax = DETECT, names: Sequence[str] = ()
-) -> tuple[list[str], list[Any]]:
+def public_layout(path: str, given: Syntax, names: Sequence[str] = ()) -> Syntax:
+    """The syntax of a public file, but for its numbers and dates; that of a folder is its first file's.
+
+    given: what is not to be detected. names: columns that it should have, which tell the header.
+    """
+    file = files_of(path)[0]
+    kind = kind_of_file(file)
+    _check_size(file)
+    try:
+        if kind == "text":
+            _check_is_text(file)
+            return detect.layout(file, given, names)
+        if kind == "sheet":
+            rows = _sheet_rows(file, replace(given, header=True, names=None))
+            header = detect.has_header(file, [row for row in rows if any(row)], given, names)
+            if not header:
+                given = replace(given, names=detect.names_without_header(file, given, len(rows[0])))
+            return replace(given, header=header, skip=given.skip or 0)
+        return given
+    except _errors() as error:
+        refusal = _refusal(error, file, False)
+    raise refusal
+
+
+def columns_of(file: str, *, private: bool, syntax: Syntax = PLAIN) -> tuple[list[str], list[Any]]:
     """The names and types of a file's columns; those of text are string.
 
-    names: columns that it should have, which tell the header of a text file.
+    The records of a private file of JSON lines are not asked for their names: it has none.
     """
-    need("pyarrow", "read files", "io")
-    if os.path.getsize(file) == 0:
-        raise ValueError(f"{file} (0 bytes) must not be empty")
+    pa = need("pyarrow", "read files", "io")
+    _check_size(file)
     try:
-        schema = _open(file, private=private, syntax=syntax, names=names)[0]
+        names = _text_columns(file, private, syntax)
+        if names is not None:
+            return names, [pa.string()] * len(names)
+        schema = _typed(file)[0]
         return list(schema.names), list(schema.types)
     except _errors() as error:
         refusal = _refusal(error, file, private)
     raise refusal
+
+
+def _check_size(file: str) -> None:
+    if os.path.getsize(file) == 0:
+        raise ValueError(f"{file} (0 bytes) must not be empty")
+
+
+def _check_is_text(file: str) -> None:
+    first = lines.head(file, 8)
+    for magic, remedy in _NO_TEXT.items():
+        if first.startswith(magic):
+            raise ValueError(f"{file} must be text: {remedy}")
 
 
 def about(file: str) -> Mapping[str, Any]:
@@ -164,7 +200,7 @@ def about(file: str) -> Mapping[str, Any]:
     if kind_of_file(file) not in ("parquet", "feather"):
         return {}
     columns_of(file, private=False)  # refuses what is no such file
-    schema = _open(file, private=False, syntax=DETECT, names=())[0]
+    schema = _typed(file)[0]
     text = (schema.metadata or {}).get(ABOUT.encode(), b"{}")
     try:
         metadata = json.loads(text)
@@ -188,48 +224,37 @@ def batches(
     *,
     private: bool,
     groups: Sequence[int] | None = None,
-    syntax: Syntax = DETECT,
+    syntax: Syntax = PLAIN,
 ) -> Iterator[Any]:
     """The columns of these names as record batches.
 
     groups: the row groups of a parquet file to read; None for all.
     """
-    columns = columns_of(file, private=private, syntax=syntax, names=names)[0]
-    check_names(file, columns, names, private=private)
+    columns = columns_of(file, private=private, syntax=syntax)[0]
+    if not (private and kind_of_file(file) == "json"):
+        lacking = [name for name in names if name not in columns] if private else []
+        hint = _other_syntax(file, syntax, lacking) if lacking else ""
+        check_names(file, columns, names, private=private, hint=hint)
     try:
         if kind_of_file(file) == "parquet":
             parquet = _parquet(file, names)
             for group in range(parquet.num_row_groups) if groups is None else groups:
                 # One group at a time: pyarrow keeps the groups of one iterator in memory.
                 yield from parquet.iter_batches(ROWS, row_groups=[group], columns=list(names))
+        elif kind_of_file(file) == "feather":
+            yield from _typed(file, names)[1]
         else:
-            yield from _open(file, private=private, syntax=syntax, names=names, wanted=names)[1]
+            yield from _text_batches(file, names, columns, private, syntax)
         return
     except _errors() as error:
         refusal = _refusal(error, file, private)
     raise refusal
 
 
-class Layouts(NamedTuple):
-    """How the text files of a table are laid out: what is said of them, and whether all have commas."""
-
-    words: list[str]
-    commas: bool
-
-
-def layouts_of(path: str, syntax: Syntax, names: Sequence[str], *, private: bool) -> Layouts:
-    """How text files are laid out, or workbooks; what is not as in most files is said once."""
-    found = files_of(path)
-    words: list[str] = []
-    commas = True
-    for file in found:
-        if kind_of_file(file) == "text":
-            laid_out = layout(file, syntax, names, private=private)
-            words += laid_out.words(private=private)
-            commas = commas and laid_out.separator == ","
-        elif (sheets := sheets_of(file)) > 1:
-            words.append(f"the first of {sheets} sheets")
-    return Layouts(list(dict.fromkeys(words)), commas)
+def sheets_in_words(path: str) -> list[str]:
+    """What is said of workbooks with several sheets."""
+    sheets = [sheets_of(file) for file in files_of(path) if kind_of_file(file) == "sheet"]
+    return [f"the first of {max(sheets)} sheets"] if sheets and max(sheets) > 1 else []
 
 
 def left_out(where: str, columns: int, named: int) -> list[str]:
@@ -239,8 +264,12 @@ def left_out(where: str, columns: int, named: int) -> list[str]:
     return [f"{where}: left out: {left} column{plural} that the domain does not name"] if left else []
 
 
-def check_names(where: str, columns: Sequence[object], names: Iterable[str], *, private: bool) -> None:
+def check_names(
+    where: str, columns: Sequence[object], names: Iterable[str], *, private: bool, hint: str = ""
+) -> None:
     """Refuse columns that are missing, or there twice; other columns are allowed.
+
+    hint: what to do where some are missing, if that is known.
 
     The columns of a private table are not shown: without a header they are the values of a record. That one
     of them is a name of the domain but for blanks and capitals shows nothing more than that name.
@@ -248,11 +277,11 @@ def check_names(where: str, columns: Sequence[object], names: Iterable[str], *, 
     missing, twice = [], []
     for name in dict.fromkeys(names):
         if name not in columns:
-            missing.append(f"column {_short(name)} is missing{_near(name, columns, private)}")
+            missing.append(f"column {shown(name)} is missing{_near(name, columns, private)}")
         elif columns.count(name) > 1:
-            twice.append(f"column {_short(name)} must be there only once")
+            twice.append(f"column {shown(name)} must be there only once")
     if missing and not any("did you mean" in line for line in missing) and kind_of_file(where) == "text":
-        missing[-1] += ": the first line must name the columns, as the domain does"
+        missing[-1] += hint or ": the first line must name the columns, as the domain does"
     if missing or twice:
         raise ValueError(f"{where}: {'; '.join([*missing, *twice])}")
 
@@ -266,7 +295,7 @@ def _near(name: str, columns: Sequence[object], private: bool) -> str:
 
     by_plain = {column.strip().lower(): column for column in known}
     near = difflib.get_close_matches(name[:100].strip().lower(), by_plain, n=1)
-    return f"; did you mean {_short(by_plain[near[0]])}?" if near else ""
+    return f"; did you mean {shown(by_plain[near[0]])}?" if near else ""
 
 
 def _parquet(file: str, names: Sequence[str] = ()) -> Any:
@@ -278,71 +307,161 @@ def _parquet(file: str, names: Sequence[str] = ()) -> Any:
     return parquet.ParquetFile(file, read_dictionary=texts) if texts else opened
 
 
-def _open(
-    file: str, *, private: bool, syntax: Syntax, names: Sequence[str], wanted: Sequence[str] = ()
-) -> tuple[Any, Iterator[Any]]:
-    """The schema of a file, and the batches of the wanted columns."""
-    kind = kind_of_file(file)
-    if kind == "parquet":
+def _typed(file: str, wanted: Sequence[str] = ()) -> tuple[Any, Iterator[Any]]:
+    """The schema of a parquet or feather file; of feather, the batches of the wanted columns too."""
+    if kind_of_file(file) == "parquet":
         return _parquet(file).schema_arrow, iter(())
     pa = need("pyarrow", "read files", "io")
+    opened = pa.ipc.open_file(pa.memory_map(file))
+    order = [opened.schema.names.index(name) for name in wanted]
+    found = (opened.get_batch(place) for place in range(opened.num_record_batches))
+    return opened.schema, (batch.select(order) for batch in found)
+
+
+def _text_columns(file: str, private: bool, syntax: Syntax) -> list[str] | None:
+    """The names of the columns of a file of text; None for a file that has types."""
+    kind = kind_of_file(file)
+    if kind == "json":
+        return [] if private else lines.json_names(file)
+    if kind not in ("text", "sheet"):
+        return None
     if kind == "text":
-        return _text(file, layout(file, syntax, names, private=private), wanted)
+        _check_is_text(file)
+    if not syntax.header:
+        if syntax.names is None:
+            raise ValueError(
+                f"{file} must be read with the names of its columns, which has no header: how many there are "
+                'must not hang on a record. "$syntax": {"names": [...]} in the domain lists them'
+            )
+        return list(syntax.names)
     if kind == "sheet":
-        table = _sheet(file, syntax, names, private)
-    elif kind == "json":
-        if not is_utf8(file):  # pyarrow does not check it
-            raise ValueError(f"{file} must be UTF-8, as JSON is")
-        table = need("pyarrow.json", "read files", "io").read_json(file)
+        cells = _sheet_rows(file, syntax)[0]
+        while cells and not cells[-1]:  # as many as the longest record has
+            cells.pop()
+        return detect.clean_names(cells)
+    cells = lines.header_cells(file, syntax) if private else _open_csv(file, syntax, []).schema.names
+    return detect.clean_names(cells)
+
+
+def _text_batches(
+    file: str, names: Sequence[str], columns: list[str], private: bool, syntax: Syntax
+) -> Iterator[Any]:
+    """The columns of these names, of a file of text, in batches."""
+    pa = need("pyarrow", "read files", "io")
+    kind, places = kind_of_file(file), [columns.index(name) for name in names if name in columns]
+    made: Iterator[Any]
+    if kind == "json":
+        made = lines.read_json_lines(file, names, syntax.decimal or ".", private=private)
+    elif kind == "sheet":
+        rows = _sheet_rows(file, syntax)[bool(syntax.header) :]
+        kept = rows if private else [row for row in rows if any(row)]
+        made = iter([[["".join(row[place : place + 1]) for row in kept] for place in places]])
+    elif private:
+        made = lines.read_lines(file, syntax, len(columns), places)
     else:
-        opened = pa.ipc.open_file(pa.memory_map(file))
-        order = [opened.schema.names.index(name) for name in wanted]
-        batches = (opened.get_batch(place) for place in range(opened.num_record_batches))
-        return opened.schema, (batch.select(order) for batch in batches)
-    return table.schema, iter(table.select(list(wanted)).to_batches(ROWS) if wanted else ())
+        made = _public_csv(file, syntax, places)
+    for part in made:
+        arrays = [array if isinstance(array, pa.Array) else pa.array(array, pa.string()) for array in part]
+        yield pa.RecordBatch.from_arrays(arrays, list(names))
 
 
-def _text(file: str, found: Layout, wanted: Sequence[str]) -> tuple[Any, Iterator[Any]]:
-    pa, csv = need("pyarrow", "read files", "io"), need("pyarrow.csv", "read files", "io")
+def _open_csv(file: str, syntax: Syntax, columns: Sequence[str]) -> Any:
+    """A public csv file, opened: its quoted values may have line breaks."""
+    pa, arrow_csv = need("pyarrow", "read files", "io"), need("pyarrow.csv", "read files", "io")
+    how = {"encoding": syntax.encoding, "column_names": syntax.names, "skip_rows": syntax.skip or 0}
+    # All columns as text: a type inferred from the first block would change values ("01" is not 1).
+    return arrow_csv.open_csv(
+        file,
+        arrow_csv.ReadOptions(block_size=lines.BLOCK, **how),
+        arrow_csv.ParseOptions(delimiter=syntax.separator, newlines_in_values=True),
+        arrow_csv.ConvertOptions(include_columns=columns, column_types=dict.fromkeys(columns, pa.string())),
+    )
 
-    def opened(columns: Sequence[str]) -> Any:
-        # All columns as text: a type inferred from the first block would change values ("01" is not 1).
-        return csv.open_csv(
-            file,
-            csv.ReadOptions(
-                block_size=BLOCK, encoding=found.encoding, column_names=found.names, skip_rows=found.skip
-            ),
-            csv.ParseOptions(delimiter=found.separator, newlines_in_values=True),
-            csv.ConvertOptions(include_columns=columns, column_types=dict.fromkeys(columns, pa.string())),
+
+def _public_csv(file: str, syntax: Syntax, places: Sequence[int]) -> Iterator[Any]:
+    """The columns at these places of a public csv file."""
+    raw, rows = _open_csv(file, syntax, []).schema.names, 0
+    for batch in _open_csv(file, syntax, [raw[place] for place in places]):
+        rows += batch.num_rows
+        yield batch.columns
+    _check_quotes(file, syntax, rows)
+
+
+def _check_quotes(file: str, syntax: Syntax, rows: int) -> None:
+    """Refuse a public file of which pyarrow has read this many rows, if a quote in it is not closed.
+
+    pyarrow takes everything from such a quote to the next one as a single value, and says nothing. A file
+    with a line for each row has none, unless a backslash stands before a quote and is meant to escape it.
+    """
+    breaks, quoted, escaped = -(syntax.skip or 0), False, False
+    for block in lines.raw_blocks(file):
+        breaks += block.count(b"\n")
+        quoted, escaped = quoted or b'"' in block, escaped or b'\\"' in block
+    if not quoted or (breaks <= rows + bool(syntax.header) and not escaped):
+        return
+    open_file = gzip.open if file.lower().endswith(".gz") else open
+    closed = True
+    with open_file(file, "rt", encoding=syntax.encoding, errors="replace", newline="") as text:
+        for _ in range(syntax.skip or 0):
+            text.readline()
+        limit = csv.field_size_limit(2**31 - 1)  # of characters in a value: pyarrow has none
+        try:
+            for _ in csv.reader(text, delimiter=syntax.separator or ",", strict=True):
+                pass
+        except csv.Error:
+            closed = False
+        finally:
+            csv.field_size_limit(limit)
+    if not closed:
+        raise ValueError(
+            f"{file} must have its quotes in pairs around whole values: one is not closed at the end of its "
+            "value, or stands inside of a quoted one (there it must be doubled)"
         )
 
-    raw = opened([]).schema.names
-    names = clean_names(raw)
-    schema = pa.schema([(name, pa.string()) for name in names])
-    if not wanted:
-        return schema, iter(())
-    chosen = opened([raw[names.index(name)] for name in wanted])
 
-    def batches() -> Iterator[Any]:
-        rows = 0
-        for batch in chosen:
-            rows += batch.num_rows
-            yield pa.RecordBatch.from_arrays(batch.columns, list(wanted))
-        check_quotes(file, found, rows)
-
-    return schema, batches()
-
-
-def _sheet(file: str, syntax: Syntax, names: Sequence[str], private: bool) -> Any:
-    """The first sheet of a workbook, every cell as text in plain form."""
-    pa = need("pyarrow", "read files", "io")
-    rows = [row for row in first_sheet(file, syntax.decimal)[syntax.skip :] if any(row)]
+def _sheet_rows(file: str, syntax: Syntax) -> list[list[str]]:
+    """The rows of the first sheet of a workbook, every cell as text in plain form, from the header on."""
+    rows = first_sheet(file, syntax.decimal)
+    if syntax.header:  # blank rows above it, or above the rows to skip, are not records
+        rows = list(dropwhile(_is_blank, rows))
+    rows = rows[syntax.skip or 0 :]
+    if syntax.header:
+        rows = list(dropwhile(_is_blank, rows))
     if not rows:
         raise ValueError("no rows")
-    header = has_header(file, rows, syntax, names, private=private)
-    columns = clean_names(rows.pop(0)) if header else names_without_header(file, syntax, len(rows[0]))
-    arrays = [pa.array([row[place] for row in rows], pa.string()) for place in range(len(columns))]
-    return pa.table(arrays, names=columns)
+    return rows
+
+
+def _is_blank(row: list[str]) -> bool:
+    return not any(row)
+
+
+def _other_syntax(file: str, syntax: Syntax, names: Sequence[str]) -> str:
+    """The option with which the header of a private file names these columns; "" if none is known.
+
+    The first line alone tells it, and never a record: without a header nothing is said.
+    """
+    if kind_of_file(file) != "text":
+        return ""
+    if not syntax.header:
+        return ': "names" of the file without a header must list it'
+    marked = detect.marked_encoding(lines.head(file, lines.BLOCK).partition(b"\n")[0])
+    encodings = [syntax.encoding, *([marked] if marked else []), "utf-8", "latin-1"]
+    for encoding in dict.fromkeys(encodings):
+        for separator in dict.fromkeys([syntax.separator, *detect.SEPARATORS]):
+            for skip in dict.fromkeys([syntax.skip, 0]):
+                other = replace(syntax, encoding=encoding, separator=separator, skip=skip)
+                try:
+                    found = detect.clean_names(lines.header_cells(file, other))
+                except ValueError:
+                    continue
+                if set(names) <= set(found):
+                    options = [f"--encoding {encoding}"] if encoding != syntax.encoding else []
+                    if separator != syntax.separator:
+                        options.append(f"--separator {detect.SEPARATORS[str(separator)]}")
+                    options += [f"--skip {skip}"] if skip != syntax.skip else []
+                    return f"; say {' '.join(options)} for this file" if options else ""
+    return ""
 
 
 def _refusal(error: Exception, file: str, private: bool) -> Exception:

@@ -7,7 +7,6 @@ a value.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,9 @@ from privmw.data.table import Table
 from privmw.data.unit import RECORD, checked_unit, entering
 from privmw.io.extras import need
 from privmw.io.files import check_names, left_out
+from privmw.io.traces import traced_columns, traces_of
 from privmw.kernels.arrays import freeze
-from privmw.secrecy import sealed
+from privmw.secrecy import sealed, shown
 
 
 @sealed
@@ -52,7 +52,12 @@ def from_frame(
     from privmw.io.unit_ids import UnitIds
 
     names = domain.names if name == RECORD else (*domain.names, name)
-    taken = take_frame(frame, names, private=private)
+    traced = traced_columns(domain, _columns(frame), name)
+    taken = take_frame(
+        frame,
+        list(dict.fromkeys([*names, *(column for group in traced.values() for column in group)])),
+        private=private,
+    )
     columns, encoders = [], []
     for attribute in domain.attributes:
         encoder = Encoder(attribute, private=private)
@@ -69,6 +74,7 @@ def from_frame(
         for line in left_out("frame", len(take_frame(frame, private=private).columns), len(names)):
             say(line)
     table = Table(columns, domain, private=private).with_frame_kind(_kind(taken))
+    table = table.with_traces(traces_of(traced, lambda column: _quietly(lambda: arrow_chunks(taken, column))))
     if name == RECORD:
         return table
     ids = UnitIds(name)
@@ -111,6 +117,11 @@ def take_frame(frame: Any, names: Sequence[str] | None = None, *, private: bool)
     return taken
 
 
+def _columns(frame: Any) -> list[object]:
+    narwhals = need("narwhals", "take frames", "io")
+    return _quietly(lambda: list(narwhals.from_native(frame).collect_schema().names())) or []
+
+
 def _kind(taken: Any) -> FrameKind:
     """The kind of a narwhals frame: what is neither pandas nor polars is made again as pyarrow."""
     implementation = taken.implementation
@@ -122,7 +133,10 @@ def arrow_chunks(taken: Any, name: str) -> list[Any]:
     pa = need("pyarrow", "take frames", "io")
     column = _quietly(lambda: taken.get_column(name).to_arrow())
     if column is None:
-        raise TypeError(f"column {_short(name)} must hold values of one kind")
+        raise TypeError(f"column {shown(name)} must hold values of one kind")
+    if str(getattr(taken.get_column(name), "dtype", "")) == "Object" and getattr(column.type, "tz", None):
+        # The first object's zone would decide the day of all others.
+        raise TypeError(f"column {shown(name)} must be one of dates or times, not of objects with time zones")
     return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]
 
 

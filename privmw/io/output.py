@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from reprlib import repr as _short
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from privmw.io.public_source import PublicSource
 from privmw.io.table_file import Progress, check_name, format_of, table_file
 from privmw.io.tally import Tally
 from privmw.random import sampling_stream
+from privmw.secrecy import shown
 
 if TYPE_CHECKING:
     from privmw.io.decode import Decoder
@@ -40,7 +40,7 @@ def to_frame(table: Table, kind: str, *, bins: str, public: Any, seed: int | Non
     1   F  NaN
     """
     if kind not in ("pyarrow", "pandas", "polars"):
-        raise ValueError(f"kind ({_short(kind)}) must be 'pyarrow', 'pandas' or 'polars'")
+        raise ValueError(f"kind ({shown(kind)}) must be 'pyarrow', 'pandas' or 'polars'")
     pa = need("pyarrow", "make frames", "io")
     library = need(kind, "make such frames", "io")
     decoders = _decoders(table, bins, public, seed)
@@ -67,6 +67,7 @@ def write(
     public: Any,
     seed: int | None,
     overwrite: bool,
+    raw: bool = False,
     progress: Progress | None = None,
 ) -> None:
     """Write a table to a .parquet, .csv or .feather file; see `Table.write`.
@@ -85,7 +86,7 @@ def write(
             for (name, kind), codes in zip(fields, labelled, strict=True)
         ]
     schema = pa.schema(fields, _mark(table))
-    with table_file(name, schema, overwrite=overwrite, progress=progress) as write_next:
+    with table_file(name, schema, overwrite=overwrite, raw=raw, progress=progress) as write_next:
         for start in range(0, table.n, ROWS):
             batch = table.take(np.arange(start, min(start + ROWS, table.n)))
             write_next(_with_labels(_arrow(batch, decoders), batch, labelled, schema))
@@ -130,15 +131,13 @@ def _decoders(table: Table, bins: str, public: Any, seed: int | None) -> list[De
     if table.private:
         raise ValueError("a private table must not be written")
     if bins not in ("label", "midpoint", "draw"):
-        raise ValueError(f"bins ({_short(bins)}) must be 'label', 'midpoint' or 'draw'")
+        raise ValueError(f"bins ({shown(bins)}) must be 'label', 'midpoint' or 'draw'")
     if (public is not None) != (bins == "draw"):
         raise ValueError("public must be given to draw the values of bins, and only then")
     if bins != "draw":
         return [Decoder(attribute, numbers=bins == "midpoint") for attribute in table.domain.attributes]
-    sources = [
-        one if isinstance(one, PublicSource) else PublicSource(one)
-        for one in (public if isinstance(public, list) else [public])
-    ]
+    given = public if isinstance(public, list) else [public]
+    sources = [PublicSource(one, table.domain.syntax) for one in given]
     tallies = _tallies(sources, [attribute.name for attribute in table.domain.attributes if attribute.edges])
     streams = sampling_stream(seed).spawn(len(table.domain))
     return [

@@ -6,7 +6,6 @@ It knows public data and the sampling stream; it draws for public or synthetic c
 from __future__ import annotations
 
 import datetime
-from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from privmw.data.attribute import Attribute
 from privmw.io.tally import Tally
 from privmw.kernels.arrays import Array, Codes
+from privmw.secrecy import shown
 
 
 class Pool:
@@ -35,7 +35,7 @@ class Pool:
         kinds = ("date",) if dates else ("whole", "number")
         if tally.kind is not None and tally.kind not in kinds:
             needed = "dates" if dates else "numbers"
-            raise TypeError(f"public column {_short(attribute.name)} ({tally.kind}) must hold {needed}")
+            raise TypeError(f"public column {shown(attribute.name)} ({tally.kind}) must hold {needed}")
         self.whole = tally.values.dtype.kind == "i"
         self._rng = rng
         last = len(edges) - 1

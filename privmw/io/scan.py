@@ -7,28 +7,27 @@ message, which can quote cells.
 
 from __future__ import annotations
 
-import datetime
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
-from reprlib import repr as _short
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from privmw.data.domain import Attribute, Domain
-from privmw.data.records import Records, check_domain_and_privacy, known_part
+from privmw.data.domain import Domain
+from privmw.data.records import Records, Traces, check_domain_and_privacy, known_part
 from privmw.data.row_hash import Hashes
+from privmw.data.syntax import PLAIN, Syntax, plain_for
 from privmw.data.table import Table
 from privmw.data.unit import RECORD, checked_unit, entering
 from privmw.data.workload import Workload, check_workload
 from privmw.io import files
+from privmw.io.detect import in_words
 from privmw.io.extras import need
-from privmw.io.forms import PLAIN, Forms, Tells, decide
-from privmw.io.syntax import DETECT, Syntax
+from privmw.io.public_source import PublicSource
+from privmw.io.traces import Traced, traced_columns, traces_of
 from privmw.kernels.arrays import Bools, Int64s, freeze
-from privmw.secrecy import erased_on_failure, erasing, sealed
+from privmw.secrecy import erased_on_failure, erasing, expect, sealed, shown
 
 if TYPE_CHECKING:
     from privmw.io.lookup import SignedCodes
@@ -37,7 +36,7 @@ Say: TypeAlias = "Callable[[str], None]"
 Read: TypeAlias = "tuple[str, Sequence[int] | None]"  # a path, and its row groups to read; None for all
 
 BATCH = 2**18  # rows of a table, about
-SNIFFED = 4  # batches of a text file that tell how its numbers and dates are written
+_NONE: Traced = {}
 
 
 class Scan(Records):
@@ -53,7 +52,6 @@ class Scan(Records):
         "_domain",
         "_enters",
         "_for_release",
-        "_forms",
         "_n",
         "_path",
         "_private",
@@ -77,10 +75,12 @@ class Scan(Records):
         say: Say | None = None,
     ) -> None:
         path = files.checked_path(path)
-        syntax = _checked_syntax(syntax)
+        check_domain_and_privacy(domain, private)
+        syntax, notes = _syntax(path, domain, private, syntax)
         domain = _domain_of(path, domain, private, missing_ok, syntax)
         name, most = checked_unit(unit, at_most, domain, private)
-        hashes = self._open([(path, None)], domain, private, name, syntax, most, say)
+        hashes = self._open([(path, None)], domain, private, name, syntax)
+        _say(say, path, domain, private, name, syntax, notes)
         if name != RECORD:
             self.cap(entering(hashes, most), name, most)
 
@@ -106,9 +106,7 @@ class Scan(Records):
         domain: Domain,
         private: bool,
         unit: str,
-        syntax: Syntax = DETECT,
-        at_most: int = 1,
-        say: Say | None = None,
+        syntax: Syntax = PLAIN,
     ) -> Hashes:
         """Read and check everything once; returns the hashes of the records' units, or none."""
         self._path = reads[0][0]
@@ -121,15 +119,10 @@ class Scan(Records):
         self._enters: Bools | None = None
         self._n, parts = 0, []
         self._syntax = syntax
-        found = [_forms(path, domain, private, unit, syntax, at_most) for path, _ in reads]
-        self._forms = [forms for forms, _ in found]
-        for codes, hashes in _codes(self._reads, domain, private, unit, syntax, self._forms):
+        for codes, hashes, _ in _codes(self._reads, domain, private, unit, syntax):
             self._n += len(codes[0])
             parts.append(hashes)
         self._check_unchanged()
-        if say is not None:
-            for line in (line for _, lines in found for line in lines):
-                say(line)
         return np.concatenate([np.empty(0, np.uint64), *parts])
 
     def cap(self, enters: Bools, unit: str, at_most: int) -> None:
@@ -171,40 +164,60 @@ class Scan(Records):
     @sealed
     def batches(self) -> Iterator[Table]:
         """All rows that enter, in order, as tables of about 2^18 rows."""
+        yield from self._batches(_NONE)
+
+    @property
+    def trace_names(self) -> tuple[str, ...]:
+        """The keys of the traces that `batches_with_traces` has."""
+        return tuple(self._traced())
+
+    def _traced(self) -> Traced:
+        paths = [path for path, _ in self._reads]
+        return _traced(paths, self._domain, self._unit, private=self._private, syntax=self._syntax)
+
+    @sealed
+    def batches_with_traces(self) -> Iterator[Table]:
+        """All rows that enter, in order, with traces of their raw values."""
+        yield from self._batches(self._traced())
+
+    def _batches(self, traced: Traced) -> Iterator[Table]:
         self._check_unchanged()
         pending: list[list[SignedCodes]] = []
+        traces: list[Traces] = []
         rows = 0
         try:
-            for codes in self._entering_codes():
+            for codes, trace in self._entering_codes(traced):
                 pending.append(codes)
+                traces.append(trace)
                 rows += len(codes[0])
                 if rows >= BATCH:
-                    yield self._table(pending)
-                    pending, rows = [], 0
+                    yield self._table(pending, traces)
+                    pending, traces, rows = [], [], 0
         except (TypeError, ValueError, OSError):
             self._check_unchanged()
             raise
         self._check_unchanged()
         if pending:
-            yield self._table(pending)
+            yield self._table(pending, traces)
 
-    def _entering_codes(self) -> Iterator[list[SignedCodes]]:
-        """The codes of the rows that enter, of every batch that has some."""
+    def _entering_codes(self, traced: Traced) -> Iterator[tuple[list[SignedCodes], Traces]]:
+        """The codes and traces of the rows that enter, of every batch that has some."""
         first = 0
         reads, domain, private = self._reads, self._domain, self._private
-        for codes, _ in _codes(reads, domain, private, syntax=self._syntax, forms=self._forms):
+        read = _codes(reads, domain, private, syntax=self._syntax, traced=traced)
+        for codes, _, traces in read:
             last = first + len(codes[0])
             if self._enters is not None:
                 enters = self._enters[first:last]
                 if len(enters) != last - first:  # rows that were not there when units were counted
                     raise ValueError(f"{self._path} (changed since it was opened) must stay as it is")
-                codes = _kept(codes, enters)
+                codes, traces = _kept(codes, traces, enters)
             first = last
             if len(codes[0]):
-                yield codes
+                yield codes, traces
 
-    def _table(self, batches: list[list[SignedCodes]]) -> Table:
-        table = _table(batches, self._domain, self._private, self._unit, self._at_most)
+    def _table(self, batches: list[list[SignedCodes]], traces: list[Traces]) -> Table:
+        table = _table(batches, traces, self._domain, self._private, self._unit, self._at_most)
         return table if self._for_release else table.not_for_release()
 
     @sealed
@@ -231,7 +244,7 @@ class Scan(Records):
         return partial(Scan.of_groups, private=False), (self._reads, self._domain)
 
     def __repr__(self) -> str:
-        return f"Scan({self._n} rows x {len(self._domain)} attributes of {_short(self._path)}, {self._kind})"
+        return f"Scan({self._n} rows x {len(self._domain)} attributes of {shown(self._path)}, {self._kind})"
 
 
 @sealed
@@ -296,8 +309,13 @@ def read_table(
     missing_ok: a public file may lack columns of the domain; its table is then on the domain of those that it
     has, and `Support.from_table(table, domain=domain)` makes a support of it.
 
-    syntax: how a text file is written, where detection should not decide: see `Syntax`. say: a function that
-    is told what was detected, and how many columns of a private file are left out, one line each.
+    syntax: how a text file is written. What it leaves open is as the domain says (`Domain.syntax`); what that
+    leaves open is detected on a public file, and plain for a private one (UTF-8, commas, decimal points, ISO
+    dates): nothing is ever detected on a private file. There a line of csv is a record, and a value that
+    cannot be read is `other`, or missing, where the domain declares it, and refused where it does not.
+
+    say: a function that is told what was detected on a public file, and how many columns of a private one are
+    left out, one line each.
 
     >>> import pathlib, tempfile
     >>> domain = Domain({"age": {"edges": [0, 18, 120]}, "sex": ["F", "M"]})
@@ -308,21 +326,23 @@ def read_table(
     [[1, 0], [0, 1]]
     """
     path = files.checked_path(path)
-    syntax = _checked_syntax(syntax)
+    check_domain_and_privacy(domain, private)
+    syntax, notes = _syntax(path, domain, private, syntax)
     domain = _domain_of(path, domain, private, missing_ok, syntax)
     name, most = checked_unit(unit, at_most, domain, private)
-    forms, lines = _forms(path, domain, private, name, syntax, most)
-    read = list(_codes([(path, None)], domain, private, name, syntax, [forms]))
-    batches = [codes for codes, _ in read]
+    traced = _traced([path], domain, name, private=private, syntax=syntax)
+    read = list(_codes([(path, None)], domain, private, name, syntax, traced))
+    batches, traces = [codes for codes, _, _ in read], [trace for _, _, trace in read]
     if name != RECORD and batches:
-        hashes = np.concatenate([np.empty(0, np.uint64), *(part for _, part in read)])
+        hashes = np.concatenate([np.empty(0, np.uint64), *(part for _, part, _ in read)])
         enters = entering(hashes, most)
         ends = np.cumsum([len(codes[0]) for codes in batches])[:-1]
-        batches = [_kept(codes, mask) for codes, mask in zip(batches, np.split(enters, ends), strict=True)]
-    table = _table(batches, domain, private, name, most)
-    if say is not None:
-        for line in lines:
-            say(line)
+        masks = np.split(enters, ends)
+        kept = [_kept(*part) for part in zip(batches, traces, masks, strict=True)]
+        batches, traces = [codes for codes, _ in kept], [trace for _, trace in kept]
+    del read
+    table = _table(batches, traces, domain, private, name, most)
+    _say(say, path, domain, private, name, syntax, notes)
     return table if private or _for_release(path) else table.not_for_release()
 
 
@@ -331,84 +351,87 @@ def _for_release(path: str) -> bool:
     return all(files.about(file).get("for_release") is not False for file in files.files_of(path))
 
 
-def _checked_syntax(syntax: Syntax | None) -> Syntax:
-    if syntax is not None and not isinstance(syntax, Syntax):
-        raise TypeError(f"syntax ({_short(syntax)}) must be a Syntax")
-    return syntax or DETECT
+def _syntax(path: str, domain: Domain, private: bool, given: Syntax | None) -> tuple[Syntax, list[str]]:
+    """How a text file is to be read, and what was detected, in words; on a private file nothing is."""
+    expect("syntax", given, Syntax | None, "a Syntax")
+    known = (given or Syntax()).over(domain.syntax or Syntax())
+    if private or not files.is_text(path):
+        return known.over(plain_for(files.files_of(path)[0])), []
+    syntax = PublicSource(path, known, domain.names).syntax
+    words = [*files.sheets_in_words(path), *in_words(syntax)]
+    return syntax, words if domain.syntax is None else []
+
+
+def _say(
+    say: Say | None, path: str, domain: Domain, private: bool, unit: str, syntax: Syntax, words: list[str]
+) -> None:
+    """Tell what was detected on a public file, or how many columns of a private one are not read."""
+    if say is None:
+        return
+    notes = [f"{path}: {', '.join(words)}"] if words else []
+    if private:
+        columns = files.columns_of(files.files_of(path)[0], private=private, syntax=syntax)[0]
+        names = {*domain.names, unit} & set(columns)
+        notes += files.left_out(path, len(columns), len(names))
+    for note in notes:
+        say(note)
 
 
 def _domain_of(path: str, domain: Domain, private: bool, missing_ok: bool, syntax: Syntax) -> Domain:
     """The domain of a table: the one given, or, with missing_ok, of the columns that every file has."""
-    check_domain_and_privacy(domain, private)
     if not missing_ok:
         return domain
     columns: list[set[object]] = [
-        set(files.columns_of(file, private=private, syntax=syntax, names=domain.names)[0])
-        for file in files.files_of(path)
+        set(files.columns_of(file, private=private, syntax=syntax)[0]) for file in files.files_of(path)
     ]
     return known_part(path, domain, set.intersection(*columns), private=private)
 
 
-def _kept(codes: list[SignedCodes], enters: Bools) -> list[SignedCodes]:
-    """The codes of the rows that enter."""
+def _traced(paths: Sequence[str], domain: Domain, unit: str, *, private: bool, syntax: Syntax) -> Traced:
+    """The columns to trace, as far as every file has the same."""
+    need("pyarrow", "read files", "io")
+    chosen = [
+        # The records of private JSON lines are not asked for their names.
+        traced_columns(
+            domain, files.columns_of(file, private=private, syntax=syntax)[0] or domain.names, unit
+        )
+        for path in paths
+        for file in files.files_of(path)
+    ]
+    return {key: names for key, names in chosen[0].items() if all(key in others for others in chosen)}
+
+
+def _chunks(batch: Any, name: str) -> list[Any]:
+    return [batch.column(name)]
+
+
+def _kept(codes: list[SignedCodes], traces: Traces, enters: Bools) -> tuple[list[SignedCodes], Traces]:
+    """The codes and traces of the rows that enter."""
     if enters.all():
-        return codes
+        return codes, traces
     rows = np.flatnonzero(enters)
-    return [column.take(rows) for column in codes]
+    return [column.take(rows) for column in codes], {name: part[rows] for name, part in traces.items()}
 
 
-def _table(batches: list[list[SignedCodes]], domain: Domain, private: bool, unit: str, at_most: int) -> Table:
+def _table(
+    batches: list[list[SignedCodes]],
+    traces: list[Traces],
+    domain: Domain,
+    private: bool,
+    unit: str,
+    at_most: int,
+) -> Table:
     """One table of several batches, which are emptied column by column to free memory."""
     columns = {}
     for name in domain.names:
         parts = [codes.pop(0) for codes in batches] or [np.empty(0, np.uint8)]
         columns[name] = freeze(parts[0] if len(parts) == 1 else np.concatenate(parts))
     table = Table(columns, domain, private=private)
+    if traces:
+        table = table.with_traces(
+            {name: np.concatenate([part[name] for part in traces]) for name in traces[0]}
+        )
     return table if unit == RECORD else table._entering(np.ones(table.n, bool), unit, at_most)
-
-
-def _forms(
-    path: str,
-    domain: Domain,
-    private: bool,
-    unit: str,
-    syntax: Syntax,
-    at_most: int,
-) -> tuple[Forms, list[str]]:
-    """How the numbers and dates of a file are written, and lines on what is not as in most files.
-
-    Only the first SNIFFED batches of a file are looked at. What comes later in another form is refused.
-    """
-    need("pyarrow", "read files", "io")
-    names = domain.names if unit == RECORD else (*domain.names, unit)
-    found, forms = files.files_of(path), PLAIN
-    words: list[str] = []
-    if files.is_text(path):
-        tells = {
-            a.name: Tells(a.name, **kinds) for a in domain.attributes if any((kinds := _kinds(a)).values())
-        }
-        for file in found if tells else []:
-            batches = files.batches(file, list(tells), private=private, syntax=syntax)
-            for batch in islice(batches, SNIFFED):
-                for name, tell in tells.items():
-                    tell.add(batch.column(name), domain[name].measured_in)
-        laid_out = files.layouts_of(path, syntax, names, private=private)
-        given, others = (syntax.decimal, syntax.dates), at_most if private else 0
-        with files.naming(path):
-            forms = decide(list(tells.values()), *given, commas=laid_out.commas, others=others)
-        words = [*laid_out.words, *forms.words()]
-    lines = [f"{path}: {', '.join(words)}"] if words else []
-    if private:
-        columns = files.columns_of(found[0], private=private, syntax=syntax, names=names)[0]
-        lines += files.left_out(path, len(columns), len(set(names) & set(columns)))
-    return forms, lines
-
-
-def _kinds(attribute: Attribute) -> dict[str, bool]:
-    """Whether the values of an attribute are numbers or dates, which can be written in several ways."""
-    first: object = (attribute.edges or attribute.labels or (0,))[0]
-    dates = isinstance(first, datetime.date)
-    return {"numbers": not dates and not isinstance(first, str), "dates": dates}
 
 
 def _codes(
@@ -416,11 +439,12 @@ def _codes(
     domain: Domain,
     private: bool,
     unit: str = RECORD,
-    syntax: Syntax = DETECT,
-    forms: Sequence[Forms] = (),
-) -> Iterator[tuple[list[SignedCodes], Hashes]]:
-    """The codes of every batch and the hashes of its units, which are none without a unit.
+    syntax: Syntax = PLAIN,
+    traced: Traced = _NONE,
+) -> Iterator[tuple[list[SignedCodes], Hashes, Traces]]:
+    """The codes of every batch, the hashes of its units, which are none without a unit, and its traces.
 
+    traced: the columns to trace, in the domain or not.
     At the end of a path, an error about all its values that were refused.
     """
     need("pyarrow", "read files", "io")
@@ -428,10 +452,11 @@ def _codes(
     from privmw.io.unit_ids import UnitIds
 
     names = domain.names if unit == RECORD else (*domain.names, unit)
+    names = tuple(dict.fromkeys([*names, *(name for group in traced.values() for name in group)]))
     none = np.zeros(0, np.uint64)
-    for place, (path, groups) in enumerate(reads):
-        text, written = files.is_text(path), forms[place] if forms else PLAIN
-        encoders = [Encoder(a, private=private, text=text, forms=written) for a in domain.attributes]
+    for path, groups in reads:
+        text = files.is_text(path)
+        encoders = [Encoder(a, private=private, text=text, syntax=syntax) for a in domain.attributes]
         ids = None if unit == RECORD else UnitIds(unit)
         for file in files.files_of(path):
             for batch in files.batches(file, names, private=private, groups=groups, syntax=syntax):
@@ -439,7 +464,7 @@ def _codes(
                     with files.naming(file):
                         codes = [encoder.codes(batch.column(encoder.attribute.name)) for encoder in encoders]
                         hashes = none if ids is None else ids.hashes(batch.column(ids.name))
-                    yield codes, hashes
+                    yield codes, hashes, traces_of(traced, partial(_chunks, batch))
         # For a private table, not even the row groups of a bad value are named.
         some = f", row groups {groups[0]} to {groups[-1]}" if groups and not private else ""
         with files.naming(f"{path}{some}"):

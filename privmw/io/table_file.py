@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from privmw.data.attribute import FORMULA, NUMBER, guarded
 from privmw.io.extras import need
 from privmw.io.whole_file import whole_file
 
@@ -55,19 +56,42 @@ def plain_schema(schema: Any) -> Any:
     return pa.schema(list(zip(schema.names, types, strict=True)), schema.metadata)
 
 
+def _guarded_column(column: Any) -> Any:
+    """The column with the spelling that `guarded` gives to its texts."""
+    pa, compute = need("pyarrow", "write files", "io"), need("pyarrow.compute", "write files", "io")
+    if pa.types.is_dictionary(column.type):
+        chunks = [
+            pa.DictionaryArray.from_arrays(chunk.indices, _guarded_column(chunk.dictionary))
+            for chunk in column.chunks
+        ]
+        return pa.chunked_array(chunks, column.type)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    runs = compute.and_not(
+        compute.match_substring_regex(column, f"^{FORMULA}"),
+        compute.match_substring_regex(column, f"^({NUMBER})$"),
+    )
+    quote, joint = pa.scalar("'", column.type), pa.scalar("", column.type)
+    return compute.if_else(runs, compute.binary_join_element_wise(quote, column, joint), column)
+
+
 @contextmanager
 def table_file(
-    name: str, schema: Any, *, overwrite: bool = False, progress: Progress | None = None
+    name: str, schema: Any, *, overwrite: bool = False, raw: bool = False, progress: Progress | None = None
 ) -> Iterator[Callable[[Any], None]]:
     """Open a new file for tables of this schema; yields the function that writes the next of them.
 
-    Words (dictionaries) must have the same dictionary in every table. progress: called after each table.
+    Words (dictionaries) must have the same dictionary in every table. raw: csv has texts as they are, also
+    those that a spreadsheet program would run as formulas. progress: called after each table.
     """
     form, rows = format_of(name), 0
     # Opened here: pyarrow cannot name a file whose name is not UTF-8.
     with whole_file(name, overwrite=overwrite) as file:
         if form == "csv":
-            writer = need("pyarrow.csv", "write files", "io").CSVWriter(file, plain_schema(schema))
+            header = plain_schema(schema)
+            if not raw:
+                header = header.empty_table().rename_columns([*map(guarded, header.names)]).schema
+            writer = need("pyarrow.csv", "write files", "io").CSVWriter(file, header)
         elif form == "feather":
             ipc = need("pyarrow.ipc", "write files", "io")
             writer = ipc.new_file(file, schema, options=ipc.IpcWriteOptions(compression="lz4"))
@@ -81,8 +105,11 @@ def table_file(
 
         def write(table: Any) -> None:
             nonlocal rows
-            writer.write_table(table.cast(plain_schema(schema)) if form == "csv" else table)
             rows += table.num_rows
+            if form == "csv":
+                columns = table.columns if raw else map(_guarded_column, table.columns)
+                table = table.from_arrays(list(columns), header.names).cast(header)
+            writer.write_table(table)
             if progress is not None:
                 progress(rows)
 

@@ -6,7 +6,6 @@ Ids of private records are private: a message names the column and the rule, and
 from __future__ import annotations
 
 from contextlib import suppress
-from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,8 @@ import pyarrow.compute as pc
 from privmw.data.row_hash import Hashes
 from privmw.data.unit import INTEGER, as_integer, integer_hashes, text_hashes
 from privmw.io.encode import STRINGS, check_indices, kind_name
+from privmw.io.forms import UNREADABLE
+from privmw.secrecy import shown
 
 SHORT = 18  # letters of an integer that surely fits in 64 bits
 
@@ -42,14 +43,14 @@ class UnitIds:
         with suppress(pa.ArrowException):  # its message can quote ids
             hashes = self._hashes(column)
         if hashes is None:
-            raise ValueError(f"column {_short(self.name)} must be one that Arrow can read")
+            raise ValueError(f"column {shown(self.name)} must be one that Arrow can read")
         return hashes
 
     def check(self) -> None:
         """Raise if any id so far was missing: such records could belong to any unit."""
         if self._missing:
             raise ValueError(
-                f"column {_short(self.name)}: every record must have an id, none missing or empty"
+                f"column {shown(self.name)}: every record must have an id, none missing or empty"
             )
 
     def _hashes(self, column: Any) -> Hashes:
@@ -74,7 +75,7 @@ class UnitIds:
         if str(kind) in STRINGS:
             return self._of_texts(column.cast(pa.large_string()).fill_null(""))
         raise TypeError(
-            f"column {_short(self.name)} of kind {kind_name(kind)} must hold integers or text: ids of units"
+            f"column {shown(self.name)} of kind {kind_name(kind)} must hold integers or text: ids of units"
         )
 
     def _of_texts(self, texts: Any) -> Hashes:
@@ -83,7 +84,9 @@ class UnitIds:
         _, offsets, data = texts.buffers()
         ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
         starts, lengths = ends[:-1], np.diff(ends)
-        self._missing |= bool((lengths == 0).any())
+        self._missing |= bool((lengths == 0).any()) or bool(
+            pc.any(pc.match_substring(texts, UNREADABLE)).as_py()
+        )
         letters = np.frombuffer(b"" if data is None else data, np.uint8)
         hashes = text_hashes(letters, starts, lengths)
         integers = pc.match_substring_regex(texts, f"^({INTEGER.pattern})$").to_numpy(zero_copy_only=False)

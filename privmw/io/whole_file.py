@@ -7,8 +7,9 @@ import os
 import secrets
 from collections.abc import Iterator
 from functools import partial
-from reprlib import repr as _short
 from typing import BinaryIO
+
+from privmw.secrecy import shown
 
 
 @contextlib.contextmanager
@@ -26,7 +27,7 @@ def whole_file(
     """
     path = os.fspath(path)
     if not isinstance(path, str):
-        raise TypeError(f"path ({_short(path)}) must be a string or a path")
+        raise TypeError(f"path ({shown(path)}) must be a string or a path")
     if not overwrite and os.path.lexists(path):
         raise _taken(path)
     folder, name = os.path.split(os.path.abspath(path))

@@ -7,12 +7,18 @@ this module.
 from __future__ import annotations
 
 import datetime
+import os
 import re
 import zipfile
 from collections.abc import Callable
 from typing import Any
 
 from privmw.io.extras import need
+
+# What a workbook may unpack to. Sheets of a million rows come to some hundred MB, packed 5 to 30 to one.
+LARGEST = 2**31  # bytes
+LARGEST_RATIO, SMALL = 200, 2**26  # of unpacked to packed bytes, in a workbook of more than SMALL bytes
+LARGEST_AREA = 2**27  # cells from the first to the last of a sheet, empty ones too: each takes 32 bytes
 
 
 def sheets_of(file: str) -> int:
@@ -22,25 +28,38 @@ def sheets_of(file: str) -> int:
 
 
 def first_sheet(file: str, decimal: str | None = None) -> list[list[str]]:
-    """The rows of the first sheet, all of one length; ValueError if it cannot be read, or was not calculated.
+    """The rows of the first sheet from the cell A1 on, all of one length; ValueError if it cannot be read.
 
     decimal: the mark that is written in numbers, as that of cells of text; None for a point.
     """
-    rows = _read(file, lambda workbook: workbook.get_sheet_by_index(0).to_python())
-    if _has_formulas_without_values(file):
-        raise ValueError(
-            f"{file} must hold the values of its formulas: open it in a spreadsheet program and save it"
-        )
+    _check_sheet(file)
+    # With the empty rows and columns at its edges: where they end is told by records.
+    rows = _read(file, lambda book: book.get_sheet_by_index(0).to_python(skip_empty_area=False))
     return [[_cell(value, decimal or ".") for value in row] for row in rows]
 
 
 def _read(file: str, read: Callable[[Any], Any]) -> Any:
     calamine = need("python_calamine", "read workbooks", "xlsx")
+    _check_size(file)
     try:
         return read(calamine.CalamineWorkbook.from_path(file))
     except Exception:  # its kinds of errors are many
         pass
     raise ValueError("not a workbook")
+
+
+def _check_size(file: str) -> None:
+    """Refuse a packed workbook that would unpack to too much, as its directory says: nothing is unpacked."""
+    try:
+        with zipfile.ZipFile(file) as packed:
+            size = sum(entry.file_size for entry in packed.infolist())
+    except (zipfile.BadZipFile, NotImplementedError):  # xls is not packed
+        return
+    if size > LARGEST or size > max(SMALL, LARGEST_RATIO * os.path.getsize(file)):
+        raise ValueError(
+            f"{file} must unpack to at most {LARGEST / 1e6:,.0f} MB, and beyond {SMALL / 1e6:,.0f} MB to at "
+            f"most {LARGEST_RATIO} times its size: save it as csv or parquet"
+        )
 
 
 def _cell(value: Any, decimal: str) -> str:
@@ -61,19 +80,36 @@ _NOT_CALCULATED = re.compile(
 )
 
 
-def _has_formulas_without_values(file: str) -> bool:
-    """Whether a program wrote formulas into the first sheet of an xlsx file and did not calculate them.
+_PLACE = re.compile(rb'<c [^>]*?\br="([A-Z]{1,3})([0-9]{1,7})"')
 
-    calamine takes them as empty cells.
+
+def _check_sheet(file: str) -> None:
+    """Refuse an xlsx file in whose first sheet formulas were not calculated, or cells lie far apart.
+
+    calamine takes such formulas as empty cells, and makes room for all cells between the others.
     """
-    if not file.lower().endswith(".xlsx"):
-        return False
+    sheet = _first_sheet_of_xlsx(file) if file.lower().endswith(".xlsx") else b""
+    if _NOT_CALCULATED.search(sheet):
+        raise ValueError(
+            f"{file} must hold the values of its formulas: open it in a spreadsheet program and save it"
+        )
+    column, row = b"", 0
+    for place in _PLACE.finditer(sheet):
+        column, row = max(column, place[1], key=lambda name: (len(name), name)), max(row, int(place[2]))
+    width = sum((letter - 64) * 26**power for power, letter in enumerate(reversed(column)))
+    if width * row > LARGEST_AREA:
+        raise ValueError(f"{file} must have its cells near each other: save it as csv or parquet")
+
+
+def _first_sheet_of_xlsx(file: str) -> bytes:
+    """The XML of the first sheet; empty if it is not found, as in an unusual workbook."""
+    _check_size(file)
     try:
         with zipfile.ZipFile(file) as packed:
             book, links = (packed.read(f"xl/{name}") for name in ("workbook.xml", "_rels/workbook.xml.rels"))
             identifier = re.findall(rb'<sheet [^>]*r:id="([^"]*)"', book)[0]
             link = next(tag for tag in re.findall(rb"<Relationship [^>]*>", links) if identifier in tag)
             target = re.findall(rb'Target="([^"]*)"', link)[0].decode().removeprefix("/xl/")
-            return _NOT_CALCULATED.search(packed.read(f"xl/{target}")) is not None
-    except (KeyError, IndexError, StopIteration, ValueError, zipfile.BadZipFile):  # an unusual workbook
-        return False
+            return packed.read(f"xl/{target}")
+    except (KeyError, IndexError, StopIteration, ValueError, zipfile.BadZipFile):
+        return b""

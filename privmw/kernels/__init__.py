@@ -44,6 +44,7 @@ from privmw.kernels.weights import (
     to_masses,
     total_after,
 )
+from privmw.secrecy import shown
 
 __all__ = [
     "BACKENDS",
@@ -85,4 +86,4 @@ def __getattr__(name: str) -> Any:
         from privmw.kernels import _native  # here: only other extension modules ask for it
 
         return _native.__pyx_capi__
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {shown(__name__)} has no attribute {shown(name)}")

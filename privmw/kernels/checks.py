@@ -4,27 +4,36 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from privmw.kernels.arrays import CheckedColumns, Codes, Int64s, frozen
-from privmw.secrecy import shown
+from privmw.secrecy import expect, shown
 
 
-def check_integer(name: str, value: object, low: int | None = None, high: int | None = None) -> int:
+def check_integer(
+    name: str, value: Any, low: int | None = None, high: int | None = None, *, quote: bool = True
+) -> int:
     """The value as a plain integer, refused unless it is one from low to high; booleans are not.
+
+    quote: see `expect`.
 
     >>> check_integer("rounds", np.int64(3), 1)
     3
     """
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} ({shown(value)}) must be an integer")
+    expect(
+        name,
+        value,
+        isinstance(value, numbers.Integral) and not isinstance(value, bool),
+        "an integer",
+        quote=quote,
+    )
     integer = int(value)
     if (low is not None and integer < low) or (high is not None and integer > high):
-        raise ValueError(f"{name} ({_short(integer)}) must be {_range(low, high)}")
+        came = f" ({shown(integer)})" if quote else ""
+        raise ValueError(f"{name}{came} must be {_range(low, high)}")
     return integer
 
 
@@ -34,18 +43,26 @@ def _range(low: int | None, high: int | None) -> str:
     return {0: "non-negative", 1: "positive"}.get(low or 0, f"at least {low}")
 
 
-def check_number(name: str, value: object) -> float:
+def check_number(name: str, value: Any, *, quote: bool = True) -> float:
     """The value as a plain float, refused unless it is a number; booleans are not.
+
+    quote: see `expect`.
 
     >>> check_number("split", 1)
     1.0
     """
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} ({shown(value)}) must be a number")
+    expect(
+        name,
+        value,
+        isinstance(value, numbers.Real) and not isinstance(value, bool),
+        "a number",
+        quote=quote,
+    )
     try:
         return float(value)
     except OverflowError:
-        raise ValueError(f"{name} ({_short(value)}) must be below 2^1024") from None
+        came = f" ({shown(value)})" if quote else ""
+        raise ValueError(f"{name}{came} must be below 2^1024") from None
 
 
 def check_array(name: str, array: Any, dtype: Any) -> npt.NDArray[Any]:
@@ -54,8 +71,8 @@ def check_array(name: str, array: Any, dtype: Any) -> npt.NDArray[Any]:
     Subclasses of arrays are refused: a masked array hides values in memory from the checks.
     """
     plain = type(array) in (np.ndarray, np.memmap) and array.dtype == dtype
-    if not plain or array.ndim != 1 or not array.flags.c_contiguous or not array.flags.aligned:
-        raise TypeError(f"{name} must be a contiguous one-dimensional array of {np.dtype(dtype)}")
+    sound = plain and array.ndim == 1 and array.flags.c_contiguous and array.flags.aligned
+    expect(name, array, bool(sound), f"a contiguous one-dimensional array of {np.dtype(dtype)}")
     checked: npt.NDArray[Any] = array
     return checked
 
@@ -121,23 +138,22 @@ def check_columns(
     columns: Sequence[Codes], sizes: Sequence[int], copy: bool = True
 ) -> tuple[list[Codes], list[int]]:
     """Codes below their sizes, one column per size; copied unless nothing can change them."""
-    if not isinstance(columns, Sequence) or not isinstance(sizes, Sequence) or not len(columns):
-        raise TypeError("columns and sizes must be lists, not empty")
+    expect("columns", columns, isinstance(columns, Sequence) and len(columns) > 0, "a list, not empty")
+    expect("sizes", sizes, Sequence, "a list")
     if len(columns) != len(sizes):
         raise ValueError(f"sizes ({len(sizes)}) must be as many as columns ({len(columns)})")
     if isinstance(columns, CheckedColumns) and columns.sizes == tuple(sizes) and len(columns[0]) < 2**32:
         return list(columns), list(columns.sizes)
     checked: list[Codes] = []
     for a, (column, size) in enumerate(zip(columns, sizes, strict=True)):
-        if not isinstance(column, np.ndarray) or column.dtype not in (np.uint8, np.uint16, np.uint32):
-            kind = type(column).__name__
-            raise TypeError(f"column {a} ({kind}) must be an array of uint8, uint16 or uint32")
-        check_array(f"column {a}", column, column.dtype)
+        codes = isinstance(column, np.ndarray) and column.dtype in (np.uint8, np.uint16, np.uint32)
+        expect(f"columns[{a}]", column, codes, "an array of uint8, uint16 or uint32", quote=False)
+        check_array(f"columns[{a}]", column, column.dtype)
         if not 1 <= len(column) < 2**32:
-            raise ValueError(f"column {a} (length {len(column)}) must have from 1 to 2^32 - 1 rows")
+            raise ValueError(f"columns[{a}] (length {len(column)}) must have from 1 to 2^32 - 1 rows")
         if len(column) != len(columns[0]):
-            raise ValueError(f"column {a} (length {len(column)}) must have length {len(columns[0])}")
-        if column.max() >= check_integer(f"size {a}", size, 1, 2**32 - 1):
-            raise ValueError(f"column {a} must hold codes below its size ({size})")
+            raise ValueError(f"columns[{a}] (length {len(column)}) must have length {len(columns[0])}")
+        if column.max() >= check_integer(f"sizes[{a}]", size, 1, 2**32 - 1, quote=False):
+            raise ValueError(f"columns[{a}] must hold codes below its size")
         checked.append(frozen(column) if copy else column)
     return checked, [int(size) for size in sizes]

@@ -8,6 +8,7 @@ from privmw.kernels import choice
 from privmw.kernels.arrays import Codes
 from privmw.kernels.checks import check_columns
 from privmw.kernels.choice import backend, threads_of
+from privmw.secrecy import expect
 
 
 class Columns:
@@ -39,5 +40,4 @@ class Columns:
 
 def check_are_columns(columns: object) -> None:
     """Refuses everything but Columns."""
-    if not isinstance(columns, Columns):
-        raise TypeError(f"columns ({type(columns).__name__}) must be Columns")
+    expect("columns", columns, Columns, "Columns")

@@ -25,6 +25,7 @@ from privmw.kernels.checks import (
 from privmw.kernels.choice import backend, threads_of
 from privmw.kernels.columns import Columns
 from privmw.ranks import ALONE, Communicator
+from privmw.secrecy import expect
 
 MOST_ROWS = 2**32 - 1
 MOST_QUERIES = 2**31 - 1
@@ -79,7 +80,10 @@ class Tallies:
         marked: npt.NDArray[np.uint8] | None = None,
         threads: int | None = None,
     ) -> None:
-        sizes = [check_integer("size", size, 1, MOST_ROWS) for size in sizes]
+        expect("sizes", sizes, Sequence, "a list")
+        sizes = [
+            check_integer(f"sizes[{a}]", size, 1, MOST_ROWS, quote=False) for a, size in enumerate(sizes)
+        ]
         attributes = check_array("attributes", attributes, np.int32)
         starts = check_starts(starts, len(attributes))
         check_within("attributes", attributes, len(sizes))
@@ -92,8 +96,12 @@ class Tallies:
             self.offsets.append(self.offsets[-1] + math.prod(sizes[a] for a in places))
         self.rows = math.prod(sizes)
         if columns is not None:
-            if not isinstance(columns, Columns) or columns.sizes != tuple(sizes):
-                raise TypeError(f"columns ({columns!r}) must be Columns of these sizes")
+            expect(
+                "columns",
+                columns,
+                isinstance(columns, Columns) and columns.sizes == tuple(sizes),
+                "Columns of these sizes",
+            )
             self.rows = columns.rows
         self.cells = self.offsets[-1]
         if self.rows > MOST_ROWS or self.cells > MOST_QUERIES:

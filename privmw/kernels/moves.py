@@ -17,6 +17,7 @@ from privmw.kernels.checks import (
     check_number,
 )
 from privmw.kernels.choice import backend, threads_of
+from privmw.secrecy import expect
 
 
 class Moves:
@@ -42,9 +43,10 @@ class Moves:
     def __init__(
         self, sizes: Sequence[int], attributes: Int32s, starts: Int64s, *, threads: int | None = None
     ) -> None:
-        if not isinstance(sizes, Sequence) or not len(sizes):
-            raise TypeError("sizes must be a list, not empty")
-        self.sizes = tuple(check_integer(f"size {a}", size, 1, 2**32 - 1) for a, size in enumerate(sizes))
+        expect("sizes", sizes, isinstance(sizes, Sequence) and len(sizes) > 0, "a list, not empty")
+        self.sizes = tuple(
+            check_integer(f"sizes[{a}]", size, 1, 2**32 - 1, quote=False) for a, size in enumerate(sizes)
+        )
         self._sizes_array = np.array(self.sizes, np.uint32)
         attributes, starts, self._first_cells = check_marginals(self.sizes, attributes, starts)
         self.cells = int(self._first_cells[-1])
@@ -81,13 +83,16 @@ class Moves:
         self._check_codes("codes", codes)
         if not codes.flags.writeable:
             raise ValueError("codes must be writable")
-        if not all(isinstance(given, Sequence) for given in (attributes, base, words)):
-            raise TypeError("attributes, base and words must be lists")
+        for name, given in (("attributes", attributes), ("base", base), ("words", words)):
+            expect(name, given, Sequence, "a list")
         if not len(attributes) == len(base) == len(words):
             raise ValueError(
                 f"base and words must have one array for each of the {len(attributes)} attributes"
             )
-        drawn = [check_integer("attribute", a, 0, len(self.sizes) - 1) for a in attributes]
+        drawn = [
+            check_integer(f"attributes[{place}]", a, 0, len(self.sizes) - 1, quote=False)
+            for place, a in enumerate(attributes)
+        ]
         self._check_codes("kept", kept)
         check_length("kept", kept, len(codes))
         keep = check_number("keep", keep)
@@ -115,8 +120,8 @@ class Moves:
         by them.
         """
         plain = type(codes) in (np.ndarray, np.memmap) and codes.dtype == np.uint32 and codes.ndim == 2
-        if not plain or not codes.flags.c_contiguous or not codes.flags.aligned:
-            raise TypeError(f"{name} must be a contiguous two-dimensional array of uint32")
+        sound = plain and codes.flags.c_contiguous and codes.flags.aligned
+        expect(name, codes, bool(sound), "a contiguous two-dimensional array of uint32")
         if codes.shape[1] != len(self.sizes):
             raise ValueError(f"{name} ({codes.shape[1]} columns) must have {len(self.sizes)} columns")
         beyond = _largest_codes(codes) >= self._sizes_array

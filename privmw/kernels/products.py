@@ -13,6 +13,7 @@ from privmw.kernels.arrays import Int32s, Int64s
 from privmw.kernels.cells import check_marginals
 from privmw.kernels.checks import check_array, check_integer, check_length, check_out
 from privmw.kernels.choice import backend, threads_of
+from privmw.secrecy import expect
 
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 Float = TypeVar("Float", np.float32, np.float64)
@@ -43,9 +44,10 @@ class Products:
     def __init__(
         self, sizes: Sequence[int], attributes: Int32s, starts: Int64s, *, threads: int | None = None
     ) -> None:
-        if not isinstance(sizes, Sequence) or not len(sizes):
-            raise TypeError("sizes must be a list, not empty")
-        self.sizes = tuple(check_integer(f"size {a}", size, 1, 2**32 - 1) for a, size in enumerate(sizes))
+        expect("sizes", sizes, isinstance(sizes, Sequence) and len(sizes) > 0, "a list, not empty")
+        self.sizes = tuple(
+            check_integer(f"sizes[{a}]", size, 1, 2**32 - 1, quote=False) for a, size in enumerate(sizes)
+        )
         attributes, starts, first_cells = check_marginals(self.sizes, attributes, starts)
         self.cells, self.width = int(first_cells[-1]), sum(self.sizes)
         self._threads = threads_of(threads)
@@ -85,8 +87,9 @@ class Products:
     def _check(self, tables: npt.NDArray[Float], weights: npt.NDArray[Float] | None) -> npt.NDArray[Float]:
         """Refuses all but tables of these attributes; returns the weights of their products."""
         plain = type(tables) in (np.ndarray, np.memmap) and tables.dtype in (np.float32, np.float64)
-        if not plain or tables.ndim != 2 or not tables.flags.c_contiguous or not tables.flags.aligned:
-            raise TypeError("tables must be a contiguous two-dimensional array of float32 or float64")
+        sound = plain and tables.ndim == 2 and tables.flags.c_contiguous and tables.flags.aligned
+        needed = "a contiguous two-dimensional array of float32 or float64"
+        expect("tables", tables, bool(sound), needed)
         if len(tables) != self.width or not tables.shape[1]:
             raise ValueError(
                 f"tables ({len(tables)} x {tables.shape[1]}) must have {self.width} rows and a column or more"

@@ -17,6 +17,7 @@ from privmw.kernels.checks import (
     check_within,
 )
 from privmw.kernels.choice import threads_of
+from privmw.secrecy import expect
 
 LARGEST_SCORE = 2**62
 
@@ -50,10 +51,11 @@ def climb(
     array([[0, 0],
            [1, 1]], dtype=uint32)
     """
-    sizes = [check_integer(f"size {a}", size, 1, 2**32 - 1) for a, size in enumerate(sizes)]
+    expect("sizes", sizes, Sequence, "a list")
+    sizes = [check_integer(f"sizes[{a}]", size, 1, 2**32 - 1, quote=False) for a, size in enumerate(sizes)]
     plain = type(codes) is np.ndarray and codes.dtype == np.uint32 and codes.ndim == 2
-    if not plain or not codes.flags.c_contiguous or not codes.flags.aligned or not codes.flags.writeable:
-        raise TypeError("codes must be a writable contiguous two-dimensional array of uint32")
+    sound = plain and codes.flags.c_contiguous and codes.flags.aligned and codes.flags.writeable
+    expect("codes", codes, bool(sound), "a writable contiguous two-dimensional array of uint32")
     if codes.shape[1] != len(sizes) or not len(sizes):
         raise ValueError(f"codes ({codes.shape[1]} columns) must have {len(sizes)} columns, at least one")
     for a, size in enumerate(sizes):
@@ -69,8 +71,8 @@ def climb(
         raise ValueError("attributes of a query must be different ones")
     check_length("weights", check_array("weights", weights, np.int64), len(starts) - 1)
     plain = type(terms) is np.ndarray and terms.dtype == np.int64 and terms.ndim == 2
-    if not plain or not terms.flags.c_contiguous:
-        raise TypeError("terms must be a contiguous two-dimensional array of int64")
+    sound = plain and terms.flags.c_contiguous
+    expect("terms", terms, bool(sound), "a contiguous two-dimensional array of int64")
     groups = len(terms)
     if terms.shape[1] != sum(sizes) or groups == 0 or len(codes) % groups:
         raise ValueError(

@@ -12,6 +12,7 @@ from privmw.kernels.arrays import Codes, Int32s, Int64s, UInt32s
 from privmw.kernels.checks import check_array, check_columns, check_integer, check_starts, check_within
 from privmw.kernels.choice import threads_of
 from privmw.kernels.columns import Columns, check_are_columns
+from privmw.secrecy import expect
 
 
 def distinct_rows(
@@ -106,12 +107,22 @@ def _check_query(
 ) -> tuple[list[int], list[int]]:
     check_are_columns(columns)
     for name, integers in (("attributes", attributes), ("values", values)):
-        if not isinstance(integers, Sequence | np.ndarray) or np.ndim(integers) != 1:
-            raise TypeError(f"{name} ({type(integers).__name__}) must be a list of integers")
+        expect(
+            name,
+            integers,
+            isinstance(integers, Sequence | np.ndarray) and np.ndim(integers) == 1,
+            "a list of integers",
+        )
     _check_as_many(values, attributes)
-    checked_attributes = [check_integer("attribute", a, 0, len(columns.sizes) - 1) for a in attributes]
+    checked_attributes = [
+        check_integer(f"attributes[{place}]", a, 0, len(columns.sizes) - 1, quote=False)
+        for place, a in enumerate(attributes)
+    ]
     sizes = [columns.sizes[a] for a in checked_attributes]
-    codes = [check_integer("value", v, 0, size - 1) for v, size in zip(values, sizes, strict=True)]
+    codes = [
+        check_integer(f"values[{place}]", value, 0, size - 1, quote=False)
+        for place, (value, size) in enumerate(zip(values, sizes, strict=True))
+    ]
     return checked_attributes, codes
 
 

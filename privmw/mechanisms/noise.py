@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from privmw.accounting import (
 from privmw.accounting.rounding import Real, positive, positive_integer
 from privmw.kernels import draws
 from privmw.random import Rng, Stream, privacy_stream
-from privmw.secrecy import erased_on_failure, erasing, sealed
+from privmw.secrecy import erased_on_failure, erasing, expect, sealed
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
@@ -152,13 +152,18 @@ def add_discrete_laplace(
     return noise.add(counts, privacy_stream(rng)), noise.event
 
 
-def size_of(counts: object) -> int:
+def size_of(counts: Any) -> int:
     """Return how many counts there are; refuse what is not an array of them."""
-    if not isinstance(counts, np.ndarray) or counts.dtype != np.int64:
-        raise TypeError(f"counts ({type(counts).__name__}) must be a numpy array of int64")
+    expect(
+        "counts",
+        counts,
+        isinstance(counts, np.ndarray) and counts.dtype == np.int64,
+        "a numpy array of int64",
+        quote=False,
+    )
     if counts.ndim == 0 or counts.size == 0:
         raise ValueError(f"counts (shape {counts.shape}) must be an array of at least one count")
-    return counts.size
+    return int(counts.size)
 
 
 def _drawable(name: str, scale: float) -> float:

@@ -18,7 +18,7 @@ from privmw.accounting import DiscreteGaussian, ResidualGaussian
 from privmw.mechanisms.noise import LARGEST_SCALE, Noise
 from privmw.mechanisms.rational import drawable
 from privmw.random import Rng, Stream, privacy_stream
-from privmw.secrecy import erasing, sealed
+from privmw.secrecy import erasing, expect, sealed
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
@@ -38,8 +38,7 @@ class ResidualNoise:
     @classmethod
     def prepare(cls, event: ResidualGaussian) -> ResidualNoise:
         """Refuse what is no such event, or has noise that cannot be drawn."""
-        if not isinstance(event, ResidualGaussian):
-            raise TypeError(f"event ({type(event).__name__}) must be a ResidualGaussian")
+        expect("event", event, ResidualGaussian, "a ResidualGaussian")
         largest = max(event.sigmas)
         if largest > LARGEST_SCALE:
             raise ValueError(
@@ -107,9 +106,9 @@ def add_residual_gaussian(
 def _check(tables: Sequence[Counts], event: ResidualGaussian) -> Iterator[Counts]:
     if not isinstance(tables, tuple | list) or len(tables) != len(event.looks):
         raise ValueError(f"tables must be one for each of {len(event.looks)} looks")
-    for look, table in zip(event.looks, tables, strict=True):
-        if not isinstance(table, np.ndarray) or table.dtype != np.int64:
-            raise TypeError(f"tables (one of {type(table).__name__}) must be numpy arrays of int64")
+    for place, (look, table) in enumerate(zip(event.looks, tables, strict=True)):
+        right = isinstance(table, np.ndarray) and table.dtype == np.int64
+        expect(f"tables[{place}]", table, right, "a numpy array of int64", quote=False)
         shape = tuple(event.sizes[a] for a in look)
         if table.size != int(np.prod(shape)):
             raise ValueError(f"table (shape {table.shape}) must have the shape {shape} of its look")

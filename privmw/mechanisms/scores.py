@@ -16,13 +16,13 @@ t.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from privmw.kernels.draws import Errors
-from privmw.secrecy import erased_on_failure, erasing
+from privmw.secrecy import erased_on_failure, erasing, expect
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Answers: TypeAlias = npt.NDArray[np.float64]
@@ -37,10 +37,10 @@ _SLACK = 1e-9  # how far outside [0, 1] rounding may have brought a model's answ
 _BLOCK = 2**16  # answers: a block stays in the cache from one look to the next
 
 
-def check_answers(answers: object, cells: int) -> Answers:
+def check_answers(answers: Any, cells: int, *, quote: bool = True) -> Answers:
     """Refuse model answers that are not fractions, one a cell. They are public: the message may show one."""
-    if not isinstance(answers, np.ndarray) or answers.dtype != np.float64:
-        raise TypeError(f"model_answers ({type(answers).__name__}) must be a numpy array of float64")
+    right = isinstance(answers, np.ndarray) and answers.dtype == np.float64
+    expect("model_answers", answers, right, "a numpy array of float64", quote=quote)
     if answers.shape != (cells,):
         raise ValueError(f"model_answers (shape {answers.shape}) must be one for each of the {cells} cells")
     for start in range(0, cells, _BLOCK):
@@ -119,17 +119,23 @@ def table_scores(counts: Int64s, answers: Sequence[Answers], n: int, distance: D
         return np.negative(distances, out=distances)
 
 
-def check_bag(cell_counts: object, records: int, cells: int, n: int) -> Int64s:
+def check_bag(cell_counts: Any, records: int, cells: int, n: int) -> Int64s:
     """Refuse what are no counts of a bag of public records, one a cell; the message may show one."""
-    if not isinstance(cell_counts, np.ndarray) or cell_counts.dtype != np.int64:
-        raise TypeError(f"cell_counts ({type(cell_counts).__name__}) must be a numpy array of int64")
+    expect(
+        "cell_counts",
+        cell_counts,
+        isinstance(cell_counts, np.ndarray) and cell_counts.dtype == np.int64,
+        "a numpy array of int64",
+        quote=False,
+    )
     if cell_counts.shape != (cells,):
         raise ValueError(f"cell_counts (shape {cell_counts.shape}) must be one for each of the {cells} cells")
     if cell_counts.min() < 0 or cell_counts.max() > records:
         raise ValueError(f"cell_counts must be from 0 to the number of records ({records})")
     if n * records > LARGEST_SIGNED:
         raise ValueError(f"records ({records}) must be at most {LARGEST_SIGNED // n} with {n} private ones")
-    return cell_counts
+    checked: Int64s = cell_counts
+    return checked
 
 
 def signed_scores(counts: Int64s, cell_counts: Int64s, records: int, n: int) -> Int64s:

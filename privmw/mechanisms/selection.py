@@ -23,7 +23,7 @@ from privmw.kernels import draws
 from privmw.kernels.draws import Errors
 from privmw.mechanisms.rational import drawable
 from privmw.random import Rng, Stream, privacy_stream
-from privmw.secrecy import sealed
+from privmw.secrecy import expect, sealed, shown
 
 Scores: TypeAlias = npt.NDArray[np.int64]
 Kind: TypeAlias = Literal["permute-and-flip", "exponential", "report-noisy-max", "exponential-draws"]
@@ -62,7 +62,7 @@ class Selection:
     def prepare(cls, kind: str, *, candidates: int, sensitivity: int, epsilon: Real, k: int = 1) -> Selection:
         """Check every parameter; nothing that is refused later depends on anything else."""
         if kind not in _EVENTS:
-            raise ValueError(f"mechanism ({kind!r}) must be one of {', '.join(_EVENTS)}")
+            raise ValueError(f"mechanism ({shown(kind)}) must be one of {', '.join(_EVENTS)}")
         if not 1 <= candidates <= MOST_CANDIDATES:
             raise ValueError(f"scores ({candidates} candidates) must have between 1 and 2^31 - 1 candidates")
         k, sensitivity = positive_integer("k", k), positive_integer("sensitivity", sensitivity)
@@ -82,8 +82,17 @@ class Selection:
         They are distinct, but for draws.
         """
         given = scores, self.weight.numerator, self.weight.denominator, self.event.count
-        more = () if excluded is None else (excluded,)
+        more = () if excluded is None else (self._checked(excluded),)
         return tuple(_DRAWS[self.kind](stream.bit_generator, *given, *more).tolist())
+
+    def _checked(self, excluded: Any) -> Scores:
+        right = isinstance(excluded, np.ndarray) and excluded.dtype == np.int64 and excluded.ndim == 1
+        expect("excluded", excluded, right, "a 1-D numpy array of int64")
+        edges = np.concatenate([[-1], excluded, [self.event.candidates + len(excluded)]])
+        if (edges[1:] <= edges[:-1]).any():
+            raise ValueError("excluded must ascend, within the candidates")
+        checked: Scores = excluded
+        return checked
 
 
 # A pure function of public parameters, remembered: a loop asks for the same selection in every round. Typed,
@@ -96,8 +105,13 @@ def _prepared(kind: str, candidates: int, sensitivity: int, epsilon: Real, k: in
 
 
 def _select(kind: Kind, scores: Scores, sensitivity: int, epsilon: Real, k: int | None, rng: Rng) -> Any:
-    if not isinstance(scores, np.ndarray) or scores.dtype != np.int64:
-        raise TypeError(f"scores ({type(scores).__name__}) must be a numpy array of int64")
+    expect(
+        "scores",
+        scores,
+        isinstance(scores, np.ndarray) and scores.dtype == np.int64,
+        "a numpy array of int64",
+        quote=False,
+    )
     if scores.ndim != 1 or not scores.flags.c_contiguous:
         raise ValueError(f"scores ({scores.ndim} dimensions) must be one-dimensional and contiguous")
     selection = Selection.prepare(

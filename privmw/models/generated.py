@@ -28,6 +28,7 @@ from privmw.models.relaxed import Adam, Floats, RelaxedModel, products_of
 from privmw.models.relaxed_rows import Fitted
 from privmw.random import sampling_stream
 from privmw.release.measurements import Measurement
+from privmw.secrecy import shown
 
 Loss = Literal["squared", "absolute"]
 
@@ -73,8 +74,8 @@ def public_marginals(workload: Workload, columns: Sequence[str]) -> Int64s:
     ]
     if not among:
         raise ValueError(
-            f"workload ({workload!r}) must have a marginal of the public columns to train a generator on: "
-            f"{in_words(columns)}"
+            f"workload ({shown(workload)}) must have a marginal of the public columns to train a "
+            f"generator on: {in_words(columns)}"
         )
     return np.array(among, np.int64)
 

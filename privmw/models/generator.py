@@ -30,6 +30,7 @@ from privmw.kernels.checks import check_integer
 from privmw.models.relaxed import Floats, softmax, softmax_gradient
 from privmw.random import sampling_stream
 from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
+from privmw.secrecy import expect
 
 SMALL = 2**18  # multiplications of a matrix product that OpenBLAS still computes on one thread
 TILE = 64  # columns of one
@@ -56,9 +57,8 @@ class GeneratorShape:
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", check_integer("rows", self.rows, 1, MOST_ROWS))
         object.__setattr__(self, "inputs", check_integer("inputs", self.inputs, 1, MOST_FEATURES))
-        if not isinstance(self.widths, list | tuple):
-            raise TypeError(f"widths ({self.widths!r}) must be a tuple of integers")
-        widths = tuple(check_integer("widths", width, 1, MOST_FEATURES) for width in self.widths)
+        expect("widths", self.widths, list | tuple, "a tuple of integers")
+        widths = tuple(check_integer("widths", width, 1, MOST_FEATURES, quote=False) for width in self.widths)
         object.__setattr__(self, "widths", widths)
 
     @property

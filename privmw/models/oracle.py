@@ -18,6 +18,7 @@ from privmw import kernels
 from privmw.data.support import Support
 from privmw.data.workload import Queries, Workload
 from privmw.kernels.arrays import Int64s, UInt32s
+from privmw.secrecy import shown
 
 Kind: TypeAlias = Literal["local", "support", "exact"]
 
@@ -66,7 +67,9 @@ def check_oracle(kind: Kind, support: Support) -> None:
             raise ValueError("support (no public row) must have public rows for oracle='support'")
         return
     if support.constraints is not None:
-        raise ValueError(f"oracle ({kind!r}) must be 'support' with constraints: its records may break them")
+        raise ValueError(
+            f"oracle ({shown(kind)}) must be 'support' with constraints: its records may break them"
+        )
     if kind == "exact" and importlib.util.find_spec("scipy") is None:
         raise ModuleNotFoundError("oracle ('exact') must come with scipy: pip install 'privmw[fit]'")
 

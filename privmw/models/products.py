@@ -30,6 +30,7 @@ from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s, UInt32s, freeze
 from privmw.kernels.checks import check_integer, check_number
 from privmw.random import sampling_stream
+from privmw.secrecy import shown
 
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 Float32s: TypeAlias = npt.NDArray[np.float32]
@@ -138,7 +139,7 @@ class Products:
     def answers(self, workload: Workload) -> Float64s:
         """The mixture's answers to a workload's cells."""
         if workload.domain.sizes != tuple(table.shape[1] for table in self.tables):
-            raise ValueError(f"workload ({workload!r}) must have the attributes of the tables")
+            raise ValueError(f"workload ({shown(workload)}) must have the attributes of the tables")
         stacked = np.concatenate([table.T for table in self.tables])
         answers = np.empty(workload.cells)
         for block, cells in _blocks(workload, np.ones(workload.cells, bool), len(self.weights)):
@@ -149,9 +150,9 @@ class Products:
         attributes = len(self.tables)
         if codes.ndim != 2 or codes.shape[1] != attributes or codes.dtype.kind not in "ui":
             raise ValueError(f"codes must be an array of integers with {attributes} columns")
-        known = [check_integer("known", a, 0, attributes - 1) for a in known]
+        known = [check_integer("known", a, 0, attributes - 1, quote=False) for a in known]
         if len(set(known)) < len(known):
-            raise ValueError(f"known ({known}) must not repeat an attribute")
+            raise ValueError("known must not repeat an attribute")
         for a in known:
             if len(codes) and not 0 <= codes[:, a].min() <= codes[:, a].max() < self.tables[a].shape[1]:
                 raise ValueError(f"codes of attribute {a} must be below its size, {self.tables[a].shape[1]}")
@@ -349,7 +350,7 @@ class ProductFit:
         if rows.ndim != 2 or rows.shape[1] != len(self._sizes) or not len(rows):
             raise ValueError(f"rows must be records with {len(self._sizes)} codes each")
         known = range(len(self._sizes)) if known is None else known
-        attributes = sorted({check_integer("known", a, 0, len(self._sizes) - 1) for a in known})
+        attributes = sorted({check_integer("known", a, 0, len(self._sizes) - 1, quote=False) for a in known})
         for a in attributes:
             if not 0 <= rows[:, a].min() <= rows[:, a].max() < self._sizes[a]:
                 raise ValueError(f"rows of attribute {a} must be codes below its size, {self._sizes[a]}")

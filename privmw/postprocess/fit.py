@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privmw.data.domain import Domain
+from privmw.data.domain import Domain, positions_of
 from privmw.data.support import Support
 from privmw.kernels.arrays import Bools, Float64s, freeze
 from privmw.postprocess.noisy_marginals import NoisyMarginals
@@ -112,8 +112,7 @@ class Fit:
 
     def marginal(self, names: Sequence[str]) -> Float64s:
         """The weights' marginal on any attributes, in the domain's order, as an array of their sizes."""
-        domain = self.domain
-        return self._marginal(tuple(sorted({domain.index(name) for name in names})))
+        return self._marginal(tuple(sorted(set(positions_of(self.domain, names)))))
 
     def _marginal(self, places: tuple[int, ...]) -> Float64s:
         sizes = self.domain.sizes

@@ -13,12 +13,14 @@ from privmw.postprocess.fit import Fit
 from privmw.release.cells import table_maker, write_cells
 
 
-def write_fitted(fit: Fit, path: str | os.PathLike[str], *, for_release: bool = True) -> None:
+def write_fitted(
+    fit: Fit, path: str | os.PathLike[str], *, for_release: bool = True, raw: bool = False
+) -> None:
     """Write the fitted and the noisy count of every cell of the marginals measured.
 
     Columns as above, and noisy_count and standard_deviation, empty for a cell that was not measured, and
     fitted, all in counts. The file is .parquet, .csv or .feather; for_release=False marks it as made from
-    seeded noise.
+    seeded noise; raw is as of `Table.write`.
 
     >>> from privmw.postprocess.fitted_file import write_fitted
     >>> write_fitted(fit, "fitted.parquet")  # doctest: +SKIP
@@ -46,4 +48,4 @@ def write_fitted(fit: Fit, path: str | os.PathLike[str], *, for_release: bool = 
     about |= {} if for_release else SEEDED
     orders = np.diff(starts)
     table = table_maker(fit.domain, attributes, int(orders.max()), queries, columns, about)
-    write_cells(path, table, len(fitted), for_release=for_release)
+    write_cells(path, table, len(fitted), for_release=for_release, raw=raw)

@@ -8,7 +8,6 @@ Mostly some attain it; where none do, HiGHS (scipy) finds the least bound.
 from __future__ import annotations
 
 import itertools
-from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from privmw.postprocess.fit import Fit, Stage
 from privmw.postprocess.noisy_marginals import NoisyMarginals
 from privmw.postprocess.problem import Problem, make_problem
 from privmw.postprocess.solve import Bounds, Solved, solve
+from privmw.secrecy import shown
 
 CLOSE = 1e-9  # of the largest count: a violation that is rounding
 
@@ -43,7 +43,7 @@ def max_fit(
     1.0
     """
     if not 0 <= check_number("slack", slack) < np.inf:
-        raise ValueError(f"slack ({_short(slack)}) must be finite and not negative")
+        raise ValueError(f"slack ({shown(slack)}) must be finite and not negative")
     problem = make_problem(measured, support, total)
     free = solve(problem, "least squares", Bounds())
     trivial, largest = _trivial(problem), _largest(problem, free)

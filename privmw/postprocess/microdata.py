@@ -8,17 +8,18 @@ post-processing: it uses the sampling stream, and no private value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from reprlib import repr as _short
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from privmw.data.domain import positions_of
 from privmw.data.table import Table
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.postprocess.fit import Fit
 from privmw.postprocess.rounding import round_flow
 from privmw.random import sampling_stream
+from privmw.secrecy import expect, shown
 
 Places = tuple[int, ...]
 
@@ -45,10 +46,9 @@ def to_microdata(
     >>> to_microdata(fit, exact=[()]).column("sex").tolist()
     [0, 0, 0, 0, 1]
     """
-    if not isinstance(fit, Fit):
-        raise TypeError(f"fit ({_short(fit)}) must be a Fit")
+    expect("fit", fit, Fit, "a Fit")
     if method not in ("controlled", "randomised"):
-        raise ValueError(f"method ({_short(method)}) must be 'controlled' or 'randomised'")
+        raise ValueError(f"method ({shown(method)}) must be 'controlled' or 'randomised'")
     if fit.weights.min() < 0:
         raise ValueError("fit (with weights below 0) must not be negative: ols makes no microdata")
     total = float(fit.weights.sum())
@@ -110,16 +110,15 @@ def _share(
 
 def _chains(fit: Fit, exact: Iterable[Sequence[str]], whole: float) -> list[list[Places]]:
     """Two chains of nested marginals: all that must be exact, and measured ones that fit in."""
-    if isinstance(exact, str) or not isinstance(exact, Iterable):
-        raise TypeError(f"exact ({_short(exact)}) must be a list of marginals")
+    expect("exact", exact, isinstance(exact, Iterable) and not isinstance(exact, str), "a list of marginals")
     declared: set[Places] = set()
     for names in exact:
-        if isinstance(names, str) or not isinstance(names, tuple | list):
-            raise TypeError(f"exact ({_short(names)}) must be marginals, tuples of names")
+        expect("exact", names, tuple | list, "marginals, tuples of names", quote=False)
+        places = tuple(sorted(positions_of(fit.domain, names, "exact")))
         sums = fit.marginal(names)
         if np.abs(sums - np.rint(sums)).max() > whole:
-            raise ValueError(f"exact {_short(tuple(names))} must be whole numbers in the fit")
-        declared.add(tuple(sorted(fit.domain.index(name) for name in names)))
+            raise ValueError(f"exact {tuple(names)} must be whole numbers in the fit")
+        declared.add(places)
     chains = _arranged(sorted(declared - {()}, key=len), [[], []])
     if chains is None:
         raise ValueError("exact must be of two chains of nested marginals: no more can be kept at once")

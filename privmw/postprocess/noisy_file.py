@@ -10,18 +10,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
-from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from privmw.data.attribute import unguarded
 from privmw.data.domain import Domain
+from privmw.data.syntax import Syntax
 from privmw.io.extras import need
-from privmw.io.files import about, batches, check_names, checked_path, columns_of, files_of
+from privmw.io.files import about, batches, check_names, checked_path, columns_of, files_of, public_layout
 from privmw.kernels.arrays import Bools, Float64s, Int64s
 from privmw.postprocess.noisy_marginals import LARGEST_COUNT, NoisyMarginals
 from privmw.release.noises import NoiseDistribution, make_noise
+from privmw.secrecy import expect, shown
 
 COUNT, NOISE, SCALE = "noisy_count", "noise", "scale"
 ABSENT = -1
@@ -42,8 +44,7 @@ def read_noisy_marginals(path: str | os.PathLike[str], domain: Domain) -> NoisyM
     ...     read_noisy_marginals(file.name, Domain({"sex": ["F", "M"]}))
     NoisyMarginals(2 marginals, 2 of 3 cells measured)
     """
-    if not isinstance(domain, Domain):
-        raise TypeError(f"domain ({_short(domain)}) must be a Domain")
+    expect("domain", domain, Domain, "a Domain")
     named = checked_path(path)
     reader = _Reader(domain)
     for file in files_of(named):
@@ -73,7 +74,8 @@ class _Reader:
 
     def read(self, file: str) -> None:
         self.file = file
-        names = columns_of(file, private=False)[0]
+        syntax = public_layout(file, Syntax())
+        names = columns_of(file, private=False, syntax=syntax)[0]
         order = max((int(number) for number in _numbered(names)), default=1)
         pairs = (f"{kind}_{place}" for place in range(1, order + 1) for kind in ("attribute", "value"))
         wanted = []
@@ -81,7 +83,7 @@ class _Reader:
             check_names(file, names, [name], private=False)
             wanted.append(name)
         before = 0
-        for batch in batches(file, [*wanted, COUNT, NOISE, SCALE], private=False):
+        for batch in batches(file, [*wanted, COUNT, NOISE, SCALE], private=False, syntax=syntax):
             columns = dict(zip(batch.schema.names, batch.columns, strict=True))
             cells = [self._pair(columns, place, before) for place in range(1, order + 1)]
             marginal_of, cell = self._locate(cells, before)
@@ -180,7 +182,7 @@ class _Reader:
             words = column.dictionary.cast(pa.string()).to_pylist()
             indices = column.indices.cast(pa.int64()).fill_null(ABSENT).to_numpy()
         except (pa.ArrowException, UnicodeDecodeError):
-            raise ValueError(f"{self.file}: column {name!r} ({column.type}) must hold texts") from None
+            raise ValueError(f"{self.file}: column {shown(name)} ({column.type}) must hold texts") from None
         if None in words:
             indices = np.where(indices == words.index(None), ABSENT, indices)
         return indices, words
@@ -196,30 +198,30 @@ class _Reader:
             numbers: Float64s = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         except pa.ArrowException as error:
             reason = " ".join(str(error).split())[:100]
-            raise ValueError(f"{self.file}: column {name!r} ({reason}) must hold numbers") from None
+            raise ValueError(f"{self.file}: column {shown(name)} ({reason}) must hold numbers") from None
         return numbers
 
     def _place(self, column: str, word: str) -> int:
         if word == "" and word not in self.domain:
             return ABSENT
         try:
-            return self.domain.index(word)
+            return self.domain.index(word if word in self.domain else unguarded(word))
         except ValueError as error:
-            raise ValueError(f"{self.file}: column {column!r}: {error}") from None
+            raise ValueError(f"{self.file}: column {shown(column)}: {error}") from None
 
     def _code(self, column: str, place: int, word: str) -> int:
         if (place, word) not in self.codes:
             try:
                 self.codes[place, word] = self.domain.attributes[place].parse(word)
             except ValueError as error:
-                raise ValueError(f"{self.file}: column {column!r}: {error}") from None
+                raise ValueError(f"{self.file}: column {shown(column)}: {error}") from None
         return self.codes[place, word]
 
     def _refuse_if(self, bad: Bools, before: int, column: str, values: Float64s | None, must: str) -> None:
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
             value = "" if values is None else f"{values[row]}, "
-            raise ValueError(f"{self.file}: column {column!r} ({value}row {before + row}) must {must}")
+            raise ValueError(f"{self.file}: column {shown(column)} ({value}row {before + row}) must {must}")
 
 
 def _numbered(names: Iterable[str]) -> list[str]:

@@ -10,13 +10,12 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from privmw.data.domain import Domain
+from privmw.data.domain import Domain, positions_of
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s, freeze
 from privmw.postprocess.common_noise import common_noise, noises_of_marginals
@@ -24,7 +23,7 @@ from privmw.release import Release
 from privmw.release.measurements import Measurement, combine_cells
 from privmw.release.noises import NoiseDistribution, make_noise
 from privmw.release.unbiased import UnbiasedAnswers
-from privmw.secrecy import shown
+from privmw.secrecy import expect, shown
 
 MOST_CELLS = 2**28  # of one marginal
 LARGEST_COUNT = 2.0**62
@@ -50,7 +49,7 @@ class NoisyMarginal:
     def __post_init__(self) -> None:
         """Refuse attributes that are no list of names, counts that are not finite, and unknown noise."""
         names, noise = _names(self.attributes), make_noise(self.noise, self.scale)
-        counts = _numbers(f"noisy_counts of {_short(names)}", self.noisy_counts)
+        counts = _numbers("noisy_counts", self.noisy_counts)
         for name, value in zip(self.__slots__, (names, counts, noise.name, noise.scale), strict=True):
             object.__setattr__(self, name, value)
 
@@ -79,22 +78,19 @@ class NoisyMarginals:
     ]  # of each marginal's measured cells, where they all have the same
 
     def __init__(self, marginals: Iterable[NoisyMarginal], domain: Domain) -> None:
-        if not isinstance(domain, Domain):
-            raise TypeError(f"domain ({_short(domain)}) must be a Domain")
-        if not isinstance(marginals, Iterable):
-            raise TypeError(f"marginals ({_short(marginals)}) must be a list of NoisyMarginals")
+        expect("domain", domain, Domain, "a Domain")
+        expect("marginals", marginals, Iterable, "a list of NoisyMarginals")
         by_places: dict[tuple[int, ...], list[NoisyMarginal]] = {}
-        for marginal in marginals:
-            if not isinstance(marginal, NoisyMarginal):
-                raise TypeError(f"marginal ({_short(marginal)}) must be a NoisyMarginal")
-            places = tuple(domain.index(name) for name in marginal.attributes)
+        for j, marginal in enumerate(marginals):
+            expect(f"marginals[{j}]", marginal, NoisyMarginal, "a NoisyMarginal", quote=False)
+            places = tuple(positions_of(domain, marginal.attributes, f"marginals[{j}].attributes"))
             if any(a >= b for a, b in itertools.pairwise(places)):
-                raise ValueError(f"attributes {_short(marginal.attributes)} must stand in the domain's order")
+                raise ValueError(f"attributes {marginal.attributes} must stand in the domain's order")
             cells = _cells(domain, places)
             if len(marginal.noisy_counts) != cells or cells > MOST_CELLS:
                 raise ValueError(
-                    f"noisy_counts of {_short(marginal.attributes)} ({len(marginal.noisy_counts)}) must be "
-                    f"{_short(cells)}, one a cell, and at most 2^28"
+                    f"noisy_counts of {marginal.attributes} ({len(marginal.noisy_counts)}) must be "
+                    f"{shown(cells)}, one a cell, and at most 2^28"
                 )
             by_places.setdefault(places, []).append(marginal)
         parts = [_combined(repeated) for repeated in by_places.values()]
@@ -125,8 +121,7 @@ class NoisyMarginals:
     @classmethod
     def of_release(cls, release: Release) -> NoisyMarginals:
         """The measurements of a release."""
-        if not isinstance(release, Release):
-            raise TypeError(f"release ({_short(release)}) must be a Release")
+        expect("release", release, Release, "a Release")
         return cls.of_measurements(release.measured, release.measurements)
 
     @classmethod
@@ -146,8 +141,7 @@ class NoisyMarginals:
         >>> NoisyMarginals.of_unbiased(answers).marginals[-1]
         ('age', 'sex')
         """
-        if not isinstance(answers, UnbiasedAnswers):
-            raise TypeError(f"answers ({_short(answers)}) must be UnbiasedAnswers")
+        expect("answers", answers, UnbiasedAnswers, "UnbiasedAnswers")
         shot = answers.shot
         if shot.kind == "marginals":
             marginals = [
@@ -188,15 +182,13 @@ class NoisyMarginals:
         >>> NoisyMarginals.of_measurements(workload, [measurement])
         NoisyMarginals(2 marginals, 3 of 4 cells measured)
         """
-        if not isinstance(workload, Workload):
-            raise TypeError(f"workload ({shown(workload)}) must be a Workload")
+        expect("workload", workload, Workload, "a Workload")
         taken = tuple(measurements)
-        for measurement in taken:
-            if not isinstance(measurement, Measurement):
-                raise TypeError(f"measurement ({_short(measurement)}) must be a Measurement")
+        for place, measurement in enumerate(taken):
+            expect(f"measurements[{place}]", measurement, Measurement, "a Measurement", quote=False)
         cells = np.concatenate([np.empty(0, np.int64), *(measurement.cells for measurement in taken)])
         if len(cells) and cells.max() >= workload.cells:
-            raise ValueError(f"cells (largest: {cells.max()}) must be from 0 to {workload.cells - 1}")
+            raise ValueError(f"cells (of a measurement) must be from 0 to {workload.cells - 1}")
         measured, marginal_of = np.unique(workload.marginal_of(cells), return_inverse=True)
         return cls.of_cells(
             workload.domain,
@@ -234,8 +226,7 @@ class NoisyMarginals:
         >>> measured, measured.noisy_counts
         (NoisyMarginals(2 marginals, 2 of 3 cells measured), array([9.5, 0. , 4.2]))
         """
-        if not isinstance(domain, Domain):
-            raise TypeError(f"domain ({_short(domain)}) must be a Domain")
+        expect("domain", domain, Domain, "a Domain")
         places = [_places(domain, names) for names in marginals]
         if len(set(places)) < len(places):
             raise ValueError("marginals must not repeat one")
@@ -243,7 +234,7 @@ class NoisyMarginals:
         if sum(sizes) > MOST_CELLS:
             largest = tuple(domain.names[place] for place in places[sizes.index(max(sizes))])
             raise ValueError(
-                f"marginals ({_short(sum(sizes))} cells, most of them of {_short(largest)}) must have "
+                f"marginals ({shown(sum(sizes))} cells, most of them of {largest}) must have "
                 f"at most 2^28 cells together"
             )
         known = [make_noise(*noise) for noise in noises]
@@ -261,9 +252,10 @@ class NoisyMarginals:
 
     def index(self, attributes: Sequence[str]) -> int:
         """Which marginal has exactly these attributes, in any order."""
-        places = tuple(sorted(self.domain.index(name) for name in _names(attributes)))
+        places = tuple(sorted(positions_of(self.domain, _names(attributes), "attributes")))
         if places not in self.places:
-            raise ValueError(f"marginal {_short(tuple(attributes))} must be one that was measured")
+            names = tuple(self.domain.names[place] for place in places)
+            raise ValueError(f"marginal {names} must be one that was measured")
         return self.places.index(places)
 
     def __len__(self) -> int:
@@ -277,17 +269,16 @@ class NoisyMarginals:
         )
 
 
-def _names(attributes: object) -> tuple[str, ...]:
-    if isinstance(attributes, str) or not isinstance(attributes, tuple | list):
-        raise TypeError(f"attributes ({_short(attributes)}) must be a tuple of names")
+def _names(attributes: Any) -> tuple[str, ...]:
+    expect("attributes", attributes, tuple | list, "a tuple of names", quote=False)
     return tuple(attributes)
 
 
 def _places(domain: Domain, attributes: object) -> tuple[int, ...]:
     """The positions of attributes named in any order."""
-    places = tuple(sorted(domain.index(name) for name in _names(attributes)))
+    places = tuple(sorted(positions_of(domain, _names(attributes), "attributes")))
     if len(set(places)) < len(places):
-        raise ValueError(f"attributes {_short(attributes)} must not repeat one")
+        raise ValueError(f"attributes {tuple(domain.names[place] for place in places)} must not repeat one")
     return places
 
 
@@ -297,13 +288,11 @@ def _cells(domain: Domain, places: tuple[int, ...]) -> int:
 
 def _indices(name: str, values: npt.ArrayLike, count: int, limits: Any) -> Int64s:
     array = np.asarray(values)
-    if array.shape != (count,) or (count and array.dtype.kind not in "iu"):
-        raise TypeError(
-            f"{name} ({array.dtype}, of shape {array.shape}) must be {count} integers, one a noisy count"
-        )
+    whole = array.shape == (count,) and (not count or array.dtype.kind in "iu")
+    expect(name, array, whole, f"{count} integers, one a noisy count")
     if not ((array >= 0) & (array < limits)).all():
         bad = int(np.flatnonzero((array < 0) | (array >= limits))[0])
-        raise ValueError(f"{name} (first: {array[bad]}, entry {bad}) must be from 0 to below what there is")
+        raise ValueError(f"{name} (entry {bad}) must be from 0 to below what there is")
     return array.astype(np.int64)
 
 
@@ -314,12 +303,11 @@ def _numbers(name: str, values: Any) -> Float64s:
         array = np.asarray(values)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be an array of numbers") from None
-    if array.dtype.kind not in "iuf":
-        raise TypeError(f"{name} ({array.dtype.type.__name__}) must be numbers")
+    expect(name, array, array.dtype.kind in "iuf", "numbers")
     flat = array.astype(np.float64).ravel()
     if not (np.abs(flat) <= LARGEST_COUNT).all():  # nor is NaN
         bad = int(np.flatnonzero(~(np.abs(flat) <= LARGEST_COUNT))[0])
-        raise ValueError(f"{name} (first: {flat[bad]}, cell {bad}) must be finite, and at most 2^62")
+        raise ValueError(f"{name} (cell {bad}) must be finite, and at most 2^62")
     return freeze(flat)
 
 

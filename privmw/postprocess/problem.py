@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from privmw.kernels import Columns, Tallies
 from privmw.kernels.arrays import Float64s
 from privmw.kernels.checks import check_number
 from privmw.postprocess.noisy_marginals import NoisyMarginals
+from privmw.secrecy import expect, shown
 
 MOST_ROWS = 2**28
 
@@ -57,8 +57,7 @@ class Problem:
 
 def make_problem(measured: NoisyMarginals, support: Support | None, total: float | None = None) -> Problem:
     """Least squares to everything measured, over a support or the full histogram; a total is held."""
-    if not isinstance(measured, NoisyMarginals):
-        raise TypeError(f"measured ({_short(measured)}) must be NoisyMarginals")
+    expect("measured", measured, NoisyMarginals, "NoisyMarginals")
     rows = _rows(measured, support)
     everything = tuple(range(len(measured.domain)))
     coarse = [j for j, places in enumerate(measured.places) if places != everything]
@@ -107,12 +106,13 @@ def regroup(problem: Problem, support: Support | None, **changed: Any) -> Proble
 def _rows(measured: NoisyMarginals, support: Support | None) -> int:
     if support is None:
         if measured.domain.size > MOST_ROWS:
-            raise ValueError(f"domain ({measured.domain!r}) must have at most 2^28 cells: give a support")
+            raise ValueError(
+                f"domain ({shown(measured.domain)}) must have at most 2^28 cells: give a support"
+            )
         return measured.domain.size
-    if not isinstance(support, Support):
-        raise TypeError(f"support ({_short(support)}) must be a Support")
+    expect("support", support, Support, "a Support")
     if support.domain != measured.domain:
-        raise ValueError(f"support ({support!r}) must be on the domain of what was measured")
+        raise ValueError(f"support ({shown(support)}) must be on the domain of what was measured")
     return support.size
 
 

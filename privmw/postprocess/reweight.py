@@ -6,7 +6,6 @@ the low counts are those that noise alone would explain; each is weighted down, 
 
 from __future__ import annotations
 
-from reprlib import repr as _short
 from typing import Literal
 
 import numpy as np
@@ -19,6 +18,7 @@ from privmw.postprocess.noisy_marginals import NoisyMarginals
 from privmw.postprocess.problem import Problem, make_problem, regroup
 from privmw.postprocess.solve import Bounds, solve
 from privmw.release.noises import NoiseDistribution
+from privmw.secrecy import shown
 
 
 def reweight(
@@ -42,9 +42,9 @@ def reweight(
     array([90.  ,  2.91,  0.  ,  1.91,  0.  ])
     """
     if downweight not in ("counts", "std"):
-        raise ValueError(f"downweight ({_short(downweight)}) must be 'counts' or 'std'")
+        raise ValueError(f"downweight ({shown(downweight)}) must be 'counts' or 'std'")
     if not 0 < check_number("confidence", confidence) < 1:
-        raise ValueError(f"confidence ({_short(confidence)}) must be above 0 and below 1")
+        raise ValueError(f"confidence ({shown(confidence)}) must be above 0 and below 1")
     problem = _reweighted(make_problem(measured, support, total), measured, support, confidence, downweight)
     solved = solve(problem, "reweight", Bounds())
     return Fit(measured, support, solved.weights, "reweight", lambda: [solved.stage], problem.whole)
@@ -60,9 +60,7 @@ def _reweighted(
     first, everything = 0, tuple(range(len(measured.domain)))
     for j, noise in enumerate(measured.noises):
         if noise is None:
-            raise ValueError(
-                f"marginal {_short(measured.marginals[j])} must have one noise for all its cells"
-            )
+            raise ValueError(f"marginal {measured.marginals[j]} must have one noise for all its cells")
         of_marginal = slice(measured.offsets[j], measured.offsets[j + 1])
         counts, known = measured.noisy_counts[of_marginal], np.isfinite(measured.variances[of_marginal])
         low = find_low(counts, known, noise, confidence)

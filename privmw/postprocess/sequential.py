@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from reprlib import repr as _short
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from privmw.postprocess.fit import Fit, Stage
 from privmw.postprocess.noisy_marginals import NoisyMarginals
 from privmw.postprocess.problem import Problem, make_problem
 from privmw.postprocess.solve import Bounds, number, solve
+from privmw.secrecy import expect
 
 
 def sequential(
@@ -95,22 +96,23 @@ def _name(measured: NoisyMarginals, group: list[int]) -> str:
     return "; ".join(" x ".join(measured.marginals[j]) or "total" for j in group)
 
 
-def _groups(measured: NoisyMarginals, priorities: object) -> list[list[int]]:
-    if not isinstance(measured, NoisyMarginals):
-        raise TypeError(f"measured ({_short(measured)}) must be NoisyMarginals")
+def _groups(measured: NoisyMarginals, priorities: Any) -> list[list[int]]:
+    expect("measured", measured, NoisyMarginals, "NoisyMarginals")
     if priorities is None:
         return [[j] for j in sorted(range(len(measured)), key=lambda j: len(measured.places[j]))]
-    if isinstance(priorities, str) or not isinstance(priorities, Iterable):
-        raise TypeError(f"priorities ({_short(priorities)}) must be a list of lists of marginals")
+    listed = isinstance(priorities, Iterable) and not isinstance(priorities, str)
+    expect("priorities", priorities, listed, "a list of lists of marginals")
     groups = []
-    for group in priorities:
-        if isinstance(group, str) or not isinstance(group, Iterable):
-            raise TypeError(f"priorities ({_short(group)}) must be lists of marginals, tuples of names")
+    for place, group in enumerate(priorities):
+        listed = isinstance(group, Iterable) and not isinstance(group, str)
+        expect(f"priorities[{place}]", group, listed, "a list of marginals, tuples of names", quote=False)
         groups.append([measured.index(names) for names in group])
     flat = [j for group in groups for j in group]
     if len(set(flat)) < len(flat):
         raise ValueError("priorities must name each marginal only once")
-    missing = [measured.marginals[j] for j in range(len(measured)) if j not in flat]
+    missing = [j for j in range(len(measured)) if j not in flat]
     if missing or not all(groups):
-        raise ValueError(f"priorities must cover all that was measured: {_short(missing)} is in no group")
+        raise ValueError(
+            f"priorities must cover all that was measured: {_name(measured, missing)} is in no group"
+        )
     return groups

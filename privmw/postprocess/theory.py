@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from reprlib import repr as _short
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from privmw.accounting import threshold_for_delta
 from privmw.kernels.arrays import Float64s
 from privmw.kernels.checks import check_integer, check_number
+from privmw.secrecy import shown
 
 
 class ErrorBounds(NamedTuple):
@@ -145,7 +145,7 @@ def _loss(epsilon: float | None, delta: float, rho: float | None) -> Callable[[f
         raise TypeError("exactly one of epsilon and rho must be given")
     if rho is not None:
         if delta != 0:
-            raise ValueError(f"delta ({_short(delta)}) must not be given with rho")
+            raise ValueError(f"delta ({shown(delta)}) must not be given with rho")
         root = math.sqrt(_positive("rho", rho))
         # The paper leaves this case out. Renyi's divergence of order a > 1 is at most rho (2 L)^2 a, so the
         # event's probabilities p = 1/4 and q obey p^a q^(1 - a) <= exp((a - 1) a rho (2 L)^2); the best a

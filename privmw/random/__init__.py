@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from privmw.random import chacha20_python
-from privmw.secrecy import shown
+from privmw.secrecy import expect
 
 try:
     from privmw.random._chacha20 import ChaCha20
@@ -72,9 +72,9 @@ def privacy_stream(rng: Rng = None) -> Stream:
     if isinstance(rng, int | np.integer) and not isinstance(rng, bool):
         return Stream(ChaCha20(seed=int(rng)))
     bit_generator: Any = rng.bit_generator if isinstance(rng, np.random.Generator) else rng
-    if isinstance(bit_generator, np.random.BitGenerator | chacha20_python.ChaCha20):
-        return Stream(bit_generator)
-    raise TypeError(f"rng ({shown(rng)}) must be None, an integer seed, or a numpy Generator or BitGenerator")
+    right = isinstance(bit_generator, np.random.BitGenerator | chacha20_python.ChaCha20)
+    expect("rng", rng, right, "None, an integer seed, or a numpy Generator or BitGenerator")
+    return Stream(bit_generator)
 
 
 def is_seeded(rng: Rng) -> bool:
@@ -91,8 +91,7 @@ def sampling_stream(seed: int | np.random.SeedSequence | None = None) -> np.rand
 
     It differs from a privacy stream of the same seed: another generator, with another spawn key.
     """
-    if seed is not None and not isinstance(seed, int | np.integer | np.random.SeedSequence):
-        raise TypeError(f"seed ({shown(seed)}) must be None or a non-negative integer")
+    expect("seed", seed, int | np.integer | np.random.SeedSequence | None, "None or a non-negative integer")
     if isinstance(seed, bool) or (isinstance(seed, int | np.integer) and seed < 0):
         raise ValueError(f"seed ({seed}) must be a non-negative integer")
     seeds = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)

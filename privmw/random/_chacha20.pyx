@@ -9,6 +9,8 @@ from numpy.random cimport BitGenerator
 
 from numpy.random import SeedSequence
 
+from privmw.random.chacha20_python import check_seed
+
 cdef extern from "draw/chacha20.hpp" namespace "privmw::draw" nogil:
     void c_blocks "privmw::draw::chacha20_blocks"(
         const uint32_t* key, const uint32_t* nonce, uint32_t counter, size_t blocks, uint8_t* out)
@@ -53,8 +55,7 @@ cdef class ChaCha20(BitGenerator):
         self._stream.seeded = True  # until it has a key, its words are known
 
     def __init__(self, seed=None):
-        if isinstance(seed, bool) or (isinstance(seed, int) and seed < 0):
-            raise ValueError(f"seed ({seed}) must be a non-negative integer")
+        check_seed(seed)
         if self._bitgen.next_uint64 is not NULL:
             raise TypeError("ChaCha20 (with a key) must not be initialised again: others may draw from it")
         # Without a key there is no lock and no capsule either, so nothing can be drawn.

@@ -12,6 +12,8 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from privmw.secrecy import expect
+
 BUFFER_BYTES = 4096
 KEY_BYTES = 32
 SIGMA = np.frombuffer(b"expand 32-byte k", dtype="<u4")
@@ -66,12 +68,19 @@ def blocks(key: bytes, nonce: bytes, counter: int, count: int) -> bytes:
     return bytes(state.T.astype("<u4").tobytes())
 
 
+def check_seed(seed: object) -> None:
+    """Refuse a negative seed, and what is no seed: numpy's error quotes it."""
+    if isinstance(seed, bool) or (isinstance(seed, int) and seed < 0):
+        raise ValueError(f"seed ({seed}) must be a non-negative integer")
+    right = isinstance(seed, int | np.integer | np.random.SeedSequence | list | tuple | np.ndarray | None)
+    expect("seed", seed, right, "None, a non-negative integer or a list of them")
+
+
 class ChaCha20:
     """ChaCha20() gives words of os.urandom; ChaCha20(seed=7) those of the compiled ChaCha20(seed=7)."""
 
     def __init__(self, seed: int | np.random.SeedSequence | None = None) -> None:
-        if isinstance(seed, bool) or (isinstance(seed, int) and seed < 0):
-            raise ValueError(f"seed ({seed}) must be a non-negative integer")
+        check_seed(seed)
         self.lock = threading.RLock()
         self._buffer = bytearray()
         self._position = 0

@@ -14,7 +14,6 @@ import json
 import os
 import struct
 from collections.abc import Iterable, Iterator
-from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ import numpy.typing as npt
 
 from privmw.data.strict_json import parse_json
 from privmw.io.whole_file import whole_file
-from privmw.secrecy import shown
+from privmw.secrecy import expect, shown
 
 MANIFEST = "manifest.json"
 # The exceptions of zipfile, numpy and json on damaged files.
@@ -62,8 +61,7 @@ def read_archive(path: str | os.PathLike[str], *, form: str, version: int) -> di
     """The members of a file, each checked against its digest. A damaged file is a ValueError."""
     import zipfile
 
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"path ({shown(path)}) must be the path of a file")
+    expect("path", path, str | os.PathLike, "the path of a file")
     with open(path, "rb") as file, explained(path, form):
         size = os.fstat(file.fileno()).st_size
         try:
@@ -81,9 +79,9 @@ def read_archive(path: str | os.PathLike[str], *, form: str, version: int) -> di
             raise ValueError(f"members must lie in the file: {error}") from None
         manifest = parse_json(members.pop(MANIFEST, b"null").decode())
         if not isinstance(manifest, dict) or manifest.get("format") != form:
-            raise ValueError(f"{MANIFEST} must say format {form!r}")
+            raise ValueError(f"{MANIFEST} must say format {shown(form)}")
         if type(manifest.get("version")) is not int or manifest["version"] != version:
-            raise ValueError(f"version ({_short(manifest.get('version'))}) must be {version}")
+            raise ValueError(f"version ({shown(manifest.get('version'))}) must be {version}")
         digests = {name: hashlib.sha256(content).hexdigest() for name, content in members.items()}
         if manifest != {"format": form, "version": version, "sha256": digests}:
             raise ValueError("members must be the ones written: a SHA-256 differs")
@@ -97,7 +95,7 @@ def explained(path: str | os.PathLike[str], form: str) -> Iterator[None]:
     try:
         yield
     except _BROKEN as error:
-        raise ValueError(f"{os.fspath(path)!r} must be a whole, unchanged {kind} file: {error}") from error
+        raise ValueError(f"'{os.fspath(path)}' must be a whole, unchanged {kind} file: {error}") from error
 
 
 def write_array(array: npt.NDArray[Any]) -> bytes:

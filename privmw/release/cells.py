@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from reprlib import repr as _short
 from types import MappingProxyType
 from typing import Any
 
@@ -26,6 +25,7 @@ from privmw.kernels.arrays import Int64s
 from privmw.release.errors import FittedIntervals
 from privmw.release.noises import MEASURED
 from privmw.release.release import Release
+from privmw.secrecy import shown
 
 CELLS_AT_ONCE = 2**18
 
@@ -35,13 +35,14 @@ def write_answers(
     path: str | os.PathLike[str],
     *,
     intervals: FittedIntervals | None = None,
+    raw: bool = False,
     progress: Progress | None = None,
 ) -> None:
     """Write the answer to every cell of the release's workload: columns as above, and answer, a fraction.
 
     The file is .parquet, .csv or .feather. intervals: those of the release; their columns are low, high and
-    represented, and the file's metadata, which csv lacks, say their level. progress: called now and then
-    with the number of cells that are written.
+    represented, and the file's metadata, which csv lacks, say their level. raw: as of `Table.write`.
+    progress: called now and then with the number of cells that are written.
 
     >>> from privmw.release.cells import write_answers
     >>> write_answers(release, "answers.parquet")  # doctest: +SKIP
@@ -61,12 +62,15 @@ def write_answers(
         cells,
         lambda part: {name: column[part] for name, column in columns.items()},
         about,
-        progress,
+        raw=raw,
+        progress=progress,
     )
 
 
-def write_measurements(release: Release, path: str | os.PathLike[str]) -> None:
+def write_measurements(release: Release, path: str | os.PathLike[str], *, raw: bool = False) -> None:
     """Write every noisy count that was released: columns as above, and noisy_count, noise, scale and round.
+
+    raw: as of `Table.write`.
 
     >>> from privmw.release.cells import write_measurements
     >>> write_measurements(release, "measurements.parquet")  # doctest: +SKIP
@@ -92,6 +96,7 @@ def write_measurements(release: Release, path: str | os.PathLike[str]) -> None:
             "scale": scale[which[part]],
             "round": number[which[part]],
         },
+        raw=raw,
     )
 
 
@@ -102,6 +107,8 @@ def _write_release(
     cells: Int64s,
     columns: Callable[[slice], dict[str, Any]],
     further: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    raw: bool,
     progress: Progress | None = None,
 ) -> None:
     about = {
@@ -118,7 +125,8 @@ def _write_release(
         return workload.queries(cells[part])
 
     table = table_maker(workload.domain, workload.attributes, order, queries, columns, about)
-    write_cells(path, table, len(cells), for_release=release.ledger.for_release, progress=progress)
+    for_release = release.ledger.for_release
+    write_cells(path, table, len(cells), for_release=for_release, raw=raw, progress=progress)
 
 
 def write_cells(
@@ -127,11 +135,12 @@ def write_cells(
     count: int,
     *,
     for_release: bool = True,
+    raw: bool = False,
     progress: Progress | None = None,
 ) -> None:
     """Write the tables of `count` cells, as `table_maker` makes them, to a file, whole or not at all."""
     name = check_name(path, "answers", for_release=for_release)
-    with table_file(name, table(slice(0, 0)).schema, progress=progress) as write_next:
+    with table_file(name, table(slice(0, 0)).schema, raw=raw, progress=progress) as write_next:
         for start in range(0, count, CELLS_AT_ONCE):
             write_next(table(slice(start, start + CELLS_AT_ONCE)))
 
@@ -209,7 +218,7 @@ def marginals_frame(workload: Workload, columns: Mapping[str, Any], kind: str) -
 def as_kind(frame: Any, kind: str) -> Any:
     """An Arrow table as a frame of this kind."""
     if kind not in ("pyarrow", "pandas", "polars"):
-        raise ValueError(f"kind ({_short(kind)}) must be 'pyarrow', 'pandas' or 'polars'")
+        raise ValueError(f"kind ({shown(kind)}) must be 'pyarrow', 'pandas' or 'polars'")
     library = need(kind, "make such frames", "io")
     if kind == "pandas":
         return frame.to_pandas()

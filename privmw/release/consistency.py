@@ -19,6 +19,7 @@ from privmw.release.history import Round
 from privmw.release.measurements import Measurement
 from privmw.release.noises import MEASURED, noise_of_event
 from privmw.release.release import LARGEST_GAP, Release
+from privmw.secrecy import shown
 
 
 def check_release(release: Release) -> None:
@@ -38,7 +39,9 @@ def check_release(release: Release) -> None:
     for place, (measurement, event) in enumerate(zip(release.measurements, events, strict=True)):
         size = event.parameters()["size"]
         if measurement.distribution != noise_of_event(event) or len(measurement) != size:
-            raise ValueError(f"measurement {place}, {measurement!r}, must have noise and size of {event!r}")
+            raise ValueError(
+                f"measurement {place}, {shown(measurement)}, must have noise and size of {shown(event)}"
+            )
         _check_unit(event, unit_size(release.ledger.unit))
     if release.history:
         _check_history(release)
@@ -53,7 +56,7 @@ def _check_unit(event: Event, size: int) -> None:
     else:
         multiple = not isinstance(event, DiscreteLaplace) or event.l1_sensitivity % size == 0
     if not multiple:
-        raise ValueError(f"{event!r} must be noise for a unit of {size} records")
+        raise ValueError(f"{shown(event)} must be noise for a unit of {size} records")
 
 
 def _check_history(release: Release) -> None:

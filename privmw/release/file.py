@@ -27,6 +27,7 @@ from privmw.release.consistency import check_release
 from privmw.release.history import read_round, write_round
 from privmw.release.measurements import Measurement
 from privmw.release.release import Release
+from privmw.secrecy import expect
 
 FORM = "privmw release"
 VERSION = 1
@@ -34,8 +35,7 @@ VERSION = 1
 
 def save_release(release: Release, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a release to one file, completely or not at all; see `Release.save`."""
-    if not isinstance(release, Release):
-        raise TypeError(f"release ({type(release).__name__}) must be a Release")
+    expect("release", release, Release, "a Release")
     check_release(release)
     _check_rows(release.support.table)
     write_archive(path, _members(release), form=FORM, version=VERSION, overwrite=overwrite)

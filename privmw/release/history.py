@@ -6,10 +6,10 @@ import math
 import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from reprlib import repr as _short
 from typing import Any
 
 from privmw.kernels.checks import check_integer, check_number
+from privmw.secrecy import expect, shown
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,15 +33,21 @@ class Round:
 
     def __post_init__(self) -> None:
         """Convert to plain integers and floats; refuse everything else."""
-        if not isinstance(self.chosen, list | tuple):
-            raise TypeError(f"chosen ({_short(self.chosen)}) must be a tuple of integers")
-        if not isinstance(self.details, Mapping) or not all(isinstance(key, str) for key in self.details):
-            raise TypeError(f"details ({_short(self.details)}) must be a mapping from names to numbers")
+        expect("chosen", self.chosen, list | tuple, "a tuple of integers")
+        expect(
+            "details",
+            self.details,
+            isinstance(self.details, Mapping) and all(isinstance(key, str) for key in self.details),
+            "a mapping from names to numbers",
+        )
         values = {
             "round": check_integer("round", self.round, 0),
-            "chosen": tuple(check_integer("chosen", i, 0) for i in self.chosen),
+            "chosen": tuple(check_integer("chosen", i, 0, quote=False) for i in self.chosen),
             **{name: check_number(name, getattr(self, name)) for name in ("discrepancy", "after", "rho")},
-            "details": {name: check_number(name, self.details[name]) for name in sorted(self.details)},
+            "details": {
+                name: check_number("details", self.details[name], quote=False)
+                for name in sorted(self.details)
+            },
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -64,16 +70,15 @@ def plain(where: str, value: Any) -> Any:
         return value
     if isinstance(value, Mapping):
         for key in value:
-            if not isinstance(key, str):
-                raise TypeError(f"{where}: key ({_short(key)}) must be a string")
+            expect(f"{where}: key", key, str, "a string", quote=False)
         return {key: plain(f"{where}[{key!r}]", value[key]) for key in value}
     if isinstance(value, list | tuple):
         return [plain(f"{where}[{place}]", inner) for place, inner in enumerate(value)]
     if isinstance(value, numbers.Integral):
         return int(value)
-    number = check_number(where, value)
+    number = check_number(where, value, quote=False)
     if not math.isfinite(number):
-        raise ValueError(f"{where} ({number}) must be finite")
+        raise ValueError(f"{where} must be finite")
     return number
 
 
@@ -100,7 +105,7 @@ def read_round(values: Any) -> Round:
     """
     names = ("round", "chosen", "discrepancy", "after", "rho", "details")
     if not isinstance(values, dict) or set(values) != set(names) or not isinstance(values["details"], dict):
-        raise ValueError(f"round ({_short(values)}) must be an object with the keys {', '.join(names)}")
+        raise ValueError(f"round ({shown(values)}) must be an object with the keys {', '.join(names)}")
     details = {name: _read(value) for name, value in values["details"].items()}
     return Round(**{**{name: _read(values[name]) for name in names}, "details": details})
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from reprlib import repr as _short
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from privmw.kernels.arrays import Float64s, Int64s, freeze, is_frozen
 from privmw.kernels.checks import check_integer
 from privmw.release.noises import MEASURED, MeasuredNoise
+from privmw.secrecy import expect, shown
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -29,6 +29,8 @@ class Measurement:
     >>> Measurement([7, 3], [120, -2], noise="discrete-gaussian", scale=2.5, round=1)
     Measurement(2 cells, discrete-gaussian of scale 2.5, round 1)
     """
+
+    _public_repr: ClassVar[bool] = True
 
     cells: Int64s
     noisy_counts: Int64s
@@ -47,7 +49,7 @@ class Measurement:
         if not (np.diff(cells) > 0).all() and len(np.unique(cells)) < len(cells):
             raise ValueError("cells must not repeat one: what is measured anew is another measurement")
         if not isinstance(self.noise, str) or self.noise not in MEASURED:
-            raise ValueError(f"noise ({_short(self.noise)}) must be one of {', '.join(MEASURED)}")
+            raise ValueError(f"noise ({shown(self.noise)}) must be one of {', '.join(MEASURED)}")
         noise = MEASURED[self.noise](self.scale)
         values = (cells, counts, noise.name, noise.scale, check_integer("round", self.round, 0))
         for name, value in zip(self.__slots__, values, strict=True):
@@ -109,8 +111,7 @@ def combine(measurements: Iterable[Measurement], n: int) -> Combined:
     """
     measurements = tuple(measurements)
     for measurement in measurements:
-        if not isinstance(measurement, Measurement):
-            raise TypeError(f"measurement ({_short(measurement)}) must be a Measurement")
+        expect("measurement", measurement, Measurement, "a Measurement")
     n = check_integer("n", n, 1)
     cells, answers, variances = combine_cells(
         np.concatenate([np.empty(0, np.int64), *(m.cells for m in measurements)]),
@@ -140,8 +141,8 @@ def combine_cells(cells: Int64s, answers: Float64s, variances: Float64s) -> Comb
 
 def _integers(name: str, values: npt.ArrayLike) -> Int64s:
     array = np.asarray(values)
-    if array.ndim != 1 or (len(array) and array.dtype.kind not in "iu"):
-        raise TypeError(f"{name} ({array.ndim}-D, {array.dtype}) must be a 1-D array of integers")
+    whole = array.ndim == 1 and (not len(array) or array.dtype.kind in "iu")
+    expect(name, array, whole, "a 1-D array of integers")
     if array.dtype.kind == "u" and len(array) and int(array.max()) >= 2**63:
-        raise ValueError(f"{name} (largest: {array.max()}) must fit in int64")
+        raise ValueError(f"{name} ({shown(array)}) must fit in int64")
     return array if array.dtype == np.int64 and is_frozen(array) else freeze(array.astype(np.int64))

@@ -11,7 +11,6 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from reprlib import repr as _short
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy.typing as npt
 from privmw import kernels
 from privmw.accounting import Ledger
 from privmw.accounting.statement import show
+from privmw.data.domain import Domain
 from privmw.data.immutable import Immutable
 from privmw.data.records import FrameKind
 from privmw.data.support import Support
@@ -38,7 +38,7 @@ from privmw.release.errors.intervals import REFITS, Refits
 from privmw.release.growth import Growth, growth_of
 from privmw.release.history import Round, plain
 from privmw.release.measurements import Measurement
-from privmw.secrecy import shown
+from privmw.secrecy import expect, shown
 
 __all__ = ["Release", "Round"]
 
@@ -106,28 +106,22 @@ class Release(Immutable, Shown):
         history: Iterable[Round] = (),
         frame_kind: FrameKind | None = None,
     ) -> None:
-        if not isinstance(support, Support):
-            raise TypeError(f"support ({shown(support)}) must be a Support")
+        expect("support", support, Support, "a Support")
         support.check_complete()
         measured = workload if measured is None or measured == workload else measured
         for name, checked in (("workload", workload), ("measured", measured)):
-            if not isinstance(checked, Workload):
-                raise TypeError(f"{name} ({shown(checked)}) must be a Workload")
+            expect(name, checked, Workload, "a Workload")
             if checked.domain != support.domain:
-                raise ValueError(f"{name} ({checked!r}) must be on the domain of the support")
-        if not isinstance(ledger, Ledger):
-            raise TypeError(f"ledger ({_short(ledger)}) must be a Ledger")
-        if not isinstance(settings, Mapping):
-            raise TypeError(f"settings ({_short(settings)}) must be a mapping")
+                raise ValueError(f"{name} ({shown(checked)}) must be on the domain of the support")
+        expect("ledger", ledger, Ledger, "a Ledger")
+        expect("settings", settings, Mapping, "a mapping")
         measurements, history = tuple(measurements), tuple(history)
-        for measurement in measurements:
-            if not isinstance(measurement, Measurement):
-                raise TypeError(f"measurement ({_short(measurement)}) must be a Measurement")
+        for place, measurement in enumerate(measurements):
+            expect(f"measurements[{place}]", measurement, Measurement, "a Measurement", quote=False)
             if len(measurement) and int(measurement.cells.max()) >= measured.cells:
-                raise ValueError(f"cells of {measurement!r} must be from 0 to {measured.cells - 1}")
-        for entry in history:
-            if not isinstance(entry, Round):
-                raise TypeError(f"history ({_short(entry)}) must hold Rounds")
+                raise ValueError(f"cells of {shown(measurement)} must be from 0 to {measured.cells - 1}")
+        for place, entry in enumerate(history):
+            expect(f"history[{place}]", entry, Round, "a Round", quote=False)
         fields = {
             "support": support,
             "workload": workload,
@@ -190,12 +184,9 @@ class Release(Immutable, Shown):
         if labels or names is None or values is None:
             raise TypeError("answer must have names and codes, or labels by name, such as answer(sex='F')")
         given: Iterable[object] = values if isinstance(values, Iterable) else ()
-        for name, value in zip(names, given, strict=False):
-            if isinstance(value, str):
-                raise TypeError(
-                    f"value of {_short(name)} ({_short(value)}) must be a code: labels go by name, as in "
-                    "answer(sex='F')"
-                )
+        needed = "a code: labels go by name, as in answer(sex='F')"
+        for place, value in enumerate(given):
+            expect(f"values[{place}]", value, not isinstance(value, str), needed, quote=False)
         shares = self.weights[self.support.matching_rows(names, values)]
         masses = int(np.rint(shares * 2.0**kernels.MASS_BITS).astype(np.int64).sum())
         return sum_over_ranks(self.support.comm, masses) / 2.0**kernels.MASS_BITS
@@ -223,7 +214,7 @@ class Release(Immutable, Shown):
         from privmw.release.frames import marginal_frame
 
         self._check_whole()
-        _check_names(names)
+        _check_names(self.support.domain, names)
         return marginal_frame(self, names, level, kind)
 
     def answers_frame(
@@ -279,7 +270,7 @@ class Release(Immutable, Shown):
         self._check_whole()
         n = check_integer("n", self.n if n is None else n, 1, apportion.LARGEST_N)
         if method not in ("randomised", "proportional"):
-            raise ValueError(f"method ({_short(method)}) must be 'randomised' or 'proportional'")
+            raise ValueError(f"method ({shown(method)}) must be 'randomised' or 'proportional'")
         rng = sampling_stream(seed)
         weights = self.weights.copy()
         kernels.rescale(weights)
@@ -313,7 +304,7 @@ class Release(Immutable, Shown):
         support = self.support
         counts = np.maximum(np.rint(self.weights * PUBLIC_SCALE), 1).astype(np.int64)
         table = support.table if self.ledger.for_release else support.table.not_for_release()
-        return Support(table, freeze(counts), support.constraints)
+        return Support(table, freeze(counts), support.constraints, samples=())  # released values
 
     def agreement(self) -> Agreement:
         """How the released answers agree with the noisy counts: figures, and whether noise may explain them.
@@ -457,7 +448,7 @@ class Release(Immutable, Shown):
         'A dot plot of age × sex. The largest share is at 2, M'
         """
         self._check_whole()
-        _check_names(names)
+        _check_names(self.support.domain, names)
         return pages().plot_marginal(self, names, level)
 
     def __eq__(self, other: object) -> bool:
@@ -488,19 +479,17 @@ class Release(Immutable, Shown):
         return f"Release({named}{rows}, rho {show(self.ledger.rho)}, n {self.n}{seeded})"
 
 
-def _check_names(names: Sequence[object]) -> None:
+def _check_names(domain: Domain, names: Sequence[str]) -> None:
     for name in names:
-        if not isinstance(name, str):
-            raise TypeError(
-                f"name ({shown(name)}) must be that of an attribute, such as marginal('age', 'sex')"
-            )
+        expect("name", name, str, "that of an attribute, such as marginal('age', 'sex')")
+        domain.index(name)
 
 
 def _weights(weights: npt.ArrayLike, support: Support) -> Float64s:
     size = support.size
     array = np.asarray(weights)
-    if array.dtype != np.float64 or isinstance(weights, np.ma.MaskedArray):
-        raise TypeError(f"weights ({type(weights).__name__} of {array.dtype}) must be float64")
+    right = array.dtype == np.float64 and not isinstance(weights, np.ma.MaskedArray)
+    expect("weights", weights, right, "an array of float64")
     if array.shape != (size,):
         raise ValueError(f"weights (shape {array.shape}) must be one for each of the {size} rows")
     array = array if is_frozen(array) and array.flags.c_contiguous else freeze(array.copy())

@@ -6,14 +6,14 @@ and matplotlib are imported when a page is made.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Collection, Sequence
-from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, NamedTuple
 
 from privmw.data.names import plain
+from privmw.io.extras import need
 from privmw.report import formats
+from privmw.version import __version__
 
 GLOBALS = {"plural": formats.plural, "cell_name": formats.cell_name, "mechanism": formats.mechanism}
 FILTERS = {
@@ -26,14 +26,15 @@ FILTERS = {
 
 def check_installed() -> None:
     """Refuse early where a package that pages need is not installed."""
-    for name in ("jinja2", "matplotlib"):
-        try:
-            importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name != name:
-                raise
-            message = f"{name} must be installed to write reports: pip install 'privmw[app]'"
-            raise ModuleNotFoundError(message, name=name) from None
+    # matplotlib.figure and the backend import what matplotlib itself needs, too.
+    for name in (
+        "jinja2",
+        "matplotlib",
+        "matplotlib.figure",
+        "matplotlib.style",
+        "matplotlib.backends.backend_svg",
+    ):
+        need(name, "write reports", "app")
 
 
 class FileBeside(NamedTuple):
@@ -71,4 +72,4 @@ def make_page(template: str, **content: Any) -> str:
     environment.filters |= FILTERS
     environment.globals |= GLOBALS
     style = (folder / "style.css").read_text("utf-8")
-    return environment.get_template(template).render(style=style, version=version("privmw"), **content)
+    return environment.get_template(template).render(style=style, version=__version__, **content)

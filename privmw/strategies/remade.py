@@ -8,6 +8,7 @@ import numpy as np
 
 from privmw.accounting import DiscreteGaussian, DiscreteLaplace, Event, ResidualGaussian
 from privmw.data.workload import MOVED, Workload
+from privmw.secrecy import shown
 from privmw.strategies.closure import Closure
 from privmw.strategies.shot import Look, Shot, noise_variance
 from privmw.strategies.strategy import precision_of_marginals
@@ -33,9 +34,9 @@ def remade(
     True
     """
     if kind not in ("marginals", "residuals"):
-        raise ValueError(f"kind ({kind!r}) must be 'marginals' or 'residuals'")
+        raise ValueError(f"kind ({shown(kind)}) must be 'marginals' or 'residuals'")
     if noise not in ("discrete-gaussian", "discrete-laplace"):
-        raise ValueError(f"noise ({noise!r}) must be 'discrete-gaussian' or 'discrete-laplace'")
+        raise ValueError(f"noise ({shown(noise)}) must be 'discrete-gaussian' or 'discrete-laplace'")
     if kind == "residuals":
         return _of_residuals(workload, noise, scales, at_most)
     if len(scales) != len(measured):
@@ -55,7 +56,7 @@ def remade(
 
 def _of_residuals(workload: Workload, noise: object, scales: Sequence[float], at_most: int) -> Shot:
     if noise != "discrete-gaussian":
-        raise ValueError(f"noise ({noise!r}) of residuals must be 'discrete-gaussian'")
+        raise ValueError(f"noise ({shown(noise)}) of residuals must be 'discrete-gaussian'")
     closure = Closure.of(workload)
     sets = closure.looks()
     if len(scales) != len(sets):

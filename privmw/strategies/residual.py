@@ -21,6 +21,7 @@ from privmw.accounting.residual_gaussian import lattice_term
 from privmw.accounting.rounding import float_up
 from privmw.accounting.worst_difference import worst_difference
 from privmw.data.workload import Workload
+from privmw.secrecy import shown
 from privmw.strategies.closure import Closure
 from privmw.strategies.shot import Look, Shot
 from privmw.strategies.strategy import LARGEST_SCALE, Strategy, check_terms, check_weights
@@ -49,7 +50,7 @@ class Residual(Strategy):
         at_most = check_terms(workload, budget, at_most)
         weights = check_weights(self.weights, len(workload))
         if budget.notion != "zCDP":
-            raise ValueError(f"budget ({budget!r}) must be of zCDP: residual noise is Gaussian")
+            raise ValueError(f"budget ({shown(budget)}) must be of zCDP: residual noise is Gaussian")
         if not weights.all():
             workload, weights = workload.select(np.flatnonzero(weights)), weights[weights > 0]
         closure = Closure.of(workload)
@@ -85,7 +86,7 @@ def residual(loss: Loss = "largest", weights: Sequence[float] | None = None) -> 
     Residual(loss='marginals', weights=(1.0, 2.0))
     """
     if not isinstance(loss, str) or loss not in get_args(Loss):
-        raise ValueError(f"loss ({loss!r}) must be one of {', '.join(map(repr, get_args(Loss)))}")
+        raise ValueError(f"loss ({shown(loss)}) must be one of {', '.join(map(repr, get_args(Loss)))}")
     if weights is None:
         return Residual(loss)
     array = np.asarray(weights)
@@ -181,8 +182,9 @@ def _event(closure: Closure, precision: Float64s, budget: Budget, at_most: int) 
         term = lattice_term(sizes, looks, sigmas.tolist())
         if term is None:
             raise ValueError(
-                f"budget ({budget!r}) must be smaller for residual noise: a sigma of {sigmas.min():.4g} does "
-                "not blur the integers that a residual does not show; strategies.equal has no such bound"
+                f"budget ({shown(budget)}) must be smaller for residual noise: a sigma of "
+                f"{sigmas.min():.4g} does not blur the integers that a residual does not show; "
+                "strategies.equal has no such bound"
             )
         if term > budget.event_delta:
             raise ValueError(

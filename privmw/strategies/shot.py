@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from reprlib import repr as _short
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,8 +25,9 @@ import numpy.typing as npt
 
 from privmw.accounting import Composition, Event
 from privmw.accounting.rounding import float_up, positive_integer
-from privmw.data.domain import Domain
+from privmw.data.domain import Domain, positions_of
 from privmw.data.workload import Workload
+from privmw.secrecy import expect, shown
 from privmw.strategies.closure import Closure
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
@@ -200,24 +200,31 @@ class Shot:
                     yield s, inside, cells / math.prod(sizes[a] for a in inside)
                 elif not missing:
                     names = tuple(self.domain.names[a] for a in positions)
-                    raise ValueError(f"marginal {_short(names)} must lie inside a marginal of the shot")
+                    raise ValueError(f"marginal {names} must lie inside a marginal of the shot")
 
     def _positions(self, attributes: Sequence[str]) -> list[int]:
-        if isinstance(attributes, str) or not isinstance(attributes, Sequence):
-            raise TypeError(f"marginal ({_short(attributes)}) must be a tuple of names")
-        positions = sorted({self.domain.index(name) for name in attributes})
+        expect(
+            "marginal",
+            attributes,
+            isinstance(attributes, Sequence) and not isinstance(attributes, str),
+            "a tuple of names",
+        )
+        positions = sorted(set(positions_of(self.domain, attributes, "marginal")))
         if len(positions) < len(attributes):
-            raise ValueError(f"marginal {_short(tuple(attributes))} must not name an attribute twice")
+            names = tuple(self.domain.names[a] for a in positions)
+            raise ValueError(f"marginal {names} must not name an attribute twice")
         return positions
 
     def _cell(self, attributes: Sequence[str], codes: Sequence[int]) -> tuple[list[int], list[int]]:
         positions = self._positions(attributes)
         if len(codes) != len(positions):
-            raise ValueError(f"codes ({_short(codes)}) must be {len(positions)}, one for each attribute")
+            raise ValueError(f"codes ({len(codes)}) must be {len(positions)}, one for each attribute")
         given = {self.domain.index(name): code for name, code in zip(attributes, codes, strict=True)}
         for a in positions:
             if not 0 <= given[a] < self.domain.sizes[a]:
-                raise ValueError(f"code ({_short(given[a])}) must be a code of {self.domain.names[a]!r}")
+                raise ValueError(
+                    f"code of {shown(self.domain.names[a])} must be from 0 to {self.domain.sizes[a] - 1}"
+                )
         return positions, [int(given[a]) for a in positions]
 
     def __repr__(self) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from reprlib import repr as _short
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,7 @@ from privmw.accounting import Budget, DiscreteGaussian, DiscreteLaplace, Event
 from privmw.accounting.calibration import scale_for_epsilon, sigma_for_rho
 from privmw.accounting.rounding import positive_integer
 from privmw.data.workload import MOVED, Workload
-from privmw.secrecy import shown
+from privmw.secrecy import expect, shown
 from privmw.strategies.closure import Closure
 from privmw.strategies.shot import Look, Shot, noise_variance
 
@@ -38,16 +37,14 @@ class Strategy(ABC):
         """
 
 
-def check_terms(workload: object, budget: object, at_most: object) -> int:
+def check_terms(workload: Any, budget: Any, at_most: object) -> int:
     """Refuse what a shot cannot be made of; return at_most."""
-    if not isinstance(workload, Workload):
-        raise TypeError(f"workload ({shown(workload)}) must be a Workload")
+    expect("workload", workload, Workload, "a Workload")
     if len(workload) == 0:
         raise ValueError("workload (no marginals) must have at least one marginal")
-    if not isinstance(budget, Budget):
-        raise TypeError(f"budget ({_short(budget)}) must be a Budget")
+    expect("budget", budget, Budget, "a Budget")
     if budget.notion == "advanced":
-        raise ValueError(f"budget ({budget!r}) must be of zCDP or of pure differential privacy")
+        raise ValueError(f"budget ({shown(budget)}) must be of zCDP or of pure differential privacy")
     return positive_integer("at_most", at_most)
 
 
@@ -68,12 +65,10 @@ def shot_at_marginals(
             scale = scale_for_epsilon(share, moved * at_most)
             events.append(DiscreteLaplace(scale, moved * at_most, cells))
         if scale > LARGEST_SCALE:
-            raise ValueError(
-                f"scale ({scale:.4g}) of {_short(names)} must be at most 2^40: the budget is too small"
-            )
+            raise ValueError(f"scale ({scale:.4g}) of {names} must be at most 2^40: the budget is too small")
         if noise == "discrete-laplace" and scale < LEAST_LAPLACE:
             raise ValueError(
-                f"scale ({scale:.4g}) of {_short(names)} must be at least 2^-9: the budget leaves no noise"
+                f"scale ({scale:.4g}) of {names} must be at least 2^-9: the budget leaves no noise"
             )
         looks.append(Look(names, scale, share))
     closure = Closure.of(workload)
@@ -105,13 +100,12 @@ def check_weights(weights: object, marginals: int) -> npt.NDArray[np.float64]:
     if weights is None:
         return np.ones(marginals)
     array = np.asarray(weights)
-    if array.dtype.kind not in "iuf":
-        raise TypeError(f"weights ({_short(weights)}) must be numbers")
+    expect("weights", weights, array.dtype.kind in "iuf", "numbers")
     array = array.astype(np.float64)
     if array.shape != (marginals,):
         raise ValueError(f"weights (shape {array.shape}) must be one for each of {marginals} marginals")
     if not np.isfinite(array).all() or (array < 0).any():
-        raise ValueError(f"weights ({_short(array.tolist())}) must be finite and not negative")
+        raise ValueError(f"weights ({shown(array)}) must be finite and not negative")
     if not array.any():
         raise ValueError("weights (all zero) must have one above zero")
     relative: npt.NDArray[np.float64] = array / array.max()

@@ -181,8 +181,13 @@ def test_a_limit_must_be_a_budget(path, limit):
     assert not path.exists()
 
 
+TINY = PermuteAndFlip(Fraction(1, 10**70), candidates=9)  # its cost is written with more digits than a digest
+
+
 def test_a_line_cut_at_any_byte_was_never_there(path):
-    account = two_runs(path)
+    account = Account.create(path, Budget.zcdp(2))
+    account.reserve("first", [ONE], "a choice")
+    account.reserve("second", [TINY], 'a "digest": "' + 66 * "a" + '"}')
     whole = path.read_bytes()
     start = whole.rindex(b"\n", 0, -1) + 1
     for end in range(start, len(whole) - 1):
@@ -213,10 +218,28 @@ def test_a_tail_without_a_newline_is_ignored(path, tail):
     assert account.rho == 1.5
 
 
+@pytest.mark.parametrize("newline", [b"\n", b""])
+def test_no_flipped_bit_loses_a_charge_or_changes_the_file(path, newline):
+    """Every bit of the last line and of the newline before it, also where the last newline is missing."""
+    account = Account.create(path, Budget.zcdp(2))
+    account.reserve("first", [TINY], 'a "digest": "\\')
+    whole = path.read_bytes()[:-1] + newline
+    path.write_bytes(whole)
+    assert len(account.runs) == 1
+    for place in range(whole.rindex(b"\n", 0, -1), len(whole)):
+        for bit in range(8):
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << bit
+            path.write_bytes(damaged)
+            with pytest.raises(ValueError, match="must be a whole, unchanged account: line"):
+                account.reserve("second", [ONE], "another")
+            assert path.read_bytes() == damaged
+
+
 def test_any_byte_changed_is_refused(path):
     account = two_runs(path)
     whole = path.read_bytes()
-    for place in range(0, len(whole) - 1, 3):
+    for place in range(0, len(whole), 3):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         with pytest.raises(ValueError, match="must be a whole, unchanged account: line"):
             account.reserve("third", [ONE], "another")

@@ -662,7 +662,7 @@ def test_laplace_rounds_cost_at_least_what_another_library_computes():
     assert exact <= account.epsilon(1e-6) <= 1.2 * exact
 
 
-def test_accounting_imports_only_itself_and_the_standard_library():
+def test_accounting_imports_only_itself_the_standard_library_and_secrecy():
     # But for the sums over thousands of sets of attributes, in exact integers.
     for file in (file for file in FILES if file.name != "worst_difference.py"):
         for node in ast.walk(ast.parse(file.read_text())):
@@ -671,7 +671,7 @@ def test_accounting_imports_only_itself_and_the_standard_library():
                     file.name
                 )
             elif isinstance(node, ast.ImportFrom):
-                inside = node.level == 1
+                inside = node.level == 1 or node.module == "privmw.secrecy"
                 assert inside or node.module.split(".")[0] in sys.stdlib_module_names, file.name
 
 

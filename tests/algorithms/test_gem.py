@@ -62,7 +62,7 @@ def test_training_lowers_the_misfit_of_what_was_measured(loss):
 
 
 def test_public_rows_give_a_better_start_and_a_better_release_where_noise_is_large():
-    everything = pmw.Support.from_table(table(2000, 2.0, 1))  # the private records themselves: the best case
+    everything = pmw.Support.from_table(table(2000, 2.0, 5))  # another sample of the same population
     plain, public = run(rho=0.001), run(everything, rho=0.001)
     assert errors(public).max() < 0.7 * errors(plain).max()
     assert public.history[1].discrepancy < plain.history[1].discrepancy
@@ -153,7 +153,7 @@ def test_noisy_answers_outside_0_and_1_are_clipped_by_the_absolute_loss():
 
 
 def test_public_answers_are_worth_no_more_records_than_the_measurements_say():
-    good = run(pmw.Support.from_table(table(2000, 2.0, 1)), rho=50.0)  # the private records themselves
+    good = run(pmw.Support.from_table(table(2000, 2.0, 5)), rho=50.0)  # of the same population
     poor = run(pmw.Support.from_table(table(2000, 0.5, 1)), rho=50.0)
     worths = [[entry.details["public_worth"] for entry in release.history] for release in (good, poor)]
     assert worths[0][-1] > 1000
@@ -167,7 +167,7 @@ def test_public_answers_are_worth_no_more_records_than_the_measurements_say():
     [
         ({"rows": 0}, ValueError, r"rows \(0\) must be"),
         ({"inputs": 0}, ValueError, r"inputs \(0\) must be"),
-        ({"widths": (0,)}, ValueError, r"widths \(0\) must be"),
+        ({"widths": (0,)}, ValueError, r"widths must be from 1"),
         ({"widths": 8}, TypeError, r"widths \(8\) must be"),
         ({"steps": 0}, ValueError, r"steps \(0\) must be"),
         ({"draws": 0}, ValueError, r"draws \(0\) must be"),

@@ -206,7 +206,7 @@ def test_public_rows_are_refused_before_anything_is_spent(nothing_is_asked):
     ):
         with pytest.raises(ValueError, match=r"^support \(.*\) must be None: RAP makes its rows itself"):
             call()
-    with pytest.raises(TypeError, match=r"^support \(str\) must be a Support"):
+    with pytest.raises(TypeError, match=r"^support \('public'\) must be a Support"):
         mechanism(private(), "public", WORKLOAD)
     with pytest.raises(ValueError, match=r"^per_round \(99\) must be at most the number of marginals, 10"):
         rap("rounds", per_round=99).calibrate(rho=0.3)(private(), None, WORKLOAD)

@@ -1,15 +1,18 @@
 """privmw.h gives the answers of numpy and of privmw.kernels; what is wrong is a status, never a crash."""
 
 import ctypes as c
+import itertools
+import os
 import re
 import shutil
 import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privmw
@@ -546,6 +549,62 @@ def test_marginals_of_too_many_cells_are_a_status():
     C["privmw_columns_free"](columns)
 
 
+UNUSED = """
+import ctypes as c, resource, sys
+import numpy as np
+from itertools import combinations
+from capi.c_functions import OK, c_columns, c_functions, pointer
+from privmw import kernels
+
+C, rows, narrow = c_functions(kernels.__pyx_capi__), 2000, 30
+rng = np.random.default_rng(0)
+used = [(rng.random(rows) < 0.05).astype(np.uint8) for _ in range(narrow)]
+unused = [(rng.random(rows) < 0.5).astype(np.uint8) for _ in range(50)]
+wide = [np.zeros(rows, np.uint32)] * 2000
+pairs = list(combinations(range(narrow), 2))
+starts = np.arange(len(pairs) + 1) * 2
+
+
+def allocated(before, after):
+    # The columns that the marginals use stand between the others.
+    given = c_columns(before + used + after, [2] * len(before + used) + [2**32 - 1] * len(after))
+    attributes = (np.array(pairs, np.int32) + len(before)).ravel()
+    columns, marginals, ways = c.c_void_p(), c.c_void_p(), np.zeros(5, np.uint64)
+    assert C["privmw_columns_new"](given, len(given), rows, 1, c.addressof(columns)) == OK
+    planned = columns, pointer(attributes), pointer(starts), len(pairs), 1, c.addressof(marginals)
+    assert C["privmw_marginals_new"](*planned) == OK
+    masses, sums, cells = np.arange(rows), np.empty(4 * len(pairs), np.int64), 4 * len(pairs)
+    assert C["privmw_marginals_sum"](marginals, pointer(masses), rows, 1, pointer(sums), cells) == OK
+    which, changes = np.arange(rows, dtype=np.uint32), np.ones(rows, np.int64)
+    changed = pointer(which), pointer(changes), rows, 1, pointer(sums), cells
+    assert C["privmw_marginals_add_changes"](marginals, *changed) == OK
+    out = np.empty(rows)
+    assert C["privmw_marginals_potentials"](marginals, pointer(sums), cells, -60, 1, pointer(out), rows) == OK
+    assert C["privmw_marginals_plan"](marginals, pointer(ways)) == OK
+    assert ways[2] > 0  # by lists, which stand on ids of uncommon values
+    C["privmw_marginals_free"](marginals)
+    C["privmw_columns_free"](columns)
+    return ways[4], out.tobytes(), sums.tobytes()
+
+
+alone = allocated([], [])
+# One column of 2^32 - 1 values would take 32 GB.
+now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (now + 2**29,) * 2)
+assert allocated([], wide) == alone
+assert allocated(unused, wide) == alone
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process")
+def test_columns_that_no_marginal_uses_cost_no_memory(tmp_path):
+    paths = {"PYTHONPATH": os.pathsep.join([str(ROOT / "tests"), str(Path(privmw.__file__).parents[1])])}
+    done = subprocess.run(
+        [sys.executable, "-c", UNUSED], capture_output=True, text=True, env=os.environ | paths, cwd=tmp_path
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_no_marginals_have_no_cells(handles):
     marginals, cells = c.c_void_p(), c.c_size_t(7)
     arguments = handles.columns, pointer(ATTRIBUTES), pointer(STARTS), 0, 1, c.addressof(marginals)
@@ -555,16 +614,55 @@ def test_no_marginals_have_no_cells(handles):
     C["privmw_marginals_free"](marginals)
 
 
-def test_a_generator_that_repeats_itself_is_a_status():
-    @c.CFUNCTYPE(c.c_uint64, c.c_void_p)
-    def stuck(_):
-        return 0
+ONES, HALF = 2**64 - 1, 2**63 + 2**40 + 1  # no bound refuses this half
+LAWS = [
+    (f"discrete_{law}", *scale) for law in ("gaussian", "laplace") for scale in ((1, 9), (1, 1), (10**6, 1))
+]
+CHOICES = [(f"select_{by}", 1, below) for by in ("permute_and_flip", "exponential") for below in (1, 10**6)]
 
-    # With bound 3 the word 0 is refused for ever.
-    words = Words(None, c.cast(stuck, c.c_void_p).value)
-    chosen, scores = np.empty(1, np.int64), np.zeros(3, np.int64)
-    status = C["privmw_select_exponential"](words, pointer(scores), 3, 1, 1, 1, pointer(chosen))
-    assert status == STUCK
+
+def broken(cycle, name, numerator, denominator, size):
+    """The status of a draw from words that come again and again."""
+    words = itertools.cycle(cycle)
+    source = c.CFUNCTYPE(c.c_uint64, c.c_void_p)(lambda _: next(words))
+    given = Words(None, c.cast(source, c.c_void_p).value), numerator, denominator
+    if name.startswith("discrete"):
+        out = np.empty(size, np.int64)
+        return C[f"privmw_{name}"](*given, pointer(out), size)
+    scores, chosen = -np.arange(size), np.empty(size, np.int64)
+    return C[f"privmw_{name}"](
+        given[0], pointer(scores), size, *given[1:], min(size // 2, 9), pointer(chosen)
+    )
+
+
+@pytest.mark.parametrize("law", LAWS + CHOICES)
+@pytest.mark.parametrize("word", [0, 1, HALF, ONES // 3, ONES - 1, ONES])
+def test_a_source_of_one_word_is_a_status_and_no_noise(law, word):
+    assert broken([word], *law, size=40) == STUCK
+
+
+@pytest.mark.parametrize(
+    ("law", "cycle", "size"),
+    [
+        (("discrete_laplace", 1000, 1), [HALF, ONES], 1),  # a place that the coin refuses
+        (("discrete_laplace", 1, 1), [ONES, HALF], 1),  # the negative copy of zero
+        (("discrete_gaussian", 10**6, 1), [HALF, HALF, ONES], 1),
+        (("discrete_gaussian", 1, 9), [ONES, HALF], 1),
+        (("select_exponential", 1, 10), [HALF, ONES], 10),
+        (("select_permute_and_flip", 1, 10**9), [HALF, HALF, ONES], 140_000),
+    ],
+)
+def test_words_that_refuse_every_proposal_are_a_status(law, cycle, size):
+    assert broken(cycle, *law, size) == STUCK
+
+
+@given(
+    st.lists(st.sampled_from([0, 1, HALF, ONES // 3, ONES]) | st.integers(0, ONES), min_size=1, max_size=4),
+    st.sampled_from(LAWS + CHOICES),
+)
+@settings(max_examples=30)
+def test_no_words_keep_a_draw_from_its_end(cycle, law):
+    assert broken(cycle, *law, size=9) in (OK, STUCK)
 
 
 @given(st.data())

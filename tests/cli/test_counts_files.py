@@ -203,4 +203,4 @@ def test_a_run_goes_on_with_the_counts_it_began_with_only(here, capsys, monkeypa
     capsys.readouterr()
     count(orders=[1, 2]).save("private.counts", overwrite=True)
     assert main(line) == 2
-    assert "unfinished release with other options (private_stamp)" in capsys.readouterr().err
+    assert "unfinished release with other options (private)" in capsys.readouterr().err

@@ -298,6 +298,49 @@ sys.exit(main())
         assert pmw.load_release(out / "release.npz") == release
 
 
+STEPS = {  # of `RunFolder.finished`, and the word that the same command then says
+    "the last file is written": ("privmw.cli.run_folder.RunFolder.finished", "Written:"),
+    "the folder is renamed": ("privmw.cli.run_folder.RunFolder._tidy", "(out) exists and is finished"),
+    "a part of it is removed": ("shutil.rmtree", "(out) exists and is finished"),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_kill_after_the_last_file_leaves_no_trace_of_the_private_file(step, here):
+    os.rename("private.parquet", "patients.parquet")
+    where, said = STEPS[step]
+    program = f"""
+import os, pkgutil, shutil, signal, sys
+from privmw.cli import main
+real = shutil.rmtree
+def die(path, *given, **options):
+    if {where!r} == "shutil.rmtree":
+        if "/.unfinished." not in str(path):
+            return real(path, *given, **options)
+        real(path / "checkpoint")
+    os.kill(os.getpid(), signal.SIGKILL)
+owner, _, name = {where!r}.rpartition(".")
+setattr(pkgutil.resolve_name(owner), name, die)
+sys.exit(main())
+"""
+    line = release_line(**ROUNDS, private="patients.parquet")
+    command = [sys.executable, "-c", program, *line]
+    assert subprocess.run(command, cwd=here, capture_output=True).returncode == -9
+    out = here / "out"
+    assert set(names_in(out)) > FILES
+    file = here / "patients.parquet"
+    told = [str(word).encode() for word in (file.name, file.stat().st_size, file.stat().st_mtime_ns)]
+    left = [
+        path for path in out.rglob("*") if path.is_file() and path.relative_to(out).as_posix() not in FILES
+    ]
+    assert left
+    for path in left:
+        assert not any(word in path.read_bytes() for word in told), path
+    again = subprocess.run([sys.executable, "-m", "privmw", *line], cwd=here, capture_output=True, text=True)
+    assert said in again.stdout + again.stderr
+    assert set(names_in(out)) == FILES
+
+
 def test_options_that_a_kill_left_unwritten_do_not_matter(here, capsys):
     with RunFolder.reserve("out", {"epsilon": 9}) as folder:
         (folder.unfinished / "options.json").unlink()
@@ -366,7 +409,7 @@ def test_another_private_file_under_the_same_name_does_not_go_on_with_a_run(here
     parquet.write_table(table.take(pa.array(range(table.num_rows)[::-1])), "private.parquet")
     capsys.readouterr()
     assert main(release_line(**ROUNDS)) == 2
-    assert "other options (private_stamp)" in capsys.readouterr().err
+    assert "other options (private)" in capsys.readouterr().err
 
 
 def test_a_run_that_goes_on_says_so(here, monkeypatch, capsys):

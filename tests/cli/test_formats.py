@@ -15,7 +15,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as parquet
 
 import privmw as pmw
-from cli.cases import names_in
+from cli.cases import RELEASED, names_in, release_line
 from privmw.cli import main
 
 READ = {"parquet": parquet.read_table, "feather": feather.read_table}
@@ -130,3 +130,34 @@ def test_reports_of_fits_and_of_unbiased_answers_have_a_heading_too(line, releas
     assert "<title>NOT FOR RELEASE: Of &lt;people&gt;</title>" in page
     assert "<h1>Of &lt;people&gt;</h1>" in page
     assert "Data: <strong>Made-up people</strong> · 1 May" in page
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_no_csv_has_a_label_that_a_spreadsheet_program_would_run_unless_asked(
+    raw, tmp_path, monkeypatch, blank_pictures
+):
+    monkeypatch.chdir(tmp_path)
+    domain = pmw.Domain({"=x": ["=1+1", "plain"], "@y": ["-5", "+49 1"]})
+    domain.write("domain.json")
+    rng = np.random.default_rng(1)
+    for name in ("private", "public"):
+        pmw.Table.from_codes(rng.integers(0, 2, (400, 2)), domain, private=False).write(f"{name}.parquet")
+    more = ["--format", "csv", "--quiet", *(["--raw-csv"] * raw)]
+    assert main([*release_line(), *more]) in RELEASED
+    measure = ["measure", "--private", "private.parquet", "--domain", "domain.json", "--epsilon", "1"]
+    assert main([*measure, "-o", "unbiased", *more]) == 0
+    fit = ["postprocess", "out/measurements.csv", "--domain", "domain.json", "--method", "nnls", "-o", "fit"]
+    assert main([*fit, *more]) == 0  # it takes labels and names in either spelling
+    guard = "" if raw else "'"
+    expected = {f"{guard}=1+1", "plain", "-5", f"{guard}+49 1"}
+    for file in ("out/answers.csv", "out/measurements.csv", "unbiased/answers.csv", "fit/fitted.csv"):
+        columns = read(tmp_path / file).to_pydict()
+        values = {*columns["value_1"], *columns["value_2"]} if "value_2" in columns else {*columns["value_1"]}
+        assert values - {"", None} <= expected, file
+        assert {f"{guard}=1+1", "plain"} <= values, file
+        assert f"{guard}=x" in columns["attribute_1"]
+    for file in ("out/synthetic.csv", "fit/synthetic.csv"):
+        columns = read(tmp_path / file).to_pydict()
+        assert list(columns) == [f"{guard}=x", f"{guard}@y"]
+        assert f"{guard}=1+1" in columns[f"{guard}=x"]
+        assert pmw.read_table(file, domain, private=False).n > 0

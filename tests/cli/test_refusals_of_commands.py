@@ -136,7 +136,7 @@ def test_a_bad_domain_is_refused(bad, command, here, capsys):
         ({"delta": "1"}, "delta"),
         ({"delta": "0"}, "delta"),
         ({"marginals": "0"}, "marginals"),
-        ({"marginals": "9"}, "k (9)"),
+        ({"marginals": "9"}, "k must be from 1 to 6"),
         ({"marginals": "two"}, "(two)"),
         ({"rounds": "0", "method": "pep"}, "rounds"),
         ({"rounds": "5"}, "--rounds"),

@@ -232,7 +232,7 @@ def test_nothing_is_overwritten(here, monkeypatch, capsys):
     os.unlink("out.csv")
     assert main([*LINE, *RECORDS, "--quiet"]) in RELEASED
     assert main([*LINE, *RECORDS]) == 2
-    assert "and out-release exists (name another file" in capsys.readouterr().err
+    assert "and out-release exists and is finished (name another file" in capsys.readouterr().err
 
 
 def test_a_run_that_began_with_other_options_is_not_mixed_up(here, monkeypatch, capsys):

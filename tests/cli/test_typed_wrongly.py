@@ -66,7 +66,7 @@ WRONG = [
     (release(delta="0"), "delta", "(0)", "must be above 0"),
     (release(marginals="two"), "--marginals", "(two)", "must be positive whole numbers, with commas"),
     (release(marginals="2,,3"), "--marginals", "(2,,3)", "must be positive whole numbers, with commas"),
-    (release(marginals="9"), "--marginals", "(9)", "must be from 1 to"),
+    (release(marginals="9"), "--marginals", "9", "must be from 1 to"),
     (release("--sample 0"), "--sample", "(0)", "must be positive"),
     (release("--sample 10000"), "--sample", "(10000)", "must be from 0 to 6"),
     (release("--sample 3", marginals="1,2"), "--sample", "(3)", "must come with one order of marginals"),

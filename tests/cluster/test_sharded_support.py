@@ -294,7 +294,7 @@ def test_a_damaged_missing_or_other_file_is_everyones_error(tmp_path):
     assert load(domain={0: SMALL, 1: pmw.Domain({"a": 11, "b": ["x", "y"]})}) == (
         "domain must be the same on every rank: rank 1 has another than rank 0"
     )
-    assert load(domain={0: SMALL, 1: 3}) == "domain (int) must be a Domain"
+    assert load(domain={0: SMALL, 1: 3}) == "domain (3) must be a Domain"
     for bad in (3, pmw.Constraints({"invalid": [{"age": [1], "sex": ["F"]}]}, DOMAIN)):
         assert "must be" in load(constraints=bad)
 

@@ -169,5 +169,7 @@ def test_a_capped_table_may_be_the_part_of_one_rank(tmp_path):
     records = ShardedRecords(CAPPED, ALONE)
     assert (records.n, records.unit, records.at_most) == (CAPPED.n, "household", 3)
     opened = pmw.scan_table(write(tmp_path / "t.parquet"), DOMAIN, private=True)
-    with pytest.raises(TypeError, match="part must be a Table"):
+    with pytest.raises(
+        TypeError, match=r"part \(Scan\) must be a Table: ShardedRecords\.from_parquet takes a unit itself"
+    ):
         ShardedRecords(opened, ALONE).capped(IDS, **UNIT)

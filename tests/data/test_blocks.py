@@ -66,7 +66,7 @@ def test_an_algorithm_starts_at_the_mixture():
     private = pmw.Table.from_codes(CODES[2], DOMAIN, private=True)
     workload = pmw.Workload.all(DOMAIN, k=2)
     support = pmw.Support.from_tables(TABLES)
-    release = pmw.release_auto(private, support, workload, epsilon=1, rng=0)
+    release = pmw.release_auto(private, support, workload, epsilon=1, rng=0, public_is_public=True)
     assert abs(release.answers() - private.counts(workload) / 200).max() < 0.2
 
 
@@ -97,7 +97,9 @@ def test_bad_tables_and_weights_are_refused():
     for junk in (TABLES[0], SUPPORTS[0], 3, "ab"):
         with pytest.raises(TypeError, match="must be a list of public tables"):
             pmw.Support.from_tables(junk)
-    with pytest.raises(TypeError, match=r"tables\[1\] \(3\) must be a Table"):
+    with pytest.raises(
+        TypeError, match=r"tables\[1\] \(int\) must be a Table: Table\.from_frame or read_table makes one"
+    ):
         pmw.Support.from_tables([TABLES[0], 3])
     for weights in ([1], [1, -1, 1], [0, 0, 0], [1, np.nan, 1], ["a", "b", "c"]):
         with pytest.raises(ValueError, match="weights"):

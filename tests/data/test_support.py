@@ -269,9 +269,9 @@ def test_a_workload_on_another_domain_is_refused():
 @pytest.mark.parametrize(
     ("weights", "error", "message"),
     [
-        ([1, np.nan, 1, 1], ValueError, r"weights \(first: nan, row 1\) must be finite and not negative"),
-        ([1, 1, np.inf, 1], ValueError, r"first: inf, row 2"),
-        ([1, 1, 1, -1e-300], ValueError, r"first: -1e-300, row 3"),
+        ([1, np.nan, 1, 1], ValueError, r"weights \(row 1\) must be finite and not negative"),
+        ([1, 1, np.inf, 1], ValueError, r"weights \(row 2\) must be finite and not negative"),
+        ([1, 1, 1, -1e-300], ValueError, r"weights \(row 3\) must be finite and not negative"),
         ([0, 0, 0, 0], ValueError, r"all zero.* must have a positive sum"),
         ([1, 1, 1], ValueError, r"weights \(shape \(3,\)\) must be one for each of the 4 rows"),
         ([[1, 1, 1, 1]], ValueError, "shape"),

@@ -105,7 +105,7 @@ def test_parts_add_up(table):
         parts[0] + others
     with pytest.raises(ValueError, match="on the domain of the counts"):
         parts[0].counts(others.workload)
-    with pytest.raises(TypeError, match=r"records \(ndarray\) must be a Table or a Scan"):
+    with pytest.raises(TypeError, match=r"records \(2-D array of int64\) must be a Table or a Scan"):
         Counts.from_records(CODES, WORKLOAD)
 
 
@@ -202,9 +202,9 @@ def test_nothing_shows_a_count(table):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"workload": 3}, TypeError, r"workload \(int\) must be a Workload"),
-        ({"counts": [1.5]}, TypeError, r"counts \(1-D, float64\) must be a 1-D array of integers"),
-        ({"counts": [[1]]}, TypeError, r"counts \(2-D, int64\) must be a 1-D array of integers"),
+        ({"workload": 3}, TypeError, r"workload \(3\) must be a Workload"),
+        ({"counts": [1.5]}, TypeError, r"counts \(1-D array of float64\) must be a 1-D array of integers"),
+        ({"counts": [[1]]}, TypeError, r"counts \(2-D array of int64\) must be a 1-D array of integers"),
         ({"counts": [1]}, ValueError, r"counts \(1\) must be one for each of the 2 cells"),
         ({"counts": [-1, 6]}, ValueError, "counts must not be negative"),
         ({"counts": [1, 5]}, ValueError, r"counts must add up to n in each marginal; in \('sex',\)"),

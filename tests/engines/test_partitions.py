@@ -89,7 +89,7 @@ def test_dask_counts_as_the_table_does(dask, partitions):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"workload": 3}, TypeError, r"workload \(int\) must be a Workload"),
+        ({"workload": 3}, TypeError, r"workload \(3\) must be a Workload"),
         ({"unit": "home"}, TypeError, r"unit \(.home.\) and at_most \(None\) must be given together"),
         ({"unit": "code", "at_most": 2}, ValueError, r"unit \('code'\) must not be an attribute"),
     ],

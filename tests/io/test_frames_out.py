@@ -1,3 +1,4 @@
+import csv
 import datetime
 import json
 import os
@@ -115,7 +116,23 @@ def test_other_among_numbers_is_null_in_a_frame_and_a_word_in_csv(tmp_path):
     assert pmw.read_table(tmp_path / "x.csv", DOMAIN, private=False) == table
 
 
+FORMULAS = [
+    "=1+1",
+    "'=1+1",
+    "''=1+1",
+    "+49 1",
+    "- none",
+    "'-5",
+    "@SUM(A1)",
+    "\tx",
+    "\n=1",
+    "＝1",
+    "-",
+    "+1;2",
+]
+HARMLESS = ["-5", "+3", "-1e5", "a=b", "'quoted'", "(-inf, 3)"]
 words = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=4)
+words |= st.sampled_from([*FORMULAS, *HARMLESS])
 numbers = st.integers(-(2**40), 2**40) | st.floats(-1e12, 1e12) | st.sampled_from([0, 1, 2, 5, 10])
 
 
@@ -192,6 +209,47 @@ def test_a_file_reads_back_as_the_table(tmp_path_factory, table, suffix, bins):
     if table is not None:
         table.write(path, bins=bins)
         assert pmw.read_table(path, table.domain, private=False) == table
+
+
+@pytest.mark.parametrize("sign", ["int", "uint"])
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_integer_types_of_arrow_have_the_dtype_of_numpy(sign, bits):
+    kind = f"{sign}{bits}"
+    assert privmw.io.decode._dtype(getattr(pa, kind)()) == np.dtype(kind)
+
+
+def cells_of(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+@pytest.mark.parametrize("sizes", [1, 2])
+def test_no_text_in_csv_is_run_by_a_spreadsheet_program_unless_raw(tmp_path, sizes):
+    labels, names = [*FORMULAS, *HARMLESS], ["=cmd|' /C calc'!A1", "'@x", "-5", "plain"]
+    domain = pmw.Domain(
+        dict.fromkeys(names, labels) | {"numbers": {"edges": [-9, 0, 9]}, "codes": {"labels": [-5, 3]}}
+    )
+    codes = [[code] * len(names) + [code % 2, code % 2] for code in range(len(labels))]
+    table = pmw.Table.from_codes(codes * sizes, domain, private=False)
+    table.write(tmp_path / "x.csv", bins="midpoint")
+    header, *rows = cells_of(tmp_path / "x.csv")
+    assert header == ["'" + names[0], "''@x", *names[2:], "numbers", "codes"]
+    assert [row[0] for row in rows] == [*(f"'{text}" for text in FORMULAS), *HARMLESS] * sizes
+    assert {row[-2] for row in rows} == {"-4.5", "4.5"}
+    assert {row[-1] for row in rows} == {"-5", "3"}
+    assert pmw.read_table(tmp_path / "x.csv", domain, private=False) == table
+    table.write(tmp_path / "raw.csv", bins="midpoint", raw=True)
+    header, *rows = cells_of(tmp_path / "raw.csv")
+    assert header[:4] == names
+    assert [row[0] for row in rows] == labels * sizes
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "feather"])
+def test_only_csv_is_written_with_other_spellings(tmp_path, suffix):
+    table = pmw.Table.from_codes([[0], [1]], pmw.Domain({"=x": ["=1", "'=1"]}), private=False)
+    table.write(tmp_path / f"x.{suffix}")
+    assert pmw.read_table(tmp_path / f"x.{suffix}", table.domain, private=False) == table
+    assert table.to_frame().to_pylist() == [{"=x": "=1"}, {"=x": "'=1"}]
 
 
 def test_a_file_written_in_batches_is_the_frame(tmp_path, monkeypatch):

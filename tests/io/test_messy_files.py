@@ -1,10 +1,16 @@
-"""Files as people have them: each is read right, publicly and privately, or refused with what helps."""
+"""Files as people have them: each is read right, or refused with what helps.
+
+What a public file tells about itself is stored in the domain, and a private file is read by that.
+"""
 
 import codecs
 import datetime
 import gzip
 import json
 import re
+import zipfile
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -101,7 +107,6 @@ READ = {
     "sep-comma.csv": codecs.BOM_UTF8 + ('"sep=,"\r\n' + lines(end="\r\n")).encode(),
     "mac-lines.csv": lines(end="\r"),
     "quoted-lines.csv": lines(job=lambda job: f'"{job}"'),
-    "blank-lines.csv": lines().replace("\n", "\n\n"),
 }
 
 
@@ -113,7 +118,7 @@ def write(folder, name, content):
 
 def values_of(path, syntax=None):
     """The values of every column, as the public reader takes them."""
-    source = PublicSource(path, syntax or pmw.Syntax())
+    source = PublicSource(path, syntax)
     columns = {name: [] for name in source.names}
     for batch in source.batches(source.names):
         for name, array in batch.items():
@@ -122,9 +127,9 @@ def values_of(path, syntax=None):
 
 
 def clean(folder):
-    """The same rows in the plainest file, and the domain of it."""
+    """The same rows in the plainest file, and the domain of it, without a syntax."""
     path = write(folder, "plain.csv", lines())
-    return path, pmw.Domain.from_public(path, columns=NAMES, most_labels=3)
+    return path, pmw.Domain.from_public(path, columns=NAMES, most_labels=3).with_syntax(None)
 
 
 def check_same(path, folder, syntax=None, names=NAMES):
@@ -136,13 +141,15 @@ def check_same(path, folder, syntax=None, names=NAMES):
     plain, domain = clean(folder)
     renamed = pmw.Domain(dict(zip(names, json.loads(domain.to_json()).values(), strict=True)))
     public = pmw.read_table(plain, domain, private=False)
-    for private in (True, False):
+    proposed = propose(path, syntax=syntax).domain
+    told = renamed.with_syntax(proposed.syntax)
+    for private, read in ((True, told), (False, told), (False, renamed)):
         said = []
-        table = pmw.read_table(path, renamed, private=private, syntax=syntax, say=said.append)
+        table = pmw.read_table(path, read, private=private, syntax=syntax, say=said.append)
         assert all((a == b).all() for a, b in zip(table.columns, public.columns, strict=True))
-        assert not any(job in line for line in said for job in JOBS)
-    proposed = propose(path, syntax=syntax or pmw.Syntax()).domain
-    assert pmw.scan_table(path, proposed, private=True, syntax=syntax).n == len(ROWS)
+        assert said == [] or read is renamed
+    assert pmw.Domain.from_json(proposed.to_json()).syntax == proposed.syntax
+    assert pmw.scan_table(path, proposed, private=True).n == len(ROWS)
 
 
 @pytest.mark.parametrize("name", READ)
@@ -242,8 +249,91 @@ def test_a_workbook_of_several_sheets_says_that_the_first_is_read(tmp_path):
     path = workbook(tmp_path / "t.xlsx", [["age"], [31], [4]], "secret")
     assert propose(path).notes[0] == f"{path}: the first of 2 sheets"
     said = []
-    pmw.read_table(path, pmw.Domain({"age": {"edges": [0, 120]}}), private=True, say=said.append)
-    assert said == [f"{path}: the first of 2 sheets"]
+    for private in (False, True):
+        pmw.read_table(path, pmw.Domain({"age": {"edges": [0, 120]}}), private=private, say=said.append)
+    assert said == [f"{path}: the first of 2 sheets"]  # and nothing about the private one
+
+
+def test_a_workbook_whose_cells_lie_far_apart_is_refused_before_it_is_read(tmp_path):
+    pytest.importorskip("python_calamine")
+    book = pytest.importorskip("openpyxl").Workbook()
+    book.active["A1"], book.active["XFD1048576"] = "age", 3
+    book.save(tmp_path / "t.xlsx")
+    for read in (propose, lambda path: pmw.read_table(path, pmw.Domain({"age": 9}), private=True)):
+        with pytest.raises(ValueError, match=r"t[.]xlsx must have its cells near each other: save it as csv"):
+            read(tmp_path / "t.xlsx")
+
+
+def test_an_empty_first_column_of_a_sheet_without_a_header_is_a_column(tmp_path):
+    """A private record that has a value there must not move those of the others."""
+    syntax = pmw.Syntax(names=["free", "age"])
+    domain = pmw.Domain({"age": 100})
+    for free in (None, "x"):
+        path = workbook(tmp_path / "t.xlsx", [[None, 31], [free, 4]])
+        assert pmw.read_table(path, domain, private=True, syntax=syntax).column("age").tolist() == [31, 4]
+
+
+def sheet_of(path, cells):
+    book = pytest.importorskip("openpyxl").Workbook()
+    for place, value in cells.items():
+        book.active[place] = value
+    book.save(path)
+    return path
+
+
+def test_a_cell_beside_the_table_of_a_private_sheet_moves_and_tells_nothing(tmp_path):
+    pytest.importorskip("python_calamine")
+    cells = {f"{c}{r}": v for r in (2, 3, 4) for c, v in (("C", "x"), ("D", "y"), ("E", "x"))}
+    domain = pmw.Domain({"column 4": {"labels": ["x", "y"], "other": "o"}, "a": ["x"]})
+    said = []
+    for extra in ({}, {"B3": "q"}, {"H3": "q"}):
+        path = sheet_of(tmp_path / "t.xlsx", {"E1": "a", **cells, **extra})
+        table = pmw.read_table(path, domain, private=True, say=said.append)
+        assert table.column("column 4").tolist() == [1, 1, 1]
+    assert said == [f"{path}: left out: 3 columns that the domain does not name"] * 3
+
+
+@pytest.mark.parametrize("encoding", ["iso2022_jp", "hz", "utf-7", "unicode_escape", "raw_unicode_escape"])
+def test_encodings_in_which_a_record_reaches_the_next_are_refused(encoding):
+    with pytest.raises(ValueError, match="and without escapes that change the meaning of later characters"):
+        pmw.Syntax(encoding=encoding)
+
+
+@pytest.mark.parametrize("record", ["x" * 15, "丁丂七丄丅丆万丈三上下丌不与丏一" * 2])
+def test_what_is_said_of_the_encoding_of_a_private_file_is_told_by_its_header(record, tmp_path):
+    domain = pmw.Domain({"a": {"labels": ["x", "y"], "other": "o"}})
+    path = write(tmp_path, "t.csv", f"a\nx\ny\n{record}\n".encode("utf-16"))
+    with pytest.raises(ValueError, match="say --encoding utf-16 for this file"):
+        pmw.read_table(path, domain, private=True)
+    path = write(tmp_path, "t.csv", f"b;a\n1;x\n2;{record}\n")
+    with pytest.raises(ValueError, match="say --separator ';' for this file"):
+        pmw.read_table(path, domain, private=True, syntax=pmw.Syntax(encoding="ascii"))
+
+
+def test_a_missing_entry_of_any_dictionary_is_refused():
+    column = pa.array([0, 1, 2, None], pa.uint64()).dictionary_encode()
+    with pytest.raises(ValueError, match=r"column 'a' of kind integer: every value must be .* none missing"):
+        pmw.Table.from_frame(pa.table({"a": column}), pmw.Domain({"a": 256}), private=True)
+
+
+def test_objects_with_time_zones_are_no_column_of_days():
+    pandas = pytest.importorskip("pandas")
+    domain = pmw.Domain({"a": {"edges": ["2020-01-01", "2020-01-03"], "open": True}})
+    zone = datetime.timezone(datetime.timedelta(hours=5))
+    late = [datetime.datetime(2020, 1, 1, 23, 30, tzinfo=tz) for tz in (zone, datetime.timezone.utc)]
+    with pytest.raises(TypeError, match="column 'a' must be one of dates or times, not of objects"):
+        pmw.Table.from_frame(pandas.DataFrame({"a": pandas.Series(late, dtype=object)}), domain, private=True)
+
+
+def test_a_month_in_odd_letters_and_deep_json_are_bad_values_of_their_records(tmp_path):
+    domain = pmw.Domain({"a": {"edges": ["2020-01-01", "2021-01-01"], "missing": "N"}})
+    days = ["4 Sep 2020", "5 Sep 2020", "4 ſep 2020"]
+    path = write(tmp_path, "t.csv", "a\n" + "".join(f"{day}\n" for day in days))
+    assert pmw.read_table(path, domain, private=True).column("a").tolist() == [0, 0, 1]
+    nested = ["[" * depth + "]" * depth for depth in (900, 960, 980, 5000)]
+    rows = [*('{"a": "2020-05-05"}' for _ in range(6)), *(f'{{"a": {value}}}' for value in nested)]
+    path = write(tmp_path, "t.jsonl", "".join(f"{row}\n" for row in rows))
+    assert pmw.read_table(path, domain, private=True).column("a").tolist() == [0] * 6 + [1] * 4
 
 
 @pytest.mark.parametrize("formula", ["=A2*2", '=IF(A2>3, "old", "young")'])
@@ -254,6 +344,33 @@ def test_formulas_without_values_are_refused(formula, tmp_path):
     domain = pmw.Domain({"age": {"edges": [0, 120]}})
     with pytest.raises(ValueError, match=r"t[.]xlsx must hold the values of its formulas"):
         pmw.read_table(path, domain, private=True)
+
+
+@pytest.mark.parametrize("suffix", ["xlsx", "xlsb", "ods"])
+@pytest.mark.parametrize(("private", "largest"), [(True, 2**31), (False, 2**20)])
+def test_a_workbook_that_unpacks_to_too_much_is_refused_and_not_unpacked(
+    private, largest, suffix, tmp_path, monkeypatch
+):
+    def unpack(*_):
+        raise AssertionError
+
+    path = workbook(tmp_path / "t.xlsx", [["age"], [31], [4]]).rename(tmp_path / f"t.{suffix}")
+    size = 2**26 if largest == 2**31 else 2**21
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as packed, packed.open("more.xml", "w") as more:
+        for _ in range(size // 2**20):
+            more.write(bytes(2**20))
+    assert path.stat().st_size < 2**17
+    monkeypatch.setattr("privmw.io.workbook.LARGEST", largest)
+    monkeypatch.setattr("python_calamine.CalamineWorkbook", SimpleNamespace(from_path=unpack))
+    monkeypatch.setattr("zipfile.ZipFile.read", unpack)
+    with pytest.raises(ValueError, match=rf"t[.]{suffix} must unpack to at most .*: save it as csv or parq"):
+        pmw.read_table(path, pmw.Domain({"age": {"edges": [0, 99]}}), private=private)
+
+
+def test_a_workbook_that_is_not_packed_has_no_such_bound(tmp_path):
+    (tmp_path / "t.xls").write_bytes(b"\xd0\xcf\x11\xe0 and more")
+    with pytest.raises(ValueError, match="must be a workbook"):
+        pmw.read_table(tmp_path / "t.xls", pmw.Domain({"age": 3}), private=True)
 
 
 @pytest.mark.parametrize("rows", [[["Report"], ["age", "sex"]], [["Report"], [], ["age", "sex"]]])
@@ -268,12 +385,169 @@ WRONG_KIND = {
     "packed.csv": (gzip.compress(b"a,b\n1,2\n"), "it is packed: let its name end in .gz"),
     "zip.csv": (b"PK\x03\x04 and more", "it is a workbook, whose name ends in .xlsx, or a zip file"),
     "parquet.csv": (b"PAR1 and more", "it is parquet: let its name end in .parquet"),
-    "latin.jsonl": ('{"a": "café"}\n'.encode("latin-1"), "must be UTF-8, as JSON is"),
-    "open.csv": ('a,b\n1,"x\n2,y\n3,z\n', "must have its quotes in pairs around whole values"),
-    "inside.csv": ('a,b\n1,"x\n2,"y\n3,z\n', "must have its quotes in pairs around whole values"),
-    "escaped.csv": ('a,b\n1,"an \\"x\\" here"\n2,y\n', "must have its quotes in pairs"),
-    "open.csv.gz": (gzip.compress(b'a;b\n1;"x\n2;y\n3;z\n'), "must have its quotes in pairs"),
 }
+DAMAGED = {  # what a public and a private file are told; None: it is a bad value of one record
+    "latin.jsonl": (
+        '{"a": "1"}\n{"a": "café"}\n'.encode("latin-1"),
+        "must be JSON lines in UTF-8, one object a line",
+        None,
+    ),
+    "open.csv": (
+        'a,b\n1,"x\n2,y\n3,z\n',
+        "must have its quotes in pairs",
+        "must have every record on one line",
+    ),
+    "inside.csv": ('a,b\n1,"x\n2,"y\n3,z\n', "must have its quotes in pairs", "must have every record on"),
+    "escaped.csv": ('a,b\n1,"an \\"x\\" here"\n2,y\n3,z\n', "must have its quotes in pairs", None),
+    "open.csv.gz": (
+        gzip.compress(b'a,b\n1,"x\n2,y\n'),
+        "must have its quotes in pairs",
+        "must have every record",
+    ),
+    "long.csv": ("a,b\n1,x\n1,x,3\n1,y\n", "each row as long as the header", None),
+    "short.csv": ("a,b\n1,x\n1\n1,y\n", "each row as long as the header", None),
+    "bytes.csv": (b"a,b\n1,x\n\xff\xfe\xfd,x\n1,y\n", "must be read with its encoding", None),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_what_is_damaged_in_one_record_is_refused_or_a_bad_value_of_it(name, tmp_path):
+    content, public, private = DAMAGED[name]
+    path = write(tmp_path, name, content)
+    domain = pmw.Domain({"a": {"labels": ["1"], "other": "other"}})
+    with pytest.raises(ValueError, match=public):
+        pmw.read_table(path, domain, private=False)
+    if private is None:
+        table = pmw.read_table(path, domain, private=True)
+        assert 1 in table.column("a")
+    else:
+        with pytest.raises(ValueError, match=private) as raised:
+            pmw.read_table(path, domain, private=True)
+        assert raised.value.__context__ is None
+
+
+def test_a_blank_line_is_a_record_of_a_private_file(tmp_path):
+    path = write(tmp_path, "t.csv", "a,b\n1,2\n\n3,4\n")
+    domain = pmw.Domain({"a": {"labels": ["1", "3"], "missing": "N"}})
+    assert pmw.read_table(path, domain, private=True).column("a").tolist() == [0, 2, 1]
+    assert pmw.read_table(path, domain, private=False).column("a").tolist() == [0, 1]
+    path = write(tmp_path, "t.jsonl", '{"a": 1}\n\n{"a": 3}\n')
+    assert pmw.read_table(path, domain, private=True).column("a").tolist() == [0, 2, 1]
+    with pytest.raises(ValueError, match=r"column 'a' of kind text: every value .* and none missing"):
+        pmw.read_table(path, pmw.Domain({"a": ["1", "3"]}), private=True)
+
+
+def test_a_value_that_cannot_be_read_is_other_or_missing_where_that_is_declared(tmp_path):
+    rows = "1.5,2020-01-31,x\n" * 5 + "1,5;,01/31/2020,x\n" + "one,01/31/2020,\n"
+    path = write(tmp_path, "t.csv", "a,b,c\n" + rows)
+    numbers, days = (
+        {"edges": [0, 1, 2], "missing": "N"},
+        {"edges": ["2020-01-01", "2021-01-01"], "other": "O"},
+    )
+    domain = pmw.Domain({"a": numbers, "b": days, "c": {"labels": ["x"], "missing": "N"}})
+    table = pmw.read_table(path, domain, private=True)
+    assert table.column("a").tolist() == [1, 1, 1, 1, 1, 2, 2]
+    assert table.column("b").tolist() == [0, 0, 0, 0, 0, 1, 1]
+    assert table.column("c").tolist() == [0, 0, 0, 0, 0, 1, 1]
+    with pytest.raises(ValueError, match=r"column 'a' has 1 value outside the domain \(first: 'one'"):
+        pmw.read_table(write(tmp_path, "u.csv", "a\n1.5\none\n"), domain.project(["a"]), private=False)
+
+
+@pytest.mark.parametrize(
+    ("cells", "declared", "said"),
+    [
+        (["1,5", "2,5"], {"edges": [0, 9], "missing": "N"}, "written with a decimal point .--decimal says"),
+        (
+            ["31/01/2020"],
+            {"edges": ["2020-01-01", "2021-01-01"], "missing": "N"},
+            "written year first .--dates",
+        ),
+    ],
+)
+def test_a_private_column_that_is_mostly_written_in_another_way_is_refused(cells, declared, said, tmp_path):
+    path = write(tmp_path, "t.csv", "n;x\n" + "".join(f"1;{cell}\n" for cell in cells))
+    domain = pmw.Domain({"x": declared}).with_syntax(pmw.Syntax(separator=";"))
+    with pytest.raises(ValueError, match=f"column 'x': most of its values must be .*{said}") as raised:
+        pmw.read_table(path, domain, private=True)
+    assert not any(cell in str(raised.value) for cell in cells)
+    right = pmw.Syntax(decimal=",", dates="dmy")
+    assert pmw.read_table(path, domain, private=True, syntax=right).n == len(cells)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (lines(";"), "--separator ';'"),
+        (lines("\t"), "--separator tab"),
+        (codecs.BOM_UTF16_LE + lines().encode("utf-16-le"), "--encoding utf-16"),
+        (codecs.BOM_UTF16_LE + lines(";").encode("utf-16-le"), "--encoding utf-16 --separator ';'"),
+    ],
+)
+def test_the_header_of_a_private_file_tells_which_option_it_needs(content, said, tmp_path):
+    _, domain = clean(tmp_path)
+    path = write(tmp_path, "t.csv", content)
+    for syntax in (None, pmw.Syntax(separator=",", encoding="utf-8")):
+        told = re.escape(f"column 'job' is missing; say {said} for this file")
+        with pytest.raises(ValueError, match=told) as raised:
+            pmw.read_table(path, domain.with_syntax(syntax), private=True)
+        assert not any(job in str(raised.value) for job in JOBS)
+    headless = pmw.Syntax(header=False, names=NAMES)
+    with pytest.raises(ValueError, match="column 'age'") as raised:
+        pmw.read_table(path, domain.with_syntax(headless), private=True)
+    assert "say --" not in str(raised.value)
+
+
+def test_a_private_file_in_another_encoding_is_never_misread(tmp_path):
+    jobs = pmw.Domain({"job": {"labels": sorted(set(JOBS)), "other": "other"}})
+    path = write(tmp_path, "t.csv", lines().encode("latin-1"))
+    found = pmw.read_table(path, jobs, private=True).column("job")
+    assert [bool(code == 3) for code in found] == [job == "café owner" for job in JOBS]
+    with pytest.raises(
+        ValueError, match="column 'job' of kind text: every value must be one of its 3 labels"
+    ):
+        pmw.read_table(path, pmw.Domain({"job": sorted(set(JOBS))}), private=True)
+    with pytest.raises(ValueError, match="must be in the encoding 'utf-16'; --encoding names another"):
+        pmw.read_table(path, jobs, private=True, syntax=pmw.Syntax(encoding="utf-16"))
+
+
+def test_a_private_file_without_a_header_must_be_told_its_columns(tmp_path):
+    path = write(tmp_path, "t.csv", "1,F\n2,M\n")
+    domain = pmw.Domain({"column 2": ["F", "M"]})
+    with pytest.raises(ValueError, match=r'must be read with the names of its columns.*"[$]syntax"'):
+        pmw.read_table(path, domain, private=True, syntax=pmw.Syntax(header=False))
+    proposed = propose(path, syntax=pmw.Syntax(header=False)).domain
+    assert proposed.syntax.names == ("column 1", "column 2")
+    assert pmw.read_table(path, proposed, private=True).n == 2
+
+
+def test_the_syntax_of_a_domain_is_read_and_edited_in_its_file(tmp_path):
+    path = write(tmp_path, "public.csv", READ["thousands-de.csv"])
+    text = pmw.Domain.from_public(path).to_json()
+    assert text.splitlines()[1] == (
+        '  "$syntax": {"separator": ";", "encoding": "utf-8", "header": true, "decimal": ",", '
+        '"thousands": ".", "dates": "ymd", "skip": 0},'
+    )
+    domain = pmw.Domain.read(write(tmp_path, "domain.json", text.replace('";"', '"|"')))
+    assert domain.syntax.separator == "|"
+    assert domain.project(["age"]).syntax == domain.syntax
+    assert domain == pmw.Domain.from_json(text)
+    private = write(tmp_path, "private.csv", lines("|", income=lambda n: grouped(n, ".", ",")))
+    assert pmw.read_table(private, domain, private=True).n == len(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({"seperator": ";"}, r"[$]syntax: key \('seperator'\) must be separator, encoding"),
+        ({"encoding": "klingon"}, r"[$]syntax: encoding \('klingon'\) must be one that Python knows"),
+        ({"encoding": "hex"}, r"[$]syntax: encoding \('hex'\) must be one that Python knows"),
+        ({"thousands": ".", "decimal": "."}, r"[$]syntax: thousands \('.'\) must be marks such as"),
+        (";", r"[$]syntax \(';'\) must be an object"),
+    ],
+)
+def test_a_domain_with_a_wrong_syntax_is_refused(declared, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        pmw.Domain.from_json(json.dumps({"$syntax": declared, "age": 3}))
 
 
 @pytest.mark.parametrize("private", [True, False])
@@ -345,14 +619,6 @@ def test_marks_of_decimals_are_no_thousands_marks(tmp_path):
     assert propose(path).notes[0] == f"{path}: decimal comma"
 
 
-@pytest.mark.parametrize("rows", [["1,2;3,4", "1,2;3,4", "1,2,3"], ["1,2;3,4", "1,2;3,4", "1;2"]])
-def test_a_private_file_without_names_is_not_read_by_a_separator_that_one_record_tells(rows, tmp_path):
-    path = write(tmp_path, "t.csv", "".join(f"{row}\n" for row in rows))
-    domain = pmw.Domain({"column 1": {"edges": [0, 10], "open": True}})
-    with pytest.raises(ValueError, match="must be read with its separator: --separator , or another"):
-        pmw.read_table(path, domain, private=True)
-
-
 def test_folders_in_a_folder_are_not_left_out_without_a_word(tmp_path):
     (tmp_path / "parts" / "2020").mkdir(parents=True)
     write(tmp_path / "parts", "a.csv", lines())
@@ -360,11 +626,12 @@ def test_folders_in_a_folder_are_not_left_out_without_a_word(tmp_path):
         propose(tmp_path / "parts")
 
 
-def test_what_was_detected_in_any_file_of_a_folder_is_said(tmp_path):
+def test_the_files_of_a_folder_are_written_as_the_first(tmp_path):
     (tmp_path / "parts").mkdir()
     write(tmp_path / "parts", "a.csv", lines(rows=ROWS[:3]))
     write(tmp_path / "parts", "b.csv", lines(";", rows=ROWS[3:]))
-    assert propose(tmp_path / "parts").notes[0] == f"{tmp_path / 'parts'}: ';' between columns"
+    with pytest.raises(ValueError, match=r"b[.]csv: column 'age' is missing"):
+        propose(tmp_path / "parts")
 
 
 @pytest.mark.parametrize("separator", [",", ";"])
@@ -408,7 +675,7 @@ def test_a_word_beside_every_number_is_its_measure(form, tmp_path):
     for private in (True, False):
         assert pmw.read_table(path, proposal.domain, private=private).n == 8
     other = write(tmp_path, "u.csv", lines(age=lambda n: f"{n} min"))
-    with pytest.raises(ValueError, match="'age' of kind text: every value must be"):
+    with pytest.raises(ValueError, match=r"column 'age'.* must be"):
         pmw.read_table(other, proposal.domain, private=True)
 
 
@@ -533,47 +800,6 @@ def test_what_can_be_read_in_two_ways_is_refused_until_one_is_said(name, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "name", ["dates.csv", "dates-mixed.csv", "points.csv", "points-tab.tsv", "marks-mixed.csv"]
-)
-def test_a_private_file_is_refused_alike_without_its_values(name, tmp_path):
-    content, _, ways = REFUSED[name]
-    path = write(tmp_path, name, content)
-    column = ways[0][1]
-    declared = {"edges": ["2000-01-01", "2030-01-01"]} if column == "day" else {"edges": [0, 10]}
-    domain = pmw.Domain({column: {**declared, "open": True}})
-    with pytest.raises(ValueError, match=f"column '{column}' .* --(dates|decimal)") as raised:
-        pmw.read_table(path, domain, private=True)
-    assert not re.search(r"0[1-7]/|2020-|1\.1|1,5", str(raised.value).replace("03/04/2020", ""))
-    if "mixed" not in name:
-        assert pmw.read_table(path, domain, private=True, syntax=ways[0][0]).n > 0
-
-
-def test_files_that_differ_in_one_record_are_never_read_in_two_ways(tmp_path):
-    """Every private file of three records from a few forms, against all that differ in one record."""
-    import itertools
-
-    forms = ["01/02/2000", "13/02/2000", "02/13/2000", "2000-02-01"]
-    numbers = ["1.234", "1.5", "1,5", "7"]
-    days = pmw.Domain({"x": {"edges": ["1999-01-01", "2000-01-15", "2001-01-01"], "open": True}})
-    sizes = pmw.Domain({"x": {"edges": [0, 100, 10_000], "open": True}})
-    for cells, domain in ((forms, days), (numbers, sizes)):
-        read = {}
-        for rows in itertools.product(cells, repeat=3):
-            path = write(tmp_path, "t.csv", "n;x\n" + "".join(f"1;{row}\n" for row in rows))
-            try:
-                read[rows] = list(pmw.read_table(path, domain, private=True).column("x"))
-            except ValueError:
-                continue
-        assert len(read) >= 10
-        for rows, codes in read.items():
-            for place, cell in itertools.product(range(3), cells):
-                near = (*rows[:place], cell, *rows[place + 1 :])
-                if near in read:
-                    kept = [n for n in range(3) if n != place]
-                    assert [codes[n] for n in kept] == [read[near][n] for n in kept]
-
-
-@pytest.mark.parametrize(
     ("header", "said"),
     [(" Age ", "did you mean 'Age'"), ("AGE", "did you mean 'AGE'"), ("agee", "did you mean 'agee'")],
 )
@@ -612,7 +838,7 @@ def test_there_are_forty_messy_files_and_more():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"separator": ";;"}, r"separator \(';;'\) must be one letter"),
+        ({"separator": ";;"}, r"separator \(';;'\) must be one character"),
         ({"separator": "a"}, r"separator \('a'\) must not be a part of values"),
         ({"encoding": "klingon"}, r"encoding \('klingon'\) must be one that Python knows"),
         ({"decimal": ";"}, r"decimal \(';'\) must be '.' or ','"),
@@ -621,8 +847,8 @@ def test_there_are_forty_messy_files_and_more():
         ({"decimal": 1}, r"decimal \(1\) must be a string"),
         ({"names": 2}, r"names \(2\) must be a list of strings"),
         ({"names": "age"}, r"names \('age'\) must be a list of strings"),
-        ({"names": ["age", "age"]}, r"names \(\['age', 'age'\]\) must be at least one, each only once"),
-        ({"names": ["age"], "header": True}, r"names \(\['age'\]\) must be for a file without a header"),
+        ({"names": ["age", "age"]}, "names must be at least one, each only once"),
+        ({"names": ["age"], "header": True}, "names must be for a file without a header"),
         ({"skip": -1}, r"skip \(-1\) must not be negative"),
         ({"skip": 1.0}, r"skip \(1.0\) must be an integer"),
     ],
@@ -647,7 +873,11 @@ def test_names_and_skipped_lines_are_as_given(tmp_path, form, private):
         sheet.save(path)
     domain = pmw.Domain({"sex": ["F", "M"], "age": {"edges": [0, 18, 120]}})
     syntax = pmw.Syntax(names=["age", "sex"], skip=1)
-    table = pmw.read_table(path, domain, private=private, syntax=syntax)
+    separator = ";" if private else None
+    table = pmw.read_table(path, domain, private=private, syntax=replace(syntax, separator=separator))
     assert [table.column(name).tolist() for name in domain] == [[0, 1], [1, 0]]
-    with pytest.raises(ValueError, match="must have 3 columns, one for each name"):
-        pmw.read_table(path, domain, private=private, syntax=pmw.Syntax(names=["age", "sex", "x"], skip=1))
+    if private and form == "xlsx":  # its rows are as long as the longest
+        return
+    wider = pmw.Syntax(names=["age", "sex", "x"], skip=1, separator=separator)
+    with pytest.raises(ValueError, match=r"must (have 3 columns, one for each name|be one of its 2 labels)"):
+        pmw.read_table(path, domain, private=private, syntax=wider)

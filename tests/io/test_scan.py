@@ -81,7 +81,11 @@ def small(path, rows=1000, group=100, seed=0):
 def test_every_form_of_a_file_is_the_same_table(files):
     for path in files:
         assert pmw.read_table(path, DOMAIN, private=False) == TABLE
-        assert pmw.read_table(str(path), DOMAIN, private=True).private
+        if "csv" in path.name.lower():  # where a line is a record, and a label with a line break is none
+            with pytest.raises(ValueError, match="must have every record on one line"):
+                pmw.read_table(path, DOMAIN, private=True)
+        else:
+            assert pmw.read_table(str(path), DOMAIN, private=True).private
         scan = pmw.scan_table(path, DOMAIN, private=False)
         assert [table.codes().tolist() for table in scan.batches()] == [CODES]
         assert (scan.n, len(scan), scan.domain, scan.path) == (3, 3, DOMAIN, str(path))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privmw import Domain, Table, Workload, read_table, scan_table
-from privmw.io import files, scan
+from privmw.io import files, lines, scan
 from slow import slow_among
 
 pa = pytest.importorskip("pyarrow")
@@ -68,7 +68,7 @@ PLAIN = ["int64", "text"]
 @pytest.mark.parametrize("kind", WRITERS)
 def test_every_file_lets_the_same_records_enter(tmp_path, kind, ids, monkeypatch):
     monkeypatch.setattr(files, "ROWS", 41)
-    monkeypatch.setattr(files, "BLOCK", 512)
+    monkeypatch.setattr(lines, "BLOCK", 512)
     monkeypatch.setattr(scan, "BATCH", 50)
     path = WRITERS[kind](tmp_path, ids)
     read, opened = read_table(path, DOMAIN, **UNIT), scan_table(path, DOMAIN, **UNIT)

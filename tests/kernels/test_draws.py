@@ -253,6 +253,35 @@ def test_a_stuck_generator_is_an_error_not_an_endless_loop(backend):
         backend.coin_exp(echo, 1, 1, 1)
 
 
+ONES, HALF = 2**64 - 1, 2**63 + 2**40 + 1  # no bound refuses this half
+
+
+@pytest.mark.parametrize(
+    ("name", "scale", "cycle"),
+    [
+        ("discrete_laplace", (1000, 1), [HALF, ONES]),
+        ("discrete_laplace", (1, 1), [ONES, HALF]),
+        ("discrete_gaussian", (10**6, 1), [HALF, HALF, ONES]),
+    ],
+)
+def test_words_that_refuse_every_proposal_are_an_error(backend, name, scale, cycle):
+    words = ScriptedBitGenerator(cycle * 4096 + cycle[:1])
+    with pytest.raises(RuntimeError, match="must give random words"):
+        getattr(backend, name)(words, *scale, 1)
+    assert words.used == 4096 * len(cycle)
+
+
+def test_selections_of_words_that_refuse_every_proposal_are_errors(backend):
+    words = ScriptedBitGenerator([HALF, ONES] * (1 << 18))
+    with pytest.raises(RuntimeError, match="must give random words"):
+        backend.select_exponential(words, -np.arange(10), 1, 10, 1)
+    assert words.used == 2 * (513 << 7)
+    words = ScriptedBitGenerator([HALF, HALF, ONES] * (1 << 17))
+    with pytest.raises(RuntimeError, match="must give random words"):
+        backend.select_permute_and_flip(words, -np.arange(140_000), 1, 10**9, 1)
+    assert words.used == 3 * (2**16 + 64)
+
+
 # The last inch: whole samples of the extension against the law, and against a scale wrong by a tenth.
 
 

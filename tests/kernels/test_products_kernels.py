@@ -154,19 +154,19 @@ def test_a_large_marginal_does_not_need_memory_for_every_product():
 
 TABLES, WEIGHTS = drawn(SIZES, 3, np.float32)
 REFUSED = {
-    "tables must be a contiguous": lambda p: p.answers(TABLES.astype(np.float16)),
-    "tables must be a contiguous two": lambda p: p.answers(TABLES.T),
-    "tables must be": lambda p: p.answers(TABLES[:, 0]),
+    "tables (2-D array of float16) must be a contiguous": lambda p: p.answers(TABLES.astype(np.float16)),
+    "tables (2-D array of float32) must be a contiguous two": lambda p: p.answers(TABLES.T),
+    "tables (1-D array of float32) must be": lambda p: p.answers(TABLES[:, 0]),
     "tables (16 x 3) must have 17 rows": lambda p: p.answers(np.ascontiguousarray(TABLES[1:])),
     "tables (17 x 0)": lambda p: p.answers(np.zeros((17, 0))),
-    "weights must be a contiguous one-dimensional array of float32": lambda p: p.answers(TABLES, np.ones(3)),
+    "weights (1-D array of float64) must be a contiguous": lambda p: p.answers(TABLES, np.ones(3)),
     "weights (length 2)": lambda p: p.answers(TABLES, WEIGHTS[:2].copy()),
-    "out must be": lambda p: p.answers(TABLES, out=np.empty(12)),
+    "out (1-D array of float64) must be": lambda p: p.answers(TABLES, out=np.empty(12)),
     "out (length 3)": lambda p: p.answers(TABLES, out=np.empty(3, np.float32)),
-    "by_cell must be": lambda p: p.gradient(TABLES, np.ones(12)),
+    "by_cell (1-D array of float64) must be": lambda p: p.gradient(TABLES, np.ones(12)),
     "by_cell (length 3)": lambda p: p.gradient(TABLES, np.ones(3, np.float32)),
     "threads (0)": lambda p: p.answers(TABLES, threads=0),
-    "size 0 (0)": lambda _: products_of([0], [(0,)]),
+    "sizes[0] must be": lambda _: products_of([0], [(0,)]),
     "attributes must": lambda _: products_of([2], [(1,)]),
     "starts must": lambda _: products_of([1] * 7, [tuple(range(7))]),
 }

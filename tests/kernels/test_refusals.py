@@ -206,9 +206,9 @@ def test_outputs_that_share_memory_with_inputs_are_refused():
     ],
 )
 def test_rows_that_are_not_there_are_refused(rows):
-    with pytest.raises((TypeError, ValueError), match="rows must"):
+    with pytest.raises((TypeError, ValueError), match=r"rows .*must"):
         marginals().add_changes(rows, np.ones(1, np.int64), np.zeros(20, np.int64))
-    with pytest.raises((TypeError, ValueError), match="rows must"):
+    with pytest.raises((TypeError, ValueError), match=r"rows .*must"):
         kernels.multiply(np.full(4, 0.25), rows, 1.0)
 
 

@@ -28,9 +28,9 @@ def read_only(array):
     ],
 )
 def test_weights_of_the_wrong_kind_or_value_are_refused(weights):
-    with pytest.raises((TypeError, ValueError), match="weights must"):
+    with pytest.raises((TypeError, ValueError), match=r"weights .*must"):
         kernels.rescale(weights)
-    with pytest.raises((TypeError, ValueError), match=r"weights must|rows must"):
+    with pytest.raises((TypeError, ValueError), match=r"(weights|rows) .*must"):
         kernels.multiply(weights, np.array([0, 1], np.uint32), 2.0**32)
 
 
@@ -51,7 +51,7 @@ def test_weights_of_the_wrong_kind_or_value_are_refused(weights):
     ],
 )
 def test_masses_come_of_rescaled_weights_only(weights):
-    with pytest.raises((TypeError, ValueError), match="weights must"):
+    with pytest.raises((TypeError, ValueError), match=r"weights .*must"):
         kernels.to_masses(weights)
 
 

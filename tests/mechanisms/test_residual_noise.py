@@ -265,7 +265,7 @@ def test_noisy_tables_are_erased(monkeypatch):
     ("change", "match"),
     [
         ({"sizes": ()}, "sizes .* must not be empty"),
-        ({"sizes": (2, 0)}, r"size \(0\) must be positive"),
+        ({"sizes": (2, 0)}, r"sizes\[1\] must be positive and finite"),
         ({"sizes": (2, 1)}, "two values or more"),
         ({"looks": ()}, "looks .* must not be empty"),
         ({"looks": ((),), "sigmas": (9,)}, "look .* must not be empty"),
@@ -273,7 +273,7 @@ def test_noisy_tables_are_erased(monkeypatch):
         ({"looks": ((0,), (1, 0))}, "ascending"),
         ({"looks": ((0,), (0, 2))}, "positions from 0 to 1"),
         ({"sigmas": (9,)}, r"sigmas \(1\) must be as many as looks \(2\)"),
-        ({"sigmas": (9, -1)}, r"sigma \(-1\) must be positive"),
+        ({"sigmas": (9, -1)}, r"sigmas\[1\] must be positive and finite"),
         ({"sigmas": (9, 0.5)}, "sigmas .* must be larger"),
         ({"sigmas": (9, 1e200)}, r"at most 2\^500"),
         ({"sigmas": (9, 10**400)}, r"at most 2\^500"),

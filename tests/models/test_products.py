@@ -294,7 +294,7 @@ REFUSED_FITS = {
     "rows of attribute 1": {"rows": ROWS + np.eye(len(DOMAIN), dtype=np.int64)[1] * 2},
     "row_weights": {"rows": ROWS, "row_weights": np.zeros(4)},
     "row_weight (-2": {"rows": ROWS, "row_weight": -2.0},
-    "known (7)": {"rows": ROWS, "known": [7]},
+    "known must be from 0 to 6": {"rows": ROWS, "known": [7]},
 }
 
 
@@ -315,8 +315,10 @@ REFUSED = {
     "codes must": lambda: Products(np.full(2, 0.5), TWO).complete(np.zeros((2, 3), int), [0], STREAM),
     "codes must be": lambda: Products(np.full(2, 0.5), TWO).complete(np.zeros((2, 2)), [0], STREAM),
     "codes of attribute 0": lambda: Products(np.full(2, 0.5), TWO).complete(np.full((2, 2), 2), [0], STREAM),
-    "known (2)": lambda: Products(np.full(2, 0.5), TWO).complete(np.zeros((2, 2), int), [2], STREAM),
-    "known ([0, 0])": lambda: Products(np.full(2, 0.5), TWO).complete(np.zeros((2, 2), int), [0, 0], STREAM),
+    "known must be": lambda: Products(np.full(2, 0.5), TWO).complete(np.zeros((2, 2), int), [2], STREAM),
+    "known must not repeat": lambda: Products(np.full(2, 0.5), TWO).complete(
+        np.zeros((2, 2), int), [0, 0], STREAM
+    ),
     "count (-1)": lambda: Products(np.full(2, 0.5), TWO).draw(-1, STREAM),
     "workload (": lambda: Products(np.full(2, 0.5), TWO).answers(WORKLOAD),
 }

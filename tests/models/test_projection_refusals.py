@@ -137,7 +137,7 @@ def test_groups_that_are_none_are_not_split():
     ):
         with pytest.raises(ValueError, match=match):
             kernels.split_lists(*lists, 0, held, cut)
-    with pytest.raises(TypeError, match="held must"):
+    with pytest.raises(TypeError, match=r"held .*must"):
         kernels.split_lists(*lists, 0, [np.array([0], np.int32)], [none])
 
 
@@ -146,7 +146,7 @@ def test_rows_outside_and_queries_that_are_none_are_refused():
     asked = np.array([0], np.int32), np.array([1], np.uint32), np.array([0, 1])
     with pytest.raises(ValueError, match="rows must be from 0 to 2"):
         kernels.incidence_of_groups(columns, np.array([3], np.uint32), *asked)
-    with pytest.raises(TypeError, match="rows must"):
+    with pytest.raises(TypeError, match=r"rows .*must"):
         kernels.incidence_of_groups(columns, np.array([0]), *asked)
     with pytest.raises(ValueError, match="values must be below"):
         kernels.incidence_of_groups(

@@ -127,21 +127,21 @@ def test_what_has_no_interval_has_an_answer():
 
 
 def test_frames_come_out_as_they_came_in(release):
-    arrow = people(500, 2)
     import pyarrow as pa
 
     kinds = {
-        "pandas": (arrow, pandas.DataFrame),
-        "polars": (polars.from_pandas(arrow), polars.DataFrame),
-        "pyarrow": (pa.Table.from_pandas(arrow), pa.Table),
+        "pandas": (pandas.DataFrame, pandas.DataFrame),
+        "polars": (polars.from_pandas, polars.DataFrame),
+        "pyarrow": (pa.Table.from_pandas, pa.Table),
     }
-    for kind, (frame, cls) in kinds.items():
+    for kind, (made, cls) in kinds.items():
+        frame = made(people(500, 2))
         table = pmw.Table.from_frame(frame, DOMAIN, private=False)
         assert table.frame_kind == kind
         for same in (table, table.take([0, 1]), table.project(["sex"]), pickle.loads(pickle.dumps(table))):
             assert isinstance(same.to_frame(), cls)
         assert isinstance(table.to_frame("polars"), polars.DataFrame)
-        found = released(public=frame, private=people(1000, 1) if kind == "pandas" else frame)
+        found = released(public=frame, private=made(people(1000, 1)))
         for out in (found.sample(5).to_frame(), found.marginal("sex"), found.answer(sex="F")):
             assert isinstance(out, cls)
         assert isinstance(found.answers_frame(level=None), cls)

@@ -155,9 +155,9 @@ def test_the_same_release_gives_the_same_bytes():
 
 
 def test_only_releases_and_their_intervals_are_explored():
-    with pytest.raises(TypeError, match=r"release \(int\) must be a Release"):
+    with pytest.raises(TypeError, match=r"release \(3\) must be a Release"):
         report.render_explorer(3)
-    with pytest.raises(TypeError, match=r"intervals \(int\) must be FittedIntervals"):
+    with pytest.raises(TypeError, match=r"intervals \(3\) must be FittedIntervals"):
         report.render_explorer(by_hand(), intervals=3)
     with pytest.raises(ValueError, match=r"rows \(0\) must be"):
         report.render_explorer(by_hand(), rows=0)

@@ -147,7 +147,7 @@ def test_a_fits_report_is_written_whole_and_overwrites_only_when_told(tmp_path):
 
 
 def test_only_fits_are_reported_as_fits():
-    with pytest.raises(TypeError, match=r"fit \(int\) must be a Fit"):
+    with pytest.raises(TypeError, match=r"fit \(3\) must be a Fit"):
         report.render_fit(3)
 
 

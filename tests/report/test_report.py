@@ -332,7 +332,7 @@ def test_expected_errors_are_shown_by_attribute_when_given():
     assert "Not known: how answers of" in report.render(by_hand(), errors=none)
     with pytest.raises(ValueError, match="errors must be those of the release's workload"):
         report.render(release, errors=none)
-    with pytest.raises(TypeError, match=r"errors \(int\) must be ExpectedErrors"):
+    with pytest.raises(TypeError, match=r"errors \(3\) must be ExpectedErrors"):
         report.render(release, errors=3)
 
 
@@ -476,7 +476,7 @@ def test_a_report_is_written_whole_and_overwrites_only_when_told(tmp_path):
 
 
 def test_only_releases_and_their_evaluations_are_reported():
-    with pytest.raises(TypeError, match=r"release \(int\) must be a Release"):
+    with pytest.raises(TypeError, match=r"release \(3\) must be a Release"):
         report.render(3)
     with pytest.raises(TypeError, match=r"evaluation \(dict\) must be an Evaluation"):
         report.render(by_hand(), evaluation={})

@@ -92,14 +92,20 @@ Marginals::Leaning Marginals::lean(const std::int64_t* values, std::vector<Wrapp
         made.values.resize(made.values.size() + cells);
         return made.values.size() - cells;
     };
-    std::vector<std::size_t> starts, singles, order(plan_.marginals.size());
+    std::vector<std::size_t> starts, order(plan_.marginals.size());
     made.values.reserve(plan_.cells);
     for (const PlannedMarginal& marginal : plan_.marginals) starts.push_back(set_aside(marginal.cells));
     std::copy_n(values, plan_.cells, made.values.begin());  // the caller's marginals are the plan's first
-    for (std::uint32_t a = 0; plan_.lists && a < columns_.attributes(); ++a) {
-        singles.push_back(set_aside(columns_.column(a).size));
-        made.whole.push_back({{a}, columns_.column(a).size, singles[a]});
-    }
+    // What pairs of the lists lean on. Made when first asked for: other attributes may have many more values.
+    std::map<std::uint32_t, std::size_t> singles;
+    const auto single = [&](std::uint32_t a) {
+        const auto [at, added] = singles.try_emplace(a);
+        if (added) {
+            at->second = set_aside(columns_.column(a).size);
+            made.whole.push_back({{a}, columns_.column(a).size, at->second});
+        }
+        return at->second;
+    };
     // Larger marginals first: a parent is complete before it leans itself.
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -115,7 +121,7 @@ Marginals::Leaning Marginals::lean(const std::int64_t* values, std::vector<Wrapp
             continue;
         }
         const std::size_t parent =
-            marginal.parent < 0 ? singles[marginal.attributes[1 - marginal.axis]] : starts[marginal.parent];
+            marginal.parent < 0 ? single(marginal.attributes[1 - marginal.axis]) : starts[marginal.parent];
         take_common(slabs(columns_, marginal), columns_.common(rarest), made.values.data() + starts[at],
                     made.values.data() + parent);
         if (marginal.way == Way::lists) made.uncommon[rarest].push_back(alone);

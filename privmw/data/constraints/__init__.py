@@ -11,16 +11,18 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from reprlib import repr as _short
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from privmw.data.constraints.rule import Rule, checked_list, invalid_rule, valid_rule
-from privmw.data.domain import Domain, check_domain
+from privmw.data.domain import Domain, check_domain, positions_of
 from privmw.data.strict_json import parse_json
 from privmw.data.table import Table
 from privmw.io.files import naming
 from privmw.kernels.arrays import Bools, Int64s
+from privmw.secrecy import expect, shown
 
 CELLS = 2**22  # rules on the same attributes are looked up in one array if it has no more cells
 
@@ -43,14 +45,13 @@ class Constraints:
     """
 
     __slots__ = ("__weakref__", "_domain", "_rules")
+    _public_repr: ClassVar[bool] = True
 
     def __init__(self, rules: Mapping[str, object], domain: Domain) -> None:
         check_domain(domain)
-        if not isinstance(rules, Mapping):
-            raise TypeError(f"rules ({_short(rules)}) must be an object with the keys invalid and valid")
-        for key in rules:
-            if key not in ("invalid", "valid"):
-                raise ValueError(f"key ({_short(key)}) must be invalid or valid")
+        expect("rules", rules, Mapping, "an object with the keys invalid and valid")
+        if not set(rules) <= {"invalid", "valid"}:
+            raise ValueError("keys of rules must be invalid or valid")
         checked: set[Rule] = set()
         for place, rule in enumerate(checked_list("invalid", rules.get("invalid", []))):
             checked.add(invalid_rule(domain, f"invalid[{place}]", rule))
@@ -88,7 +89,7 @@ class Constraints:
         >>> Constraints({"invalid": [{"age": [0], "married": ["yes"]}]}, domain).among(["age", "sex"])
         Constraints(0 rules on 0 attributes)
         """
-        positions = {self._domain.index(name) for name in names}
+        positions = set(positions_of(self._domain, names))
         among = object.__new__(Constraints)
         among._domain = self._domain
         among._rules = tuple(rule for rule in self._rules if positions.issuperset(rule.positions))
@@ -150,14 +151,13 @@ class Constraints:
         )
 
     def _check(self, table: Table) -> None:
-        if not isinstance(table, Table):
-            raise TypeError(f"table ({_short(table)}) must be a Table")
+        expect("table", table, Table, "a Table")
         if table.private:
             raise ValueError(
                 "table (a private table) must be public: which rows keep a rule tells of records"
             )
         if table.domain != self._domain:
-            raise ValueError(f"table ({table!r}) must be on the domain of the constraints")
+            raise ValueError(f"table ({shown(table)}) must be on the domain of the constraints")
 
     def __len__(self) -> int:
         return len(self._rules)

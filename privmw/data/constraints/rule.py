@@ -9,15 +9,15 @@ import datetime
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
 
 from privmw.data.attribute import Attribute
-from privmw.data.domain import Domain
+from privmw.data.domain import Domain, positions_of
 from privmw.data.table import Table
 from privmw.kernels.arrays import Bools, Codes
+from privmw.secrecy import expect, shown
 
 
 @dataclass(frozen=True)
@@ -85,17 +85,16 @@ class Rule:
         return {"attributes": [attribute.name for attribute in attributes], "combinations": rows}
 
 
-def invalid_rule(domain: Domain, where: str, rule: object) -> Rule:
+def invalid_rule(domain: Domain, where: str, rule: Any) -> Rule:
     """The rule of an object under "invalid"."""
-    if not isinstance(rule, Mapping) or not rule:
-        raise TypeError(f"{where} ({_short(rule)}) must be an object of attributes and their values")
+    right = isinstance(rule, Mapping) and len(rule) > 0
+    expect(where, rule, right, "an object of attributes and their values", quote=False)
     codes: dict[int, tuple[int, ...]] = {}
-    for name, values in rule.items():
-        position = _position(domain, where, name)
+    for position, values in zip(positions_of(domain, rule, where), rule.values(), strict=True):
         attribute = domain.attributes[position]
-        listed = checked_list(f"{where}: values of {_short(name)}", values)
+        listed = checked_list(f"{where}: values of {shown(attribute.name)}", values)
         if not listed:
-            raise ValueError(f"{where}: values of {_short(name)} must be at least one")
+            raise ValueError(f"{where}: values of {shown(attribute.name)} must be at least one")
         codes[position] = tuple(
             sorted({code for value in listed for code in _codes(attribute, where, value)})
         )
@@ -103,21 +102,21 @@ def invalid_rule(domain: Domain, where: str, rule: object) -> Rule:
     return Rule(False, positions, tuple(codes[position] for position in positions))
 
 
-def valid_rule(domain: Domain, where: str, rule: object) -> Rule:
+def valid_rule(domain: Domain, where: str, rule: Any) -> Rule:
     """The rule of an object under "valid"."""
-    if not isinstance(rule, Mapping) or set(rule) != {"attributes", "combinations"}:
-        raise TypeError(f"{where} ({_short(rule)}) must be an object of attributes and combinations")
-    positions = [
-        _position(domain, where, name) for name in checked_list(f"{where}: attributes", rule["attributes"])
-    ]
+    right = isinstance(rule, Mapping) and set(rule) == {"attributes", "combinations"}
+    expect(where, rule, right, "an object of attributes and combinations", quote=False)
+    positions = positions_of(
+        domain, checked_list(f"{where}: attributes", rule["attributes"]), f"{where}: attributes"
+    )
     if not positions or len(set(positions)) < len(positions):
-        raise ValueError(f"{where}: attributes ({_short(rule['attributes'])}) must be one or more, each once")
+        raise ValueError(f"{where}: attributes ({len(positions)}) must be one or more, each once")
     order = sorted(range(len(positions)), key=positions.__getitem__)
     combinations = set()
     for row in checked_list(f"{where}: combinations", rule["combinations"]):
         values = checked_list(f"{where}: combination", row)
         if len(values) != len(positions):
-            raise ValueError(f"{where}: combination ({_short(row)}) must have {len(positions)} values")
+            raise ValueError(f"{where}: combination ({len(values)}) must have {len(positions)} values")
         codes = [_codes(domain.attributes[positions[place]], where, values[place]) for place in order]
         combinations |= set(itertools.product(*codes))
     if not combinations:
@@ -125,16 +124,9 @@ def valid_rule(domain: Domain, where: str, rule: object) -> Rule:
     return Rule(True, tuple(sorted(positions)), tuple(sorted(combinations)))
 
 
-def _position(domain: Domain, where: str, name: object) -> int:
-    try:
-        return domain.index(name)  # type: ignore[arg-type]
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{where}: {error}") from None
-
-
 def _codes(attribute: Attribute, where: str, value: object) -> Sequence[int]:
     """The codes of a value or of a range of bins."""
-    where = f"{where}: attribute {_short(attribute.name)}"
+    where = f"{where}: attribute {shown(attribute.name)}"
     if isinstance(value, Mapping):
         return _bins(attribute, where, value)
     label = str(value).lower() if isinstance(value, bool) else value
@@ -145,29 +137,24 @@ def _codes(attribute: Attribute, where: str, value: object) -> Sequence[int]:
     # Refused: a number in a bin, which would mean the bin, and a misspelt label, which would mean "other".
     if code is None or (label is not None and attribute.label(code) != label):
         rule = "the label of a bin, or a range" if attribute.edges else attribute.rule
-        raise ValueError(f"{where}: value ({_short(value)}) must be {rule}")
+        raise ValueError(f"{where}: value ({type(value).__name__}) must be {rule}")
     return [code]
 
 
 def _bins(attribute: Attribute, where: str, bounds: Mapping[Any, Any]) -> Sequence[int]:
     if set(bounds) != {"from", "to"} or not attribute.edges:
-        raise ValueError(
-            f"{where}: range ({_short(bounds)}) must have from and to, and an attribute with bins"
-        )
+        raise ValueError(f"{where}: range must have from and to, and an attribute with bins")
     edges = [str(edge) if isinstance(edge, datetime.date) else edge for edge in attribute.edges]
     first, last = (
         None if isinstance(bounds[key], bool) or bounds[key] not in edges else edges.index(bounds[key])
         for key in ("from", "to")
     )
     if first is None or last is None or first >= last:
-        raise ValueError(
-            f"{where}: range ({_short(bounds)}) must be of whole bins: from one edge to a later one"
-        )
+        raise ValueError(f"{where}: range must be of whole bins: from one edge to a later one")
     return range(first, last)
 
 
-def checked_list(where: str, listed: object) -> list[Any]:
+def checked_list(where: str, listed: Any) -> list[Any]:
     """The value as a list; refused unless it is a list or tuple."""
-    if not isinstance(listed, list | tuple):
-        raise TypeError(f"{where} ({_short(listed)}) must be a list")
+    expect(where, listed, list | tuple, "a list", quote=False)
     return list(listed)

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,12 @@ import numpy as np
 from privmw.data.attribute import MISSING_WORDS
 from privmw.data.domain import Domain
 from privmw.data.propose.edges import Dates, Numbers, bin_edges
+from privmw.data.syntax import Syntax
 from privmw.io.files import check_names
 from privmw.io.public_source import PublicSource
-from privmw.io.syntax import DETECT, Syntax
 from privmw.io.tally import REMEMBERED, Tally
 from privmw.kernels.checks import check_integer
+from privmw.secrecy import shown
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def propose(
     most_labels: int = 64,
     other: str | None = "other",
     missing: str | None = "missing",
-    syntax: Syntax = DETECT,
+    syntax: Syntax | None = None,
 ) -> Proposal:
     """The domain that `Domain.from_public` returns, with notes: how a file is written, what is left out.
 
@@ -62,7 +62,7 @@ def propose(
     most_labels = check_integer("most_labels", most_labels, 1, REMEMBERED // 2)
     for key, label in (("other", other), ("missing", missing)):
         if label is not None and not isinstance(label, str):
-            raise TypeError(f"{key} ({_short(label)}) must be a string")
+            raise TypeError(f"{key} ({shown(label)}) must be a string")
     public = PublicSource(source, syntax)
     names = _column_names(public.names, columns)
     tallies = {name: Tally() for name in names}
@@ -85,14 +85,14 @@ def propose(
             declared[name], note = _declare(tally, bins, most_labels, extras, columns is not None)
             if (measure := public.measured_in(name)) is not None:
                 declared[name] = _measured(declared[name], measure)
-            notes += [f"column {_short(name)}: {note}"] if note else []
+            notes += [f"column {shown(name)}: {note}"] if note else []
         except _LeftOut as reason:
             if columns is not None:
-                raise ValueError(f"column {_short(name)} must have values for a domain: {reason}") from None
-            notes.append(f"column {_short(name)} left out: {reason}")
+                raise ValueError(f"column {shown(name)} must have values for a domain: {reason}") from None
+            notes.append(f"column {shown(name)} left out: {reason}")
     if not declared:
         raise ValueError(f"public data must have a column for a domain; {'; '.join(notes)}")
-    domain = Domain(declared)
+    domain = Domain(declared).with_syntax(public.syntax if public.is_text else None)
     return Proposal(domain, (*notes, *_room(domain, other, missing)))
 
 
@@ -144,19 +144,19 @@ def _column_names(names: list[Any], columns: Iterable[str] | None) -> list[str]:
     """The columns to propose: all, or those that were named."""
     for place, name in enumerate(names):
         if not isinstance(name, str) or not name:
-            raise ValueError(f"column {place} (named {_short(name)}) must have a name")
+            raise ValueError(f"column {place} (named {shown(name)}) must have a name")
         if names.count(name) > 1:
-            raise ValueError(f"column {_short(name)} must be there only once")
+            raise ValueError(f"column {shown(name)} must be there only once")
     if not names:
         raise ValueError("public data must have columns")
     if columns is None:
         return names
     if isinstance(columns, str):
-        raise TypeError(f"columns ({_short(columns)}) must be a list of names")
+        raise TypeError(f"columns ({shown(columns)}) must be a list of names")
     chosen = list(columns)
     check_names("public data", names, chosen, private=False)
     if len(set(chosen)) < len(chosen) or not chosen:
-        raise ValueError(f"columns ({_short(chosen)}) must be one or more different names")
+        raise ValueError(f"columns ({shown(chosen)}) must be one or more different names")
     return chosen
 
 
@@ -254,7 +254,7 @@ def _text(tally: Tally, most_labels: int, extras: _Extras) -> tuple[object, str 
     labels = sorted(ranked[:most_labels], key=_by_number)
     other = extras.other or _unused("other", set(labels))
     total = f"{len(tally)}" if tally.complete else f"more than {REMEMBERED}"
-    note = f"the commonest {most_labels} of its {total} texts are labels, the rest is {_short(other)}"
+    note = f"the commonest {most_labels} of its {total} texts are labels, the rest is {shown(other)}"
     if sum(map(_is_number, ranked)) > 0.9 * len(ranked):
         note += "; its numbers are text: stored as numbers they would get bins"
     return replace(extras, other=other).of_labels(labels), note

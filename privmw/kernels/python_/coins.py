@@ -13,15 +13,18 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from privmw.secrecy import shown
+
 WORD_BITS = 64  # the tests read the laws off shorter words, by trying them all
 LONGEST_COMPARISON = 8
+MOST_REFUSALS = 4096  # each below 3/5 likely: csrc/draw/words.hpp
 
 NextWord: TypeAlias = Callable[[], int]
 
 
 def stuck() -> RuntimeError:
     """A comparison that 8 words leave open (probability 2^-512) means a generator that is stuck."""
-    return RuntimeError("bit_generator (8 words left one comparison open) must give random words")
+    return RuntimeError("bit_generator (its words left a draw without an end) must give random words")
 
 
 @contextmanager
@@ -35,7 +38,7 @@ def words_of(bit_generator: Any) -> Iterator[NextWord]:
         def next_word() -> int:
             return int(interface.next_uint64(interface.state))
     else:
-        raise TypeError(f"bit_generator ({type(bit_generator)}) must be a numpy BitGenerator")
+        raise TypeError(f"bit_generator ({shown(bit_generator)}) must be a numpy BitGenerator")
     if hasattr(bit_generator, "ready"):
         bit_generator.ready()
     with bit_generator.lock:
@@ -139,7 +142,7 @@ def draw_below(next_word: NextWord, bound: int) -> int:
     if bound == 1:
         return 0
     refused = (1 << WORD_BITS) % bound
-    for _ in range(4097):
+    for _ in range(MOST_REFUSALS + 1):
         product = next_word() * bound
         if product & ((1 << WORD_BITS) - 1) >= refused:
             return product >> WORD_BITS

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from privmw.kernels.arrays import Bools, Int64s
-from privmw.kernels.python_ import selection
+from privmw.kernels.python_ import coins, selection
 from privmw.kernels.python_.coins import Decay, NextWord, draw_below, draw_bernoulli, words_of
 from privmw.kernels.python_.distances import Errors
-from privmw.secrecy import erasing
+from privmw.secrecy import erasing, expect
 
 LONGEST_INTEGER = 4096  # bits
 LARGEST_SCALE_BITS = 40
@@ -51,12 +51,11 @@ def natural(
     name: str, value: Any, least: int, most: int | None = None, requirement: str | None = None
 ) -> int:
     """The value as a Python integer, refused as the extension refuses it unless it is in its range."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} ({value}) must be an integer")
+    expect(name, value, hasattr(value, "__index__") and not isinstance(value, bool), "an integer")
     integer = operator.index(value)
     if integer < least or (most is not None and integer > most):
         raise ValueError(
-            f"{name} ({value}) must {requirement or ('be positive' if least else 'be non-negative')}"
+            f"{name} ({integer}) must {requirement or ('be positive' if least else 'be non-negative')}"
         )
     if most is None and integer.bit_length() > LONGEST_INTEGER:
         raise ValueError(f"{name} ({integer.bit_length()} bits) must have at most {LONGEST_INTEGER} bits")
@@ -99,8 +98,10 @@ def draw_noise(bit_generator: Any, propose: Callable[[NextWord], int | None], si
     out = np.empty(size_of(size), dtype=np.int64)
     with words_of(bit_generator) as next_word:
         for i in range(out.size):
-            while (x := propose(next_word)) is None:
-                pass
+            proposals = (propose(next_word) for _ in range(coins.MOST_REFUSALS))
+            x = next((proposal for proposal in proposals if proposal is not None), None)
+            if x is None:
+                raise coins.stuck()
             out[i] = x
     return out
 
@@ -144,8 +145,13 @@ def selectable(
 
     Nothing here depends on the value of a score: they are private.
     """
-    if not isinstance(scores, np.ndarray) or scores.dtype != np.int64:
-        raise TypeError(f"scores ({type(scores)}) must be a numpy array of int64")
+    expect(
+        "scores",
+        scores,
+        isinstance(scores, np.ndarray) and scores.dtype == np.int64,
+        "a numpy array of int64",
+        quote=False,
+    )
     if scores.ndim != 1 or not scores.flags.c_contiguous:
         raise ValueError(f"scores ({scores.ndim} dimensions) must be one-dimensional and contiguous")
     if not 1 <= scores.size < 1 << 31:

@@ -135,7 +135,10 @@ def permute_and_flip(next_word: NextWord, strata: Strata, decay: Decay) -> int:
     """Count heads of coins of chance 2^-bits; visit so many candidates, at random, until one is accepted."""
     going = [count_heads(next_word, len(strata.members[s]), strata.bits(s)) for s in range(STRATA)]
     seen: list[tuple[int, int]] = []
+    most = len(strata.members[0]) + 64 + 2**16  # its reason stands in csrc/draw/selection.cpp
     while True:
+        if len(seen) == most:
+            raise coins.stuck()
         s, _ = draw_stratum(next_word, going)
         going[s] -= 1
         index = strata.members[s].pop(draw_below(next_word, len(strata.members[s])))
@@ -150,11 +153,12 @@ def permute_and_flip(next_word: NextWord, strata: Strata, decay: Decay) -> int:
 def accepted(next_word: NextWord, strata: Strata, decay: Decay) -> tuple[int, int]:
     """Propose in proportion to the strata's bounds, accept with the rest of the weight: stratum and rank."""
     shares = [len(strata.members[s]) << (MOST_BITS - strata.bits(s)) for s in range(STRATA)]
-    while True:
+    for _ in range((len(strata.members[0]) + 513) << 7):  # see csrc/draw/selection.cpp
         s, ticket = draw_stratum(next_word, shares)
         rank = ticket >> (MOST_BITS - strata.bits(s))
         if decay.coin(next_word, strata.distance(strata.members[s][rank]), strata.bits(s)):
             return s, rank
+    raise coins.stuck()
 
 
 def exponential(next_word: NextWord, strata: Strata, decay: Decay) -> int:

@@ -7,13 +7,12 @@ description here and its name in the lists below, and the schedule that chooses 
 
 from __future__ import annotations
 
-from reprlib import repr as _short
-
 from privmw.accounting import Event
 from privmw.kernels.checks import check_number
 from privmw.release.noises.distribution import LARGEST_SCALE, MeasuredNoise, NoiseDistribution
 from privmw.release.noises.gaussian import DiscreteGaussianNoise, GaussianNoise
 from privmw.release.noises.laplace import DiscreteLaplaceNoise, LaplaceNoise
+from privmw.secrecy import shown
 
 __all__ = [
     "MEASURED",
@@ -43,7 +42,7 @@ def make_noise(name: object, scale: float) -> NoiseDistribution:
     9.0
     """
     if not isinstance(name, str) or name not in NOISES:
-        raise ValueError(f"noise ({_short(name)}) must be one of {', '.join(NOISES)}")
+        raise ValueError(f"noise ({shown(name)}) must be one of {', '.join(NOISES)}")
     if not LEAST_SCALE <= check_number("scale", scale) <= LARGEST_SCALE:
         raise ValueError(f"scale ({scale}) must be from 2^-62 to 2^62")
     return NOISES[name](scale)

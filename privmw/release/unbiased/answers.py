@@ -13,7 +13,6 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from reprlib import repr as _short
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,7 +20,7 @@ import numpy.typing as npt
 
 from privmw.accounting import Ledger
 from privmw.accounting.statement import show
-from privmw.data.domain import Domain
+from privmw.data.domain import Domain, positions_of
 from privmw.data.immutable import Immutable
 from privmw.data.records import FrameKind
 from privmw.data.workload import Workload, check_workload
@@ -29,6 +28,7 @@ from privmw.kernels.arrays import Float64s, Int64s, freeze
 from privmw.kernels.checks import check_integer, check_number
 from privmw.release.history import plain
 from privmw.release.unbiased.intervals import half_widths
+from privmw.secrecy import expect, shown
 from privmw.strategies import Residuals, Shot
 
 # Records whose attributes have these codes; a list of codes is any of them. {} is every record.
@@ -81,12 +81,9 @@ class UnbiasedAnswers(Immutable):
         settings: Mapping[str, Any],
         frame_kind: FrameKind | None = None,
     ) -> None:
-        if not isinstance(shot, Shot):
-            raise TypeError(f"shot ({_short(shot)}) must be a Shot")
-        if not isinstance(ledger, Ledger):
-            raise TypeError(f"ledger ({_short(ledger)}) must be a Ledger")
-        if not isinstance(settings, Mapping):
-            raise TypeError(f"settings ({_short(settings)}) must be a mapping")
+        expect("shot", shot, Shot, "a Shot")
+        expect("ledger", ledger, Ledger, "a Ledger")
+        expect("settings", settings, Mapping, "a mapping")
         self._set(
             shot=shot,
             noisy=_noisy(shot, noisy),
@@ -219,15 +216,16 @@ class UnbiasedAnswers(Immutable):
         workload: Workload | None = None,
         level: float = 0.95,
         simultaneous: bool = False,
+        raw: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> None:
         """Write the frame to a .parquet, .csv or .feather file, whole or not at all; refuses an existing one.
 
-        progress: called now and then with the number of cells that are written.
+        raw: as of `Table.write`. progress: called now and then with the number of cells that are written.
         """
         from privmw.release.unbiased.frame import write
 
-        write(self, path, self._asked(workload), level, simultaneous, progress)
+        write(self, path, self._asked(workload), level, simultaneous, raw, progress)
 
     def statement(self) -> str:
         """The promise to the people in the private table, in plain words."""
@@ -251,22 +249,26 @@ class UnbiasedAnswers(Immutable):
         check_workload(workload, self.domain, "answers")
         return workload
 
-    def _conditions(self, query: object) -> tuple[tuple[str, ...], list[list[int]]]:
+    def _conditions(self, query: Any) -> tuple[tuple[str, ...], list[list[int]]]:
         """The attributes of a query in the domain's order, and the codes allowed of each."""
-        if not isinstance(query, Mapping):
-            raise TypeError(f"query ({_short(query)}) must be a mapping of attributes to codes")
-        names = tuple(sorted(query, key=self.domain.index))
+        expect("query", query, Mapping, "a mapping of attributes to codes", quote=False)
+        names = tuple(self.domain.names[a] for a in sorted(positions_of(self.domain, query, "query")))
         allowed = []
         for name in names:
             given, size = query[name], self.domain[name].size
             codes = [given] if isinstance(given, int | np.integer) else given
-            if isinstance(codes, str) or not isinstance(codes, Sequence | np.ndarray) or len(codes) == 0:
-                raise TypeError(
-                    f"query of {_short(name)} ({_short(given)}) must be a code or a list of codes"
-                )
-            checked = [check_integer(f"code of {_short(name)}", code, 0, size - 1) for code in codes]
+            expect(
+                f"query of {shown(name)}",
+                given,
+                isinstance(codes, Sequence | np.ndarray) and len(codes) != 0 and not isinstance(codes, str),
+                "a code or a list of codes",
+                quote=False,
+            )
+            checked = [
+                check_integer(f"code of {shown(name)}", code, 0, size - 1, quote=False) for code in codes
+            ]
             if len(set(checked)) < len(checked):
-                raise ValueError(f"query of {_short(name)} ({_short(given)}) must not repeat a code")
+                raise ValueError(f"query of {shown(name)} ({len(checked)} codes) must not repeat a code")
             allowed.append(checked)
         return names, allowed
 
@@ -316,8 +318,8 @@ def _noisy(shot: Shot, noisy: Iterable[npt.ArrayLike]) -> tuple[Int64s, ...]:
     if len(arrays) != len(sizes):
         raise ValueError(f"noisy ({len(arrays)} arrays) must be one for each of {len(sizes)} looks")
     for values, size, look in zip(arrays, sizes, shot.looks, strict=True):
-        if values.dtype != np.int64 or values.ndim != 1:
-            raise TypeError(f"noisy values of {_short(look.attributes)} must be 1-D and int64")
+        right = values.dtype == np.int64 and values.ndim == 1
+        expect(f"noisy values of {look.attributes}", values, right, "1-D and int64")
         if len(values) != size:
-            raise ValueError(f"noisy values of {_short(look.attributes)} ({len(values)}) must be {size}")
+            raise ValueError(f"noisy values of {look.attributes} ({len(values)}) must be {size}")
     return tuple(freeze(values.copy()) for values in arrays)

@@ -33,6 +33,7 @@ def write(
     workload: Workload,
     level: float,
     simultaneous: bool,
+    raw: bool = False,
     progress: Progress | None = None,
 ) -> None:
     """Write the frame to a file; see `UnbiasedAnswers.write`."""
@@ -40,7 +41,7 @@ def write(
     check_name(path, "answers", for_release=for_release)
     need("pyarrow", "write files", "io")
     table = _tables(answers, workload, level, simultaneous)
-    write_cells(path, table, workload.cells, for_release=for_release, progress=progress)
+    write_cells(path, table, workload.cells, for_release=for_release, raw=raw, progress=progress)
 
 
 def _tables(

@@ -32,6 +32,7 @@ from privmw.release.errors import MeasuredIntervals, measured_intervals_of, quan
 from privmw.report.explore import pack
 from privmw.report.page import check_installed, make_page
 from privmw.report.release.words import promise
+from privmw.secrecy import expect
 
 MOST_BYTES = 6_000_000  # of the page, unless it says otherwise
 PAGE_BYTES = 200_000  # for everything but the rows, about
@@ -85,11 +86,9 @@ def render_explorer(
     `marginals_with_intervals(domain)` or another small workload; by default what the noisy counts alone say
     of those.
     """
-    if not isinstance(release, Release):
-        raise TypeError(f"release ({type(release).__name__}) must be a Release")
+    expect("release", release, Release, "a Release")
     if intervals is not None:
-        if not isinstance(intervals, FittedIntervals):
-            raise TypeError(f"intervals ({type(intervals).__name__}) must be FittedIntervals")
+        expect("intervals", intervals, FittedIntervals, "FittedIntervals")
         if intervals.workload.domain != release.support.domain:
             raise ValueError("intervals must be on the domain of the release")
     most = None if rows is None else check_integer("rows", rows, 1)

@@ -14,6 +14,7 @@ from privmw.postprocess import Fit
 from privmw.report.agreement import FITTED, against_noisy, gaps
 from privmw.report.fit import facts, pictures
 from privmw.report.page import check_installed, files_beside, make_page
+from privmw.secrecy import expect
 
 MOST_MARGINALS = 40
 MOST_CELLS = 10
@@ -78,8 +79,7 @@ def render_fit(
     title, data, date: the heading, the name of the data and the date, as the reader is to see them. files:
     names of files beside the report, to which it links.
     """
-    if not isinstance(fit, Fit):
-        raise TypeError(f"fit ({type(fit).__name__}) must be a Fit")
+    expect("fit", fit, Fit, "a Fit")
     check_installed()
     agreement = facts.agreement(fit)
     cost = facts.change_from_ols(fit) if fit.certificate.method != "ols" else None

@@ -20,6 +20,7 @@ from privmw.report.agreement import against_noisy, gaps
 from privmw.report.formats import cell_name
 from privmw.report.page import check_installed, files_beside, make_page
 from privmw.report.release import facts, pictures, words
+from privmw.secrecy import expect
 
 MOST_ATTRIBUTES = 12
 MOST_PAIRS = 6
@@ -121,17 +122,14 @@ def render(
     >>> "NOT PRIVATE" in render(release), "NOT PRIVATE" in marked
     (False, True)
     """
-    if not isinstance(release, Release):
-        raise TypeError(f"release ({type(release).__name__}) must be a Release")
+    expect("release", release, Release, "a Release")
     domain = release.support.domain
     if evaluation is not None:
-        if not isinstance(evaluation, Evaluation):
-            raise TypeError(f"evaluation ({type(evaluation).__name__}) must be an Evaluation")
+        expect("evaluation", evaluation, Evaluation, "an Evaluation")
         if not all(_on_domain(domain, cell) for cell in (*evaluation.largest, *evaluation.typical)):
             raise ValueError("evaluation must be on the domain of the release")
     if errors is not None:
-        if not isinstance(errors, ExpectedErrors):
-            raise TypeError(f"errors ({type(errors).__name__}) must be ExpectedErrors")
+        expect("errors", errors, ExpectedErrors, "ExpectedErrors")
         if errors.workload != release.workload:
             raise ValueError("errors must be those of the release's workload")
     check_installed()

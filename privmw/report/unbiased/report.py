@@ -20,6 +20,7 @@ from privmw.release.unbiased import UnbiasedAnswers
 from privmw.report.formats import percent, plural
 from privmw.report.page import FileBeside, check_installed, files_beside, make_page
 from privmw.report.svg import BLUE, INK, ORANGE, Picture, draw
+from privmw.secrecy import expect
 
 MOST_MARGINALS = 40
 MOST_ATTRIBUTES, MOST_VALUES = 6, 12
@@ -91,8 +92,7 @@ def render_unbiased(
     title, data, date: the heading, the name of the data and the date, as the reader is to see them. files:
     names of files beside the report, to which it links.
     """
-    if not isinstance(answers, UnbiasedAnswers):
-        raise TypeError(f"answers ({type(answers).__name__}) must be UnbiasedAnswers")
+    expect("answers", answers, UnbiasedAnswers, "UnbiasedAnswers")
     check_installed()
     workload = answers.workload
     errors = answers.standard_errors()[workload.offsets[:-1]]
