@@ -46,6 +46,16 @@ def pytest_report_header(config):
     return f"privmw {privmw.__version__}, {privmw.kernels.backend()} kernels"
 
 
+@pytest.fixture(autouse=True)
+def _threads_stay():
+    """No test leaves another number of threads to the tests after it."""
+    before = privmw.kernels.threads()
+    yield
+    after = privmw.kernels.threads()
+    privmw.kernels.set_threads(before)
+    assert after == before
+
+
 @pytest.fixture(params=TRIED)
 def backend(request):
     """The kernels of each backend in turn; only the forced one where one is forced."""

@@ -180,6 +180,7 @@ def valid():
         "matching_rows.values": [1], "matching_bitmap.attributes": [0], "matching_bitmap.values": [1],
         "from_parquet.private": True, "from_parquet.domain": domain, "Release.settings": {"algorithm": "x"},
         "Selection.prepare.kind": "exponential", "ShardedSupport.counts": np.ones(60, np.int64),
+        "set_threads.n": kernels.threads(),
         "fit.private": pandas.DataFrame({"age": [1], "sex": ["F"], "rooms": [1]}),
     }  # fmt: skip
     return arguments, objects
