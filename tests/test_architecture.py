@@ -37,7 +37,7 @@ MAY_KNOW = {
     "strategies": "accounting data secrecy",
     "models": "data kernels random ranks release secrecy",
     "postprocess": "accounting data io kernels random release secrecy",
-    "algorithms": "accounting curator data io kernels models pages postprocess random ranks release "
+    "algorithms": "accounting curator data io kernels models pages random ranks release "
     "secrecy strategies version",
     "evaluation": "data kernels release secrecy",
     "population": "data kernels",
@@ -46,7 +46,7 @@ MAY_KNOW = {
     "version",
     "cli": "accounting algorithms cluster curator data engines evaluation io population postprocess ranks "
     "release report secrecy strategies version",
-    "adapters": "accounting algorithms data io kernels mechanisms postprocess random release secrecy",
+    "adapters": "accounting algorithms data io kernels mechanisms random release secrecy",
     "experiments": "data io secrecy",
     "__main__": "cli",
 }

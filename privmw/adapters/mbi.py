@@ -19,8 +19,8 @@ from privmw.data.domain import Domain
 from privmw.data.table import Table
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s
-from privmw.postprocess import NoisyMarginals
 from privmw.release import Release
+from privmw.release.noisy_marginals import NoisyMarginals
 from privmw.secrecy import expect
 
 

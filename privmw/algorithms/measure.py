@@ -24,9 +24,9 @@ from privmw.data.domain import Domain
 from privmw.data.records import Records
 from privmw.data.workload import MOVED, Workload
 from privmw.kernels.arrays import Int64s
-from privmw.postprocess import NoisyMarginals
 from privmw.random import Rng
 from privmw.release.noises import DiscreteGaussianNoise, DiscreteLaplaceNoise, noise_of_event
+from privmw.release.noisy_marginals import NoisyMarginals
 from privmw.release.unbiased import UnbiasedAnswers
 from privmw.secrecy import expect, shown
 from privmw.strategies import Strategy

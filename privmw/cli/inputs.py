@@ -10,8 +10,6 @@ from typing import NamedTuple, get_args
 
 from privmw.algorithms.auto import recommend
 from privmw.algorithms.configuration import Algorithm, Configuration
-from privmw.algorithms.dual_query import DualQuery
-from privmw.algorithms.fem import FEM
 from privmw.algorithms.gem import GEM
 from privmw.algorithms.mechanism import Mechanism
 from privmw.algorithms.mw_pub import MWPub
@@ -21,16 +19,14 @@ from privmw.algorithms.pep import PEP
 from privmw.algorithms.question import Unit
 from privmw.algorithms.rap import RAP
 from privmw.cli.console import Console
+from privmw.cli.extensions import FEM, Counts, DualQuery, ShardedSupport, mpi
 from privmw.cli.options import is_counts, positive, syntax_of
 from privmw.cli.refusal import RefusalError
-from privmw.cluster import mpi
-from privmw.cluster.sharded_support import ShardedSupport
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.data.records import Records
 from privmw.data.support import Support, in_words
 from privmw.data.workload import LARGEST_ORDER, Workload
-from privmw.engines import Counts
 from privmw.io.files import checked_path, columns_of, files_of
 from privmw.io.scan import scan_table
 from privmw.ranks import ALONE, Communicator, launched, on_every_rank

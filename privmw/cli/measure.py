@@ -41,7 +41,8 @@ from privmw.data.strict_json import parse_json
 from privmw.io.extras import need
 from privmw.io.whole_file import whole_file
 from privmw.release.unbiased import UnbiasedAnswers, load_unbiased_answers
-from privmw.report import check_installed, write_unbiased_report
+from privmw.report import check_installed
+from privmw.report.unbiased import write_unbiased_report
 
 STRATEGIES: dict[str, Callable[[], strategies.Strategy]] = {
     "largest": lambda: strategies.residual("largest"),

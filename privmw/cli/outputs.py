@@ -19,7 +19,7 @@ from privmw.algorithms.mechanism import Mechanism
 from privmw.cli import quality
 from privmw.cli.console import Advance, Console
 from privmw.cli.refusal import RefusalError
-from privmw.cli.run_folder import RELEASE_FILE, RunFolder
+from privmw.cli.run_folder import RELEASE_FILE, Paid, RunFolder
 from privmw.data.domain import Domain
 from privmw.data.memory import available_memory
 from privmw.data.support import Support
@@ -30,7 +30,6 @@ from privmw.io.table_file import FORMATS
 from privmw.io.whole_file import whole_file
 from privmw.release import Release
 from privmw.release.cells import write_answers, write_measurements
-from privmw.release.unbiased import UnbiasedAnswers
 from privmw.report import check_installed, write_report
 
 # Of a cell in the file of answers with its interval, and of a record for each byte of its codes, about.
@@ -244,7 +243,7 @@ def write_text(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
-def privacy(release: Release | UnbiasedAnswers) -> dict[str, Any]:
+def privacy(release: Paid) -> dict[str, Any]:
     """The privacy statement and the ledger as JSON values."""
     ledger = release.ledger
     delta = ledger.budget.delta or 0.0

@@ -38,7 +38,7 @@ from privmw.postprocess import Fit
 from privmw.postprocess.fitted_file import write_fitted
 from privmw.postprocess.microdata import MOST_RECORDS
 from privmw.postprocess.problem import MOST_ROWS
-from privmw.report import certificate_in_words, write_fit_report
+from privmw.report.fit import certificate_in_words, write_fit_report
 
 METHODS: dict[str, Callable[..., Fit]] = {
     "ols": postprocess.ols,

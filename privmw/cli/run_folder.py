@@ -18,15 +18,14 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from privmw.accounting import Account
+from privmw.accounting import Account, Ledger
 from privmw.cli.refusal import RefusalError, Remedy
 from privmw.data.strict_json import parse_json
 from privmw.io.whole_file import whole_file
 from privmw.release import Release
 from privmw.release.file import load_release
-from privmw.release.unbiased import UnbiasedAnswers
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -42,6 +41,24 @@ def release_of(path: str) -> Release:
     if not file.exists():
         raise RefusalError(f"RELEASE ({path}) must be a folder of a release, with {RELEASE_FILE}")
     return load_release(file)
+
+
+class Paid(Protocol):
+    """What a run paid for: a `Release`, or what an extension releases."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """What it cost."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How it was made, as JSON values."""
+
+    def statement(self) -> str:
+        """The privacy statement."""
+
+    def save(self, path: Path) -> None:
+        """Write it to one file."""
 
 
 class RunFolder:
@@ -144,7 +161,7 @@ class RunFolder:
             elif shutil.disk_usage(self.path).free < size:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def save(self, release: Release | UnbiasedAnswers) -> None:
+    def save(self, release: Paid) -> None:
         """Write the release in the space that was kept for it."""
         with contextlib.suppress(FileNotFoundError):
             (self.unfinished / "space").unlink()

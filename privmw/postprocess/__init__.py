@@ -10,9 +10,9 @@ from privmw.postprocess.least_squares import nnls, ols
 from privmw.postprocess.max_fit import max_fit
 from privmw.postprocess.microdata import to_microdata
 from privmw.postprocess.noisy_file import read_noisy_marginals
-from privmw.postprocess.noisy_marginals import NoisyMarginal, NoisyMarginals
 from privmw.postprocess.reweight import reweight
 from privmw.postprocess.sequential import sequential
+from privmw.release.noisy_marginals import NoisyMarginal, NoisyMarginals
 
 __all__ = [
     "Certificate",

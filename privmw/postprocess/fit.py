@@ -15,7 +15,7 @@ import numpy as np
 from privmw.data.domain import Domain, positions_of
 from privmw.data.support import Support
 from privmw.kernels.arrays import Bools, Float64s, freeze
-from privmw.postprocess.noisy_marginals import NoisyMarginals
+from privmw.release.noisy_marginals import NoisyMarginals
 
 
 @dataclass(frozen=True, slots=True)

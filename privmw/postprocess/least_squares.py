@@ -6,9 +6,9 @@ import numpy as np
 
 from privmw.data.support import Support
 from privmw.postprocess.fit import Fit
-from privmw.postprocess.noisy_marginals import NoisyMarginals
 from privmw.postprocess.problem import make_problem
 from privmw.postprocess.solve import Bounds, number, solve
+from privmw.release.noisy_marginals import NoisyMarginals
 
 
 def ols(measured: NoisyMarginals, support: Support | None = None, *, total: float | None = None) -> Fit:

@@ -16,9 +16,9 @@ from privmw.data.support import Support
 from privmw.kernels.arrays import Float64s
 from privmw.kernels.checks import check_number
 from privmw.postprocess.fit import Fit, Stage
-from privmw.postprocess.noisy_marginals import NoisyMarginals
 from privmw.postprocess.problem import Problem, make_problem
 from privmw.postprocess.solve import Bounds, Solved, solve
+from privmw.release.noisy_marginals import NoisyMarginals
 from privmw.secrecy import shown
 
 CLOSE = 1e-9  # of the largest count: a violation that is rounding

@@ -21,8 +21,8 @@ from privmw.data.syntax import Syntax
 from privmw.io.extras import need
 from privmw.io.files import about, batches, check_names, checked_path, columns_of, files_of, public_layout
 from privmw.kernels.arrays import Bools, Float64s, Int64s
-from privmw.postprocess.noisy_marginals import LARGEST_COUNT, NoisyMarginals
 from privmw.release.noises import NoiseDistribution, make_noise
+from privmw.release.noisy_marginals import LARGEST_COUNT, NoisyMarginals
 from privmw.secrecy import expect, shown
 
 COUNT, NOISE, SCALE = "noisy_count", "noise", "scale"

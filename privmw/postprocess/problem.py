@@ -20,7 +20,7 @@ from privmw.data.support import Support
 from privmw.kernels import Columns, Tallies
 from privmw.kernels.arrays import Float64s
 from privmw.kernels.checks import check_number
-from privmw.postprocess.noisy_marginals import NoisyMarginals
+from privmw.release.noisy_marginals import NoisyMarginals
 from privmw.secrecy import expect, shown
 
 MOST_ROWS = 2**28

@@ -16,9 +16,9 @@ from privmw.data.support import Support
 from privmw.kernels.arrays import Bools, Float64s
 from privmw.kernels.query_matrix import QueryMatrix
 from privmw.postprocess.fit import Fit, Stage
-from privmw.postprocess.noisy_marginals import NoisyMarginals
 from privmw.postprocess.problem import Problem, make_problem
 from privmw.postprocess.solve import Bounds, number, solve
+from privmw.release.noisy_marginals import NoisyMarginals
 from privmw.secrecy import expect
 
 

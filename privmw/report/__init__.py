@@ -13,23 +13,16 @@ report is made.
 """
 
 from privmw.report.explore import render_explorer, write_explorer
-from privmw.report.fit import certificate_in_words, render_fit, write_fit_report
 from privmw.report.notebook import panel, plot_marginal
 from privmw.report.page import check_installed
 from privmw.report.release import render, write_report
-from privmw.report.unbiased import render_unbiased, write_unbiased_report
 
 __all__ = [
-    "certificate_in_words",
     "check_installed",
     "panel",
     "plot_marginal",
     "render",
     "render_explorer",
-    "render_fit",
-    "render_unbiased",
     "write_explorer",
-    "write_fit_report",
     "write_report",
-    "write_unbiased_report",
 ]

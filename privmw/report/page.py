@@ -58,12 +58,12 @@ def files_beside(listed: Sequence[tuple[str, str, str]], beside: Collection[str]
 
 
 def make_page(template: str, **content: Any) -> str:
-    """Render a template of this folder, such as "fit/fit.html.j2"; everything in it is escaped."""
+    """Render a template of the package, such as "report/release/release.html.j2"; everything is escaped."""
     import jinja2
 
-    folder = files("privmw.report")
+    package = files("privmw")
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(lambda path: folder.joinpath(*path.split("/")).read_text("utf-8")),
+        loader=jinja2.FunctionLoader(lambda path: package.joinpath(*path.split("/")).read_text("utf-8")),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -71,5 +71,5 @@ def make_page(template: str, **content: Any) -> str:
     )
     environment.filters |= FILTERS
     environment.globals |= GLOBALS
-    style = (folder / "style.css").read_text("utf-8")
+    style = (package / "report" / "style.css").read_text("utf-8")
     return environment.get_template(template).render(style=style, version=__version__, **content)

@@ -14,7 +14,7 @@ from scipy import stats
 import privmw as pmw
 from privmw import Budget, Curator, Workload, measure_marginals, strategies
 from privmw.algorithms.shots import measure_shot
-from privmw.postprocess import NoisyMarginals, nnls, ols
+from privmw.postprocess import nnls, ols
 from privmw.release.unbiased import UnbiasedAnswers, load_unbiased_answers
 from privmw.release.unbiased.intervals import CellError, error_of, half_widths
 
@@ -300,7 +300,7 @@ def test_values_that_no_look_released_are_refused():
 @pytest.mark.parametrize("kind", ["equal", "hdmm", "residual"])
 def test_a_fit_of_looks_is_unbiased_without_constraints_and_non_negative_with_them(kind):
     release = answers(kind, workload=Workload(DOMAIN, [("age", "sex"), ("sex", "edu")]))
-    measured = NoisyMarginals.of_unbiased(release)
+    measured = release.noisy_marginals()
     free = ols(measured, total=release.n)
     for names in (("age", "sex"), ("sex", "edu")):
         fitted = free.marginal(names).ravel() / release.n
@@ -309,13 +309,11 @@ def test_a_fit_of_looks_is_unbiased_without_constraints_and_non_negative_with_th
     assert fit.weights.min() >= 0
     assert fit.weights.sum() == pytest.approx(release.n)
     assert fit.certificate.kkt < 1e-6
-    with pytest.raises(TypeError, match="must be UnbiasedAnswers"):
-        NoisyMarginals.of_unbiased(measured)
 
 
 def test_precisions_of_residuals_are_those_of_their_likelihood():
     release = answers("residual", workload=Workload(DOMAIN, [("age", "sex")]))
-    measured = NoisyMarginals.of_unbiased(release)
+    measured = release.noisy_marginals()
     shot = release.shot
     rng = np.random.default_rng(0)
     move = rng.normal(size=(4, 2))

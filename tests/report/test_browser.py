@@ -12,6 +12,7 @@ from slow import slow, slow_among
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 report = pytest.importorskip("privmw.report")
+fit = pytest.importorskip("privmw.report.fit")
 
 SIZES = {"phone": (360, 740), "desk": (1280, 900)}
 
@@ -48,9 +49,9 @@ PAGES = {
     "evaluated": lambda: report.render(runs()["rounds"], evaluation=evaluated("rounds")),
     "hostile": lambda: report.render(hostile()),
     "60,000 values": lambda: report.render(unusual()["60,000 values"]),
-    "fit": lambda: report.render_fit(fits()["sequential"], for_release=False),
-    "hostile fit": lambda: report.render_fit(fits()["hostile"]),
-    "fit of 60,000": lambda: report.render_fit(fits()["60,000 values"]),
+    "fit": lambda: fit.render_fit(fits()["sequential"], for_release=False),
+    "hostile fit": lambda: fit.render_fit(fits()["hostile"]),
+    "fit of 60,000": lambda: fit.render_fit(fits()["60,000 values"]),
 }
 
 

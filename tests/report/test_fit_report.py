@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from privmw import report
 from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls, ols, reweight
+from privmw.report import fit as report
 from privmw.report.fit import facts
 from report.cases import fits
 from report.html_page import Page, assert_readable, assert_whole

@@ -3,7 +3,8 @@
 import pytest
 
 import privmw as pmw
-from privmw import report, strategies
+from privmw import strategies
+from privmw.report import unbiased as report
 from report.html_page import Page, assert_readable, assert_whole
 
 for library in ("jinja2", "matplotlib"):

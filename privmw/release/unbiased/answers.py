@@ -27,6 +27,7 @@ from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Float64s, Int64s, freeze
 from privmw.kernels.checks import check_integer, check_number
 from privmw.release.history import plain
+from privmw.release.noisy_marginals import NoisyMarginal, NoisyMarginals
 from privmw.release.unbiased.intervals import half_widths
 from privmw.secrecy import expect, shown
 from privmw.strategies import Residuals, Shot
@@ -35,6 +36,7 @@ from privmw.strategies import Residuals, Shot
 Query: TypeAlias = Mapping[str, int | Sequence[int]]
 
 MOST_TERMS = 4096  # cells that the queries of one covariance may sum over
+LEAST_PRECISION = 1e-9  # relative to the largest: what rounding may leave of a precision that is 0
 
 
 class Intervals(NamedTuple):
@@ -190,6 +192,53 @@ class UnbiasedAnswers(Immutable):
                 f"queries ({sum(map(len, functions)):,} cells) must sum at most {MOST_TERMS:,} cells"
             )
         return self.shot.covariance(functions) / self.n**2
+
+    def noisy_marginals(self) -> NoisyMarginals:
+        """The noisy marginals behind the answers, for a fit; give it total=answers.n, which is public.
+
+        Measured marginals come with their own noise. Residuals are not counts of cells: their likelihood is
+        that of consistent answers y_T with precisions t_T = sum over S around T of
+        (-1)^|S - T| w_S / N_{S - T}, since |P_S u|^2 is the sum over T in S of (-1)^|S - T| |u_T|^2 /
+        N_{S - T}. A t_T below 0, as an optimal strategy has on some pairs, is left out: those cells are then
+        constrained by the marginals around and inside them.
+
+        >>> from privmw import Domain, Table, measure_marginals, strategies
+        >>> domain = Domain({"age": 2, "sex": 2})
+        >>> private = Table.from_codes([[1, 0], [0, 1], [1, 0]] * 1000, domain, private=True)
+        >>> answers = measure_marginals(private, [("age", "sex")], rho=0.01, strategy=strategies.residual())
+        >>> answers.noisy_marginals().marginals[-1]
+        ('age', 'sex')
+        """
+        shot = self.shot
+        if shot.kind == "marginals":
+            marginals = [
+                NoisyMarginal(look.attributes, counts.astype(np.float64), shot.noise, look.scale)
+                for look, counts in zip(shot.looks, self.noisy, strict=True)
+            ]
+            return NoisyMarginals(marginals, shot.domain)
+        sets, sizes, names = shot.closure.looks(), shot.domain.sizes, shot.domain.names
+        precisions = dict.fromkeys(sets, 0.0)
+        for around, precision in zip(sets, shot.precision.tolist(), strict=True):
+            for order in range(1, len(around) + 1):
+                for inside in itertools.combinations(around, order):
+                    beside = math.prod(sizes[a] for a in around if a not in inside)
+                    precisions[inside] += (-1) ** (len(around) - order) * precision / beside
+        least = max(precisions.values()) * LEAST_PRECISION
+        kept = [inside for inside, precision in precisions.items() if precision > least]
+        workload = Workload(shot.domain, [tuple(names[a] for a in inside) for inside in kept])
+        counts = self.answers(workload) * self.n
+        return NoisyMarginals(
+            [
+                NoisyMarginal(
+                    workload.marginal(j),
+                    counts[workload.offsets[j] : workload.offsets[j + 1]],
+                    "gaussian",
+                    precisions[inside] ** -0.5,
+                )
+                for j, inside in enumerate(kept)
+            ],
+            shot.domain,
+        )
 
     def to_frame(
         self,

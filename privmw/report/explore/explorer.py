@@ -112,7 +112,7 @@ def render_explorer(
     script = _resource("explore.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return make_page(
-        "explore/explore.html.j2",
+        "report/explore/explore.html.j2",
         name=title or "A private release",
         release=release,
         promise=promise(release.ledger),

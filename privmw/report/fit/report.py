@@ -88,7 +88,7 @@ def render_fit(
     if cost is not None:
         drawn.append(pictures.changes(cost))
     return make_page(
-        "fit/fit.html.j2",
+        "report/fit/fit.html.j2",
         fit=fit,
         certificate=fit.certificate,
         for_release=for_release,

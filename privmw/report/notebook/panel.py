@@ -66,7 +66,7 @@ def panel(shown: object) -> str | None:
     # Ids must differ from those of every other panel of a notebook.
     name = f"privmw-{hashlib.sha256(content.encode()).hexdigest()[:10]}"
     renamed = [_renamed(picture, f"{name}-{picture.name}") for picture in found.pictures]
-    return make_page("notebook/panel.html.j2", found=replace(found, name=name, pictures=renamed))
+    return make_page("report/notebook/panel.html.j2", found=replace(found, name=name, pictures=renamed))
 
 
 def _renamed(picture: Picture, name: str) -> Picture:

@@ -135,7 +135,7 @@ def render(
     check_installed()
     promise = words.promise(release.ledger)
     return make_page(
-        "release/release.html.j2",
+        "report/release/release.html.j2",
         release=release,
         domain=domain,
         show=show,

@@ -109,7 +109,7 @@ def render_unbiased(
     pictures = [_spread(answers, np.sort(errors))]
     pictures += [_attribute(answers, name) for name in _shown(workload)]
     return make_page(
-        "unbiased/unbiased.html.j2",
+        "report/unbiased/unbiased.html.j2",
         answers=answers,
         title=title or "Report of unbiased answers",
         data=data,

@@ -18,16 +18,14 @@ import numpy.typing as npt
 from privmw.data.domain import Domain, positions_of
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s, freeze
-from privmw.postprocess.common_noise import common_noise, noises_of_marginals
-from privmw.release import Release
+from privmw.release.common_noise import common_noise, noises_of_marginals
 from privmw.release.measurements import Measurement, combine_cells
 from privmw.release.noises import NoiseDistribution, make_noise
-from privmw.release.unbiased import UnbiasedAnswers
+from privmw.release.release import Release
 from privmw.secrecy import expect, shown
 
 MOST_CELLS = 2**28  # of one marginal
 LARGEST_COUNT = 2.0**62
-LEAST_PRECISION = 1e-9  # of the largest: what rounding may leave of a precision that is 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,55 +121,6 @@ class NoisyMarginals:
         """The measurements of a release."""
         expect("release", release, Release, "a Release")
         return cls.of_measurements(release.measured, release.measurements)
-
-    @classmethod
-    def of_unbiased(cls, answers: UnbiasedAnswers) -> NoisyMarginals:
-        """The looks behind unbiased answers, for a fit; give it total=answers.n, which is public.
-
-        Looks at marginals are what was measured, with its noise. Residuals are no counts of cells: their
-        likelihood is that of consistent answers y_T with precisions t_T = sum over S around T of
-        (-1)^|S - T| w_S / N_{S - T}, since |P_S u|^2 is the sum over T in S of (-1)^|S - T| |u_T|^2 /
-        N_{S - T}. A t_T below 0, as an optimal strategy has on some pairs, is left out: those cells are then
-        held by the marginals around and inside them.
-
-        >>> from privmw import Domain, Table, Workload, measure_marginals, strategies
-        >>> domain = Domain({"age": 2, "sex": 2})
-        >>> private = Table.from_codes([[1, 0], [0, 1], [1, 0]] * 1000, domain, private=True)
-        >>> answers = measure_marginals(private, [("age", "sex")], rho=0.01, strategy=strategies.residual())
-        >>> NoisyMarginals.of_unbiased(answers).marginals[-1]
-        ('age', 'sex')
-        """
-        expect("answers", answers, UnbiasedAnswers, "UnbiasedAnswers")
-        shot = answers.shot
-        if shot.kind == "marginals":
-            marginals = [
-                NoisyMarginal(look.attributes, counts.astype(np.float64), shot.noise, look.scale)
-                for look, counts in zip(shot.looks, answers.noisy, strict=True)
-            ]
-            return cls(marginals, shot.domain)
-        sets, sizes, names = shot.closure.looks(), shot.domain.sizes, shot.domain.names
-        precisions = dict.fromkeys(sets, 0.0)
-        for around, precision in zip(sets, shot.precision.tolist(), strict=True):
-            for order in range(1, len(around) + 1):
-                for inside in itertools.combinations(around, order):
-                    beside = math.prod(sizes[a] for a in around if a not in inside)
-                    precisions[inside] += (-1) ** (len(around) - order) * precision / beside
-        least = max(precisions.values()) * LEAST_PRECISION
-        kept = [inside for inside, precision in precisions.items() if precision > least]
-        given = Workload(shot.domain, [tuple(names[a] for a in inside) for inside in kept])
-        counts = answers.answers(given) * answers.n
-        return cls(
-            [
-                NoisyMarginal(
-                    given.marginal(j),
-                    counts[given.offsets[j] : given.offsets[j + 1]],
-                    "gaussian",
-                    precisions[inside] ** -0.5,
-                )
-                for j, inside in enumerate(kept)
-            ],
-            shot.domain,
-        )
 
     @classmethod
     def of_measurements(cls, workload: Workload, measurements: Iterable[Measurement]) -> NoisyMarginals:
