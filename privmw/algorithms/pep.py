@@ -22,8 +22,8 @@ from privmw.algorithms.question import Question, Unit, check_inputs
 from privmw.data.records import Records
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
-from privmw.models.grown import COMPLETED, LARGEST_WIDENED, GrownSupport
-from privmw.models.projected import Kind, ProjectedSupport
+from privmw.models.grown import COMPLETED, LARGEST_WIDENED, GrowingModel
+from privmw.models.projected import Kind, ProjectionModel
 from privmw.random import Rng
 from privmw.release import Release
 from privmw.secrecy import shown
@@ -119,7 +119,7 @@ class PEP(Algorithm):
     def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:
         """A support that is projected again after each round, and may grow at the last."""
         if self.particles is not None:
-            return GrownSupport(
+            return GrowingModel(
                 support,
                 question.workload,
                 question.measured,
@@ -127,7 +127,7 @@ class PEP(Algorithm):
                 particles=self.particles,
                 threads=threads,
             )
-        return ProjectedSupport(
+        return ProjectionModel(
             support,
             question.workload,
             question.measured,

@@ -23,19 +23,19 @@ from privmw.models.growth.completion import COMPLETED, completed, completed_even
 from privmw.models.growth.path import SHARE, Grown, Path
 from privmw.models.growth.problem import Problem
 from privmw.models.growth.start import LARGEST_WIDENED, fitted_start, widened_start, with_new_values
-from privmw.models.projected import ProjectedSupport
-from privmw.models.weighted_rows import WeightedSupport
+from privmw.models.projected import ProjectionModel
+from privmw.models.weighted_rows import WeightedRows
 from privmw.random import sampling_stream
 from privmw.ranks import sum_over_ranks
 from privmw.release.measurements import Measurement
 
-__all__ = ["COMPLETED", "LARGEST_WIDENED", "GrownSupport"]
+__all__ = ["COMPLETED", "LARGEST_WIDENED", "GrowingModel"]
 
 SEED = 0  # of the sampling stream: fixed, so that the same measurements give the same rows
 
 
-class GrownSupport(ProjectedSupport):
-    """A support that is projected anew after each round, with l2 slack, and grows at the last.
+class GrowingModel(ProjectionModel):
+    """A projection with l2 slack that adds rows at the last round.
 
     particles: how many records are moved; at most so many rows are added.
     """
@@ -115,7 +115,7 @@ class GrownSupport(ProjectedSupport):
 
     def _begin(self, support: Support, prior: Float64s) -> None:
         """Go on with other rows."""
-        self._model = WeightedSupport(support, self._workload, prior.copy(), threads=self._threads)
+        self._model = WeightedRows(support, self._workload, prior.copy(), threads=self._threads)
         self._prior, self._groups = prior, None
         self._fitted, self._values = self._fitted[:0], self._values[:0]
 

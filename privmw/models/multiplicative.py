@@ -23,7 +23,7 @@ from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.models.groups import Groups
 from privmw.models.targets import Targets
-from privmw.models.weighted_rows import WeightedSupport
+from privmw.models.weighted_rows import WeightedRows
 from privmw.random import sampling_stream
 from privmw.ranks import ALONE, sum_over_ranks
 from privmw.release.measurements import Measurement
@@ -50,7 +50,7 @@ class MultiplicativeWeights:
         output: Output = "last",
         threads: int | None = None,
     ) -> None:
-        self._model = WeightedSupport(support, workload, support.start(start), threads=threads)
+        self._model = WeightedRows(support, workload, support.start(start), threads=threads)
         self._targets = Targets(measured, n)
         self._replay = replay
         self._sum = np.zeros(support.size) if output == "average" else None

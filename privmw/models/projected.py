@@ -22,7 +22,7 @@ from privmw.models.projection.prior_weight import choose_prior_weight
 from privmw.models.projection.solver import Slack, project
 from privmw.models.query_matrix import CellMatrix, MarginalMatrix, RowMatrix, matrix_of
 from privmw.models.targets import Targets
-from privmw.models.weighted_rows import WeightedSupport
+from privmw.models.weighted_rows import WeightedRows
 from privmw.release.measurements import Measurement
 
 Kind = Literal["l1", "l2"]
@@ -33,8 +33,8 @@ AIM, CERTIFIED = 1e-13, 1e-9
 MOST_DOUBLINGS = 40  # of gamma: from any noise to all of [0, 1]
 
 
-class ProjectedSupport:
-    """A weighted support that is projected anew after each round.
+class ProjectionModel:
+    """Weighted rows that are projected anew after each round.
 
     workload: the marginals to be answered; they are the first of `measured`, whose cells measurements number.
     prior: the weights to start from, if they are not those of `start`.
@@ -55,7 +55,7 @@ class ProjectedSupport:
         threads: int | None = None,
     ) -> None:
         self._prior = support.start(start) if prior is None else prior
-        self._model = WeightedSupport(support, workload, self._prior.copy(), threads=threads)
+        self._model = WeightedRows(support, workload, self._prior.copy(), threads=threads)
         self._targets = Targets(measured, n)
         self._slack, self._gamma, self._prior_weight = slack, gamma, prior_weight
         self._threads = threads

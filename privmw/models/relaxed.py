@@ -23,7 +23,7 @@ from privmw.kernels.arrays import Float64s, Int64s
 from privmw.models.growth.completion import completed_evenly
 from privmw.models.growth.path import OF_COMPLETED
 from privmw.models.products import Products
-from privmw.models.projected import ProjectedSupport
+from privmw.models.projected import ProjectionModel
 from privmw.models.targets import Targets
 from privmw.random import sampling_stream
 from privmw.release.measurements import Measurement
@@ -67,7 +67,7 @@ class RelaxedModel(ABC):
         self._starts = np.concatenate([[0], np.cumsum(workload.domain.sizes)])  # of the stacked tables
         self._whole = products_of(workload, threads)
         self._measurements: list[Measurement] = []
-        self._rows: ProjectedSupport | None = None  # made at the last update
+        self._rows: ProjectionModel | None = None  # made at the last update
 
     @abstractmethod
     def _learn(self) -> Mapping[str, float]:
@@ -131,7 +131,7 @@ class RelaxedModel(ABC):
         rows = self._drawn_rows()
         wider = self._support.with_rows(rows)
         prior = np.bincount(wider.added, minlength=wider.support.size) / len(rows)
-        self._rows = ProjectedSupport(
+        self._rows = ProjectionModel(
             wider.support,
             self._workload,
             self._measured,

@@ -20,7 +20,7 @@ from privmw.ranks import sum_over_ranks
 MOST_CHANGED = 0.45
 
 
-class WeightedSupport:
+class WeightedRows:
     """Weights on a support's rows, and the answers of a workload kept in step with them."""
 
     def __init__(

@@ -42,7 +42,7 @@ from privmw import (
     release_pep,
 )
 from privmw.models.targets import Targets
-from privmw.models.weighted_rows import WeightedSupport
+from privmw.models.weighted_rows import WeightedRows
 from privmw.release.measurements import Measurement
 
 ALL = {"MWPub": release_mw_pub, "MWEMPub": release_mwem_pub, "PEP": release_pep}
@@ -510,16 +510,16 @@ def test_a_release_is_far_nearer_than_its_start(name):
 
 
 def wrong_sign(monkeypatch):
-    step, replace = WeightedSupport.multiply, WeightedSupport.replace
+    step, replace = WeightedRows.multiply, WeightedRows.replace
 
     def replaced(self, weights):
         before = getattr(self, "before", self.support.start())
         replace(self, before**2 / np.maximum(weights / weights.sum(), 1e-30))
         self.before = self.distribution()
 
-    monkeypatch.setattr(WeightedSupport, "multiply", lambda self, rows, factor: step(self, rows, 1 / factor))
-    monkeypatch.setattr(WeightedSupport, "replace", replaced)
-    monkeypatch.setattr(WeightedSupport, "move", replaced)
+    monkeypatch.setattr(WeightedRows, "multiply", lambda self, rows, factor: step(self, rows, 1 / factor))
+    monkeypatch.setattr(WeightedRows, "replace", replaced)
+    monkeypatch.setattr(WeightedRows, "move", replaced)
 
 
 def answers_of_other_cells(monkeypatch):

@@ -15,9 +15,9 @@ from kernels.cases import skewed
 from privmw import Domain, Support, Table, Workload, kernels, release_pep
 from privmw.models.groups import Groups
 from privmw.models.multiplicative import MultiplicativeWeights
-from privmw.models.projected import ProjectedSupport
+from privmw.models.projected import ProjectionModel
 from privmw.models.targets import Targets
-from privmw.models.weighted_rows import WeightedSupport
+from privmw.models.weighted_rows import WeightedRows
 from privmw.release.measurements import Measurement, combine
 from truth import reference
 
@@ -70,17 +70,17 @@ def large_support(seed):
 @pytest.mark.parametrize("kind", ["public", "uniform"])
 def test_answers_followed_by_changes_are_those_of_a_full_evaluation(kind, threads, monkeypatch):
     support, workload = large_support(3)
-    model = WeightedSupport(support, workload, support.start(kind), threads=threads)
+    model = WeightedRows(support, workload, support.start(kind), threads=threads)
     fresh = support.marginals(workload)
     changes, evaluations = [], []
-    follow, evaluate = kernels.Marginals.add_changes, WeightedSupport._evaluate
+    follow, evaluate = kernels.Marginals.add_changes, WeightedRows._evaluate
     monkeypatch.setattr(
         kernels.Marginals,
         "add_changes",
         lambda self, rows, *args, **more: changes.append(len(rows)) or follow(self, rows, *args, **more),
     )
     monkeypatch.setattr(
-        WeightedSupport, "_evaluate", lambda self, *masses: evaluations.append(1) or evaluate(self, *masses)
+        WeightedRows, "_evaluate", lambda self, *masses: evaluations.append(1) or evaluate(self, *masses)
     )
     rng, complements = np.random.default_rng(4), 0
     large = np.flatnonzero(support.answers(workload, np.ones(support.size)) > 0.5)
@@ -129,7 +129,7 @@ def test_replay_adds_few_changes_or_evaluates_and_answers_the_same(replay, monke
 
 def test_answers_survive_new_scales():
     support, workload = large_support(5)
-    model = WeightedSupport(support, workload, support.start())
+    model = WeightedRows(support, workload, support.start())
     heavy = np.argsort(-model.weights)[: support.size // 4]
     rows, rescaled = np.sort(heavy).astype(np.uint32), 0
     inner = kernels.multiply
@@ -151,7 +151,7 @@ def test_answers_survive_new_scales():
 
 
 def test_no_rows_and_all_rows_change_nothing():
-    model = WeightedSupport(support(), WORKLOAD, support().start())
+    model = WeightedRows(support(), WORKLOAD, support().start())
     before = model.answers().copy()
     for rows in (np.zeros(0, np.uint32), np.arange(support().size, dtype=np.uint32)):
         model.multiply(rows, 1.5)
@@ -159,7 +159,7 @@ def test_no_rows_and_all_rows_change_nothing():
 
 
 def test_a_replaced_model_answers_as_the_support_does():
-    model = WeightedSupport(support(), WORKLOAD, support().start("uniform"))
+    model = WeightedRows(support(), WORKLOAD, support().start("uniform"))
     weights = np.random.default_rng(0).random(support().size) * 1e-200
     model.replace(weights.copy())
     assert model.answers().tobytes() == support().answers(WORKLOAD, weights).tobytes()
@@ -197,7 +197,7 @@ def project_twice(**options):
         np.array([3]), np.array([round(mean * N)]), "discrete-gaussian", math.sqrt(variance) * N, 1
     )
     for rounds in ([[first], [other], [again]], [[together, other]]):
-        model = ProjectedSupport(support(), WORKLOAD, WORKLOAD, N, **options)
+        model = ProjectionModel(support(), WORKLOAD, WORKLOAD, N, **options)
         for measurements in rounds:
             model.update(measurements)
         yield model.result()[1]
@@ -220,7 +220,7 @@ def test_an_l2_projection_is_the_one_that_scipy_finds(start, whole):
     held, _ = held_by(support())
     true = private().counts(WORKLOAD) / N
     noise = np.random.default_rng(8).normal(0, sigma / N, WORKLOAD.cells)
-    model = ProjectedSupport(support(), WORKLOAD, WORKLOAD, N, start=start, prior_weight=prior_weight)
+    model = ProjectionModel(support(), WORKLOAD, WORKLOAD, N, start=start, prior_weight=prior_weight)
     if whole:
         ranges = [WORKLOAD.cells_of([j]) for j in (0, 3, 6)]
     else:
@@ -251,7 +251,7 @@ def test_an_l1_projection_is_the_one_that_scipy_finds():
     gamma, cells = 0.01, np.array([0, 5, 9, 20, 31])
     held, _ = held_by(support())
     true = private().counts(WORKLOAD) / N
-    model = ProjectedSupport(support(), WORKLOAD, WORKLOAD, N, slack="l1", gamma=gamma)
+    model = ProjectionModel(support(), WORKLOAD, WORKLOAD, N, slack="l1", gamma=gamma)
     taken = [measurement([cell], [true[cell]]) for cell in cells]
     details = model.update(taken)
     answers = np.array([int(one.noisy_counts[0]) for one in taken]) / N
@@ -316,26 +316,26 @@ def contradicting(answers):
 
 
 def test_a_gamma_that_no_distribution_meets_is_doubled_and_said():
-    model = ProjectedSupport(support(), B, B, N, slack="l1", gamma=0.01)
+    model = ProjectionModel(support(), B, B, N, slack="l1", gamma=0.01)
     # q and 1 - q both within gamma of 0.9: gamma must be 0.4 at least.
     details = model.update(contradicting([0.9, 0.9]))
     assert details["gamma"] == 0.64
     assert details["gap"] <= 1e-9
     assert details["kkt"] <= 1e-9
-    model = ProjectedSupport(support(), B, B, N, slack="l1", gamma=0.01)
+    model = ProjectionModel(support(), B, B, N, slack="l1", gamma=0.01)
     assert model.update(contradicting([0.2, 0.8]))["gamma"] == 0.01
     np.testing.assert_allclose(model.answers(), [0.21, 0.79], atol=1e-8)
 
 
 def test_an_l1_gamma_of_its_own_is_each_measurement_s_deviation():
-    model = ProjectedSupport(support(), B, B, N, slack="l1")
+    model = ProjectionModel(support(), B, B, N, slack="l1")
     details = model.update([measurement([0], [0.9], sigma=40.0)])
     assert details["gamma"] == pytest.approx(40 / N)
     assert model.answers()[0] == pytest.approx(0.9 - 40 / N, abs=1e-8)
 
 
 def test_l2_weighs_contradictions_by_their_noise():
-    model = ProjectedSupport(support(), B, B, N, prior_weight=1e-3)
+    model = ProjectionModel(support(), B, B, N, prior_weight=1e-3)
     model.update([measurement([0], [0.9], sigma=10.0), measurement([1], [0.9], sigma=20.0)])
     # Precisions 4 : 1 for q = 0.9 and q = 0.1, and hardly any prior.
     assert model.answers()[0] == pytest.approx((4 * 0.9 + 0.1) / 5, abs=1e-4)
@@ -344,13 +344,13 @@ def test_l2_weighs_contradictions_by_their_noise():
 def test_the_prior_s_weight_decides():
     answers = []
     for prior_weight in (1e-3, 1e9):
-        model = ProjectedSupport(support(), B, B, N, prior_weight=prior_weight)
+        model = ProjectionModel(support(), B, B, N, prior_weight=prior_weight)
         model.update([measurement([0], [0.9])])
         answers.append(model.answers()[0])
     assert answers == pytest.approx([0.9, support().answers(B)[0]], abs=1e-4)
 
 
-@pytest.mark.parametrize("kind", [MultiplicativeWeights, ProjectedSupport])
+@pytest.mark.parametrize("kind", [MultiplicativeWeights, ProjectionModel])
 def test_a_model_s_answers_are_those_of_its_result(kind):
     model = kind(support(), WORKLOAD, WORKLOAD, N)
     for cell in (3, 8, 3):

@@ -16,7 +16,7 @@ import privmw as pmw
 from cluster.cases import ALGORITHMS, MASK, workload_of
 from privmw.cluster import mpi
 from privmw.models.multiplicative import MultiplicativeWeights
-from privmw.models.projected import ProjectedSupport
+from privmw.models.projected import ProjectionModel
 
 folder, kinds, output = sys.argv[1:4]
 checkpoint = sys.argv[4] if len(sys.argv) > 4 else None
@@ -60,7 +60,7 @@ def watched(update):
     return updated
 
 
-for model in (MultiplicativeWeights, ProjectedSupport):
+for model in (MultiplicativeWeights, ProjectionModel):
     model.update = watched(model.update)
 comm = mpi()
 domain = pmw.Domain.read(os.path.join(folder, "domain.json"))
