@@ -6,7 +6,7 @@
     python benches/study.py figures rows -o docs/pictures/rows.svg     # measured here and now (a minute)
 
 docs/reproduce.md says which figure of which paper is which name here. Only `rows` runs anything: the others
-draw the means in benches/family.csv, which `family keep` writes, or the tables of benches/README.md. Pictures
+draw the means in benches/family.csv, which `family keep` writes, or the tables of benches/journal. Pictures
 have a background of their own, light or dark as the reader's system is. Needs matplotlib.
 """
 
@@ -339,10 +339,10 @@ def sweep(plt: Any, results: str | None) -> Any:
     return figure
 
 
-def table_rows(first: str) -> Iterator[list[str]]:
-    """The cells of all tables of benches/README.md whose head begins so; an empty list after each table."""
+def table_rows(page: str, first: str) -> Iterator[list[str]]:
+    """The cells of the tables of a journal page whose head begins with `first`; an empty list after each."""
     inside = False
-    for line in (BENCHES / "README.md").read_text("utf-8").splitlines():
+    for line in (BENCHES / "journal" / f"{page}.md").read_text("utf-8").splitlines():
         if line.startswith(first):
             inside = True
         elif not line.startswith("|"):
@@ -360,7 +360,7 @@ def number(cell: str) -> float:
 
 
 def accuracy(plt: Any, results: str | None) -> Any:
-    """The two ADULT tables of benches/README.md: each method at its best rounds, as in the papers."""
+    """The two ADULT tables of the journal: each method at its best rounds, as in the papers."""
     figure, axes = panels(plt, 2, 2, 4.4)
     pages = iter(axes)
     axis, method = next(pages), ""
@@ -368,7 +368,7 @@ def accuracy(plt: Any, results: str | None) -> Any:
     titles = iter(("women undersampled by 0.3", "unbiased tenth"))
     shades = ("#3b82c4", "#7d8590", "#9a6dd7", "#1f9aa8", "#d9822b", "#8a8f2a", "#2a9d6f", "#d1495b")
     colours: dict[str, str] = {}
-    for row in table_rows("| method | T | eps"):
+    for row in table_rows("2026-11-accuracy", "| method | T | eps"):
         if row:
             method = row[0] or method
             values = np.array([number(cell) for cell in row[2:]])
@@ -389,10 +389,10 @@ def accuracy(plt: Any, results: str | None) -> Any:
 
 
 def growth(plt: Any, results: str | None) -> Any:
-    """The table "Growth" of benches/README.md: public rows only, and rows that grow."""
+    """The first table of the journal page on growth: public rows only, and rows that grow."""
     lines: dict[str, dict[str, list[float]]] = {}
     name = ""
-    for row in table_rows("| set | | eps .1"):
+    for row in table_rows("2026-11-growth", "| set | | eps .1"):
         if row:
             name = row[0] or name
             lines.setdefault(name, {}).setdefault(row[1], [number(cell) for cell in row[2:]])
@@ -411,10 +411,10 @@ def growth(plt: Any, results: str | None) -> Any:
 
 
 def speed(plt: Any, results: str | None) -> Any:
-    """The first table of benches/README.md with ratios: what was reached beside what was aimed at."""
+    """The first table of the journal page on kernels: what was reached beside what was aimed at."""
     cases: list[tuple[str, float, float]] = []
     name = ""
-    for row in table_rows("| case | against | target | reached |"):
+    for row in table_rows("2026-11-kernels", "| case | against | target | reached |"):
         if not row:
             break
         name = name if row[0] in ("", "the same") else row[0]

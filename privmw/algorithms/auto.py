@@ -1,6 +1,6 @@
 """The recommended release: everything is chosen from public information, by a rule that is measured.
 
-The rule (benches/README.md has the figures it rests on; s is the noise, as a fraction of n, that one shot at
+The rule (benches/journal has the figures it rests on; s is the noise, as a fraction of n, that one shot at
 the whole workload would put on each cell):
 
 1. If s is at most MOST_NOISE: one shot at every marginal of the workload. Nothing is spent on choosing, and

@@ -34,7 +34,8 @@ class MWPub(Algorithm):
 
     replay: whether a round repeats earlier measurements, on the answers from before it ("paper") or on
     current ones ("fresh"). output: the last weights, or the average of all rounds' (the paper's text; far
-    from the start it lags behind, see benches/README.md). start: the public frequencies, or uniform.
+    from the start it lags behind, see benches/journal/2026-11-accuracy.md). start: the public frequencies, or
+    uniform.
 
     >>> mechanism = MWPub(rounds=100, measure="marginal").calibrate(epsilon=1.0, delta=1e-9)
     >>> mechanism.epsilon(1e-9) <= 1.0

@@ -89,7 +89,7 @@ class Plan(Shown):
 
 @dataclass(frozen=True)
 class Effort:
-    """How many evaluations' time a first shot and a round take, as measured (benches/README.md).
+    """How many evaluations' time a first shot and a round take, as measured (benches/journal).
 
     passes: how often a round reduces the measured cells over the ranks.
     """

@@ -16,7 +16,8 @@ from privmw.kernels.arrays import Float64s, Int64s, UInt32s
 from privmw.ranks import sum_over_ranks
 
 # The share of the rows up to which adding their changes costs less than an evaluation. On the survey's
-# records a third of the rows cost .6 of one, two fifths .5 to .9, three fifths more (benches/README.md).
+# records a third of the rows cost .6 of one, two fifths .5 to .9, three fifths more
+# (benches/journal/2026-11-kernels.md).
 MOST_CHANGED = 0.45
 
 

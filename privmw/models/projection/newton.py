@@ -125,7 +125,7 @@ def _add_conjugate(
 
     The preconditioner is the ridge: many marginals share the directions of large variance, which it leaves
     far apart from the rest and conjugate gradients find first. Taking the one-way parts out, or the variance
-    of cells into account, saved no pass (benches/README.md).
+    of cells into account, saved no pass (benches/journal/2026-11-fits.md).
     """
     scaling = free / ridge
     most = max(accuracy**2 * float(np.einsum("i,i,i->", residual, residual, scaling)), enough)
