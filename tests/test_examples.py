@@ -19,7 +19,7 @@ NEEDS = {  # room: the packages of its extras
     "cli": ("pyarrow", "rich"),
     "report": ("matplotlib", "jinja2"),
     "release.release": ("pyarrow", "pandas"),
-    "adapters.synthesizer": ("pyarrow", "narwhals", "pandas"),
+    "extensions.synthesizer.synthesizer": ("pyarrow", "narwhals", "pandas"),
     "data.propose": ("pyarrow",),
     "experiments.readers": ("pyarrow",),
     "postprocess.noisy_file": ("pyarrow",),
@@ -29,7 +29,7 @@ NEEDS = {  # room: the packages of its extras
     "adapters.dp_accounting": ("dp_accounting",),
     "adapters.mbi": ("mbi",),
     "adapters.opendp": ("opendp", "mbi"),
-    "adapters.smartnoise": ("snsynth",),
+    "extensions.synthesizer.smartnoise": ("snsynth",),
     "kernels.c_interface": ("privmw.kernels._native",),
 }
 STARTS_MPI = "privmw.cluster.mpi"  # tests/cluster/test_mpi.py runs its examples in a process of their own

@@ -29,7 +29,7 @@ for library in ("pyarrow", "narwhals", "matplotlib", "jinja2", "scipy"):
 PACKAGES = [
     "privmw",
     "privmw.accounting",
-    "privmw.adapters.synthesizer",
+    "privmw.extensions.synthesizer.synthesizer",
     "privmw.curator",
     "privmw.engines",
     "privmw.evaluation",

@@ -8,7 +8,7 @@ import privmw as pmw
 snsynth = pytest.importorskip("snsynth", reason="privmw[smartnoise]")
 import pandas as pd  # noqa: E402
 
-from privmw.adapters.smartnoise import PrivmwSynthesizer  # noqa: E402
+from privmw.extensions.synthesizer.smartnoise import PrivmwSynthesizer  # noqa: E402
 
 DOMAIN = {"sex": ["F", "M"], "rooms": [1, 2, 3], "age": {"edges": [0, 18, 65, 120]}}
 

@@ -15,8 +15,8 @@ import pandas
 from snsynth.base import Synthesizer as _Base
 from snsynth.base import synth_map
 
-from privmw.adapters.synthesizer import Synthesizer
 from privmw.data.domain import Domain
+from privmw.extensions.synthesizer.synthesizer import Synthesizer
 from privmw.release import Release
 from privmw.secrecy import expect, shown
 
