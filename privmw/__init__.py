@@ -65,8 +65,8 @@ pages.show(Ledger)  # accounting knows no pages
 
 
 def _to_dp_event(spent: Event | Ledger) -> Any:
-    """What was spent, as a DpEvent of dp_accounting: see privmw.adapters.dp_accounting.to_dp_event."""
-    from privmw.adapters import dp_accounting  # here: only those who have it need it
+    """What was spent, as a DpEvent: see `privmw.extensions.adapters.dp_accounting.to_dp_event`."""
+    from privmw.extensions.adapters import dp_accounting  # here: only those who have it need it
 
     return dp_accounting.to_dp_event(spent)
 

@@ -26,9 +26,9 @@ NEEDS = {  # room: the packages of its extras
     "postprocess.max_fit": ("scipy",),
     "evaluation": ("scipy",),
     "kernels.numba_": ("numba",),
-    "adapters.dp_accounting": ("dp_accounting",),
-    "adapters.mbi": ("mbi",),
-    "adapters.opendp": ("opendp", "mbi"),
+    "extensions.adapters.dp_accounting": ("dp_accounting",),
+    "extensions.adapters.mbi": ("mbi",),
+    "extensions.adapters.opendp": ("opendp", "mbi"),
     "extensions.synthesizer.smartnoise": ("snsynth",),
     "kernels.c_interface": ("privmw.kernels._native",),
 }

@@ -68,7 +68,7 @@ class Event(ABC):
     _public_repr: ClassVar[bool] = True
     kind: ClassVar[str]
     count: int
-    to_dp_event: Callable[[], Any]  # from privmw.adapters.dp_accounting; privmw/__init__.py gives it
+    to_dp_event: Callable[[], Any]  # set by privmw/__init__.py: it belongs to extensions/adapters
 
     @property
     @abstractmethod

@@ -53,7 +53,7 @@ class Ledger:
         "_totals",
         "_unit",
     )
-    to_dp_event: Callable[[], Any]  # from privmw.adapters.dp_accounting; privmw/__init__.py gives it
+    to_dp_event: Callable[[], Any]  # set by privmw/__init__.py: it belongs to extensions/adapters
 
     def __init__(
         self,

@@ -51,7 +51,7 @@ def test_only_the_curator_and_evaluation_count_a_table():
     # are records on several ranks: their counts are the sum of each rank's own; and counts made by an engine:
     # the sum of its partitions'. OpenDP's own private frame is counted inside one of OpenDP's measurements.
     tables = {"cluster/sharded_records.py", "io/scan.py", "engines/counts.py", "engines/partitions.py"}
-    tables |= {"adapters/opendp.py"}
+    tables |= {"extensions/adapters/opendp.py"}
     assert (
         files_that(lambda node: calls(node, "counts"))
         == {
@@ -80,7 +80,7 @@ def test_nothing_that_releases_can_reach_evaluation():
 
 def test_only_the_curator_uses_mechanisms():
     # OpenDP's measurements get their data, and spend their budget, from OpenDP: adapters/opendp.py says how.
-    assert importers("privmw.mechanisms") - BEHIND <= {"__init__.py", "adapters/opendp.py"}
+    assert importers("privmw.mechanisms") - BEHIND <= {"__init__.py", "extensions/adapters/opendp.py"}
     assert importers("privmw.curator") - BEHIND <= {
         "__init__.py",
         "cli/release.py",  # compares the files of the command line: privmw.curator.overlap
@@ -131,7 +131,7 @@ def test_only_mechanisms_draw():
 
 
 def test_the_privacy_stream_is_opened_behind_the_door_only():
-    assert importers("privmw.random.privacy_stream") <= BEHIND | {"adapters/opendp.py"}  # as above
+    assert importers("privmw.random.privacy_stream") <= BEHIND | {"extensions/adapters/opendp.py"}  # as above
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import privmw as pmw
 dp = pytest.importorskip("opendp.prelude", reason="privmw[opendp]")
 from opendp.mod import OpenDPException  # noqa: E402
 
-from privmw.adapters import opendp as adapter  # noqa: E402
+from privmw.extensions.adapters import opendp as adapter  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ if not hasattr(mbi, "Model"):
         "mbi 1, which OpenDP pins, has no models, and estimates no domain with labels",
         allow_module_level=True,
     )
-from privmw.adapters import mbi as adapter  # noqa: E402
+from privmw.extensions.adapters import mbi as adapter  # noqa: E402
 
 DOMAIN = pmw.Domain({"age": 3, "sex": ["F", "M"], "region": ["N", "S", "W"]})
 CODES = np.random.default_rng(5).integers(0, [3, 2, 3], (600, 3), dtype=np.uint8)

@@ -7,7 +7,8 @@ Every event becomes a ZCDpEvent, even where dp_accounting has an event of a like
 
 - Its RDP accountant ignored how often an exponential mechanism is composed with itself (100 runs of 0.1
   were reported as one), and its PLD accountant ignores the same of randomized response. It multiplies the
-  costs of ZCDpEvents by their counts. tests/adapters/test_dp_accounting.py checks this, and the second bug.
+  costs of ZCDpEvents by their counts. tests/extensions/adapters/test_dp_accounting.py checks this, and the
+  second bug.
 - GaussianDpEvent and LaplaceDpEvent are of continuous noise. Our noise is discrete, and for some deltas it
   needs a larger epsilon: rho is proved for it, a continuous privacy loss is not. `pld_epsilon` builds the
   discrete one.

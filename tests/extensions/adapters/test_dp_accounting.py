@@ -22,7 +22,7 @@ from privmw.accounting import (
 )
 
 peer = pytest.importorskip("dp_accounting", reason="dp-accounting comes with privmw[test]")
-adapter = pytest.importorskip("privmw.adapters.dp_accounting")
+adapter = pytest.importorskip("privmw.extensions.adapters.dp_accounting")
 
 EVENTS = [
     ExponentialMechanism(0.1, candidates=100, count=100),
