@@ -31,7 +31,7 @@ PACKAGES = [
     "privmw.accounting",
     "privmw.extensions.synthesizer.synthesizer",
     "privmw.curator",
-    "privmw.engines",
+    "privmw.extensions.engines",
     "privmw.evaluation",
     "privmw.experiments",
     "privmw.kernels",

@@ -30,7 +30,7 @@ import real_data
 import shapes
 
 import privmw as pmw
-from privmw.engines import Counts, sql
+from privmw.extensions.engines import Counts, sql
 
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
 # A Spark worker would import privmw from the folder it starts in, where nothing is compiled.
@@ -64,7 +64,7 @@ def in_duckdb(table) -> Iterator[Count]:
 def in_postgresql(table) -> Iterator[Count]:
     import psycopg
 
-    from engines.postgresql_server import running
+    from extensions.engines.postgresql_server import running
 
     columns = ", ".join(f'"{name}" smallint' for name in table.column_names)
     with (

@@ -8,6 +8,6 @@ from privmw.algorithms.dual_query import DualQuery
 from privmw.algorithms.fem import FEM
 from privmw.cluster import mpi
 from privmw.cluster.sharded_support import ShardedSupport
-from privmw.engines import Counts
+from privmw.extensions.engines import Counts
 
 __all__ = ["FEM", "Counts", "DualQuery", "ShardedSupport", "mpi"]

@@ -15,7 +15,7 @@ import pyarrow.parquet as parquet
 import privmw as pmw
 from cli.cases import FILES, RELEASED, names_in, release_line, write_pair
 from privmw.cli import main
-from privmw.engines import Counts
+from privmw.extensions.engines import Counts
 
 
 @pytest.fixture

@@ -50,7 +50,12 @@ def test_only_the_curator_and_evaluation_count_a_table():
     # is a table: its counts are the sum of its own batches', and who may ask it for them is the same. So
     # are records on several ranks: their counts are the sum of each rank's own; and counts made by an engine:
     # the sum of its partitions'. OpenDP's own private frame is counted inside one of OpenDP's measurements.
-    tables = {"cluster/sharded_records.py", "io/scan.py", "engines/counts.py", "engines/partitions.py"}
+    tables = {
+        "cluster/sharded_records.py",
+        "io/scan.py",
+        "extensions/engines/counts.py",
+        "extensions/engines/partitions.py",
+    }
     tables |= {"extensions/adapters/opendp.py"}
     assert (
         files_that(lambda node: calls(node, "counts"))

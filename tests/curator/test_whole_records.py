@@ -17,7 +17,7 @@ from privmw.cluster.sharded_records import ShardedRecords
 from privmw.cluster.sharded_support import ShardedSupport
 from privmw.curator import overlap
 from privmw.curator.overlap import shares_records
-from privmw.engines import Counts
+from privmw.extensions.engines import Counts
 from slow import slow, slow_among
 
 pandas = pytest.importorskip("pandas")

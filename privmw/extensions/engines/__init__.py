@@ -4,8 +4,8 @@ What leaves the engine is a `Counts`, exact and private, which stands wherever a
 stay where they are; only the public rows need the memory of this machine, or MPI (docs/cluster.md).
 """
 
-from privmw.engines.counts import Counts
-from privmw.engines.partitions import dask, ray, spark
-from privmw.engines.statements import Statements, sql
+from privmw.extensions.engines.counts import Counts
+from privmw.extensions.engines.partitions import dask, ray, spark
+from privmw.extensions.engines.statements import Statements, sql
 
 __all__ = ["Counts", "Statements", "dask", "ray", "spark", "sql"]

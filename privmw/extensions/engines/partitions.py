@@ -15,7 +15,7 @@ import numpy as np
 from privmw.data.table import Table
 from privmw.data.unit import checked_unit
 from privmw.data.workload import Workload
-from privmw.engines.counts import Counts
+from privmw.extensions.engines.counts import Counts
 from privmw.io.extras import need
 from privmw.io.files import check_names
 from privmw.kernels.arrays import Int64s

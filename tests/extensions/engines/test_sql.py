@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from engines.engines_data import DOMAIN, WORKLOAD, frame, values
-from engines.postgresql_server import programs, running
-from privmw.engines import Counts, sql
-from privmw.engines.statements import DIALECTS
+from extensions.engines.engines_data import DOMAIN, WORKLOAD, frame, values
+from extensions.engines.postgresql_server import programs, running
+from privmw.extensions.engines import Counts, sql
+from privmw.extensions.engines.statements import DIALECTS
 
 pa = pytest.importorskip("pyarrow")
 

@@ -26,7 +26,7 @@ import numpy as np
 from privmw.data.attribute import Attribute
 from privmw.data.unit import checked_unit
 from privmw.data.workload import Workload
-from privmw.engines.counts import Counts
+from privmw.extensions.engines.counts import Counts
 from privmw.kernels.arrays import Int64s
 from privmw.kernels.checks import check_integer
 from privmw.secrecy import erased_on_failure, expect, sealed, shown

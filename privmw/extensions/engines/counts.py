@@ -27,7 +27,7 @@ from privmw.secrecy import erased_on_failure, expect, sealed
 
 if TYPE_CHECKING:
     from privmw.data.table import Table
-    from privmw.engines.statements import Connection, Statements
+    from privmw.extensions.engines.statements import Connection, Statements
 
 FORM, VERSION = "privmw private counts", 1
 
@@ -104,7 +104,7 @@ class Counts(Records):
         Values that the domain does not have are refused: the message names their columns, all of them, and no
         value. What is counted must not change meanwhile: run them in one transaction where others write.
         """
-        from privmw.engines.statements import counted  # here: it imports counts
+        from privmw.extensions.engines.statements import counted  # here: it imports counts
 
         return counted(connection, statements)
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from privmw.engines import Counts
-from privmw.engines.counts import FORM, VERSION
+from privmw.extensions.engines import Counts
+from privmw.extensions.engines.counts import FORM, VERSION
 from privmw.release.archive import read_archive, write_archive
 
 DOMAIN = pmw.Domain({"age": 4, "sex": 2, "race": 3, "work": 2})

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from engines.engines_data import DOMAIN, WORKLOAD, frame, values
+from extensions.engines.engines_data import DOMAIN, WORKLOAD, frame, values
 from privmw import engines
-from privmw.engines import partitions
+from privmw.extensions.engines import partitions
 
 pa = pytest.importorskip("pyarrow")
 
