@@ -109,14 +109,14 @@ def hot_kernels(memory: float, near: float) -> Iterator[tuple[str, int, float, f
     people = pmw.Support.from_table(acs67(30_000))
     asked = pmw.Workload.sample(people.domain, k=3, size=1000, seed=0)
     cells = people.marginals(asked).among(np.arange(asked.cells))
-    priced, signed = cells.priced(np.ones(asked.cells)), masses_of(people.size) - 2**29
+    gram_product, signed = cells.gram_product(np.ones(asked.cells)), masses_of(people.size) - 2**29
     # A row lists .11 effects a marginal: two bytes twice, a value read, a sum read and written.
     yield (
         "products by effects, acs67, 1,000",
         people.size * len(asked),
         0.11 * (4 + 8 + 16),
         near,
-        lambda: priced.spread(signed, -40),
+        lambda: gram_product.spread(signed, -40),
     )
     table = acs67(500_000)
     yield (

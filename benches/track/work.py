@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 OF_MARGINALS = ("Marginals", "Tallies", "Moves")  # made of attributes and starts
-OF_CELLS = ("MarginalCells", "PricedCells")  # made of one of these; their methods are given the rows
+OF_CELLS = ("MarginalCells", "GramProduct")  # made of one of these; their methods are given the rows
 OVER_MARGINALS = (*OF_MARGINALS, *OF_CELLS)
 MATRICES = (*OVER_MARGINALS, "Incidence")
 # Of some rows, of one attribute, or of none; how often `newton` goes over the rows is not seen from here.
@@ -44,7 +44,7 @@ class Work:
     def summary(self, newton_steps: int) -> dict[str, Any]:
         return {
             # To spread masses is two passes: their sums, and the potentials of these.
-            "passes": total(self.calls, MATRICES, NOT_PASSES) + self.calls["PricedCells.spread"],
+            "passes": total(self.calls, MATRICES, NOT_PASSES) + self.calls["GramProduct.spread"],
             "rows x marginals": total(self.touched, OVER_MARGINALS, NOT_OF_ROWS),
             "Newton steps": newton_steps,
             "kernel bytes": self.bytes,

@@ -102,14 +102,14 @@ void bind_marginals(py::module_& m) {
             py::arg("rows"), py::arg("values"), py::arg("exponent"), py::arg("out"), py::arg("threads"))
         .def("nbytes", &MarginalCells::bytes);
 
-    py::class_<PricedCells>(m, "PricedCells")
+    py::class_<GramProduct>(m, "GramProduct")
         .def(py::init([](const MarginalCells& cells, const py::array& prices) {
-                 return std::make_unique<PricedCells>(cells, values_of<double>(prices, "prices"));
+                 return std::make_unique<GramProduct>(cells, values_of<double>(prices, "prices"));
              }),
              py::arg("cells"), py::arg("prices"), py::keep_alive<1, 2>())
         .def(
             "spread",
-            [](const PricedCells& self, const py::array& rows, const py::array& masses, int unit,
+            [](const GramProduct& self, const py::array& rows, const py::array& masses, int unit,
                int exponent, py::array out, int threads) {
                 const auto among = values_of<Row>(rows, "rows");
                 const auto in = values_of<Mass>(masses, "masses");

@@ -22,7 +22,7 @@ from typing import Any
 from privmw.kernels.choice import BACKENDS, backend, set_threads, threads
 from privmw.kernels.columns import Columns
 from privmw.kernels.least_squares import Solution, Tallies, Wanted
-from privmw.kernels.marginals import MarginalCells, Marginals, PricedCells
+from privmw.kernels.marginals import GramProduct, MarginalCells, Marginals
 from privmw.kernels.moves import Moves
 from privmw.kernels.products import Products
 from privmw.kernels.projection import Incidence, solve_positive, split_lists, tilt
@@ -52,11 +52,11 @@ __all__ = [
     "MASS_BITS",
     "Columns",
     "Gains",
+    "GramProduct",
     "Incidence",
     "MarginalCells",
     "Marginals",
     "Moves",
-    "PricedCells",
     "Products",
     "Solution",
     "Tallies",

@@ -21,11 +21,11 @@ from privmw.kernels.checks import (
 )
 from privmw.kernels.choice import backend, threads_of
 from privmw.kernels.columns import Columns, check_are_columns
+from privmw.kernels.scale import LEAST_EXPONENT
 from privmw.ranks import ALONE, Communicator
 
 MOST_BYTES = 2**28  # of the lists of rows' effects
 SHORTER = 2  # times as many marginals as effects a row: with longer lists, the marginals' plan is faster
-LEAST_EXPONENT = -900  # of a largest value: below it, there is nothing but rounding
 
 
 class Marginals:
@@ -142,7 +142,7 @@ class MarginalCells:
     def keep(self, kept: Int64s) -> None:
         """Leave out all cells but these, by their numbers among those that there are, ascending.
 
-        What `over` and `priced` made before is of no use afterwards.
+        What `over` and `gram_product` made before is of no use afterwards.
 
         >>> columns = Columns([np.array([0, 1, 1], np.uint8)], [2])
         >>> cells = Marginals(columns, np.array([0], np.int32), np.array([0, 1])).among(np.array([0, 1]))
@@ -183,9 +183,9 @@ class MarginalCells:
         """Find where the cells of each marginal that has some begin, and the end."""
         self.count, self._first = len(self.places), np.unique(np.searchsorted(self.places, self._first_cells))
 
-    def priced(self, prices: Float64s) -> PricedCells:
+    def gram_product(self, prices: Float64s) -> GramProduct:
         """These cells with a price each, not negative."""
-        return PricedCells(self, prices)
+        return GramProduct(self, prices)
 
     @property
     def nbytes(self) -> int:
@@ -193,12 +193,12 @@ class MarginalCells:
         return self._core.nbytes() + self.rows.nbytes
 
 
-class PricedCells:
-    """Cells with a price each: what masses of rows that share cells are worth to one another.
+class GramProduct:
+    """The operator Q diag(prices) Q^T on rows, where Q says which cell holds which row.
 
     >>> columns = Columns([np.array([0, 1, 1], np.uint8)], [2])
     >>> cells = Marginals(columns, np.array([0], np.int32), np.array([0, 1])).among(np.array([0, 1]))
-    >>> cells.priced(np.array([10.0, 0.5])).spread(np.array([1, 2, 4]) << 55, -55)
+    >>> cells.gram_product(np.array([10.0, 0.5])).spread(np.array([1, 2, 4]) << 55, -55)
     array([10.,  3.,  3.])
     """
 
@@ -211,7 +211,7 @@ class PricedCells:
         # A sum of masses has up to 62 bits, its product with a price up to 51, their potential up to 61.
         self._unit = max(math.frexp(most)[1], LEAST_EXPONENT) + 62
         self._unit -= min(51, 61 - len(cells._first).bit_length())
-        self._core = choice.kernels.PricedCells(cells._core, prices)
+        self._core = choice.kernels.GramProduct(cells._core, prices)
 
     def spread(
         self,
@@ -221,10 +221,10 @@ class PricedCells:
         threads: int | None = None,
         comm: Communicator = ALONE,
     ) -> Float64s:
-        """For each row the sum over its cells of price * (sum of the masses of the cell's rows) * 2^exponent.
+        """Compute Q diag(prices) Q^T masses * 2^exponent, one number per row.
 
-        Masses are on a scale on which all of them total near 2^61: prices times sums are rounded on it.
-        Where each rank has some of the rows, the sums are of all rows: any number of ranks has the same bits.
+        Masses total near 2^61: prices times sums are rounded on their scale. Sums are over the rows of all
+        ranks, and have the same bits on any number of ranks.
         """
         cells, workers = self._cells, threads_of(threads)
         check_masses("masses", masses, len(cells.rows))

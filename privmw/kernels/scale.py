@@ -1,4 +1,4 @@
-"""The scale of masses, for the doors and the backends in Python: the constants of csrc/core/weights.hpp."""
+"""The scale of masses in the Python backends: the constants of csrc/core/weights.hpp."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import math
 
 MASS_BITS = 60  # the mass of a row is rint(weight * 2^60)
 LEAST_TOTAL, MOST_TOTAL = 2**58, 2**62
+LEAST_EXPONENT = -900  # of the largest of some values: smaller ones are scaled as if it were this
 LIGHTEST_WEIGHT = 2.0**-1000
-MOST_WEIGHT = 7.75  # its mass fits 64 bits; a factor below 1.9 brings no weight of at most 4 above it
+MOST_WEIGHT = 7.75  # its mass fits 64 bits, and 4 times any factor below 1.9 stays below it
 
 
 def powers_of_two(exponent: int) -> tuple[float, float]:

@@ -1,8 +1,8 @@
-"""Models that answer with a bag of records, each a best response to cells on which earlier ones erred.
+"""Models that are a bag of records, each a best response to cells with errors.
 
-They learn from the signed cells that the curator draws, and from no noisy count: number i below the number of
-cells asks for records in cell i, i + cells for records elsewhere. Released values and public rows only. The
-sampling stream of a round is seeded by its number, so that a run that is resumed makes the same records.
+They learn from signed cells drawn by the curator, not from noisy counts: i < cells asks for records in cell
+i, i + cells for records outside it. Released values and public rows only. A round's sampling stream is seeded
+by its number, so that a resumed run makes the same records.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from privmw.models.oracle import Oracle
 from privmw.random import sampling_stream
 from privmw.release.measurements import Measurement
 
-NOISE_BITS = 20  # after the point, of perturbations: scores are integers
+NOISE_BITS = 20  # fractional bits of perturbations: scores are integers
 
 
 class Bag:
-    """Records, and how many of them are in each cell of a workload."""
+    """Records, with their counts in each cell of a workload."""
 
     def __init__(self, workload: Workload, codes: UInt32s | None = None) -> None:
         self._workload = workload
@@ -45,7 +45,7 @@ class Bag:
 
 
 def cells_of_records(workload: Workload, codes: UInt32s) -> Int64s:
-    """The cell of each marginal that holds each record: records x marginals.
+    """The cell of each record in each marginal: records x marginals.
 
     >>> from privmw import Domain
     >>> workload = Workload(Domain({"age": 3, "sex": 2}), [("age",), ("age", "sex")])
@@ -62,7 +62,7 @@ def cells_of_records(workload: Workload, codes: UInt32s) -> Int64s:
 
 
 def signed_weights(drawn: Sequence[int] | Int64s, cells: int) -> tuple[Int64s, Int64s]:
-    """The distinct cells that were drawn, each with how often it was less how often its negation was.
+    """The distinct cells drawn, each with its count minus that of its negation.
 
     >>> signed_weights([7, 3, 7, 13], cells=10)
     (array([7]), array([2]))
@@ -75,7 +75,7 @@ def signed_weights(drawn: Sequence[int] | Int64s, cells: int) -> tuple[Int64s, I
 
 
 class _Responses:
-    """What both models share: public rows, and a release of records."""
+    """The base of both models: public rows, and a release of records."""
 
     def __init__(self, support: Support, workload: Workload, oracle: Oracle) -> None:
         self._support, self._workload, self._oracle = support, workload, oracle
@@ -85,7 +85,7 @@ class _Responses:
         raise TypeError("measurements must not be given: a bag of records learns from drawn cells")
 
     def _released(self, codes: UInt32s) -> tuple[Support, Float64s]:
-        """The records as rows beside the public ones; each weighs as many records as it stands for."""
+        """The records as rows beside the public ones, weighted by frequency."""
         with_rows = self._support.with_rows(codes)
         counts = np.bincount(with_rows.added, minlength=with_rows.support.size)
         return with_rows.support, counts / len(codes)
@@ -98,10 +98,10 @@ class _Responses:
 
 
 class BestResponses(_Responses):
-    """A bag that every round adds one record to: the best response to the cells that it drew.
+    """A bag to which every round adds the best response to the cells drawn.
 
-    The first record is the best response to `samples` signed cells drawn uniformly, before the private table
-    is looked at (Gaboardi et al. 2014, "Dual Query", algorithm 1).
+    The first record is the best response to `samples` uniformly drawn signed cells (Gaboardi et al. 2014,
+    "Dual Query", algorithm 1).
     """
 
     def __init__(self, support: Support, workload: Workload, oracle: Oracle, *, samples: int) -> None:
@@ -114,11 +114,11 @@ class BestResponses(_Responses):
         return self._bag.answers()
 
     def bag(self) -> tuple[Int64s, int]:
-        """How many records are in each cell, and how many there are."""
+        """The counts of the records in each cell, and the number of records."""
         return self._bag.cell_counts, len(self._bag)
 
     def respond(self, drawn: Sequence[int], *, last: bool = False) -> Mapping[str, float]:
-        """Add the best response; satisfied: the share of the drawn cells that it is in, or is not."""
+        """Add the best response; satisfied: the share of the signed cells that it satisfies."""
         return {"satisfied": self._add(np.array(drawn, np.int64))}
 
     def _add(self, drawn: Int64s) -> float:
@@ -126,8 +126,8 @@ class BestResponses(_Responses):
         terms = np.zeros((1, self._values()), np.int64)
         record = self._oracle.respond(cells, weights, terms, sampling_stream(1 + len(self._bag)))
         self._bag.add(record)
-        held = np.isin(drawn % self._workload.cells, cells_of_records(self._workload, record))
-        return float((held == (drawn < self._workload.cells)).mean())
+        inside = np.isin(drawn % self._workload.cells, cells_of_records(self._workload, record))
+        return float((inside == (drawn < self._workload.cells)).mean())
 
     def result(self) -> tuple[Support, Float64s]:
         """The rows of the bag, each with its share of the records."""
@@ -147,11 +147,11 @@ class BestResponses(_Responses):
 
 
 class PerturbedLeader(_Responses):
-    """A new bag each round: best responses to all cells drawn so far, each with its own perturbation.
+    """A new bag each round: perturbed best responses to all cells drawn so far.
 
-    A perturbation takes an exponential number of mean `noise` sqrt(rounds) from the score of each value.
-    Released are the records of the bags made once half of epsilon, a quarter of rho, was spent (Vietri et al.
-    2020, algorithm FEM and its authors' code).
+    A perturbation subtracts exponential noise of mean `noise` sqrt(rounds) from the score of each value. The
+    release has the bags made after half of epsilon, a quarter of rho, was spent (Vietri et al. 2020,
+    algorithm FEM and its authors' code).
     """
 
     def __init__(
@@ -172,11 +172,11 @@ class PerturbedLeader(_Responses):
         self._make_bag()
 
     def answers(self) -> Float64s:
-        """The fraction in each cell of the records to be released, or of the newest if there are none yet."""
+        """The fraction of the kept records in each cell, or of the newest bag if none is kept yet."""
         return (self._kept if len(self._kept) else self._bag).answers()
 
     def bag(self) -> tuple[Int64s, int]:
-        """How many of the newest records are in each cell, and how many there are."""
+        """The counts of the newest records in each cell, and their number."""
         return self._bag.cell_counts, self._samples
 
     def respond(self, drawn: Sequence[int], *, last: bool = False) -> Mapping[str, float]:
@@ -200,7 +200,7 @@ class PerturbedLeader(_Responses):
         return self._released((self._kept if len(self._kept) else self._bag).codes)
 
     def state(self) -> tuple[dict[str, Float64s], dict[str, Float64s]]:
-        """What was drawn, and the records."""
+        """The cells drawn, and the records."""
         return {}, {
             "drawn": np.array(self._drawn, np.float64),
             "kept": self._kept.codes.astype(np.float64).ravel(),
@@ -212,7 +212,7 @@ class PerturbedLeader(_Responses):
         measurements: Sequence[Measurement],
         state: tuple[Mapping[str, Float64s], Mapping[str, Float64s]],
     ) -> None:
-        """Restore what was drawn, and the bags."""
+        """Restore the cells drawn, and the bags."""
         _, others = state
         self._drawn = others["drawn"].astype(np.int64).tolist()
         self._kept = Bag(self._workload, self._codes(others["kept"]))

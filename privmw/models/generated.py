@@ -1,15 +1,14 @@
 """The model of GEM: a generator (generator.py) trained on what was measured, after each round.
 
-Two losses. "squared": that of all measured cells, each weighted by its precision. "absolute": the mean of
-|noisy answer - model answer| over the measured cells whose error is above half of an exponential average of
-the largest ("Iterative methods for private synthetic data", equation 3, as its authors ran it); it follows
-the largest errors, and where whole marginals are measured those are noise. Steps are Adam's, from a rate that
-falls as half a cosine in each round.
+Two losses. "squared": the squared errors of all measured cells, weighted by precision. "absolute": the mean
+of |noisy answer - model answer| over the measured cells whose error is above half of an exponential average
+of the largest ("Iterative methods for private synthetic data", equation 3, as its authors ran it); if whole
+marginals are measured, the largest errors are mostly noise. Optimised by Adam, with a rate that falls as half
+a cosine in each round.
 
-GEM-Pub is the same from a generator that was trained on public answers before, by the absolute loss: without
-noise it lowers largest errors several times faster. With the squared loss the public answers stay among what
-is fitted, for what they are worth: training on few noisy marginals alone forgets them. Public and released
-values only.
+GEM-Pub starts from a generator trained on public answers by the absolute loss, which lowers the largest
+errors several times faster where there is no noise. With the squared loss the public answers are fitted too,
+with an estimated weight: training on few noisy marginals alone forgets them. Public and released values only.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ from privmw.secrecy import shown
 
 Loss = Literal["squared", "absolute"]
 
-ABOVE = 0.5  # of the running largest error: cells that pull
-DECAY = 0.5  # of the running largest error
-REMINDED = 64  # public marginals that are fitted in a round beside what was measured
-DAMPING = 1e-8  # of Adam: parameters that hardly matter to the loss hardly move, and what was learnt stays
-PUBLIC_RATE, LEAST_RATE = 3e-3, 3e-5  # of training on public rows, at first and to end at
-PLATEAU = 100  # epochs without progress until it is halved
+LARGE_ERROR = 0.5  # share of the running largest error above which a cell is in the loss
+LARGEST_ERROR_DECAY = 0.5  # of the running average
+PUBLIC_MARGINALS_PER_ROUND = 64  # fitted beside the measured ones
+DAMPING = 1e-8  # of Adam: parameters that hardly affect the loss keep what they learnt
+FIRST_PUBLIC_RATE, LAST_PUBLIC_RATE = 3e-3, 3e-5  # of training on public rows
+PATIENCE = 100  # epochs without progress until the rate is halved
 
 
 class LargestMisfit:
-    """The mean absolute misfit of the cells near the largest, and its derivatives.
+    """The mean absolute error of the cells with large errors, and its gradient.
 
-    answers, used: what each cell is to be, and whether it is to be anything. running: the exponential average
-    of the largest error so far; NaN for none.
+    answers: the targets of cells. used: which cells have one. running: the exponential average of the largest
+    error so far; NaN at first.
     """
 
     def __init__(self, answers: Float64s, used: Bools, running: float = math.nan) -> None:
@@ -53,31 +52,33 @@ class LargestMisfit:
 
     def pull(self, model_answers: Floats) -> tuple[float, Floats]:
         """The largest error, and the derivative of the loss by each cell."""
-        missed = np.where(self._used, model_answers - self._answers, np.float32(0))
-        sizes = np.abs(missed)
+        errors = np.where(self._used, model_answers - self._answers, np.float32(0))
+        sizes = np.abs(errors)
         largest = float(sizes.max())
         first = math.isnan(self.running)
-        self.running = largest if first else DECAY * self.running + (1 - DECAY) * largest
-        high = sizes > ABOVE * self.running
-        pull: Floats = np.where(high, np.sign(missed), np.float32(0))
+        self.running = (
+            largest if first else LARGEST_ERROR_DECAY * self.running + (1 - LARGEST_ERROR_DECAY) * largest
+        )
+        high = sizes > LARGE_ERROR * self.running
+        pull: Floats = np.where(high, np.sign(errors), np.float32(0))
         pull /= np.float32(max(int(np.count_nonzero(high)), 1))
         return largest, pull
 
 
 def public_marginals(workload: Workload, columns: Sequence[str]) -> Int64s:
-    """The marginals of a workload that have public columns only; refuses a workload without any."""
-    known = {workload.domain.index(name) for name in columns}
-    among = [
+    """The marginals of a workload within the public columns; raises if there are none."""
+    public = {workload.domain.index(name) for name in columns}
+    marginals = [
         j
         for j, (start, end) in enumerate(zip(workload.starts[:-1], workload.starts[1:], strict=True))
-        if known.issuperset(workload.attributes[start:end].tolist())
+        if public.issuperset(workload.attributes[start:end].tolist())
     ]
-    if not among:
+    if not marginals:
         raise ValueError(
             f"workload ({shown(workload)}) must have a marginal of the public columns to train a "
             f"generator on: {in_words(columns)}"
         )
-    return np.array(among, np.int64)
+    return np.array(marginals, np.int64)
 
 
 def pretrain(
@@ -88,18 +89,17 @@ def pretrain(
     epochs: int,
     threads: int | None = None,
 ) -> float:
-    """Train a generator on the answers of public rows, without noise; returns the largest error left.
+    """Train a generator on the answers of public rows, without noise; returns the largest error.
 
     An epoch is a step on all marginals of the workload that the public rows have. The rate is halved where
-    the largest error has not fallen for PLATEAU epochs, and the best network is kept. Attributes that the
-    public rows lack are even and independent of the others afterwards: their random start, which the training
-    of others moves, would say something of them.
+    the largest error has not fallen for PATIENCE epochs, and the best network is kept. Attributes that the
+    public rows lack end uniform and independent of the others.
     """
     columns = public_columns(support)
     some = workload.select(public_marginals(workload, columns))
     misfit = LargestMisfit(support.answers(some), np.ones(some.cells, bool))
     products, adam = products_of(some, threads), Adam(generator.parameters, DAMPING)
-    best, kept, waited, rate = math.inf, generator.parameters.copy(), 0, PUBLIC_RATE
+    best, kept, waited, rate = math.inf, generator.parameters.copy(), 0, FIRST_PUBLIC_RATE
     for _ in range(epochs):
         tables = generator.tables()
         largest, pull = misfit.pull(products.answers(tables))
@@ -107,9 +107,9 @@ def pretrain(
         if largest < best:
             best, waited = largest, 0
             kept[:] = generator.parameters
-        elif waited > PLATEAU:
+        elif waited > PATIENCE:
             waited, rate = 0, rate / 2
-            if rate < LEAST_RATE:
+            if rate < LAST_PUBLIC_RATE:
                 break
         adam.step(generator.gradient(products.gradient(tables, pull)[0]), rate)
     generator.parameters[:] = kept
@@ -119,7 +119,7 @@ def pretrain(
 
 
 def public_columns(support: Support) -> tuple[str, ...]:
-    """The attributes that public rows have; none where there is no public row."""
+    """The attributes that public rows have; none without public rows."""
     return tuple(name for name in support.domain.names if name not in support.missing)
 
 
@@ -139,10 +139,10 @@ def pretrained_generator(
 
 
 class GeneratedRows(RelaxedModel):
-    """A generator that is trained after each round, on everything measured so far.
+    """A generator that is trained after each round on all measurements so far.
 
-    steps: of a round, at most. pretrained: a file of the generator to begin with. The public rows of the
-    support, if there are any, train it before the first answers, for so many epochs at most.
+    steps: at most, of a round. pretrained: a file with the generator to start from. epochs: at most, of
+    training on the public rows of the support, before the first answers.
     """
 
     def __init__(
@@ -179,29 +179,29 @@ class GeneratedRows(RelaxedModel):
         else:
             self._generator = load_generator(pretrained, domain)
         columns = public_columns(support) or self._generator.columns
-        self._known = public_marginals(workload, columns) if columns else np.zeros(0, np.int64)
-        # Attributes of which nothing is known before the first measurements.
+        self._public_marginals = public_marginals(workload, columns) if columns else np.zeros(0, np.int64)
+        # Attributes without public information.
         self._unknown = tuple(name for name in domain.names if name not in columns)
         self._public, self._epochs = support, epochs
         self._steps, self._rate, self._loss, self._prior_weight = steps, rate, loss, prior_weight
-        self._at_first: Float64s | None = None  # the answers of public marginals before any measurement
+        self._at_first: Float64s | None = None  # the initial answers to public marginals
         self._begun, self._last, self._running = False, False, math.nan
 
     def _tables(self) -> Floats:
-        if self._at_first is None:  # here: a run that is resumed has this stored
+        if self._at_first is None:  # lazily: a resumed run has it stored
             if self._public.records:
                 pretrain(
                     self._generator, self._public, self._workload, epochs=self._epochs, threads=self._threads
                 )
-            tables, some = self._generator.tables(), self._workload.select(self._known)
+            tables, some = self._generator.tables(), self._workload.select(self._public_marginals)
             self._at_first = np.zeros(0)
-            if len(self._known):
+            if len(self._public_marginals):
                 self._at_first = products_of(some, self._threads).answers(tables).astype(np.float64)
             self._records = self._generator.records
         return self._generator.tables()
 
     def update(self, measurements: Sequence[Measurement], *, last: bool = False) -> Mapping[str, float]:
-        """Train on all measurements so far; the last time with all public answers."""
+        """Train on all measurements so far; at the last round with all public answers."""
         self._last = last
         return super().update(measurements, last=last)
 
@@ -211,13 +211,13 @@ class GeneratedRows(RelaxedModel):
         if self._loss == "absolute":
             details = self._follow_largest(*measured)
         else:
-            if len(self._known):
+            if len(self._public_marginals):
                 measured, worth = self._with_public()
             details = self._fit(Fitted.of(measured, self._prior_weight, self._threads))
         return details | ({"public_worth": worth} if worth else {})
 
     def _fit(self, fitted: Fitted) -> dict[str, float]:
-        """Lower the squared misfit of all that was measured."""
+        """Lower the squared errors of all measured cells."""
         generator = self._generator
         if not self._begun:
             generator.begin_at(fitted.margin_logs, self._unknown)
@@ -229,7 +229,7 @@ class GeneratedRows(RelaxedModel):
         return {"training_steps": float(self._steps)}
 
     def _follow_largest(self, chosen: Workload, answers: Float64s, precision: Float64s) -> dict[str, float]:
-        """Lower the absolute misfit of cells near the largest; the paper's loss."""
+        """Lower the absolute errors of the cells with large errors; the paper's loss."""
         products = products_of(chosen, self._threads)
         misfit, generator = LargestMisfit(answers, precision > 0, self._running), self._generator
         adam, taken = Adam(generator.parameters), 0
@@ -247,42 +247,43 @@ class GeneratedRows(RelaxedModel):
         return self._rate * (1 + math.cos(math.pi * step / self._steps)) / 2
 
     def _with_public(self) -> tuple[tuple[Workload, Float64s, Float64s], float]:
-        """What was measured, and the answers of the start as if a sample of some records had given them.
+        """The measurements, with the initial answers added as if measured on a sample of `worth` records.
 
-        Such an answer q has variance q / worth, the worth in records being what the measurements say of the
-        start: sum q / sum((noisy - q)^2 - variance) over the measured cells, and at most the number of public
-        records. Rounds measure where errors are large, so it is rather too small.
+        Such an answer q has variance q / worth. worth is estimated as sum q / sum((noisy - q)^2 - variance)
+        over the measured cells, and is at most the number of public records. It is biased downwards, since
+        rounds measure where errors are large.
         """
         measured = self._targets.workload
         precision = self._targets.precision(np.arange(measured.cells))
         weighted = np.zeros(measured.cells)  # answers times precisions
-        seen = np.flatnonzero(precision)
-        weighted[seen] = self._targets.answers(seen) * precision[seen]
+        measured_cells = np.flatnonzero(precision)
+        weighted[measured_cells] = self._targets.answers(measured_cells) * precision[measured_cells]
         assert self._at_first is not None
-        cells, public, records = measured.cells_of(self._known), self._at_first, self._records
+        cells, public, records = measured.cells_of(self._public_marginals), self._at_first, self._records
         worth, both = float(records), precision[cells] > 0
         if both.any():
-            off = self._targets.answers(cells[both]) - public[both]
-            excess = float((off * off - 1 / precision[cells[both]]).sum())
+            errors = self._targets.answers(cells[both]) - public[both]
+            excess = float((errors * errors - 1 / precision[cells[both]]).sum())
             worth = min(worth, float(public[both].sum()) / max(excess, 1e-12))
-        # A cell without a record is not certain; and rare cells, which a sample tells best, must not drown
-        # the others.
+        # Cells without a record are not certain, and rare cells, the most precise, must not dominate.
         as_measured = np.minimum(worth / (public + 1 / records), precision.max())
-        kept = self._reminded(measured.marginal_of(cells))
+        kept = self._public_cells_of_round(measured.marginal_of(cells))
         precision[cells[kept]] += as_measured[kept]
         weighted[cells[kept]] += (as_measured * public)[kept]
-        among = np.unique(measured.marginal_of(np.flatnonzero(precision)))
-        cells = measured.cells_of(among)
-        held = precision[cells]
-        answers = np.divide(weighted[cells], held, out=np.zeros(len(cells)), where=held > 0)
-        return (measured.select(among), answers, held), worth
+        marginals = np.unique(measured.marginal_of(np.flatnonzero(precision)))
+        cells = measured.cells_of(marginals)
+        precision = precision[cells]
+        answers = np.divide(weighted[cells], precision, out=np.zeros(len(cells)), where=precision > 0)
+        return (measured.select(marginals), answers, precision), worth
 
-    def _reminded(self, marginals: Int64s) -> Bools:
-        """Which cells of public marginals a round fits: of REMINDED marginals, drawn; at the last of all."""
-        if self._last or len(self._known) <= REMINDED:
+    def _public_cells_of_round(self, marginals: Int64s) -> Bools:
+        """Which cells of public marginals a round fits: of a random sample; at the last round, all."""
+        if self._last or len(self._public_marginals) <= PUBLIC_MARGINALS_PER_ROUND:
             return np.ones(len(marginals), bool)
         stream = sampling_stream(np.random.SeedSequence([self._seed, len(self._measurements)]))
-        return np.isin(marginals, stream.choice(self._known, REMINDED, replace=False))
+        return np.isin(
+            marginals, stream.choice(self._public_marginals, PUBLIC_MARGINALS_PER_ROUND, replace=False)
+        )
 
     def _parameters(self) -> dict[str, Float64s]:
         assert self._at_first is not None

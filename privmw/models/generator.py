@@ -1,13 +1,13 @@
 """A network that generates a mixture of products: fixed noise in, one distribution for each attribute out.
 
 The generator of "Iterative methods for private synthetic data" (Liu, Vietri and Wu 2021, section 4). Each of
-its rows is a product of distributions. A row's noise is drawn once and stays; blocks (linear, batch norm over
-the rows, ReLU) each add their outputs to their inputs, a linear layer makes logits, and a softmax for each
-attribute makes distributions. Batch norm always uses the mean and variance of the rows at hand, so the rows
-depend on each other, and together they are the model. Gradients are written by hand.
+its rows is a product of distributions. A row's noise is drawn once; blocks (linear, batch norm over the rows,
+ReLU) each concatenate their outputs to their inputs, a linear layer makes logits, and a softmax per attribute
+makes distributions. Batch norm always uses the mean and variance of these rows, so the rows are one model.
+Gradients are written by hand.
 
-Arrays are features x rows: the inputs of every layer are the last features of one array, and nothing is
-copied to join them. Public and released values only.
+Arrays are features x rows: the inputs of every layer are the last features of one array, so that
+concatenation needs no copy. Public and released values only.
 
 Matrix products are stacks of small ones, which OpenBLAS computes on one thread each: results have the same
 bits for any number of its threads, and it starts none.
@@ -27,13 +27,13 @@ import numpy as np
 from privmw.data.domain import Domain
 from privmw.data.strict_json import parse_json
 from privmw.kernels.checks import check_integer
+from privmw.models.products import SINGLE_THREAD_PRODUCT
 from privmw.models.relaxed import Floats, softmax, softmax_gradient
 from privmw.random import sampling_stream
 from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
 from privmw.secrecy import expect
 
-SMALL = 2**18  # multiplications of a matrix product that OpenBLAS still computes on one thread
-TILE = 64  # columns of one
+TILE_COLUMNS = 64
 VARIANCE_FLOOR = 1e-5  # added to a variance by batch norm
 MOST_ROWS, MOST_FEATURES = 100_000, 16_384
 FORM, VERSION = "privmw generator", 1
@@ -43,8 +43,8 @@ FORM, VERSION = "privmw generator", 1
 class GeneratorShape:
     """The sizes of a generator.
 
-    rows: products of the mixture. inputs: numbers of fixed noise that a row begins with. widths: outputs of
-    each block; none is a linear layer alone.
+    rows: products of the mixture. inputs: numbers of fixed noise per row. widths: outputs of each block;
+    empty for a linear layer alone.
 
     >>> GeneratorShape(rows=8, inputs=4, widths=(6,)).features
     (4, 10)
@@ -63,12 +63,12 @@ class GeneratorShape:
 
     @property
     def features(self) -> tuple[int, ...]:
-        """How many features each block takes, and last the linear layer."""
+        """The number of input features of each block, and of the final linear layer."""
         return tuple(self.inputs + sum(self.widths[:block]) for block in range(len(self.widths) + 1))
 
 
 class Generator:
-    """A mixture of products behind a network; every row has the same weight.
+    """A mixture of products computed by a network; rows have equal weights.
 
     >>> from privmw.data.domain import Domain
     >>> generator = Generator(Domain({"age": 3, "sex": 2}), GeneratorShape(rows=8, inputs=4, widths=(6,)))
@@ -86,12 +86,12 @@ class Generator:
         dtype: type[np.floating[Any]] = np.float32,
     ) -> None:
         self.domain, self.shape = domain, shape
-        self.columns: tuple[str, ...] = ()  # that public records trained it on, and how many records
-        self.records = 0
+        self.columns: tuple[str, ...] = ()  # of the public records that trained it
+        self.records = 0  # public records that trained it
         self._starts = np.concatenate([[0], np.cumsum(domain.sizes)])
         values, rows, inputs = int(self._starts[-1]), shape.rows, shape.features
         stream = sampling_stream(seed)
-        # From the outputs of the last block down to the noise.
+        # The outputs of the last block first, the noise last.
         self._features = np.empty((inputs[-1], rows), dtype)
         self.noise[:] = stream.standard_normal((shape.inputs, rows))
         sizes = list(zip((*shape.widths, values), inputs, strict=True))
@@ -100,17 +100,17 @@ class Generator:
         self.parameters: Floats = np.empty(count, dtype)  # changed in place by training
         self._layers = self._views(self.parameters)
         for layer, (weights, bias, *scales) in enumerate(self._layers):
-            most = 1 / math.sqrt(sizes[layer][1])
-            weights[:] = stream.uniform(-most, most, weights.shape)
-            bias[:] = stream.uniform(-most, most, bias.shape)
+            bound = 1 / math.sqrt(sizes[layer][1])
+            weights[:] = stream.uniform(-bound, bound, weights.shape)
+            bias[:] = stream.uniform(-bound, bound, bias.shape)
             if scales:
                 scales[0][:], scales[1][:] = 1.0, 0.0
-        self._normal: list[Floats] = []  # of each block: normalised before scale and shift
+        self._normal: list[Floats] = []  # of each block: batch norm before scale and shift
         self._deviation: list[Floats] = []
         self._tables = np.empty((values, rows), dtype)
 
     def _views(self, flat: Floats) -> list[list[Floats]]:
-        """For each layer its weights and bias, and of a block the scale and shift of its batch norm."""
+        """The weights and bias of each layer, and for blocks the scale and shift of batch norm."""
         layers, place = [], 0
 
         def take(*shape: int) -> Floats:
@@ -131,11 +131,11 @@ class Generator:
 
     @property
     def noise(self) -> Floats:
-        """The fixed noise that each row begins with, noise x rows."""
+        """The fixed noise, inputs x rows."""
         return self._inputs(0)
 
     def tables(self) -> Floats:
-        """The distributions of all attributes, one below the other, values x rows."""
+        """The distributions of all attributes, stacked: values x rows."""
         self._normal, self._deviation = [], []
         for block, width in enumerate(self.shape.widths):
             weights, bias, scale, shift = self._layers[block]
@@ -158,7 +158,7 @@ class Generator:
         return self._tables
 
     def gradient(self, by_tables: Floats) -> Floats:
-        """The gradient of a loss by the parameters, from that by the tables that `tables` gave last."""
+        """Backpropagate the gradient with respect to the last result of `tables` to the parameters."""
         gradient = np.empty_like(self.parameters)
         layers = self._views(gradient)
         by_linear = softmax_gradient(self._tables, by_tables, self._starts)
@@ -174,26 +174,26 @@ class Generator:
             # Of batch norm: (g - mean g - normal mean(g normal)) scale / deviation.
             by_outputs -= (normal * by_scale + by_shift) / self.shape.rows
             by_outputs *= scale / self._deviation[block]
-            further = self._add_linear(layers[block], weights, by_outputs, self._inputs(block))
-            further += by_features[width:]
-            by_features = further
+            by_inputs = self._add_linear(layers[block], weights, by_outputs, self._inputs(block))
+            by_inputs += by_features[width:]
+            by_features = by_inputs
         return gradient
 
     def _add_linear(self, into: list[Floats], weights: Floats, by_linear: Floats, inputs: Floats) -> Floats:
-        """Write the gradient of a linear layer; returns that by its inputs."""
+        """Write the gradient of a linear layer; returns the gradient of its inputs."""
         into[0][:] = matmul(by_linear, inputs.T)
         into[1][:] = by_linear.sum(1, keepdims=True)
         return matmul(weights.T, by_linear)
 
     def make_even(self, names: Sequence[str]) -> None:
-        """Make the distributions of some attributes even, and alike in every row."""
+        """Make the distributions of some attributes uniform in every row."""
         weights, bias = self._layers[-1]
         for attribute in (self.domain.index(name) for name in names):
             values = slice(self._starts[attribute], self._starts[attribute + 1])
             weights[values], bias[values] = 0.0, 0.0
 
     def begin_at(self, logs: Floats, names: Sequence[str]) -> None:
-        """Begin the distributions of some attributes at these; logs: a column, as the tables have."""
+        """Start the distributions of some attributes at these; logs: one per value, a column."""
         _, bias = self._layers[-1]
         for attribute in (self.domain.index(name) for name in names):
             values = slice(self._starts[attribute], self._starts[attribute + 1])
@@ -219,7 +219,7 @@ class Generator:
 
 
 def load_generator(path: str | os.PathLike[str], domain: Domain) -> Generator:
-    """Read a generator that `Generator.save` wrote; one of another domain, or a changed file, is refused."""
+    """Read a generator that `Generator.save` wrote; raises for another domain or a changed file."""
     members = read_archive(path, form=FORM, version=VERSION)
     with explained(path, FORM):
         about = parse_json(members["generator.json"].decode())
@@ -235,24 +235,24 @@ def load_generator(path: str | os.PathLike[str], domain: Domain) -> Generator:
         generator.columns = tuple(domain.names[domain.index(name)] for name in about["columns"])
         generator.records = check_integer("records", about["records"], 0)
         if bool(generator.columns) != bool(generator.records):
-            raise ValueError("columns must come with the number of records that trained them")
+            raise ValueError("columns must come with the number of public records")
         if len(noise) != shape.inputs * shape.rows or len(parameters) != len(generator.parameters):
-            raise ValueError("arrays must be as long as the sizes say")
+            raise ValueError("arrays must have the lengths that rows, inputs and widths imply")
     generator.noise[:] = noise.reshape(shape.inputs, shape.rows)
     generator.parameters[:] = parameters
     return generator
 
 
 def matmul(left: Floats, right: Floats) -> Floats:
-    """The matrix product, as a stack of small ones.
+    """The matrix product, computed as a stack of small ones.
 
     >>> left, right = np.arange(6.0).reshape(2, 3), np.arange(210.0).reshape(3, 70)
     >>> bool((matmul(left, right) == left @ right).all())
     True
     """
     (rows, inner), columns = left.shape, right.shape[1]
-    wide = max(2, min(columns, TILE, SMALL // (2 * inner)))
-    high = max(2, min(rows, SMALL // (inner * wide)))
+    wide = max(2, min(columns, TILE_COLUMNS, SINGLE_THREAD_PRODUCT // (2 * inner)))
+    high = max(2, min(rows, SINGLE_THREAD_PRODUCT // (inner * wide)))
     tiled_left = _padded(left, high, 0).reshape(-1, 1, high, inner)
     tiled_right = _padded(right, wide, 1).reshape(inner, -1, wide).transpose(1, 0, 2)
     tiles = np.matmul(tiled_left, np.ascontiguousarray(tiled_right)[None])
@@ -262,9 +262,9 @@ def matmul(left: Floats, right: Floats) -> Floats:
 
 
 def _padded(array: Floats, multiple: int, axis: int) -> Floats:
-    """The array with zeros up to a multiple of rows or columns."""
-    lacking = -array.shape[axis] % multiple
-    if lacking == 0:
+    """The array padded with zeros to a multiple of rows or columns."""
+    padding = -array.shape[axis] % multiple
+    if padding == 0:
         return array
-    widths: Sequence[tuple[int, int]] = [(0, lacking if axis == place else 0) for place in range(2)]
+    widths: Sequence[tuple[int, int]] = [(0, padding if axis == place else 0) for place in range(2)]
     return np.pad(array, widths)

@@ -1,8 +1,7 @@
-"""Groups of rows that are alike on every measured query: they move together, so sums are computed per group.
+"""Groups of rows that match the same measured queries: their weights change alike, so sums are per group.
 
-Groups only split: a new query cuts those that it holds in part. They may cover this rank's rows, or those of
-all ranks: then every rank has the same groups, and knows its own rows in them. This room knows rows by number
-only.
+Groups only split: a new query cuts those that it matches in part. They may cover this rank's rows, or those
+of all ranks: then every rank has the same groups, and knows its own rows in them. Rows are known by number.
 """
 
 from __future__ import annotations
@@ -13,29 +12,28 @@ from privmw import kernels
 from privmw.kernels.arrays import Float64s, Int64s, UInt32s, freeze
 from privmw.ranks import ALONE, Communicator, sum_over_ranks
 
-_PART = 21  # bits
-
 
 class Groups:
-    """The groups of `rows` rows and those of the other ranks, and which groups each query holds.
+    """The groups of `rows` rows and those of the other ranks, and the groups that each query matches.
 
     >>> groups = Groups(4)
     >>> groups.add(np.array([0, 1], np.uint32)), groups.add(np.array([1], np.uint32))
     (0, 1)
-    >>> groups.of_row.tolist(), [held.tolist() for held in groups.held]
+    >>> groups.of_row.tolist(), [matched.tolist() for matched in groups.of_query]
     ([1, 2, 0, 0], [[1, 2], [2]])
     """
 
-    __slots__ = ("_comm", "_held", "_listed", "_lists", "_sizes", "_splits", "of_row")
+    __slots__ = ("_comm", "_listed", "_lists", "_of_query", "_sizes", "_splits", "of_row")
 
     def __init__(self, rows: int, comm: Communicator = ALONE) -> None:
         self._comm = comm
         self.of_row: Int64s = np.zeros(rows, np.int64)
         self._sizes: Int64s = np.array([sum_over_ranks(comm, rows)], np.int64)
-        # For each query the groups that it held entirely, those that it cut, and the parts it cut off. A part
-        # is held by the queries that held its group before: this determines `held`, and is much smaller.
+        # For each query, when it was added: the groups that it matched entirely, those that it cut, and the
+        # parts it cut off. Earlier queries match a part if they match its parent, so that this determines
+        # `of_query`, and is much smaller.
         self._splits: list[tuple[Int64s, Int64s, Int64s]] = []
-        self._held: list[Int64s] = []
+        self._of_query: list[Int64s] = []
         self._lists = freeze(np.zeros(2, np.int64)), freeze(np.empty(0, np.uint32))
         self._listed = 0  # queries in the lists
 
@@ -50,20 +48,20 @@ class Groups:
         return len(self._splits)
 
     @property
-    def held(self) -> list[Int64s]:
-        """For each query its groups, ascending; computed when they are read."""
-        for entire, parents, parts in self._splits[len(self._held) :]:
+    def of_query(self) -> list[Int64s]:
+        """For each query the groups that it matches, ascending; computed on first use."""
+        for entire, parents, parts in self._splits[len(self._of_query) :]:
             if len(parents):
                 part_of = np.full(int(parts[0]), -1, np.int64)
                 part_of[parents] = parts
-                for query, groups in enumerate(self._held):
+                for query, groups in enumerate(self._of_query):
                     new_parts = part_of[groups]
-                    self._held[query] = np.concatenate([groups, new_parts[new_parts >= 0]])
-            self._held.append(np.concatenate([entire, parts]))
-        return self._held
+                    self._of_query[query] = np.concatenate([groups, new_parts[new_parts >= 0]])
+            self._of_query.append(np.concatenate([entire, parts]))
+        return self._of_query
 
     def add(self, rows: UInt32s) -> int:
-        """Add the query that holds these rows, distinct; returns its number."""
+        """Add the query that matches these rows (distinct); returns its number."""
         groups = self.of_row[rows]
         inside = np.bincount(groups, minlength=self.count)
         self._comm.allreduce(inside)
@@ -95,14 +93,15 @@ class Groups:
         return potentials
 
     def sums(self, masses: Int64s) -> Int64s:
-        """For each group the sum of its rows' masses, none negative and below 2^63 in all: exact.
+        """For each group the exact sum of its rows' masses, which are not negative and total below 2^63.
 
         >>> Groups(3).sums(np.array([2**60, 1, 2**60])) == 2**61 + 1
         array([ True])
         """
         sums = np.zeros(self.count, np.int64)
-        for shift in (0, _PART, 2 * _PART):  # bincount adds in doubles: few bits at a time, of 2^32 rows
-            part = masses >> shift & (2**_PART - 1)
+        bits = 21  # bincount adds in doubles: 21 bits of 2^32 rows are exact
+        for shift in (0, bits, 2 * bits):
+            part = masses >> shift & (2**bits - 1)
             sums += np.bincount(self.of_row, part, self.count).astype(np.int64) << shift
         self._comm.allreduce(sums)
         return sums

@@ -1,12 +1,11 @@
-"""A projected support whose rows grow: at the last round, rows that the public table lacks are added.
+"""A projection that adds rows which the public table lacks, at the last round.
 
 Until then it is a projection on the public rows (projected.py). At the last update the start is fitted to the
-one-way marginals, particles grow (growth/), those that were chosen become rows of the support, of count 0,
-and the projection is made once more on all rows. Where public rows lack attributes, or there are none, rows
-that released values complete stand in for them, from the first update on.
+one-way marginals, particles are grown (growth/) and become rows of count 0, and the projection is repeated on
+all rows. If public rows lack attributes, or there are none, completed rows take their place from the first
+update on.
 
-Everything here follows from released values, public rows and a fixed seed: a run that is resumed finds it
-again. Released values and public rows only.
+Everything is a function of released values, public rows and a fixed seed, so a resumed run reproduces it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s
 from privmw.models.growth.completion import COMPLETED, completed, completed_evenly
-from privmw.models.growth.path import SHARE, Grown, Path
+from privmw.models.growth.path import PATH, Grown, Path
 from privmw.models.growth.problem import Problem
 from privmw.models.growth.start import LARGEST_WIDENED, fitted_start, widened_start, with_new_values
 from privmw.models.projected import ProjectionModel
@@ -31,13 +30,13 @@ from privmw.release.measurements import Measurement
 
 __all__ = ["COMPLETED", "LARGEST_WIDENED", "GrowingModel"]
 
-SEED = 0  # of the sampling stream: fixed, so that the same measurements give the same rows
+GROWTH_SEED = 0  # of the sampling stream: fixed, so that the same measurements give the same rows
 
 
 class GrowingModel(ProjectionModel):
     """A projection with l2 slack that adds rows at the last round.
 
-    particles: how many records are moved; at most so many rows are added.
+    particles: how many; at most this many rows are added.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class GrowingModel(ProjectionModel):
         threads: int | None = None,
     ) -> None:
         if support.missing:
-            rows = completed_evenly(support, SEED)
+            rows = completed_evenly(support, GROWTH_SEED)
             prior = rows.start("uniform")
         else:
             rows, prior = widened_start(support)
@@ -60,12 +59,12 @@ class GrowingModel(ProjectionModel):
         self._start = rows, prior
 
     def update(self, measurements: Sequence[Measurement], *, last: bool = False) -> Mapping[str, float]:
-        """Project onto all measurements so far, the last time on more rows; returns the certificate."""
+        """Project onto all measurements so far, at the last round on more rows; returns the certificate."""
         if not last:
             if self._public.missing and self._updates == 0:
                 for measurement in measurements:
                     self._targets.add(measurement)
-                self._begin(*completed(self._public, Problem.of(self._targets), SEED, self._start[0]))
+                self._begin(*completed(self._public, Problem.of(self._targets), GROWTH_SEED, self._start[0]))
                 measurements = ()
             return super().update(measurements)
         for measurement in measurements:
@@ -80,22 +79,22 @@ class GrowingModel(ProjectionModel):
         return details
 
     def state(self) -> tuple[dict[str, Float64s], dict[str, Float64s]] | None:
-        """As of a projection; None where the rows are not those of the public table."""
+        """As of a projection; None if the rows are not those of the public table."""
         return super().state() if self._model.support is self._public else None
 
     def _grow(self) -> None:
-        """Replace the support, the prior and its weight by grown ones."""
+        """Add particles to the support, and set the prior and its weight."""
         problem = Problem.of(self._targets)
         one_ways = problem.one_ways()
-        stream = sampling_stream(SEED)
+        stream = sampling_stream(GROWTH_SEED)
         if self._public.missing:
-            support, start = completed(self._public, problem, SEED, self._start[0])
+            support, start = completed(self._public, problem, GROWTH_SEED, self._start[0])
             grown = self._path(support, start, problem, one_ways, stream).down_to_fixed()
         else:
             support, start = self._start
             start = fitted_start(support, start, one_ways, self._threads)
             part, judge = problem.thinned(stream)
-            grown = self._path(support, start, part, one_ways, stream).judged(problem, judge)
+            grown = self._path(support, start, part, one_ways, stream).best_by_holdout(problem, judge)
         rows, prior = _joined(support, start, grown, self._threads)
         if not self._public.missing:
             prior = with_new_values(rows, prior, self._public, one_ways)
@@ -114,7 +113,7 @@ class GrowingModel(ProjectionModel):
         return Path(support, start, problem, one_ways, self._particles, stream, self._threads)
 
     def _begin(self, support: Support, prior: Float64s) -> None:
-        """Go on with other rows."""
+        """Continue with other rows."""
         self._model = WeightedRows(support, self._workload, prior.copy(), threads=self._threads)
         self._prior, self._groups = prior, None
         self._fitted, self._values = self._fitted[:0], self._values[:0]
@@ -123,14 +122,14 @@ class GrowingModel(ProjectionModel):
 def _joined(support: Support, start: Float64s, grown: Grown, threads: int | None) -> tuple[Support, Float64s]:
     """The support with the particles as rows, and the prior of all rows."""
     wider = support.with_rows(grown.records)
-    here = wider.added >= 0
+    own = wider.added >= 0
     shares, _ = kernels.tilt(
-        np.concatenate([(1 - SHARE) * start, np.full(int(here.sum()), SHARE)]),
-        np.concatenate([np.zeros(len(start)), grown.log_prior[here]]),
+        np.concatenate([(1 - PATH.share) * start, np.full(int(own.sum()), PATH.share)]),
+        np.concatenate([np.zeros(len(start)), grown.log_prior[own]]),
         threads=threads,
         comm=support.comm,
     )
     prior = np.zeros(wider.support.size)
     prior[wider.places] = shares[: len(start)]
-    np.add.at(prior, wider.added[here], shares[len(start) :])
+    np.add.at(prior, wider.added[own], shares[len(start) :])
     return wider.support, prior

@@ -1,4 +1,4 @@
-"""Multiplicative weights: rows move towards each measured answer by the exponential of half its error.
+"""Multiplicative weights: the rows in a measured cell are multiplied by exp(half its error).
 
 A(x) <- A(x) exp(q(x) (a - q(A)) / 2), a clipped to [0, 1] (MWEM; Hardt, Ligett and McSherry 2012). A whole
 marginal is one such update for each of its disjoint cells at once.
@@ -33,7 +33,7 @@ Output = Literal["average", "last"]
 
 
 class MultiplicativeWeights:
-    """A weighted support that moves by multiplicative weights.
+    """A weighted support that is updated by multiplicative weights.
 
     workload: the marginals to be answered; they are the first of `measured`, whose cells measurements number.
     """
@@ -58,8 +58,8 @@ class MultiplicativeWeights:
         # Sums over groups need all ranks' rows; for potentials, groups of this rank's rows suffice.
         grouped = 0 if replay == "none" else support.size
         self._groups = Groups(grouped, support.comm if replay == "fresh" else ALONE)
-        self._query: dict[int, int] = {}  # of a measured cell, the number of its query in the groups
-        self._holds_most: list[bool] = []  # for each query of the groups, whether it holds most rows
+        self._query: dict[int, int] = {}  # measured cell -> number of its query in the groups
+        self._matches_most: list[bool] = []  # per query of the groups: whether it matches most rows
         self._marginals: dict[tuple[int, ...], kernels.Marginals] = {}
 
     def answers(self) -> Float64s:
@@ -71,13 +71,13 @@ class MultiplicativeWeights:
         cells: list[int] = []
         marginals: list[int] = []
         for measurement in measurements:
-            single, whole = self._targets.add(measurement)
-            cells += single
-            marginals += whole
+            new_cells, new_marginals = self._targets.add(measurement)
+            cells += new_cells
+            marginals += new_marginals
         if self._replay == "none":
             for cell in cells:
-                (missing,) = self._missing(np.array([cell])).tolist()
-                self._model.multiply(self._model.matching_rows(cell), math.exp(missing / 2))
+                (error,) = self._errors(np.array([cell])).tolist()
+                self._model.multiply(self._model.matching_rows(cell), math.exp(error / 2))
             self._move_marginals(marginals)
         else:
             self._repeat(cells, marginals)
@@ -112,23 +112,23 @@ class MultiplicativeWeights:
         self._updates = int(numbers["updates"][0])
         self._model.replace(rows["weights"], scaled=True)
 
-    def _missing(self, cells: Int64s) -> Float64s:
+    def _errors(self, cells: Int64s) -> Float64s:
         """The errors a - q(A) of measured cells of the workload."""
-        return self._aim(cells) - self._model.answers_of(cells)
+        return self._clipped_targets(cells) - self._model.answers_of(cells)
 
-    def _aim(self, cells: Int64s) -> Float64s:
+    def _clipped_targets(self, cells: Int64s) -> Float64s:
         """The measured answers of cells, clipped to [0, 1]."""
         return np.clip(self._targets.answers(cells), 0.0, 1.0)
 
-    def _missing_of(self, marginals: Sequence[int]) -> dict[int, Float64s]:
-        """The errors of whole marginals; those beyond the workload are evaluated here."""
-        workload, known = self._targets.workload, len(self._model.workload)
-        beyond = [j for j in marginals if j >= known]
-        evaluated = self._evaluated(beyond, *self._model.masses()) if beyond else {}
-        return {j: evaluated[j] if j >= known else self._missing(workload.cells_of([j])) for j in marginals}
+    def _marginal_errors(self, marginals: Sequence[int]) -> dict[int, Float64s]:
+        """The errors of whole marginals; evaluates those that are not in the workload."""
+        workload, answered = self._targets.workload, len(self._model.workload)
+        others = [j for j in marginals if j >= answered]
+        evaluated = self._evaluated(others, *self._model.masses()) if others else {}
+        return {j: evaluated[j] if j >= answered else self._errors(workload.cells_of([j])) for j in marginals}
 
     def _evaluated(self, marginals: Sequence[int], masses: Int64s, total: int) -> dict[int, Float64s]:
-        """The errors of whole marginals at any masses, by one evaluation and one allreduce."""
+        """The errors of whole marginals at these masses, by one evaluation and one allreduce."""
         key, workload = tuple(marginals), self._targets.workload
         some = workload.select(key)
         if key not in self._marginals:
@@ -138,10 +138,13 @@ class MultiplicativeWeights:
         sums = self._marginals[key].sums(masses, threads=self._model.threads)
         self._model.comm.allreduce(sums)
         answers = np.split(sums / float(total), some.offsets[1:-1])
-        return {j: self._aim(workload.cells_of([j])) - answer for j, answer in zip(key, answers, strict=True)}
+        return {
+            j: self._clipped_targets(workload.cells_of([j])) - answer
+            for j, answer in zip(key, answers, strict=True)
+        }
 
     def _cells_of_rows(self, marginal: int) -> Int64s:
-        """The cell of each row within a marginal; exact, while the kernels' potentials would round."""
+        """The cell of each row within a marginal; the kernels' potentials would round."""
         workload, table = self._targets.workload, self._model.support.table
         cells = np.zeros(table.n, np.int64)
         for attribute in workload.attributes[slice(*workload.starts[marginal : marginal + 2])].tolist():
@@ -168,58 +171,63 @@ class MultiplicativeWeights:
                 rows = self._model.matching_rows(cell)
                 self._query[cell] = self._groups.add(rows)
                 count = sum_over_ranks(self._model.comm, len(rows))
-                self._holds_most.append(2 * count > self._model.support.whole_size)
+                self._matches_most.append(2 * count > self._model.support.whole_size)
 
     def _repeat(self, cells: Sequence[int], marginals: Sequence[int]) -> None:
-        """Update with replay; what is repeated is chosen by the answers from before the round."""
+        """Update with replay; the measurements to repeat are chosen by the errors before the round."""
         self._group(cells)
         measured = np.fromiter(self._targets.cells, np.int64)
-        missing = dict(zip(measured.tolist(), self._missing(measured).tolist(), strict=True))
-        missing_of = self._missing_of(list(self._targets.marginals))
-        newest = [abs(missing[cell]) for cell in cells]
-        newest += [float(np.abs(missing_of[j]).max()) for j in marginals]
+        errors = dict(zip(measured.tolist(), self._errors(measured).tolist(), strict=True))
+        marginal_errors = self._marginal_errors(list(self._targets.marginals))
+        newest = [abs(errors[cell]) for cell in cells]
+        newest += [float(np.abs(marginal_errors[j]).max()) for j in marginals]
         least = min(newest) / 2
-        again = [cell for cell in missing if abs(missing[cell]) >= least]
-        again_of = [j for j in missing_of if float(np.abs(missing_of[j]).max()) >= least]
+        repeated = [cell for cell in errors if abs(errors[cell]) >= least]
+        repeated_marginals = [j for j in marginal_errors if float(np.abs(marginal_errors[j]).max()) >= least]
         if self._replay == "paper":
             rates = np.zeros(self._groups.queries)
-            for cell in [*again, *cells]:
-                rates[self._query[cell]] += missing[cell] / 2
-            most_rows = sum(rate for rate, most in zip(rates.tolist(), self._holds_most, strict=True) if most)
+            for cell in [*repeated, *cells]:
+                rates[self._query[cell]] += errors[cell] / 2
+            most_rows = sum(
+                rate for rate, most in zip(rates.tolist(), self._matches_most, strict=True) if most
+            )
             weights = self._tilted(self._groups.potentials(rates), most_rows)
-            for j in [*again_of, *marginals]:
-                weights *= np.exp(missing_of[j] / 2)[self._cells_of_rows(j)]
+            for j in [*repeated_marginals, *marginals]:
+                weights *= np.exp(marginal_errors[j] / 2)[self._cells_of_rows(j)]
             self._model.move(weights)
             return
         order = sampling_stream(self._updates)
-        order.shuffle(again)
-        order.shuffle(again_of)
-        self._model.move(self._tilted(*self._refreshed(again)))
-        self._move_marginals(again_of)
+        order.shuffle(repeated)
+        order.shuffle(repeated_marginals)
+        self._model.move(self._tilted(*self._refreshed(repeated)))
+        self._move_marginals(repeated_marginals)
 
     def _refreshed(self, cells: Sequence[int]) -> tuple[Float64s, float]:
-        """What updates on these cells in turn, each on current answers, add to each group's logarithm.
+        """Update on these cells in turn, each on current answers.
 
-        And what they add to that of a row which only the cells that hold most rows hold.
+        Returns the change of each group's log weight, and that of rows which match exactly the queries that
+        match most rows.
         """
         masses, _ = self._model.masses()
         mass = self._groups.sums(masses).astype(np.float64)
-        gained, most_rows = np.zeros(self._groups.count), 0.0
-        groups_of = self._groups.held
-        for cell, aim in zip(cells, self._aim(np.array(cells, np.int64)).tolist(), strict=True):
+        log_changes, most_rows = np.zeros(self._groups.count), 0.0
+        groups_of = self._groups.of_query
+        for cell, target in zip(
+            cells, self._clipped_targets(np.array(cells, np.int64)).tolist(), strict=True
+        ):
             query = self._query[cell]
             groups = groups_of[query]
-            rate = (aim - float(mass[groups].sum() / mass.sum())) / 2
+            rate = (target - float(mass[groups].sum() / mass.sum())) / 2
             mass[groups] *= math.exp(rate)
-            gained[groups] += rate
-            most_rows += rate if self._holds_most[query] else 0.0
-        return gained, most_rows
+            log_changes[groups] += rate
+            most_rows += rate if self._matches_most[query] else 0.0
+        return log_changes, most_rows
 
-    def _tilted(self, gained: Float64s, most_rows: float) -> Float64s:
-        """The weights times the exponential of what each group gains beyond `most_rows`.
+    def _tilted(self, log_changes: Float64s, most_rows: float) -> Float64s:
+        """The weights times exp(log_changes - most_rows) of each row's group.
 
-        Only odds matter. Rows that are in those cells which hold most rows, and in no other, gain exactly
-        that, since both sums have the same order: their weights stay, and the model need not add them anew.
+        Only odds matter. Rows that match exactly the queries that match most rows keep their weights, since
+        both sums have the same order, and the model need not add their changes.
         """
-        weights: Float64s = self._model.weights * np.exp(gained - most_rows)[self._groups.of_row]
+        weights: Float64s = self._model.weights * np.exp(log_changes - most_rows)[self._groups.of_row]
         return weights

@@ -1,10 +1,9 @@
-"""Best responses: the record of largest score over signed cells of a workload, and one term for each value.
+"""Best responses: records of largest score.
 
-A cell of positive weight asks for a record in it, one of negative weight for a record elsewhere; the weights
-of the cells that hold a record and the terms of its values add up to its score, an integer. "local" climbs
-from many starts, one attribute at a time, and is within a few queries of the best; "support" takes the best
-of the public rows; "exact" is an integer program, solved by HiGHS (Gaboardi et al. 2014, "Dual Query"; Vietri
-et al. 2020). Released values and public rows only; the streams are those of sampling.
+The score of a record, an integer, is the sum of the weights of the cells that contain it and of the terms of
+its values. "local" is coordinate ascent from many starts, and within a few queries of the best; "support"
+takes the best public row; "exact" solves an integer program with HiGHS (Gaboardi et al. 2014, "Dual Query";
+Vietri et al. 2020). Released values, public rows and sampling streams only.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from privmw.secrecy import shown
 
 Kind: TypeAlias = Literal["local", "support", "exact"]
 
-MOST_PLACED = 64  # queries that a start tries to satisfy: few more find room in a record
-NODES = 10_000  # of a search tree; then the best record found so far is taken
+MOST_PLACED_QUERIES = 64  # that a start tries to satisfy: few more fit into a record
+MOST_SEARCH_NODES = 10_000  # of the integer program
 
 
 class Oracle(Protocol):
@@ -32,15 +31,15 @@ class Oracle(Protocol):
     def respond(self, cells: Int64s, weights: Int64s, terms: Int64s, stream: np.random.Generator) -> UInt32s:
         """For each row of terms a record: codes, calls x attributes.
 
-        cells: distinct cells of the workload, with one integer weight each. terms: calls x values, the
-        attributes' values one after the other, integers.
+        cells: distinct cells of the workload. weights: one integer per cell. terms: integers, calls x values
+        of all attributes.
         """
 
 
 def make_oracle(
     kind: Kind, support: Support, workload: Workload, *, starts: int, threads: int | None = None
 ) -> Oracle:
-    """The oracle of this kind; starts: of each climb of "local".
+    """The oracle of this kind; starts: per record of "local".
 
     >>> from privmw import Domain
     >>> from privmw.random import sampling_stream
@@ -58,7 +57,7 @@ def make_oracle(
 
 
 def check_oracle(kind: Kind, support: Support) -> None:
-    """Refuse a support that an oracle of this kind cannot work with, and what is not installed."""
+    """Validate the support for an oracle of this kind, and that its dependencies are installed."""
     if support.comm.size > 1:
         raise ValueError(f"support (on {support.comm.size} ranks) must lie on one rank for best responses")
     if kind == "support":
@@ -77,9 +76,9 @@ def check_oracle(kind: Kind, support: Support) -> None:
 class LocalOracle:
     """Coordinate ascent from many starts.
 
-    A start is a public record if there are any, else a uniform one; then queries of positive weight are
-    placed in it, in random order, heavy ones sooner, as far as they find room: a climb moves one attribute at
-    a time, and would rarely find all values of a query by itself.
+    A start is a random public record (uniform without public rows), changed to satisfy as many queries of
+    positive weight as fit, in random order, heavy ones sooner: ascent changes one attribute at a time, and
+    rarely finds all values of a query.
     """
 
     def __init__(self, support: Support, workload: Workload, starts: int, threads: int | None) -> None:
@@ -88,13 +87,13 @@ class LocalOracle:
         self._public = np.cumsum(support.counts) if support.records else None
 
     def respond(self, cells: Int64s, weights: Int64s, terms: Int64s, stream: np.random.Generator) -> UInt32s:
-        """For each row of terms the best record of as many climbs as there are starts."""
+        """For each row of terms the best record over all starts."""
         queries = self._workload.queries(cells)
         codes = self._draw(len(terms) * self._starts, stream)
         _place(codes, queries, weights, stream)
         sizes = self._workload.domain.sizes
-        asked = queries.attributes, queries.values, queries.starts, weights
-        scores = kernels.climb(codes, sizes, *asked, terms, threads=self._threads)
+        arrays = queries.attributes, queries.values, queries.starts, weights
+        scores = kernels.climb(codes, sizes, *arrays, terms, threads=self._threads)
         best = scores.reshape(len(terms), self._starts).argmax(axis=1)
         chosen: UInt32s = codes[np.arange(len(terms)) * self._starts + best]
         return chosen
@@ -114,7 +113,7 @@ class LocalOracle:
 
 
 def _place(codes: UInt32s, queries: Queries, weights: Int64s, stream: np.random.Generator) -> None:
-    """Give each record the values of queries of positive weight, one after the other, where none contradicts.
+    """Set each record to satisfy queries of positive weight, in turn, if they do not contradict.
 
     The order is random: query i comes before j with probability w_i / (w_i + w_j).
     """
@@ -122,10 +121,10 @@ def _place(codes: UInt32s, queries: Queries, weights: Int64s, stream: np.random.
     if not len(wanted):
         return
     orders = np.diff(queries.starts)[wanted]
-    # A query's last literal stands in for those it lacks.
+    # Shorter queries repeat their last literal.
     literals = queries.starts[wanted, None] + np.minimum(np.arange(orders.max()), orders[:, None] - 1)
     attributes, values = queries.attributes[literals].astype(np.intp), queries.values[literals]
-    placed = min(MOST_PLACED, len(wanted))
+    placed = min(MOST_PLACED_QUERIES, len(wanted))
     times = stream.standard_exponential((len(codes), len(wanted))) / weights[wanted]
     first = np.argsort(times, axis=1, kind="stable")[:, :placed]
     taken = np.zeros(codes.shape, bool)
@@ -138,7 +137,7 @@ def _place(codes: UInt32s, queries: Queries, weights: Int64s, stream: np.random.
 
 
 class SupportOracle:
-    """The best public row; among equals one is drawn, in proportion to the public records they stand for."""
+    """The best public row; ties are broken at random in proportion to the rows' counts."""
 
     def __init__(self, support: Support, workload: Workload) -> None:
         self._support, self._workload = support, workload
@@ -150,10 +149,10 @@ class SupportOracle:
         common = np.zeros(support.size, np.int64)
         for q, weight in enumerate(weights.tolist()):
             literals = range(queries.starts[q], queries.starts[q + 1])
-            held = np.ones(support.size, bool)
+            matching = np.ones(support.size, bool)
             for i in literals:
-                held &= columns[queries.attributes[i]] == queries.values[i]
-            common[held] += weight
+                matching &= columns[queries.attributes[i]] == queries.values[i]
+            common[matching] += weight
         scores = np.tile(common, (len(terms), 1))
         for column, size in zip(columns, support.domain.sizes, strict=True):
             scores += terms[:, first_value : first_value + size][:, column]
@@ -167,12 +166,12 @@ class SupportOracle:
 
 
 class ExactOracle:
-    """The best record of all, by an integer program of one variable for each value and each query.
+    """The best record, by an integer program with one variable per value and per query.
 
-    x_v is 1 where the record has value v, one of each attribute. c_i, of a query of positive weight, is at
-    most each x_v of its values; of one of negative weight, 1 where some value is missing: c_i plus its x_v
-    are at most its order. Only the x need to be integral. After NODES nodes of the search the better of the
-    best record found and that of the local oracle is taken, which may not be the best of all.
+    x_v is 1 if the record has value v, one of each attribute. For a query of positive weight, c_i <= x_v for
+    each of its values; for negative weight, c_i + sum of its x_v <= its order, so that c_i may be 1 only if a
+    value differs. Only the x need to be integral. If the search ends after MOST_SEARCH_NODES nodes, the
+    better of its record and the local oracle's is taken, which may not be the best.
     """
 
     def __init__(self, workload: Workload, local: LocalOracle) -> None:
@@ -182,17 +181,17 @@ class ExactOracle:
         """For each row of terms the best record."""
         climbed = self._local.respond(cells, weights, terms, stream)
         queries = self._workload.queries(cells)
-        found = [self._solve(queries, weights, of_call) for of_call in terms]
-        solved = np.array([c if s is None else s for s, c in zip(found, climbed, strict=True)], np.uint32)
+        solutions = [self._solve(queries, weights, of_call) for of_call in terms]
+        solved = np.array([c if s is None else s for s, c in zip(solutions, climbed, strict=True)], np.uint32)
         better = self._scores(queries, weights, terms, solved) >= self._scores(
             queries, weights, terms, climbed
         )
         return np.where(better[:, None], solved, climbed)
 
     def _scores(self, queries: Queries, weights: Int64s, terms: Int64s, codes: UInt32s) -> Int64s:
-        held = codes[:, queries.attributes] == queries.values
-        whole = np.logical_and.reduceat(held, queries.starts[:-1], axis=1) if len(weights) else held
-        scores: Int64s = np.where(whole, weights, 0).sum(axis=1)
+        equal = codes[:, queries.attributes] == queries.values
+        matching = np.logical_and.reduceat(equal, queries.starts[:-1], axis=1) if len(weights) else equal
+        scores: Int64s = np.where(matching, weights, 0).sum(axis=1)
         first_value = np.concatenate([[0], np.cumsum(self._workload.domain.sizes)[:-1]])
         scores += np.take_along_axis(terms, first_value + codes.astype(np.int64), axis=1).sum(axis=1)
         return scores
@@ -205,34 +204,34 @@ class ExactOracle:
         first_value = np.concatenate([[0], np.cumsum(sizes)])
         literals = first_value[queries.attributes] + queries.values
         of_query = np.repeat(np.arange(count), np.diff(queries.starts))
-        wanted = weights[of_query] > 0
+        positive = weights[of_query] > 0
         # c_i - x_v <= 0 for each value of a query of positive weight.
-        rows = np.arange(int(wanted.sum()))
+        rows = np.arange(int(positive.sum()))
         below = sparse.csr_array(
             (
                 np.repeat([1.0, -1.0], len(rows)),
-                (np.tile(rows, 2), np.concatenate([values + of_query[wanted], literals[wanted]])),
+                (np.tile(rows, 2), np.concatenate([values + of_query[positive], literals[positive]])),
             ),
             shape=(len(rows), values + count),
         )
         # c_i + sum of x_v <= order for a query of negative weight.
-        unwanted, place = np.flatnonzero(weights <= 0), np.cumsum(weights <= 0) - 1
-        entries = np.flatnonzero(~wanted)
+        negative, place = np.flatnonzero(weights <= 0), np.cumsum(weights <= 0) - 1
+        entries = np.flatnonzero(~positive)
         avoid = sparse.csr_array(
             (
-                np.ones(len(unwanted) + len(entries)),
+                np.ones(len(negative) + len(entries)),
                 (
-                    np.concatenate([np.arange(len(unwanted)), place[of_query[entries]]]),
-                    np.concatenate([values + unwanted, literals[entries]]),
+                    np.concatenate([np.arange(len(negative)), place[of_query[entries]]]),
+                    np.concatenate([values + negative, literals[entries]]),
                 ),
             ),
-            shape=(len(unwanted), values + count),
+            shape=(len(negative), values + count),
         )
         one = sparse.csr_array(
             (np.ones(values), (np.repeat(np.arange(len(sizes)), sizes), np.arange(values))),
             shape=(len(sizes), values + count),
         )
-        orders = np.diff(queries.starts)[unwanted]
+        orders = np.diff(queries.starts)[negative]
         scale = float(max(np.abs(weights).max(initial=1), 1))
         result: Any = optimize.milp(
             np.concatenate([-terms / scale, -np.abs(weights) / scale]),
@@ -243,7 +242,7 @@ class ExactOracle:
                 optimize.LinearConstraint(avoid, -np.inf, orders),
                 optimize.LinearConstraint(one, 1, 1),
             ],
-            options={"node_limit": NODES, "mip_rel_gap": 0},
+            options={"node_limit": MOST_SEARCH_NODES, "mip_rel_gap": 0},
         )
         if result.x is None:
             return None

@@ -1,19 +1,19 @@
-"""A mixture of products fitted to noisy marginals: it proposes rows where public rows are missing or poor.
+"""A mixture of product distributions fitted to noisy marginals, which proposes rows.
 
-Each of K products has one distribution for each attribute, independent of each other; the mixture's answer to
-a cell is a sum over products of products of probabilities. The tables are softmaxes, fitted by Adam to the
+Each of K products has an independent distribution for each attribute; the mixture's answer to a cell is the
+weighted mean over products of the product of probabilities. The tables are softmaxes, fitted by Adam to the
 squared misfit of all measured cells, each weighted by its precision (relaxed projection with softmax: Liu,
 Vietri and Wu 2021, "Iterative methods for private synthetic data"), plus
 
     prior_weight * sum over products k and attributes a of weight_k KL(table of a in k || margin of a),
 
 which is at least prior_weight times the divergence of the mixture from independent attributes: the objective
-of privmw/models/projected.py with a start that knows the one-way margins only, worth so many records. Without
-it small budgets fit the noise. Released values and public rows only.
+of privmw/models/projected.py with the product of the one-way margins as the start. Without it small budgets
+fit the noise. Released values and public rows only.
 
 Matrix products are stacks of small ones, which OpenBLAS computes on one thread each: results have the same
-bits for any number of its threads, and it starts none. Between processors of different kinds they may differ
-in their last digits, and so in rows drawn.
+bits for any number of its threads, and it starts none. On other processors the last digits may differ, and so
+may rows drawn.
 """
 
 from __future__ import annotations
@@ -35,21 +35,32 @@ from privmw.secrecy import shown
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 Float32s: TypeAlias = npt.NDArray[np.float32]
 
-BLOCK = 2**12  # rows or records at once: 1.6 MB in single precision with 100 products
-CELLS = 2**21  # of a step, or all if they are fewer: 40 ms with 100 products
-SMALL = 2**18  # multiplications of a matrix product that OpenBLAS still computes on one thread
-MOST_VALUES = 64  # of an attribute in one matrix product
-MOST_PRODUCTS = 2048  # so that a matrix product has two rows or more: OpenBLAS splits that of a vector sooner
-BATCH = 2048  # public records of a step
-RATE, MEAN_DECAY, SQUARE_DECAY, TINY = 0.3, 0.9, 0.99, 1e-12  # of Adam; the rate falls as half a cosine
-SPREAD = 1.0  # logits start so far, at most, from those of the one-way margins
-INDEPENDENCE = 220.0  # prior_weight = this / (attributes * sqrt(sigma)): see default_prior_weight
-LEAST_SHARE = 1e-6  # of a value at the start: a softmax cannot leave zero
+ROWS_PER_BLOCK = 2**12  # 1.6 MB in single precision with 100 products
+CELLS_PER_STEP = 2**21  # 40 ms with 100 products
+SINGLE_THREAD_PRODUCT = 2**18  # multiplications of a matrix product that OpenBLAS computes on one thread
+VALUES_PER_BLOCK = 64  # of the hub
+MOST_PRODUCTS = 2048  # so that matrix products have two rows or more: OpenBLAS splits vectors sooner
+DRAW_ATTEMPTS = 20  # until enough rows keep the constraints
+MEAN_DECAY, SQUARE_DECAY, TINY = 0.9, 0.99, 1e-12  # of Adam
+
+
+@dataclass(frozen=True, slots=True)
+class FitSettings:
+    """Constants of a fit, chosen by benches/bench_products.py and benches/studies/growth.py."""
+
+    rate: float = 0.3  # of Adam, at first; falls as half a cosine
+    public_records: int = 2048  # in a step
+    spread: float = 1.0  # the largest distance of initial logits from those of the one-way margins
+    independence: float = 220.0  # of default_prior_weight
+    least_share: float = 1e-6  # of a value at the start: a softmax cannot leave zero
+
+
+FIT = FitSettings()
 
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """A mixture of products: a weight for each product and, for each attribute, one distribution a product.
+    """A mixture of products: one weight per product, and one distribution per attribute and product.
 
     >>> products = Products(np.array([0.5, 0.5]), (np.eye(2), np.eye(2)))
     >>> products.draw(3, sampling_stream(0)).tolist()
@@ -65,7 +76,7 @@ class Products:
         weights = np.array(self.weights, np.float64)
         tables = tuple(np.array(table, np.float64) for table in self.tables)
         if weights.ndim != 1 or not len(weights) or not tables:
-            raise ValueError("weights must be one for each of at least one product, with a table or more")
+            raise ValueError("weights must be one-dimensional and not empty, with one table or more")
         if any(table.ndim != 2 or len(table) != len(weights) or not table.shape[1] for table in tables):
             raise ValueError(f"tables must have a row for each of the {len(weights)} products")
         for shares in (weights[None], *tables):
@@ -84,10 +95,10 @@ class Products:
         return codes
 
     def draw_evenly(self, count: int, stream: np.random.Generator) -> UInt32s:
-        """Draw records with little spread: each product, and each value of it, as often as it should be.
+        """Draw records by systematic sampling.
 
-        A record has the mixture's distribution, but records are not independent: a product of weight w has
-        count * w records, rounded up or down, and among these a value of share p has its p, rounded so too.
+        Each record has the mixture's distribution, but records are not independent: a product of weight w has
+        count * w records, rounded up or down, and a value of share p the share p of these, also rounded.
 
         >>> products = Products(np.array([0.5, 0.5]), (np.eye(2), np.full((2, 2), 0.5)))
         >>> sorted(products.draw_evenly(4, sampling_stream(0)).tolist())
@@ -101,18 +112,18 @@ class Products:
         first = np.searchsorted(products, products)
         codes = np.empty((count, len(self.tables)), np.uint32)
         for a, table in enumerate(self.tables):
-            # The records of a product in a new order for each attribute: attributes stay independent.
+            # A new order of each product's records for each attribute keeps attributes independent.
             order = np.lexsort((stream.random(count), products))
             within = np.empty(count)
             within[order] = (np.arange(count) - first + stream.random(count)) / of_each
-            codes[:, a] = _found(np.cumsum(table, axis=1), products, within)
+            codes[:, a] = _quantiles(np.cumsum(table, axis=1), products, within)
         return codes
 
     def complete(self, codes: npt.NDArray[Any], known: Sequence[int], stream: np.random.Generator) -> UInt32s:
-        """Draw the attributes that are not known, given those that are; returns the whole records.
+        """Draw the attributes that are not in `known`, given those that are; returns the completed records.
 
-        codes: records x attributes; what is in the columns not known is ignored. A record that no product can
-        have is completed from the mixture's prior weights.
+        codes: records x attributes; columns not in `known` are ignored. A record of probability 0 is
+        completed from the mixture's weights.
         """
         known = self._check_known(codes, known)
         completed = np.empty(codes.shape, np.uint32)
@@ -122,8 +133,8 @@ class Products:
             logs = {a: np.log(self.tables[a]).T for a in known}
         missing = [a for a in range(len(self.tables)) if a not in logs]
         cumulated = {a: np.cumsum(self.tables[a], axis=1) for a in missing}
-        for start in range(0, len(codes), BLOCK):
-            block = completed[start : start + BLOCK]
+        for start in range(0, len(codes), ROWS_PER_BLOCK):
+            block = completed[start : start + ROWS_PER_BLOCK]
             scores = np.broadcast_to(prior, (len(block), len(prior))).copy()
             for a, log in logs.items():
                 scores += log[block[:, a]]
@@ -175,11 +186,12 @@ def fit_products(
 ) -> Products:
     """Fit a mixture of products to measured answers, all of them released.
 
-    cells_answers, precision: fractions and their inverse variances, for every cell of the workload; a cell of
-    precision 0 was not measured, and its answer is ignored.
-    rows, row_weights, known, row_weight: public records (codes, records x attributes), their weights, the
-    attributes on which they are known (all), and how many records they are worth together.
-    prior_weight: how many records independent attributes are worth; None for `default_prior_weight`.
+    cells_answers, precision: one per cell, fractions and inverse variances; precision 0: not measured.
+    rows, row_weights: public records (codes, records x attributes) and their weights (default: equal).
+    known: the attributes that the public records have (default: all).
+    row_weight: the number of records that the public records count as.
+    prior_weight: the number of records that the prior of independent attributes counts as (default: from the
+    noise, `default_prior_weight`).
     """
     fit = ProductFit(workload, cells_answers, precision, products, steps, seed, prior_weight)
     if rows is not None:
@@ -190,14 +202,14 @@ def fit_products(
 
 
 def default_prior_weight(workload: Workload, precision: Float64s) -> float:
-    """How many records independent attributes are worth: 220 / (attributes * sqrt(noise of a cell)).
+    """The default prior weight, in records: 220 / (attributes * sqrt(noise of a cell)).
 
-    The divergences of the attributes add up, so each has its part of a fixed sum. Found on ADULT, all
-    three-way marginals measured once, where of 30, 100, 300 and 1,000 the best is 100 at sigma .03 and 300 at
-    sigma .003 to .006, and on a survey of 67 attributes at sigma .018, where it is 30.
+    The divergences of attributes add up, hence the division. Chosen on ADULT, all three-way marginals
+    measured once, where of 30, 100, 300 and 1,000 the best is 100 at sigma .03 and 300 at sigma .003 to .006,
+    and on a survey of 67 attributes at sigma .018, where it is 30.
     """
     measured = precision[precision > 0]
-    return INDEPENDENCE / len(workload.domain) * math.pow(float(measured.mean()), 0.25)
+    return FIT.independence / len(workload.domain) * math.pow(float(measured.mean()), 0.25)
 
 
 @dataclass(frozen=True)
@@ -209,11 +221,11 @@ class _Block:
     repeat one to fill the stack.
     """
 
-    hub: slice  # of the stacked tables: all values of an attribute, or some
-    others: Int64s  # (order - 1, all rows): which rows of the stacked tables a row multiplies
+    hub: slice  # of the stacked tables: some or all values of an attribute
+    others: Int64s  # (order - 1, all rows): the rows of the stacked tables that are multiplied
     shape: tuple[int, int, int]  # stack, rows, values of the hub
-    rows: int  # that are not repeated
-    orders: tuple[tuple[Int64s | None, Int64s, Int64s], ...]  # for each other: how to add up its gradient
+    rows: int  # without repetitions
+    orders: tuple[tuple[Int64s | None, Int64s, Int64s], ...]  # per other table: _adding_order of its rows
 
     def factor(self, stacked: Floats) -> Floats:
         """The product of each row's other tables, (stack, rows, K)."""
@@ -226,7 +238,7 @@ class _Block:
         return factor.reshape(shape)
 
     def add_gradient(self, stacked: Floats, of_factor: Floats, gradient: Floats) -> None:
-        """Add the gradient by the other tables, given that by their product."""
+        """Add the gradient with respect to the other tables, given that of their product."""
         flat = of_factor.reshape(-1, stacked.shape[1])
         for at, (order, values, starts) in enumerate(self.orders):
             terms = flat
@@ -241,13 +253,13 @@ class _Block:
 def _blocks(
     workload: Workload, used: npt.NDArray[np.bool_], products: int
 ) -> Iterator[tuple[_Block, Int64s]]:
-    """Blocks of the cells that are used, with unused ones of their rows; and the cells of each block."""
+    """Blocks with all used cells (and unused ones of the same rows), and the cells of each block."""
     sizes = np.array(workload.domain.sizes, np.int64)
     first = np.concatenate([[0], np.cumsum(sizes)])
     groups: dict[tuple[int, int], list[int]] = {}
     for j, (start, end) in enumerate(zip(workload.starts[:-1], workload.starts[1:], strict=True)):
         attributes = workload.attributes[start:end]
-        # The largest attribute is the hub: fewest rows.
+        # The largest attribute is the hub, for the fewest rows.
         groups.setdefault((int(attributes[sizes[attributes].argmax()]), int(end - start)), []).append(j)
     for (hub, order), marginals in sorted(groups.items()):
         others, cells = [], []
@@ -258,32 +270,32 @@ def _blocks(
             at = int(np.flatnonzero(attributes == hub)[0])
             table = np.moveaxis(numbers, at, -1).reshape(-1, sizes[hub])
             kept = np.flatnonzero(used[table].any(1))
-            rest = np.delete(np.arange(order), at)
-            values = np.unravel_index(kept, shape[rest]) if len(rest) else ()
+            other_axes = np.delete(np.arange(order), at)
+            values = np.unravel_index(kept, shape[other_axes]) if len(other_axes) else ()
             others.append(
-                np.array([first[attributes[r]] + v for r, v in zip(rest, values, strict=True)]).reshape(
+                np.array([first[attributes[r]] + v for r, v in zip(other_axes, values, strict=True)]).reshape(
                     order - 1, len(kept)
                 )
             )
             cells.append(table[kept])
         all_others, all_cells = np.concatenate(others, axis=1).astype(np.int64), np.concatenate(cells)
-        most = min(int(sizes[hub]), MOST_VALUES)
-        rows = max(1, min(len(all_cells), SMALL // (products * most)))
-        for start in range(0, len(all_cells), rows * (BLOCK // rows)):
-            some = slice(start, start + rows * (BLOCK // rows))
+        width = min(int(sizes[hub]), VALUES_PER_BLOCK)
+        rows = max(1, min(len(all_cells), SINGLE_THREAD_PRODUCT // (products * width)))
+        for start in range(0, len(all_cells), rows * (ROWS_PER_BLOCK // rows)):
+            some = slice(start, start + rows * (ROWS_PER_BLOCK // rows))
             count = len(all_cells[some])
             repeated = np.minimum(np.arange(-(-count // rows) * rows), count - 1)
             of_rows = all_others[:, some][:, repeated]
             orders = tuple(_adding_order(other) for other in of_rows)
-            for value in range(0, int(sizes[hub]), most):
-                among = all_cells[some][repeated, value : value + most]
-                of_hub = slice(int(first[hub]) + value, int(first[hub]) + value + among.shape[1])
-                among = among.reshape(-1, rows, among.shape[1])
-                yield _Block(of_hub, of_rows, among.shape, count, orders), among
+            for value in range(0, int(sizes[hub]), width):
+                block_cells = all_cells[some][repeated, value : value + width]
+                of_hub = slice(int(first[hub]) + value, int(first[hub]) + value + block_cells.shape[1])
+                block_cells = block_cells.reshape(-1, rows, block_cells.shape[1])
+                yield _Block(of_hub, of_rows, block_cells.shape, count, orders), block_cells
 
 
 def _adding_order(other: Int64s) -> tuple[Int64s | None, Int64s, Int64s]:
-    """An order that brings equal numbers together (None: they are), these numbers, and where they start."""
+    """A stable sort order (None if sorted), the distinct numbers, and where each starts in it."""
     order = np.argsort(other, kind="stable")
     values, starts = np.unique(other[order], return_index=True)
     already = bool((order == np.arange(len(order))).all())
@@ -320,9 +332,9 @@ class ProductFit:
         self._sizes = workload.domain.sizes
         self._starts = np.concatenate([[0], np.cumsum(self._sizes)])
         self._attribute = np.repeat(np.arange(len(self._sizes)), self._sizes)
-        # Of the loss: gradients are near 1, and those of what records are worth are no more than they.
+        # Scales the loss so that gradients are near 1, and those of public records no larger.
         self._scale = 1 / max(float(precision.max()), 1.0)
-        self._blocks: list[tuple[_Block, Floats, Floats]] = []  # with answers and scaled precisions
+        self._blocks: list[tuple[_Block, Floats, Floats]] = []  # with their answers and scaled precisions
         for block, cells in _blocks(workload, used, products):
             answers = np.where(used[cells], cells_answers[cells], 0.0).astype(np.float32)
             scaled = (precision[cells] * self._scale).astype(np.float32)
@@ -332,8 +344,8 @@ class ProductFit:
         self._rng = sampling_stream(seed)
         margins = one_way_margins(workload, cells_answers, precision)
         logits = np.log(np.concatenate(margins)).astype(np.float32)[:, None]
-        noise = self._rng.uniform(-SPREAD, SPREAD, (len(logits), products)).astype(np.float32)
-        self._margin_logs, self._worth = logits, prior_weight * self._scale
+        noise = self._rng.uniform(-FIT.spread, FIT.spread, (len(logits), products)).astype(np.float32)
+        self._margin_logs, self._prior_weight = logits, prior_weight * self._scale
         self._parameters = np.concatenate([logits + noise, np.zeros((1, products), np.float32)])
         self._mean, self._square = np.zeros_like(self._parameters), np.zeros_like(self._parameters)
         self._steps, self._done = steps, 0
@@ -346,7 +358,7 @@ class ProductFit:
         known: Sequence[int] | None,
         row_weight: float,
     ) -> None:
-        """Add row_weight times the mean log density of public records to what is maximised."""
+        """Add row_weight times the mean log likelihood of public records to the objective."""
         if rows.ndim != 2 or rows.shape[1] != len(self._sizes) or not len(rows):
             raise ValueError(f"rows must be records with {len(self._sizes)} codes each")
         known = range(len(self._sizes)) if known is None else known
@@ -363,11 +375,11 @@ class ProductFit:
         self._rows = stacked, np.cumsum(weights / weights.sum()), row_weight * self._scale
 
     def step(self) -> bool:
-        """Take a step; False if there are no more to take."""
+        """Take a step; False after the last."""
         if self._done == self._steps:
             return False
         _, gradient = self.gradient()
-        rate = RATE * (1 + math.cos(math.pi * self._done / self._steps)) / 2
+        rate = FIT.rate * (1 + math.cos(math.pi * self._done / self._steps)) / 2
         self._done += 1
         self._mean += (1 - MEAN_DECAY) * (gradient - self._mean)
         self._square += (1 - SQUARE_DECAY) * (gradient * gradient - self._square)
@@ -384,21 +396,21 @@ class ProductFit:
         for block, answers, precision in batch:
             factor, table = block.factor(stacked), stacked[block.hub]
             weighted = table * weights
-            missed = factor @ weighted.T
-            missed -= answers
-            pull = missed * precision
-            loss += float(np.einsum("ijk,ijk->", missed, pull)) / 2
+            errors = factor @ weighted.T
+            errors -= answers
+            pull = errors * precision
+            loss += float(np.einsum("ijk,ijk->", errors, pull)) / 2
             by_weighted = (pull.transpose(0, 2, 1) @ factor).sum(0)
             by_weight += np.einsum("ij,ij->j", by_weighted, table)
             by_table[block.hub] += by_weighted * weights
             block.add_gradient(stacked, pull @ weighted, by_table)
-        if self._worth:
-            worth = self._worth * share
+        if self._prior_weight:
+            prior_weight = self._prior_weight * share
             information = np.log(stacked + TINY) - self._margin_logs
             of_products = np.einsum("ij,ij->j", stacked, information)
-            loss += worth * float(np.einsum("j,j->", weights, of_products))
-            by_weight += worth * of_products
-            by_table += worth * weights * information
+            loss += prior_weight * float(np.einsum("j,j->", weights, of_products))
+            by_weight += prior_weight * of_products
+            by_table += prior_weight * weights * information
         gradient = np.empty_like(self._parameters)
         along = stacked * by_table
         gradient[:-1] = along - stacked * np.add.reduceat(along, self._starts[:-1], axis=0)[self._attribute]
@@ -408,25 +420,26 @@ class ProductFit:
         return loss, gradient
 
     def _batch(self) -> tuple[list[tuple[_Block, Floats, Floats]], float]:
-        """The blocks of a step, all or a random part, and their share of all cells."""
+        """The blocks of a step, all or a random subset, and their share of all cells."""
         sizes = np.array([answers.size for _, answers, _ in self._blocks])
-        if sizes.sum() <= CELLS:
+        if sizes.sum() <= CELLS_PER_STEP:
             return self._blocks, 1.0
         numbers = next(self._batches, None)
-        if numbers is None:  # each block comes once before one comes again
+        if numbers is None:  # a random partition: each block comes once per epoch
             order = self._rng.permutation(len(sizes))
-            parts = np.cumsum(sizes[order]) // CELLS
+            parts = np.cumsum(sizes[order]) // CELLS_PER_STEP
             self._batches = iter([order[parts == part].tolist() for part in np.unique(parts)])
             numbers = next(self._batches)
         return [self._blocks[number] for number in numbers], float(sizes[numbers].sum() / sizes.sum())
 
     def _add_rows_gradient(self, stacked: Floats, weights: Floats, gradient: Floats, share: float) -> float:
         assert self._rows is not None
-        rows, cumulated, worth = self._rows
-        worth *= share
-        if len(rows) > BATCH:
-            rows = rows[np.searchsorted(cumulated[:-1], self._rng.random(BATCH), "right")]
-            shares = np.full((BATCH, 1), 1 / BATCH, stacked.dtype)
+        rows, cumulated, row_weight = self._rows
+        row_weight *= share
+        batch = FIT.public_records
+        if len(rows) > batch:
+            rows = rows[np.searchsorted(cumulated[:-1], self._rng.random(batch), "right")]
+            shares = np.full((batch, 1), 1 / batch, stacked.dtype)
         else:
             shares = np.diff(cumulated, prepend=0.0)[:, None].astype(stacked.dtype)
         scores = np.log(weights + TINY) + np.zeros((len(rows), 1), stacked.dtype)
@@ -436,17 +449,17 @@ class ProductFit:
         largest = scores.max(1, keepdims=True)
         posterior = np.exp(scores - largest)
         total = posterior.sum(1, keepdims=True)
-        loss = -worth * float((shares * (np.log(total) + largest)).sum())
+        loss = -row_weight * float((shares * (np.log(total) + largest)).sum())
         posterior *= shares / total
         of_products = posterior.sum(0)
         for column in rows.T:
             order, values, starts = _adding_order(column)
             terms = posterior if order is None else posterior[order]
-            gradient[values] -= worth * np.add.reduceat(terms, starts, axis=0)
+            gradient[values] -= row_weight * np.add.reduceat(terms, starts, axis=0)
             attribute = self._attribute[column[0]]
             all_values = slice(self._starts[attribute], self._starts[attribute + 1])
-            gradient[all_values] += worth * stacked[all_values] * of_products
-        gradient[-1] -= worth * (of_products - weights)
+            gradient[all_values] += row_weight * stacked[all_values] * of_products
+        gradient[-1] -= row_weight * (of_products - weights)
         return loss
 
     def products(self) -> Products:
@@ -464,7 +477,7 @@ class ProductFit:
 
 
 def _softmax(logits: Floats, starts: Sequence[int] | Int64s) -> Floats:
-    """The distributions of segments of rows, column by column; a last start at the end is ignored."""
+    """Softmax of each segment of rows, column by column; a last start at the end is ignored."""
     begins = np.array([start for start in starts if start < len(logits)])
     segment = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(logits)))
     shares = np.exp(logits - np.maximum.reduceat(logits, begins, axis=0)[segment])
@@ -473,10 +486,10 @@ def _softmax(logits: Floats, starts: Sequence[int] | Int64s) -> Floats:
 
 
 def one_way_margins(workload: Workload, cells_answers: Float64s, precision: Float64s) -> list[Float64s]:
-    """For each attribute its distribution by all marginals that have it and were measured whole.
+    """The one-way margin of each attribute, averaged over the fully measured marginals that contain it.
 
-    Each gives a value's share with the variance of a sum over its cells; the mean has weights inverse to it.
-    Shares far below their noise are raised to a quarter of it, so that every value can be found.
+    Weighted by inverse variance. Shares are at least a quarter of their noise, so that every value stays
+    possible.
     """
     sizes = workload.domain.sizes
     total = [np.zeros(size) for size in sizes]
@@ -498,21 +511,21 @@ def one_way_margins(workload: Workload, cells_answers: Float64s, precision: Floa
         if not weights.all():
             margins.append(np.full(size, 1 / size))
             continue
-        shares = np.maximum(values / weights, np.maximum(0.25 / np.sqrt(weights), LEAST_SHARE))
+        shares = np.maximum(values / weights, np.maximum(0.25 / np.sqrt(weights), FIT.least_share))
         margins.append(shares / shares.sum())
     return margins
 
 
 def _invert(cumulated: Float64s, rows: Int64s, stream: np.random.Generator) -> Int64s:
-    """Draw from some of the distributions whose cumulated weights, not normalised, are rows of a table."""
-    return _found(cumulated, rows, stream.random(len(rows)))
+    """Draw one value for each of `rows`, rows of a table of unnormalised cumulative weights."""
+    return _quantiles(cumulated, rows, stream.random(len(rows)))
 
 
-def _found(cumulated: Float64s, rows: Int64s, points: Float64s) -> Int64s:
-    """The values where these rows of cumulated weights, not normalised, pass points between 0 and 1."""
+def _quantiles(cumulated: Float64s, rows: Int64s, points: Float64s) -> Int64s:
+    """The quantiles at `points` of these rows of unnormalised cumulative weights."""
     size = cumulated.shape[1]
     last = cumulated[:, -1:]
     flat = (cumulated / last + np.arange(len(cumulated))[:, None]).ravel()
-    found = np.searchsorted(flat, rows + points, "right") - rows * size
-    drawn: Int64s = np.clip(found, 0, size - 1).astype(np.int64, copy=False)
-    return drawn
+    places = np.searchsorted(flat, rows + points, "right") - rows * size
+    quantiles: Int64s = np.clip(places, 0, size - 1).astype(np.int64, copy=False)
+    return quantiles

@@ -1,8 +1,8 @@
-"""Projection: after each round the distribution nearest to the start that fits all measurements so far.
+"""Projection: the distribution nearest to the start that fits all measurements so far.
 
 l1 fits every answer to within gamma (PEP); l2 weighs misfit by the noise, as a Gaussian likelihood, against
-kappa KL(D || start): kappa is how many records the start is worth. Unless it is given, kappa is chosen from
-the measurements themselves (privmw/models/projection/prior_weight.py). Released values only.
+kappa KL(D || start), where kappa is the number of records that the start counts as; by default chosen from
+the measurements (privmw/models/projection/prior_weight.py). Released values only.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ from privmw.release.measurements import Measurement
 
 Kind = Literal["l1", "l2"]
 
-# What a fit aims at, and what it must reach. A gap bounds answers to within its root only: the aim is far
-# below the certificate, so that every backend answers alike to 1e-9; rounding may end a fit before it.
-AIM, CERTIFIED = 1e-13, 1e-9
+# The solver's tolerance, and the gap that a certificate promises. A gap bounds errors of answers to within
+# its square root only: the tolerance is far smaller, so that backends agree to 1e-9; rounding may end a fit
+# sooner.
+TARGET_GAP, CERTIFIED_GAP = 1e-13, 1e-9
 MOST_DOUBLINGS = 40  # of gamma: from any noise to all of [0, 1]
 
 
 class ProjectionModel:
-    """Weighted rows that are projected anew after each round.
+    """A weighted support that is projected after each round.
 
     workload: the marginals to be answered; they are the first of `measured`, whose cells measurements number.
-    prior: the weights to start from, if they are not those of `start`.
+    prior: the weights to start from, instead of those of `start`.
     """
 
     def __init__(
@@ -122,15 +123,15 @@ class ProjectionModel:
                 answers if slack.w is not None else np.clip(answers, 0.0, 1.0),
                 slack,
                 multipliers=warm,
-                tolerance=AIM,
+                tolerance=TARGET_GAP,
                 threads=self._threads,
             )
-            # No distribution is within gamma, or too few to certify one: loosen gamma.
-            certified = fit.gap <= CERTIFIED and (slack.gamma is None or fit.kkt <= CERTIFIED)
+            # No distribution is within gamma, or the solver could not certify one: loosen gamma.
+            certified = fit.gap <= CERTIFIED_GAP and (slack.gamma is None or fit.kkt <= CERTIFIED_GAP)
             if certified or slack.gamma is None or doubled == MOST_DOUBLINGS:
                 break
             doubled, warm = doubled + 1, None
-        # Multipliers that did not converge are no start for the next round.
+        # Multipliers that did not converge are no good start for the next round.
         self._fitted = matrix.cells if certified else matrix.cells[:0]
         self._values = fit.multipliers if certified else fit.multipliers[:0]
         self._model.replace(fit.weights)
@@ -153,15 +154,15 @@ class ProjectionModel:
         return Slack(gamma=gamma), float(gamma.max())
 
     def _warm(self, cells: Int64s) -> Float64s | None:
-        """The last multipliers at their cells among these, 0 elsewhere."""
+        """The last multipliers for the cells that they belong to, and 0 for others."""
         if len(self._fitted) == 0:
             return None
         values = np.zeros(len(cells))
         if len(cells):
             order = np.argsort(cells)
             at = order[np.searchsorted(cells, self._fitted, sorter=order).clip(max=len(cells) - 1)]
-            known = cells[at] == self._fitted
-            values[at[known]] = self._values[known]
+            present = cells[at] == self._fitted
+            values[at[present]] = self._values[present]
         return values
 
     def _cell_matrix(self) -> CellMatrix:
@@ -175,12 +176,12 @@ class ProjectionModel:
     def _marginal_matrix(self) -> MarginalMatrix | RowMatrix:
         """The cells of every marginal that was measured, entirely or in part.
 
-        Cells without a measurement are left out, and so are cells without a row: no weights change their
-        answer of 0, and on real data most cells have none.
+        Cells without a measurement are left out, and so are cells without a row, whose answer is 0 for any
+        weights: on real data most cells.
         """
-        workload, among = self._targets.workload, self._targets.among()
-        chosen = workload.select(among)
-        cells = workload.cells_of(among)
+        workload, measured = self._targets.workload, self._targets.measured()
+        chosen = workload.select(measured)
+        cells = workload.cells_of(measured)
         marginals = kernels.Marginals(
             self._model.support.columns, chosen.attributes, chosen.starts, threads=self._threads
         )

@@ -1,7 +1,7 @@
-"""The queries that a projection computes with, as matrices over rows: single cells, or cells of marginals.
+"""The matrices of a projection, rows x queries: of single cells, or of cells of marginals.
 
-Both are a `QueryMatrix` of the kernels. Rows may lie on several ranks; sums are sums of integers and have the
-same bits however many ranks share the rows. This room knows rows and queries by number only.
+Rows may lie on several ranks; sums are sums of integers, with the same bits on any number of ranks. Rows and
+queries are known by number only.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import numpy as np
 from privmw import kernels
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s
+from privmw.kernels.scale import LEAST_EXPONENT
 from privmw.models.groups import Groups
 from privmw.models.marginal_gram import MarginalGram
-from privmw.models.projection.newton import MOST_EXACT
-from privmw.models.projection.queries import Priced, PricedQueries
+from privmw.models.projection.newton import NEWTON
+from privmw.models.projection.queries import GramProduct, MatrixGramProduct
 from privmw.random import sampling_stream
 from privmw.ranks import ALONE, Communicator, max_over_ranks, sum_over_ranks
 
-FEW_PER_CELL = 4  # cells beyond so many for each row and marginal: rows list their cells
-MOST_SHARED = 16  # pairs of cells for each row: with more, conjugate gradients cost less
-NEAR = 0.002  # a share of a row's weight: a round of few steps then needs half of its gram matrices
-LEAST_EXPONENT = -900  # of a largest value: below it, there is nothing but rounding
+FEW_PER_CELL = 4  # more cells than this per row and marginal: rows list their cells
+MOST_PAIRS_PER_ROW = 16  # pairs of cells; with more, conjugate gradients cost less than a gram matrix
+GRAM_DRIFT = 0.002  # relative change of weights up to which a gram matrix is kept: saves half of them
 
 
 class _ExactMatrix(ABC):
-    """Queries over rows whose sums are exact. Weights are a distribution: over all ranks they total one."""
+    """Queries whose sums over rows are exact. Weights sum to one over all ranks."""
 
     bits: int  # of a sum
 
@@ -42,13 +42,13 @@ class _ExactMatrix(ABC):
 
     def moments(self, weights: Float64s, values: Float64s) -> Float64s:
         """For each cell the sum of its rows' weights times values."""
-        # The weights total one, so that no sum is beyond the largest value.
+        # The weights sum to one, so no sum exceeds the largest value.
         largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
         return self._sums(weights, values, max_over_ranks(self.comm, largest))
 
-    def priced(self, prices: Float64s) -> PricedQueries:
-        """The queries with these prices."""
-        return Priced(self, prices)
+    def gram_product(self, prices: Float64s) -> GramProduct:
+        """The operator Q diag(prices) Q^T, where Q is this matrix."""
+        return MatrixGramProduct(self, prices)
 
     @property
     @abstractmethod
@@ -71,32 +71,32 @@ class _ExactMatrix(ABC):
 
     @abstractmethod
     def gram(self, weights: Float64s) -> Float64s | None:
-        """For each pair of cells the weight of the rows that both hold; None where that is too large."""
+        """For each pair of cells the weight of the rows in both; None where that is too large."""
 
     @abstractmethod
     def _add(self, weights: Float64s, values: Float64s | None, exponent: int) -> Int64s:
-        """For each cell the exact sum of weight (times value) times 2^exponent, an integer for each row."""
+        """For each cell the exact sum of weight (times value) times 2^exponent, rounded per row."""
 
 
-class _PricedCells:
-    """Cells of marginals with a price each: sums and potentials at once."""
+class _MarginalGramProduct:
+    """The gram product of cells of marginals: sums and potentials in one pass."""
 
-    def __init__(self, priced: kernels.PricedCells, threads: int | None, comm: Communicator) -> None:
-        self._priced, self._threads, self._comm = priced, threads, comm
+    def __init__(self, product: kernels.GramProduct, threads: int | None, comm: Communicator) -> None:
+        self._product, self._threads, self._comm = product, threads, comm
 
     def spread(self, weights: Float64s, values: Float64s) -> Float64s:
-        """For each row the sum over its cells of price * (sum of weight * value over the cell's rows)."""
+        """Compute Q diag(prices) Q^T (weights * values), one number per row."""
         largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
         bits = max(math.frexp(max_over_ranks(self._comm, largest))[1], LEAST_EXPONENT)
         exponent = MarginalMatrix.bits - bits
         masses = kernels.signed_masses(weights, values, exponent, threads=self._threads)
-        return self._priced.spread(masses, -exponent, threads=self._threads, comm=self._comm)
+        return self._product.spread(masses, -exponent, threads=self._threads, comm=self._comm)
 
 
 class CellMatrix(_ExactMatrix):
-    """Single cells: rows that lie in the same cells are a group, whose sums are computed once."""
+    """Single cells. Rows in the same cells form a group, and sums run over groups."""
 
-    bits = 52  # integers that total no more have exact sums in doubles, in any order
+    bits = 52  # sums of integers up to 2^53 are exact in doubles, in any order
 
     def __init__(
         self, cells: Int64s, groups: Groups, threads: int | None = None, comm: Communicator = ALONE
@@ -104,7 +104,7 @@ class CellMatrix(_ExactMatrix):
         super().__init__(cells, threads, comm)
         self._of_row, self._groups = groups.of_row, groups.count
         self._incidence = kernels.Incidence(*groups.incidence(), self.count)
-        self._kept: tuple[Float64s, Float64s] | None = None  # weights, and the gram of them less its means
+        self._kept: tuple[Float64s, Float64s] | None = None  # weights and the covariance of the cells
 
     def potentials(self, values: Float64s) -> Float64s:
         """For each row the sum of its cells' values."""
@@ -115,22 +115,21 @@ class CellMatrix(_ExactMatrix):
         """Zeros: no rows are left out."""
         return np.zeros(len(self._of_row))
 
-    def among(self, rows: Int64s) -> None:
-        """Return None: potentials and sums cost as much as the groups are many."""
+    def over_rows(self, rows: Int64s) -> None:
+        """Return None: the cost depends on the number of groups, not of rows."""
 
     def gram(self, weights: Float64s) -> Float64s | None:
-        """For each pair of cells the weight of the rows that both hold: exactly, or with kept covariances.
+        """For each pair of cells the weight of the rows in both.
 
-        The covariances of cells are kept while no row's weight moves by more than NEAR of it. They are then
-        those of these weights up to that factor, in every direction of the multipliers: a Newton step with
-        them leaves at most about that share of its error.
+        The covariance of the cells is kept while no row's weight changes by more than GRAM_DRIFT of it. It is
+        then right to that relative error in every direction, and so is a Newton step with it.
         """
         if self._kept is not None:
-            moved = np.abs(weights - self._kept[0]) > NEAR * self._kept[0]
-            if not sum_over_ranks(self.comm, int(np.count_nonzero(moved))):
+            drifted = np.abs(weights - self._kept[0]) > GRAM_DRIFT * self._kept[0]
+            if not sum_over_ranks(self.comm, int(np.count_nonzero(drifted))):
                 means = self.sums(weights)
-                near: Float64s = self._kept[1] + means[:, None] * means
-                return near
+                kept_gram: Float64s = self._kept[1] + means[:, None] * means
+                return kept_gram
         scale = 2.0 ** (self.bits - 1)
         of_groups = self._by_group(np.rint(weights * scale))
         shared = self._incidence.gram(of_groups, threads=self._threads).astype(np.int64)
@@ -149,9 +148,9 @@ class CellMatrix(_ExactMatrix):
 
 
 class MarginalMatrix(_ExactMatrix):
-    """Cells of whole marginals, of which some may be left out."""
+    """Some or all cells of some marginals."""
 
-    bits = kernels.MASS_BITS + 1  # so that integers of weights are their masses
+    bits = kernels.MASS_BITS + 1  # so that a weight as an integer is its mass
 
     def __init__(
         self,
@@ -174,17 +173,17 @@ class MarginalMatrix(_ExactMatrix):
         comm: Communicator = ALONE,
         cells: Int64s | None = None,
     ) -> MarginalMatrix:
-        """The cells of positive precision that have a row: no weights change the answer of the others, 0.
+        """The cells of positive precision that contain a row; the others answer 0 for any weights.
 
-        cells: the numbers of the marginals' cells, if they are not those from 0.
+        cells: the numbers of the marginals' cells (default: 0, 1, ...).
         """
         queries = marginals.among(np.flatnonzero(precision > 0))
         rows = queries.sums(np.ones(marginals.columns.rows, np.int64), threads=threads)
         comm.allreduce(rows)
         queries.keep(np.flatnonzero(rows))
         places = queries.places
-        gram, most = None, MOST_SHARED * sum_over_ranks(comm, marginals.columns.rows)
-        if len(places) <= MOST_EXACT and len(places) ** 2 <= most:
+        gram, most_pairs = None, MOST_PAIRS_PER_ROW * sum_over_ranks(comm, marginals.columns.rows)
+        if len(places) <= NEWTON.most_exact and len(places) ** 2 <= most_pairs:
             gram = MarginalGram.of(workload, places, marginals.columns, threads)
         return cls(places if cells is None else cells[places], queries, threads, comm, gram)
 
@@ -198,7 +197,7 @@ class MarginalMatrix(_ExactMatrix):
         return self._queries.potentials(values, threads=self._threads)
 
     def gram(self, weights: Float64s) -> Float64s | None:
-        """For each pair of cells the weight of the rows that both hold; None where cells are too many."""
+        """For each pair of cells the weight of the rows in both; None where there are too many cells."""
         if self._gram is None:
             return None
         masses, _ = kernels.to_masses(weights, threads=self._threads, comm=self.comm)
@@ -207,12 +206,12 @@ class MarginalMatrix(_ExactMatrix):
         gram: Float64s = shared / 2.0**kernels.MASS_BITS
         return gram
 
-    def priced(self, prices: Float64s) -> _PricedCells:
-        """The cells with these prices."""
-        return _PricedCells(self._queries.priced(prices), self._threads, self.comm)
+    def gram_product(self, prices: Float64s) -> _MarginalGramProduct:
+        """The operator Q diag(prices) Q^T, where Q is this matrix."""
+        return _MarginalGramProduct(self._queries.gram_product(prices), self._threads, self.comm)
 
-    def among(self, rows: Int64s) -> tuple[MarginalMatrix, slice]:
-        """The cells over some of this rank's rows, and which they are of all: all."""
+    def over_rows(self, rows: Int64s) -> tuple[MarginalMatrix, slice]:
+        """Restrict to some of this rank's rows; keeps all cells."""
         some = self._queries.over(rows.astype(np.uint32))
         return MarginalMatrix(self.cells, some, self._threads, self.comm), slice(None)
 
@@ -225,7 +224,7 @@ class MarginalMatrix(_ExactMatrix):
 
 
 class RowMatrix(_ExactMatrix):
-    """Cells of whole marginals that are far more than rows: each row lists its cells, and no other counts."""
+    """Cells of marginals with far more cells than rows: each row lists its cells."""
 
     bits = 52  # as of a CellMatrix
 
@@ -256,57 +255,57 @@ class RowMatrix(_ExactMatrix):
         comm: Communicator = ALONE,
         cells: Int64s | None = None,
     ) -> RowMatrix:
-        """The cells of positive precision that have a row; as MarginalMatrix.of."""
+        """The cells of positive precision that contain a row; parameters as of MarginalMatrix.of."""
         places = _places(workload, columns)
         measured = precision[places] > 0
         starts = np.concatenate([[0], np.cumsum(measured.sum(axis=1))])
-        held = places[measured]  # row by row, ascending within a row
+        row_cells = places[measured]  # row by row, ascending within a row
         if comm.size == 1:
-            found = np.unique(held)
+            nonempty = np.unique(row_cells)
         else:
-            times = np.zeros(workload.cells, np.int64)
-            times[held] = 1
-            comm.allreduce(times)
-            found = np.flatnonzero(times)
-        queries = np.searchsorted(found, held).astype(np.uint32)
-        incidence = kernels.Incidence(starts, queries, len(found))
-        return cls(found if cells is None else cells[found], incidence, threads, comm, _draws(columns))
+            occupied = np.zeros(workload.cells, np.int64)
+            occupied[row_cells] = 1
+            comm.allreduce(occupied)
+            nonempty = np.flatnonzero(occupied)
+        queries = np.searchsorted(nonempty, row_cells).astype(np.uint32)
+        incidence = kernels.Incidence(starts, queries, len(nonempty))
+        return cls(nonempty if cells is None else cells[nonempty], incidence, threads, comm, _draws(columns))
 
     def potentials(self, values: Float64s) -> Float64s:
         """For each row the sum of its cells' values."""
         return self._incidence.potentials(values, threads=self._threads)
 
     def gram(self, weights: Float64s) -> Float64s | None:
-        """Return None: there are too many cells for a square matrix of them."""
+        """Return None: there are too many cells."""
         return None
 
-    def among(self, rows: Int64s) -> tuple[RowMatrix, Int64s]:
-        """The cells that hold some of this rank's rows, over those, and which they are of all."""
+    def over_rows(self, rows: Int64s) -> tuple[RowMatrix, Int64s]:
+        """Restrict to some of this rank's rows; returns the cells that contain any, and their indices."""
         starts = self._incidence.starts
         lengths = np.diff(starts)[rows]
         ends = np.concatenate([[0], np.cumsum(lengths)])
         places = np.repeat(starts[rows] - ends[:-1], lengths) + np.arange(ends[-1])
         queries = self._incidence.queries[places]
-        times = np.zeros(self.count, np.int64)
-        times[queries] = 1
-        self.comm.allreduce(times)
-        held, number = np.flatnonzero(times), np.cumsum(times > 0) - 1
-        incidence = kernels.Incidence(ends, number[queries].astype(np.uint32), len(held))
-        return RowMatrix(self.cells[held], incidence, self._threads, self.comm), held
+        occupied = np.zeros(self.count, np.int64)
+        occupied[queries] = 1
+        self.comm.allreduce(occupied)
+        nonempty, number = np.flatnonzero(occupied), np.cumsum(occupied > 0) - 1
+        incidence = kernels.Incidence(ends, number[queries].astype(np.uint32), len(nonempty))
+        return RowMatrix(self.cells[nonempty], incidence, self._threads, self.comm), nonempty
 
     def _add(self, weights: Float64s, values: Float64s | None, exponent: int) -> Int64s:
         return self._incidence.sums(_rounded(weights, values, exponent)).astype(np.int64)
 
 
 def _rounded(weights: Float64s, values: Float64s | None, exponent: int) -> Float64s:
-    """Weights, times values if there are some, times 2^exponent: to the nearest integers."""
+    """Weights (times values) times 2^exponent, rounded to the nearest integers."""
     terms = weights.copy() if values is None else weights * values
     terms *= 2.0**exponent
     return np.rint(terms, out=terms)
 
 
 def _draws(columns: kernels.Columns) -> Float64s:
-    """A random number from 0 to 1 for each row, by all of its codes: the same whatever rank holds the row."""
+    """A random number from 0 to 1 for each row: a hash of its codes, so that ranks agree."""
     stream = sampling_stream(0)
     hashes = np.full(columns.rows, stream.integers(0, 2**64, dtype=np.uint64))
     for codes in columns.columns:
@@ -317,7 +316,7 @@ def _draws(columns: kernels.Columns) -> Float64s:
 
 
 def _places(workload: Workload, columns: kernels.Columns) -> Int64s:
-    """For each row and marginal the place of the cell that holds the row, among all cells."""
+    """For each row and marginal the index of the row's cell in the workload."""
     places = np.empty((columns.rows, len(workload)), np.int64)
     for j in range(len(workload)):
         attributes = workload.attributes[workload.starts[j] : workload.starts[j + 1]].tolist()
@@ -335,9 +334,9 @@ def matrix_of(
     comm: Communicator = ALONE,
     cells: Int64s | None = None,
 ) -> MarginalMatrix | RowMatrix:
-    """The measured cells of a workload that have a row, in whichever way costs less.
+    """The measured cells of a workload that contain a row, as the cheaper kind of matrix.
 
-    marginals: the workload's.
+    marginals: of the workload.
     """
     rows = sum_over_ranks(comm, marginals.columns.rows)
     if workload.cells > FEW_PER_CELL * rows * len(workload):

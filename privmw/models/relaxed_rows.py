@@ -1,12 +1,12 @@
 """Relaxed rows: the model of RAP, whose K rows are fitted to all measurements by gradient steps.
 
-A row has a number for every value of every attribute. With softmax these are logits, and a row is a product
-of distributions; all begin near the one-way margins of the first measurements, and the mean divergence of the
-rows from these margins is added to the loss, worth prior_weight records: without it small budgets fit the
-noise (models/products.py has the same). Without softmax the numbers are the shares themselves, clipped to -1
-to 1 after each step, as in relaxed adaptive projection (Aydore et al. 2021): then nothing makes the shares of
-an attribute add up to 1, or keeps the answers within 0 and 1; answers are clipped where a round chooses by
-them, and rows are drawn from the positive parts. Released values only.
+A row has one number per value of each attribute. With softmax these are logits, and a row is a product of
+distributions; all start near the one-way margins of the first measurements, and prior_weight times the mean
+divergence of the rows from these margins is added to the loss: without it small budgets fit the noise (as in
+models/products.py). Without softmax the numbers are the shares themselves, clipped to [-1, 1] after each
+step, as in relaxed adaptive projection (Aydore et al. 2021). Then the shares of an attribute need not sum to
+1; answers are clipped to [0, 1] for selection, and rows are drawn from the positive parts. Released values
+only.
 """
 
 from __future__ import annotations
@@ -21,22 +21,20 @@ from privmw import kernels
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s
-from privmw.models.products import default_prior_weight, one_way_margins
+from privmw.models.products import TINY, default_prior_weight, one_way_margins
 from privmw.models.relaxed import Adam, Floats, RelaxedModel, products_of, softmax, softmax_gradient
 from privmw.random import sampling_stream
-
-TINY = 1e-12  # added to a share before its logarithm
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What rows are fitted to: answers with weights up to 1, and one-way margins worth `worth` of weight."""
+    """What rows are fitted to: answers with weights up to 1, and one-way margins with `prior_weight`."""
 
     products: kernels.Products
     answers: Floats  # one per cell, as the weights
     weights: Floats
     margin_logs: Floats  # one per value of each attribute, a column
-    worth: float
+    prior_weight: float  # on the scale of the weights
 
     @classmethod
     def of(
@@ -45,7 +43,7 @@ class Fitted:
         prior_weight: float | None,
         threads: int | None,
     ) -> Fitted:
-        """The answers and precisions of some marginals; a prior weight of None is chosen from the noise."""
+        """From the answers and precisions of some marginals; prior_weight None is chosen from the noise."""
         chosen, answers, precision = measured
         if prior_weight is None:
             prior_weight = default_prior_weight(chosen, precision)
@@ -59,30 +57,30 @@ class Fitted:
             prior_weight * scale,
         )
 
-    def missed(self, tables: Floats) -> Floats:
-        """How far the answers of products are from what they are to be."""
-        missed: Floats = self.products.answers(tables) - self.answers
-        return missed
+    def errors(self, tables: Floats) -> Floats:
+        """The answers of products less the measured answers."""
+        errors: Floats = self.products.answers(tables) - self.answers
+        return errors
 
     def gradient(self, tables: Floats) -> tuple[float, Floats]:
-        """Half the weighted squared misfit with what the prior adds, and its derivatives by the tables."""
-        missed = self.missed(tables)
-        pull: Floats = missed * self.weights
-        loss = float(missed @ pull) / 2
+        """Half the weighted squared error plus the prior's term, and its gradient."""
+        errors = self.errors(tables)
+        pull: Floats = errors * self.weights
+        loss = float(errors @ pull) / 2
         by_tables, _ = self.products.gradient(tables, pull)
-        if self.worth:
-            worth = self.worth / tables.shape[1]
+        if self.prior_weight:
+            row_prior_weight = self.prior_weight / tables.shape[1]
             information = np.log(tables + TINY) - self.margin_logs
-            loss += worth * float(np.einsum("ij,ij->", tables, information))
-            by_tables += worth * information
+            loss += row_prior_weight * float(np.einsum("ij,ij->", tables, information))
+            by_tables += row_prior_weight * information
         return loss, by_tables
 
 
 class RelaxedRows(RelaxedModel):
-    """Rows fitted by Adam to the squared misfit of all measured cells, each weighted by its precision.
+    """Rows fitted by Adam to the squared errors of all measured cells, weighted by precision.
 
-    rows: K. rate, steps: of each round's fit; the rate falls to 0 as half a cosine. prior_weight: how many
-    records independent attributes are worth, with softmax; None chooses it from the noise.
+    rows: K. rate, steps: of each round's fit; the rate falls to 0 as half a cosine. prior_weight: in records,
+    of independent attributes, with softmax; None chooses it from the noise.
     """
 
     def __init__(
@@ -117,7 +115,7 @@ class RelaxedRows(RelaxedModel):
             return tables
         positive = np.maximum(tables, 0.0)
         totals = np.add.reduceat(positive, self._starts[:-1], axis=0)
-        # Without a positive part every value is as likely.
+        # Uniform if no value has a positive part.
         shares: Floats = positive + np.repeat(totals == 0, np.diff(self._starts), axis=0)
         return shares
 
@@ -139,11 +137,11 @@ class RelaxedRows(RelaxedModel):
             adam.step(self.gradient(fitted)[1], rate)
             if not self._softmax:
                 np.clip(self._numbers, -1.0, 1.0, out=self._numbers)
-        missed = fitted.missed(self._tables())
-        return {"loss": float(missed @ (missed * fitted.weights)) / 2, "steps": float(self._steps)}
+        errors = fitted.errors(self._tables())
+        return {"loss": float(errors @ (errors * fitted.weights)) / 2, "steps": float(self._steps)}
 
     def gradient(self, fitted: Fitted) -> tuple[float, Floats]:
-        """The loss of what is fitted, and its derivatives by the numbers."""
+        """The loss and its gradient with respect to the numbers."""
         tables = self._tables()
         loss, by_tables = fitted.gradient(tables)
         return loss, softmax_gradient(tables, by_tables, self._starts) if self._softmax else by_tables

@@ -1,4 +1,4 @@
-"""What has been measured so far: for each cell the answer to aim at, and its precision.
+"""The measured answer of each cell so far, and its precision.
 
 A cell measured more than once has the mean of its measurements, each weighted by its inverse variance: the
 estimate of least variance. Released values only.
@@ -16,7 +16,7 @@ from privmw.release.measurements import Measurement
 class Targets:
     """Answers (fractions) and precisions (inverse variances of fractions) of a workload's cells.
 
-    `cells` and `marginals` are what was measured, in the order of the first measurements.
+    cells, marginals: those measured, in the order of their first measurement.
     """
 
     def __init__(self, workload: Workload, n: int) -> None:
@@ -45,7 +45,7 @@ class Targets:
         return cells, marginals
 
     def answers(self, cells: Int64s) -> Float64s:
-        """The measured answers of cells, not clipped: noise may bring them outside 0 to 1."""
+        """The measured answers of cells, not clipped to [0, 1]."""
         answers: Float64s = self._weighted[cells] / self._precision[cells]
         return answers
 
@@ -54,19 +54,19 @@ class Targets:
         precision: Float64s = self._precision[cells]
         return precision
 
-    def among(self) -> Int64s:
+    def measured(self) -> Int64s:
         """The ascending numbers of the marginals that were measured, entirely or in part."""
-        single = np.fromiter(self.cells, np.int64)
-        whole = np.fromiter(self.marginals, np.int64)
-        return np.unique(np.concatenate([whole, self.workload.marginal_of(single)]))
+        single_cells = np.fromiter(self.cells, np.int64)
+        marginals = np.fromiter(self.marginals, np.int64)
+        return np.unique(np.concatenate([marginals, self.workload.marginal_of(single_cells)]))
 
     def measured_marginals(self) -> tuple[Workload, Float64s, Float64s]:
         """The marginals that were measured, entirely or in part; answers and precisions of their cells.
 
         Cells without a measurement have precision 0, and answer 0.
         """
-        among = self.among()
-        cells = self.workload.cells_of(among)
+        measured = self.measured()
+        cells = self.workload.cells_of(measured)
         precision = self.precision(cells)
         answers = np.divide(self._weighted[cells], precision, out=np.zeros(len(cells)), where=precision > 0)
-        return self.workload.select(among), answers, precision
+        return self.workload.select(measured), answers, precision

@@ -1,8 +1,8 @@
-"""A support with weights that change, and its answers to a workload: the state that every update works on.
+"""Weights on the rows of a support, and its answers to a workload: the state that every update changes.
 
 Answers are integer sums of masses over their total (privmw.kernels). So adding the changes of some rows gives
-the same bits as a new evaluation, on every backend and on any number of ranks. This room knows public rows
-and released values only.
+the same bits as a new evaluation, on every backend and on any number of ranks. Public rows and released
+values only.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s, UInt32s
 from privmw.ranks import sum_over_ranks
 
-# The share of the rows up to which adding their changes costs less than an evaluation. On the survey's
-# records a third of the rows cost .6 of one, two fifths .5 to .9, three fifths more
-# (benches/journal/2026-11-kernels.md).
-MOST_CHANGED = 0.45
+# Share of the rows up to which adding their changes costs less than an evaluation: on the ACS, a third of the
+# rows costs .6 of an evaluation, two fifths .5 to .9, three fifths more (benches/journal/2026-11-kernels.md).
+MOST_CHANGED_SHARE = 0.45
 
 
 class WeightedRows:
@@ -27,13 +26,13 @@ class WeightedRows:
     def __init__(
         self, support: Support, workload: Workload, weights: Float64s, *, threads: int | None = None
     ) -> None:
-        """weights: with sum 1 over all ranks; they are not copied."""
+        """weights: sum to 1 over all ranks; not copied."""
         self.support, self.workload, self.threads = support, workload, threads
         self.comm = support.comm
         self.weights = weights
         self._marginals = support.marginals(workload)
-        # The sums of this rank's rows, followed by three numbers about the last update: one allreduce adds
-        # them all up. On a single rank these are the sums of all rows already.
+        # The sums of this rank's rows, followed by three numbers about the last update, for one allreduce. On
+        # a single rank these are already the sums of all rows.
         self._own = np.zeros(workload.cells + 3, np.int64)
         self._all = self._own if self.comm.size == 1 else np.empty_like(self._own)
         self._answers = np.empty(workload.cells, np.float64)
@@ -50,7 +49,7 @@ class WeightedRows:
         return self._answers
 
     def answers_of(self, cells: Int64s) -> Float64s:
-        """The answers of some cells."""
+        """The answers to some cells."""
         answers: Float64s = self._sums[cells] / float(self._total)
         return answers
 
@@ -59,22 +58,21 @@ class WeightedRows:
         return kernels.to_masses(self.weights, threads=self.threads, comm=self.comm)
 
     def distribution(self) -> Float64s:
-        """A copy of the weights with sum 1 over all ranks; the total is that of masses, and exact."""
+        """A copy of the weights, normalised by the exact total of the masses over all ranks."""
         shares: Float64s = self.weights / (self._total * 2.0**-kernels.MASS_BITS)
         return shares
 
     def matching_rows(self, cell: int) -> UInt32s:
-        """Ascending rows in a cell."""
+        """The rows in a cell, ascending."""
         names, values = self.workload.query(cell)
         return self.support.matching_rows(names, values)
 
     def multiply(self, rows: UInt32s, factor: float) -> None:
         """Multiply the odds of some rows (ascending) against all others by a factor, the same on all ranks.
 
-        Changes are always added, and those of the smaller part of the rows. For cells chosen in rounds this
-        cost less than an evaluation on the shapes of benches/bench_rounds.py: such cells hold common values,
-        and their rows are light. Half of the rows at random may cost up to 1.7 times an evaluation where
-        nothing is sparse.
+        Adds the changes of the smaller part of the rows. For cells chosen in rounds this costs less than an
+        evaluation on the shapes of benches/bench_rounds.py, since such cells have common values. A random
+        half of the rows may cost up to 1.7 times an evaluation on data without sparsity.
         """
         # Dividing the others gives the same odds, and fewer rows change.
         if 2 * sum_over_ranks(self.comm, len(rows)) > self.support.whole_size:
@@ -93,16 +91,18 @@ class WeightedRows:
             self._total = after
 
     def move(self, weights: Float64s) -> None:
-        """Replace the weights by these, which are not copied, and add the changes if few masses change.
+        """Replace the weights (not copied); add the changes if few masses change.
 
-        Weights are rescaled only if they must be, since another scale changes every mass.
+        Rescales only if necessary, since another scale changes every mass.
         """
         before, _ = self.masses()
         kernels.rescale(weights, keep=True, threads=self.threads, comm=self.comm)
         self.weights = weights
         masses, total = self.masses()
         rows = np.flatnonzero(masses != before).astype(np.uint32)
-        if len(rows) > MOST_CHANGED * len(masses):  # each rank may decide for itself: the sums are the same
+        if len(rows) > MOST_CHANGED_SHARE * len(
+            masses
+        ):  # ranks may decide differently: the sums are the same
             self._evaluate(masses, total)
             return
         self._marginals.add_changes(rows, masses[rows] - before[rows], self._own[:-3], threads=self.threads)
@@ -110,7 +110,7 @@ class WeightedRows:
         self._add_up()
 
     def replace(self, weights: Float64s, *, scaled: bool = False) -> None:
-        """Replace the weights by these, which are not copied; they are rescaled unless they are `scaled`."""
+        """Replace the weights (not copied); rescale them unless they are `scaled`."""
         self.weights = weights
         if not scaled:
             kernels.rescale(weights, threads=self.threads, comm=self.comm)
@@ -122,7 +122,7 @@ class WeightedRows:
         self._add_up()
 
     def _add_up(self) -> None:
-        """The allreduce of a round: eight bytes a cell."""
+        """The allreduce of a round: eight bytes per cell."""
         if self.comm.size > 1:
             np.copyto(self._all, self._own)
         self.comm.allreduce(self._all)

@@ -81,7 +81,7 @@ LACKS = {
     "numba": {
         "Columns",
         "MarginalCells",
-        "PricedCells",
+        "GramProduct",
         "Products",
         "distinct_rows",
         "incidence_of_groups",

@@ -49,7 +49,7 @@ def check(table, backend, threads, seed=3, most_bytes=2**28):
 
     prices = rng.choice([0.0, 0.5, 3.0], len(places))
     spread, again = np.empty(len(rows)), np.empty(len(rows))
-    backend.PricedCells(cells, prices).spread(rows, masses, 20, -5, spread, threads)
+    backend.GramProduct(cells, prices).spread(rows, masses, 20, -5, spread, threads)
     cells.potentials(rows, np.rint(sums * prices * 2.0**-20).astype(np.int64), -5, again, threads)
     assert np.array_equal(spread, again)
 
@@ -101,13 +101,13 @@ def test_every_backend_and_two_ranks_spread_alike():
         with door_of(backend):
             columns = kernels.Columns(table.columns, table.sizes)
             cells = kernels.Marginals(columns, *table.workload()).among(np.arange(len(prices)))
-            priced = cells.priced(prices)
-            found += [priced.spread(masses, -40), priced.spread(masses, -40, comm=Two())]
+            gram_product = cells.gram_product(prices)
+            found += [gram_product.spread(masses, -40), gram_product.spread(masses, -40, comm=Two())]
             assert choice.kernels is backend
     for other in found[1:]:
         assert np.array_equal(other, found[0])
     with pytest.raises(ValueError, match="prices must be finite, none negative"):
-        cells.priced(-prices)
+        cells.gram_product(-prices)
 
 
 class Two(type(ALONE)):

@@ -47,14 +47,14 @@ def test_groups_are_the_rows_alike_on_every_query(rows, queries):
         _, alike = np.unique(held, axis=1, return_inverse=True)
         pairs = set(zip(groups.of_row.tolist(), alike.ravel().tolist(), strict=True))
         assert len(pairs) == groups.count == alike.max() + 1
-        for each, inside in zip(groups.held, held, strict=True):
+        for each, inside in zip(groups.of_query, held, strict=True):
             assert each.tolist() == sorted(set(groups.of_row[inside].tolist()))
     masses = np.random.default_rng(rows).integers(0, 2**63 // rows, rows)
     expected = [int(masses[groups.of_row == group].sum()) for group in range(groups.count)]
     assert groups.sums(masses).tolist() == expected
     starts, incident = groups.incidence()
     for group in range(groups.count):
-        holding = [number for number, each in enumerate(groups.held) if group in each]
+        holding = [number for number, each in enumerate(groups.of_query) if group in each]
         assert incident[starts[group] : starts[group + 1]].tolist() == holding
 
 

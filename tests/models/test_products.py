@@ -56,9 +56,9 @@ def statistic(counts, expected):
 
 @pytest.mark.parametrize("small", [2**18, 100])
 def test_answers_are_the_marginals_of_the_density(small, monkeypatch):
-    monkeypatch.setattr(module, "SMALL", small)
-    monkeypatch.setattr(module, "MOST_VALUES", 2 if small == 100 else 64)
-    monkeypatch.setattr(module, "BLOCK", 12 if small == 100 else 2**14)
+    monkeypatch.setattr(module, "SINGLE_THREAD_PRODUCT", small)
+    monkeypatch.setattr(module, "VALUES_PER_BLOCK", 2 if small == 100 else 64)
+    monkeypatch.setattr(module, "ROWS_PER_BLOCK", 12 if small == 100 else 2**14)
     products = mixture(DOMAIN.sizes, 5, 1)
     expected = marginals(WORKLOAD, density(products))
     np.testing.assert_allclose(products.answers(WORKLOAD), expected, rtol=1e-12, atol=1e-15)
@@ -67,8 +67,8 @@ def test_answers_are_the_marginals_of_the_density(small, monkeypatch):
 @pytest.mark.parametrize("small", [2**18, 100])
 @pytest.mark.parametrize("with_rows", [False, True])
 def test_the_gradient_is_that_of_finite_differences(small, with_rows, monkeypatch):
-    monkeypatch.setattr(module, "SMALL", small)
-    monkeypatch.setattr(module, "MOST_VALUES", 2 if small == 100 else 64)
+    monkeypatch.setattr(module, "SINGLE_THREAD_PRODUCT", small)
+    monkeypatch.setattr(module, "VALUES_PER_BLOCK", 2 if small == 100 else 64)
     rng = np.random.default_rng(2)
     answers = marginals(WORKLOAD, density(mixture(DOMAIN.sizes, 3, 3)))
     precision = rng.choice([0.0, 1.0, 4.0], WORKLOAD.cells, p=[0.3, 0.4, 0.3])
@@ -167,7 +167,7 @@ def test_missing_attributes_are_drawn_given_the_known_ones(known):
 
 
 def test_records_are_completed_one_by_one_and_across_blocks(monkeypatch):
-    monkeypatch.setattr(module, "BLOCK", 7)
+    monkeypatch.setattr(module, "ROWS_PER_BLOCK", 7)
     eye = np.eye(3)
     products = Products(np.array([0.2, 0.3, 0.5]), (eye, eye, eye[[1, 2, 0]]))
     codes = sampling_stream(0).integers(0, 3, (50, 3))
@@ -308,7 +308,7 @@ def test_a_fit_of_bad_input_is_refused(message):
 TWO = (np.eye(2), np.eye(2))
 REFUSED = {
     "weights must be one": lambda: Products(np.ones((1, 1)), TWO),
-    "weights must be one for": lambda: Products(np.ones(1), ()),
+    "weights must be one-dim": lambda: Products(np.ones(1), ()),
     "tables must": lambda: Products(np.ones(1), TWO),
     "weights, and each row": lambda: Products(np.ones(2), TWO),
     "weights, and": lambda: Products(np.array([1.5, -0.5]), TWO),

@@ -12,7 +12,7 @@ from privmw import kernels
 from privmw.kernels import choice
 from privmw.models.projection.freedom import freedom
 from privmw.models.projection.newton import heavy_rows
-from privmw.models.projection.queries import Priced
+from privmw.models.projection.queries import MatrixGramProduct
 from privmw.models.projection.solver import Slack, project
 from privmw.ranks import ALONE
 
@@ -37,12 +37,12 @@ class Queries:
     def moments(self, weights, values):
         return self.sums(weights * values)
 
-    def among(self, rows):
+    def over_rows(self, rows):
         held = np.flatnonzero(self.holds[rows].any(axis=0))
         return Queries(self.holds[np.ix_(rows, held)]), held
 
-    def priced(self, prices):
-        return Priced(self, prices)
+    def gram_product(self, prices):
+        return MatrixGramProduct(self, prices)
 
 
 def recomputed(holds, prior, answers, slack, fit):
@@ -381,7 +381,7 @@ def test_drawn_rows_answer_alike_on_average():
         queries.draws = rng.random(4000)
         drawn = heavy_rows(queries, weights, weights @ holds, 0.1, share=0.25)
         assert len(drawn.weights) < 1000
-        means[drawn.held] += drawn.fitted / 400
+        means[drawn.queries] += drawn.fitted / 400
     np.testing.assert_allclose(means, weights @ holds, atol=0.003)
 
 

@@ -118,7 +118,7 @@ def test_some_rows_of_a_matrix_have_its_answers():
     values = rng.standard_normal(WORKLOAD.cells)
     dense = DENSE[:, rows]
     for name, expected in (("marginals", EVERY), ("rows", np.flatnonzero(dense.any(axis=1)))):
-        some, held = MATRICES[name]().among(rows)
+        some, held = MATRICES[name]().over_rows(rows)
         np.testing.assert_array_equal(EVERY[held], expected)
         np.testing.assert_array_equal(some.cells, expected)
         np.testing.assert_allclose(some.sums(weights), dense[held] @ weights, atol=1e-14)
@@ -130,9 +130,9 @@ def test_prices_spread_what_rows_share(name):
     rng = np.random.default_rng(3)
     weights, function = rng.dirichlet(np.ones(SUPPORT.size)), rng.standard_normal(SUPPORT.size)
     prices = rng.random(WORKLOAD.cells)
-    found = MATRICES[name]().priced(prices).spread(weights, function)
+    found = MATRICES[name]().gram_product(prices).spread(weights, function)
     np.testing.assert_allclose(found, DENSE.T @ (prices * (DENSE @ (weights * function))), atol=1e-12)
-    assert not MATRICES[name]().priced(prices).spread(weights, np.zeros(SUPPORT.size)).any()
+    assert not MATRICES[name]().gram_product(prices).spread(weights, np.zeros(SUPPORT.size)).any()
 
 
 def test_conjugate_gradients_over_rows_solve_the_equations_of_queries():

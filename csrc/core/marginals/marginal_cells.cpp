@@ -47,12 +47,12 @@ void MarginalCells::potentials(std::span<const Row> rows, const std::int64_t* va
     for (std::size_t i = 0; i < rows.size(); ++i) potentials[i] = of_rows[rows[i]];
 }
 
-PricedCells::PricedCells(const MarginalCells& cells, std::span<const double> prices)
+GramProduct::GramProduct(const MarginalCells& cells, std::span<const double> prices)
     : cells_(cells),
       prices_(cells.effects_ ? cells.effects_->by_cell(prices.data())
                              : std::vector<double>(prices.begin(), prices.end())) {}
 
-void PricedCells::spread(std::span<const Row> rows, const Mass* masses, int unit, int exponent, int threads,
+void GramProduct::spread(std::span<const Row> rows, const Mass* masses, int unit, int exponent, int threads,
                          double* potentials) const {
     if (cells_.effects_)
         return cells_.effects_->spread(rows, masses, prices_.data(), unit, exponent, threads, potentials);

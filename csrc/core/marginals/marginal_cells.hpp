@@ -28,14 +28,14 @@ class MarginalCells {
     std::vector<std::int64_t> places_;
     std::optional<Effects> effects_;
 
-    friend class PricedCells;
+    friend class GramProduct;
 };
 
 // Cells with a price each.
-class PricedCells {
+class GramProduct {
   public:
     // Keeps a reference to `cells`. prices: IN, one per cell.
-    PricedCells(const MarginalCells& cells, std::span<const double> prices);
+    GramProduct(const MarginalCells& cells, std::span<const double> prices);
 
     // As of Effects.
     void spread(std::span<const Row> rows, const Mass* masses, int unit, int exponent, int threads,

@@ -121,7 +121,7 @@ class MarginalCells:
         return 0
 
 
-class PricedCells:
+class GramProduct:
     """Cells with a price each: the twin of csrc/core/marginals/marginal_cells.hpp, for numba too."""
 
     def __init__(self, cells: MarginalCells, prices: Float64s) -> None:

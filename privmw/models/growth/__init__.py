@@ -1,1 +1,1 @@
-"""How a support grows: rows that the public table lacks, proposed by the fit itself. Released values only."""
+"""Adding rows that the public table lacks, proposed by the fit. Released values only."""

@@ -1,17 +1,17 @@
-"""Growth: down a path of prior weights, particles move to where the fit lacks rows; thinning ends the path.
+"""Growth: as the prior weight falls, particles move to where the fit lacks rows.
 
-1. The released values are thinned into a part to fit and a part to judge by (problem.py).
-2. The prior is the start on the public rows and, with SHARE of its mass, particles (particles.py).
+1. The released values are split into a part to fit and a part to judge by (problem.py).
+2. The prior is the start on the public rows and, with `share` of its mass, particles (particles.py).
 3. From a heavy prior weight to lighter ones: fit, let the particles follow the multipliers, fit again. A cell
-   that no row holds has a multiplier too, which draws particles into it.
-4. The weight that the public rows choose for themselves is the one to beat: another, not heavier than it or
-   FREE, is taken if its fit errs less on the judging part than chance explains. So a good public table is
-   left as it is, and its particles carry what they carried in the prior. Where little noise meets few rows,
-   particles may lose their way before: a fit that surely errs more than the one before it ends the path, and
-   the best until then is taken.
+   without rows has a multiplier too, which attracts particles.
+4. The baseline is the weight chosen by the public rows alone. Another weight, at most that one or `free`, is
+   taken if its fit has a significantly smaller error on the judging part. So a good public table is left as
+   it is, and its particles keep their prior mass. With little noise and few rows the particles may fail
+   before: a significantly larger error than at the last weight ends the path, and the best fit so far is
+   taken.
 
-Fits chase the noise of the part that was fitted, and particles do too, but the other part does not share it.
-Released values, public rows and the sampling stream only.
+Fits and particles overfit the noise of the fitted part, but the judging part has independent noise. Released
+values, public rows and the sampling stream only.
 """
 
 from __future__ import annotations
@@ -28,39 +28,49 @@ from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s, UInt32s
 from privmw.models.growth.particles import Particles
 from privmw.models.growth.problem import Problem
-from privmw.models.projection.prior_weight import LEAST_SHARE, LIGHTEST, STEP, choose_prior_weight
+from privmw.models.projection.prior_weight import FIRST_SHARE, LIGHTEST_PRIOR, PRIOR_STEP, choose_prior_weight
 from privmw.models.projection.solver import Slack, project
 from privmw.models.query_matrix import MarginalMatrix, RowMatrix, matrix_of
 from privmw.ranks import Communicator, allgather
 
-SHARE = 0.025  # of the prior, which the particles have together
-HEAVIEST = 10**4.5  # that the rows may choose, in records; the path of completed rows starts there
-STEEPEST = 3.0  # pull, in nats, of a cell missed by all records: a steeper one leaves few particles
-OF_COMPLETED = 10**3.0  # the weight of completed rows
-FREE = 10**3.5  # a weight up to this may be taken whatever the public rows choose
-SURELY = 5.0  # in standard deviations: a fit that errs so much more than the one before it ends the path
-# The gaps of fits on the way, in units of the squared noise that errors are counted in: of one that is
-# judged, and of one that particles follow, whose own chance is far larger.
-GAP, ROUGH_GAP = 1.0, 10.0
-UNIFORM = 0.025  # of a base distribution, so that every value can be drawn
-ROUNDING = 1.001  # a weight so far from a bound is still at it
+COMPLETED_WEIGHT = 10**3.0  # the prior weight of completed rows
+
+
+@dataclass(frozen=True, slots=True)
+class PathSettings:
+    """Constants of a path, chosen by benches/studies/growth.py. Weights are in records."""
+
+    share: float = 0.025  # of the prior, for all particles together
+    heaviest: float = 10**4.5  # that the public rows may choose; the path of completed rows starts here
+    steepest: float = 3.0  # multiplier, in nats, of a cell without rows: larger ones leave few particles
+    free: float = 10**3.5  # weights up to this may be taken whatever the public rows choose
+    failed: float = 5.0  # standard deviations by which a larger error ends the path
+    # The tolerated gap, in units of the squared noise, of a fit that is judged and of one that particles
+    # follow, whose own randomness is far larger.
+    gap: float = 1.0
+    rough_gap: float = 10.0
+    uniform: float = 0.025  # share of a base distribution, so that every value can be drawn
+    rounding: float = 1.001  # relative difference within which two weights are equal
+
+
+PATH = PathSettings()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grown:
-    """The particles of the weight that was chosen. Multipliers are one for each cell of the problem."""
+    """The particles at the chosen weight. Multipliers: one per cell of the problem."""
 
     records: UInt32s
-    log_prior: Float64s  # of each particle; together they are one
+    log_prior: Float64s  # of each particle; normalised to sum to one
     weight: float
     multipliers: Float64s
-    answers: Float64s  # to the part that was fitted
+    answers: Float64s  # fitted
 
 
 class Path:
     """Particles that move as the prior weight of a problem falls, and the fits on the way.
 
-    start: the weights of the support's rows; count: how many particles there are.
+    start: the weights of the support's rows; count: of particles.
     """
 
     def __init__(
@@ -81,57 +91,63 @@ class Path:
         self._particles = Particles(parents, base, problem.workload, support.constraints, stream, threads)
 
     def down_to_fixed(self) -> Grown:
-        """Go to a fixed weight: rows that released values completed know all of their noise already."""
-        return next(grown for grown in self.down_from(HEAVIEST) if grown.weight <= OF_COMPLETED * ROUNDING)
+        """Stop at a fixed prior weight: completed rows were fitted to the same noise, so there is no held-out
+        part to judge by.
+        """
+        return next(
+            grown
+            for grown in self.down_from(PATH.heaviest)
+            if grown.weight <= COMPLETED_WEIGHT * PATH.rounding
+        )
 
-    def judged(self, whole: Problem, judge: Problem) -> Grown:
-        """Go to the weight that is best by the judging part of the whole problem."""
-        chosen = self._fits.weight_of_rows(whole)
-        heaviest = max(chosen, FREE)
+    def best_by_holdout(self, problem: Problem, judge: Problem) -> Grown:
+        """The fit of smallest error on the judging part of the problem."""
+        chosen = self._fits.weight_of_rows(problem)
+        heaviest = max(chosen, PATH.free)
         passed: list[Grown] = []
-        settled: Grown | None = None
+        baseline: Grown | None = None
         for grown in self.down_from(heaviest):
             gain, chance = _gain(judge, grown.answers, passed[-1].answers) if passed else (math.inf, 0.0)
-            if settled is None and gain < -SURELY * chance:
-                # The particles have lost their way before the weight that the rows alone choose.
-                settled, heaviest = passed[-1], math.inf
+            if baseline is None and gain < -PATH.failed * chance:
+                # The fit got significantly worse before reaching the rows' own prior weight.
+                baseline, heaviest = passed[-1], math.inf
                 break
             passed.append(grown)
-            if settled is not None and gain < -chance:
+            if baseline is not None and gain < -chance:
                 break
-            if settled is None and grown.weight <= chosen * ROUNDING:
-                settled = grown  # at the weight that the rows alone choose
-        assert settled is not None
-        best, most = settled, 0.0
+            if baseline is None and grown.weight <= chosen * PATH.rounding:
+                baseline = grown  # at the rows' own prior weight
+        assert baseline is not None
+        best, best_gain = baseline, 0.0
         for grown in passed:
-            gain, chance = _gain(judge, grown.answers, settled.answers)
-            if grown.weight <= heaviest * ROUNDING and gain > max(most, chance):
-                best, most = grown, gain
+            gain, chance = _gain(judge, grown.answers, baseline.answers)
+            if grown.weight <= heaviest * PATH.rounding and gain > max(best_gain, chance):
+                best, best_gain = grown, gain
         return best
 
     def down_from(self, weight: float) -> Iterator[Grown]:
-        """What has grown at each weight, from this one (or from where that is not too steep) to lighter."""
+        """The fit and particles at each weight, from this one (or a heavier one if it is too steep) down."""
         particles = self._particles
-        while weight * STEEPEST < self._precision:
-            weight *= STEP
+        while weight * PATH.steepest < self._precision:
+            weight *= PRIOR_STEP
         multipliers: Float64s | None = None
-        while weight >= LIGHTEST:
-            multipliers, _ = self._fits.fit(particles, weight, multipliers, ROUGH_GAP)
+        while weight >= LIGHTEST_PRIOR:
+            multipliers, _ = self._fits.fit(particles, weight, multipliers, PATH.rough_gap)
             particles.follow(multipliers)
-            multipliers, fitted = self._fits.fit(particles, weight, multipliers, GAP)
+            multipliers, fitted = self._fits.fit(particles, weight, multipliers, PATH.gap)
             yield Grown(particles.records, particles.log_prior(), weight, multipliers, fitted)
-            weight /= STEP
+            weight /= PRIOR_STEP
 
 
 def _gain(judge: Problem, one: Float64s, other: Float64s) -> tuple[float, float]:
-    """How much less one fit errs than another by the judging part, and the standard deviation of that.
+    """The error of `other` less that of `one` on the judging part, and its standard deviation.
 
-    The sum over cells of w ((other - a)^2 - (one - a)^2) / variance, w the mean of both answers: heavy cells
-    have the largest errors, and cells of almost nothing are many. Linear in a, so that its noise is known.
+    The sum over cells of w ((other - a)^2 - (one - a)^2) / variance, where the weight w, the mean of both
+    answers, keeps the many nearly empty cells from dominating. Linear in a, so that its noise is known.
     """
-    apart = (one + other) / 2 * (one - other)
-    gain = float(np.einsum("i,i,i->", apart, 2 * judge.answers - one - other, judge.precision))
-    return gain, 2 * math.sqrt(float(np.einsum("i,i,i->", apart, apart, judge.precision)))
+    difference = (one + other) / 2 * (one - other)
+    gain = float(np.einsum("i,i,i->", difference, 2 * judge.answers - one - other, judge.precision))
+    return gain, 2 * math.sqrt(float(np.einsum("i,i,i->", difference, difference, judge.precision)))
 
 
 class _Fits:
@@ -141,26 +157,26 @@ class _Fits:
         self._problem, self._threads, self._comm = problem, threads, support.comm
         self._start, self._sizes = start, support.domain.sizes
         self.public = self._marginals(support.columns)
-        self._made: tuple[UInt32s, MarginalMatrix | RowMatrix] | None = None  # of which particles
-        self._share = LEAST_SHARE  # of the rows, for Newton's steps
+        self._made: tuple[UInt32s, MarginalMatrix | RowMatrix] | None = None  # for which particles
+        self._share = FIRST_SHARE  # of the rows, in Newton's steps
 
     def weight_of_rows(self, problem: Problem) -> float:
-        """The prior weight that the rows of the support alone choose for a problem."""
+        """The prior weight chosen for a problem with the rows of the support alone."""
         matrix = matrix_of(problem.workload, problem.precision, self.public, self._threads, self._comm)
         answers, precision = problem.answers[matrix.cells], problem.precision[matrix.cells]
         start, threads = self._start, self._threads
-        weight, _ = choose_prior_weight(matrix, start, answers, precision, threads, heaviest=HEAVIEST)
+        weight, _ = choose_prior_weight(matrix, start, answers, precision, threads, heaviest=PATH.heaviest)
         return weight
 
     def fit(
         self, particles: Particles, weight: float, multipliers: Float64s | None, gap: float
     ) -> tuple[Float64s, Float64s]:
-        """The multipliers of all cells at a prior weight, and the answers, from earlier multipliers."""
+        """The multipliers and fitted answers of all cells at a prior weight, starting from `multipliers`."""
         problem, own = self._problem, _own(len(particles.records), self._comm)
         records = particles.records[own]
         matrix = self._matrix(particles.records)
         prior, _ = kernels.tilt(
-            np.concatenate([(1 - SHARE) * self._start, np.full(len(records), SHARE)]),
+            np.concatenate([(1 - PATH.share) * self._start, np.full(len(records), PATH.share)]),
             np.concatenate([np.zeros(len(self._start)), particles.log_prior()[own]]),
             threads=self._threads,
             comm=self._comm,
@@ -179,13 +195,13 @@ class _Fits:
         self._share = fit.share
         fitted = np.zeros(len(problem.answers))
         fitted[matrix.cells] = fit.answers
-        # A cell that no row holds is answered by 0, and its multiplier is what would be best there.
-        found = (problem.answers - fitted) * problem.precision / weight
-        found[matrix.cells] = fit.multipliers
-        return found, fitted
+        # A cell without rows answers 0; its multiplier is optimal at that error.
+        all_multipliers = (problem.answers - fitted) * problem.precision / weight
+        all_multipliers[matrix.cells] = fit.multipliers
+        return all_multipliers, fitted
 
     def _matrix(self, records: UInt32s) -> MarginalMatrix | RowMatrix:
-        """The measured cells over the public rows and these particles; made once while those stay."""
+        """The measured cells over the public rows and these particles; kept until the particles change."""
         if self._made is None or self._made[0] is not records:
             problem, own = self._problem, records[_own(len(records), self._comm)]
             public = self.public.columns.columns
@@ -206,7 +222,7 @@ def _own(count: int, comm: Communicator) -> slice:
 
 
 def _masses(support: Support, start: Float64s) -> Int64s:
-    """The weights of rows as integers: any number of ranks has the same."""
+    """The weights of rows as integers, the same on any number of ranks."""
     scaled = start.copy()
     kernels.rescale(scaled, comm=support.comm)
     masses, _ = kernels.to_masses(scaled, comm=support.comm)
@@ -216,7 +232,7 @@ def _masses(support: Support, start: Float64s) -> Int64s:
 def _draw_rows(support: Support, masses: Int64s, words: Int64s) -> UInt32s:
     """A row of the support for each word, in proportion to masses; the same whatever ranks hold the rows.
 
-    words: below 2^62, and so is the total of the masses.
+    words: below 2^62, as is the total of the masses.
     """
     order = support.hash_order()
     ends = np.cumsum(masses[order])
@@ -236,8 +252,8 @@ def _draw_rows(support: Support, masses: Int64s, words: Int64s) -> UInt32s:
 def _base(support: Support, masses: Int64s, one_ways: Problem, threads: int | None) -> list[Float64s]:
     """For each attribute the distribution of values that a particle does not take from its parent.
 
-    The start's, half and half with what was measured where that is above its noise; and a little of each
-    value, so that none is out of reach.
+    The mean of the start's and of the measured shares above their noise, mixed with a little of the uniform
+    distribution.
     """
     workload = Workload.all(support.domain, k=1)
     marginals = kernels.Marginals(support.columns, workload.attributes, workload.starts, threads=threads)
@@ -254,5 +270,5 @@ def _base(support: Support, masses: Int64s, one_ways: Problem, threads: int | No
             seen = np.where(answers * np.sqrt(precision) > 1, answers, 0.0)
             if seen.any():
                 shares = (shares + seen / seen.sum()) / 2
-        base.append((1 - UNIFORM) * shares + UNIFORM / len(shares))
+        base.append((1 - PATH.uniform) * shares + PATH.uniform / len(shares))
     return base

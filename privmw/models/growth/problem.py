@@ -1,7 +1,7 @@
-"""What was measured, as growth needs it: whole marginals, with 0 precision where a cell was not measured.
+"""The measurements as growth needs them: whole marginals, with precision 0 for cells that were not measured.
 
-Also the one-way marginals that follow from it, and thinned copies: released values split into two parts whose
-errors are independent, one to fit and one to judge the fit. Released values only.
+Also the one-way marginals that follow from them, and the split into two parts with independent errors, one to
+fit and one to judge the fit. Released values only.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.models.targets import Targets
 
-FITTED_NOISE = 0.5  # of the noise, added to the part that is fitted; its inverse to the part that judges
+THINNING = 0.5  # t of Problem.thinned
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """Answers (fractions) and their inverse variances, one for each cell of the workload.
+    """Answers (fractions) and precisions (inverse variances), one per cell of the workload.
 
-    cells: the numbers of these cells among all that can be measured.
+    cells: the numbers of these cells among all measurable cells.
     """
 
     workload: Workload
@@ -32,17 +32,15 @@ class Problem:
     @classmethod
     def of(cls, targets: Targets) -> Problem:
         """The cells of every marginal that was measured, entirely or in part."""
-        single = np.fromiter(targets.cells, np.int64)
-        whole = np.fromiter(targets.marginals, np.int64)
-        among = np.unique(np.concatenate([whole, targets.workload.marginal_of(single)]))
-        cells = targets.workload.cells_of(among)
+        measured = targets.measured()
+        cells = targets.workload.cells_of(measured)
         precision = targets.precision(cells)
         answers = np.zeros(len(cells))
         answers[precision > 0] = targets.answers(cells[precision > 0])
-        return cls(targets.workload.select(among), answers, precision, cells)
+        return cls(targets.workload.select(measured), answers, precision, cells)
 
     def one_ways(self) -> Problem:
-        """The one-way marginals of attributes in fully measured marginals: means by inverse variance.
+        """The one-way marginals within fully measured marginals, averaged by inverse variance.
 
         >>> from privmw import Domain
         >>> workload = Workload(Domain({"age": 3, "sex": 2}), [("age", "sex"), ("sex",)])
@@ -65,20 +63,20 @@ class Problem:
             for axis, a in enumerate(attributes):
                 others = tuple(other for other in range(len(attributes)) if other != axis)
                 here = slice(places[a], places[a + 1])
-                gained = 1 / variances.sum(axis=others)
+                share_precision = 1 / variances.sum(axis=others)
                 shares = answers.sum(axis=others)
-                # The total is known. Without what is beyond it, errors of two attributes of one marginal are
-                # uncorrelated where its cells have equal noise.
+                # The total is known to be 1. After this correction the errors of two attributes of one
+                # marginal are uncorrelated if its cells have equal noise.
                 shares -= (shares.sum() - 1) / len(shares)
-                weighted[here] += shares * gained
-                precision[here] += gained
-        known = [name for a, name in enumerate(domain.names) if precision[places[a]] > 0]
+                weighted[here] += shares * share_precision
+                precision[here] += share_precision
+        names = [name for a, name in enumerate(domain.names) if precision[places[a]] > 0]
         cells = precision > 0
-        workload = Workload(domain, [(name,) for name in known])
+        workload = Workload(domain, [(name,) for name in names])
         return Problem(workload, weighted[cells] / precision[cells], precision[cells], np.flatnonzero(cells))
 
     def thinned(self, stream: np.random.Generator) -> tuple[Problem, Problem]:
-        """A part to fit, and one to judge fits by: their errors are independent where noise is Gaussian.
+        """A part to fit, and a part to judge fits by, with independent errors if the noise is Gaussian.
 
         With noise of variance v and z standard normal, a + t sqrt(v) z and a - sqrt(v) z / t have covariance
         v - v = 0, and variances v (1 + t^2) and v (1 + 1 / t^2).
@@ -86,8 +84,8 @@ class Problem:
         noise = np.zeros(len(self.answers))
         measured = self.precision > 0
         noise[measured] = stream.standard_normal(int(measured.sum())) / np.sqrt(self.precision[measured])
-        fitted, judging = self.answers + FITTED_NOISE * noise, self.answers - noise / FITTED_NOISE
+        fitted, judging = self.answers + THINNING * noise, self.answers - noise / THINNING
         return (
-            Problem(self.workload, fitted, self.precision / (1 + FITTED_NOISE**2), self.cells),
-            Problem(self.workload, judging, self.precision / (1 + FITTED_NOISE**-2), self.cells),
+            Problem(self.workload, fitted, self.precision / (1 + THINNING**2), self.cells),
+            Problem(self.workload, judging, self.precision / (1 + THINNING**-2), self.cells),
         )

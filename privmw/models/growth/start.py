@@ -1,13 +1,15 @@
 """The start of a growing support: a small one is widened, and fitted to the one-way marginals.
 
-Widening adds public rows in which one value comes from another public record, of count 0.
+Widening adds rows of count 0: public rows with one value taken from another public record.
 
-A public table that is biased in one attribute pulls every answer that concerns it. The one-way marginals are
-known far better than any single cell, so the start is projected onto them, at the prior weight that they
-choose; further fits begin there. A good public table keeps its frequencies. Released values only.
+A public table that is biased in one attribute biases every answer about it. The one-way marginals are known
+far better than any single cell, so the start is projected onto them first, with a prior weight chosen from
+them. A good public table keeps its frequencies. Released values only.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,21 +23,30 @@ from privmw.models.projection.solver import Slack, project
 from privmw.models.query_matrix import matrix_of
 from privmw.ranks import sum_over_ranks
 
-LARGEST_WIDENED, MOST_TIMES = 40_000, 10  # rows in all, and new records for each row
-WIDENED_SHARE = 0.025  # of the public frequencies, which the widened rows have together
-TOLERANCE = 1e-9
-NOTICED = 3.0  # standard deviations of a share above 0
-MOST_NEW = 0.99  # of the prior, that the rows of a new value may have
-CERTAINTY = 5.0  # in standard deviations: a start is left as it is unless it is surely wrong
-MOVES_OF_BLOCKS = 5  # of the weights of several public tables
+LARGEST_WIDENED = 40_000  # rows, after widening
+
+
+@dataclass(frozen=True, slots=True)
+class StartSettings:
+    """Constants of the start, chosen by benches/studies/growth.py."""
+
+    most_new_rows: int = 10  # per public row
+    widened_share: float = 0.025  # of the prior, for all widened rows together
+    new_value: float = 3.0  # standard deviations above 0: the value exists
+    most_new_share: float = 0.99  # of the prior, for the rows of a new value
+    certainty: float = 5.0  # standard deviations: change the start only if it is surely wrong
+    block_updates: int = 5  # of the weights of several public tables
+
+
+START = StartSettings()
 
 
 def widened_start(support: Support) -> tuple[Support, Float64s]:
-    """The rows to start from, and their weights: of a small support of one table, with widened rows."""
-    times = min(LARGEST_WIDENED // support.whole_size - 1, MOST_TIMES)
+    """The rows to start from, and their weights; a small support of a single table is widened."""
+    times = min(LARGEST_WIDENED // support.whole_size - 1, START.most_new_rows)
     if times < 1 or support.blocks is not None:
         return support, support.start()
-    gathered = support.widened(times, WIDENED_SHARE).gathered()
+    gathered = support.widened(times, START.widened_share).gathered()
     wider = support.comm.broadcast(None if gathered is None else gathered[0])
     assert wider is not None
     rows = support.with_rows(wider.rows)
@@ -48,7 +59,7 @@ def widened_start(support: Support) -> tuple[Support, Float64s]:
 def fitted_start(support: Support, prior: Float64s, one_ways: Problem, threads: int | None) -> Float64s:
     """A start projected onto the one-way marginals.
 
-    Of several public tables, the weights are moved first to where the fitted rows are likeliest.
+    With several public tables, their weights are first set to make the fitted rows most likely.
     """
     workload = one_ways.workload
     if not len(workload):
@@ -58,40 +69,42 @@ def fitted_start(support: Support, prior: Float64s, one_ways: Problem, threads: 
     answers, precision = one_ways.answers[matrix.cells], one_ways.precision[matrix.cells]
 
     def fitted(prior: Float64s) -> Float64s:
-        weight, warm = choose_prior_weight(matrix, prior, answers, precision, threads, certainty=CERTAINTY)
+        weight, warm = choose_prior_weight(
+            matrix, prior, answers, precision, threads, certainty=START.certainty
+        )
         slack = Slack(w=precision / weight)
         return project(
-            matrix, prior, answers, slack, multipliers=warm, tolerance=TOLERANCE, threads=threads
+            matrix, prior, answers, slack, multipliers=warm, tolerance=1e-9, threads=threads
         ).weights
 
     weights = fitted(prior)
     if support.blocks is not None and support.block_weights is not None:
-        moved = support.block_weights
-        for _ in range(MOVES_OF_BLOCKS):
-            moved = moved_block_weights(support.blocks, weights, moved)
-            weights = fitted(mixed_frequencies(support.blocks, moved))
+        block_weights = support.block_weights
+        for _ in range(START.block_updates):
+            block_weights = moved_block_weights(support.blocks, weights, block_weights)
+            weights = fitted(mixed_frequencies(support.blocks, block_weights))
     return weights
 
 
 def with_new_values(support: Support, prior: Float64s, public: Support, one_ways: Problem) -> Float64s:
-    """A prior in which values that no public row has weigh what was measured of them.
+    """The prior with values that no public row has raised to their measured shares.
 
-    A public table that lacks a value says nothing of how often it is. Where a measured share is NOTICED
-    standard deviations above 0, rows with the value get it, and the others the rest.
+    A public table without a value says nothing about its frequency. Where the measured share is
+    START.new_value standard deviations above 0, the rows with the value get that share.
     """
     if not len(one_ways.workload):
         return prior
-    noticed = one_ways.answers * np.sqrt(one_ways.precision) > NOTICED
-    noticed &= public.answers(one_ways.workload) == 0
+    new = one_ways.answers * np.sqrt(one_ways.precision) > START.new_value
+    new &= public.answers(one_ways.workload) == 0
     for j, (name,) in enumerate(one_ways.workload):
         cells = one_ways.workload.cells_of([j])
         column = support.table.column(name)
-        for value in np.flatnonzero(noticed[cells]).tolist():
+        for value in np.flatnonzero(new[cells]).tolist():
             has = column == value
             share = _mass(support, prior, has) / _mass(support, prior, np.ones(len(has), bool))
-            wanted = min(float(one_ways.answers[cells[value]]), MOST_NEW)
+            measured = min(float(one_ways.answers[cells[value]]), START.most_new_share)
             if 0 < share < 1:
-                prior = prior * np.where(has, wanted / share, (1 - wanted) / (1 - share))
+                prior = prior * np.where(has, measured / share, (1 - measured) / (1 - share))
     return prior
 
 

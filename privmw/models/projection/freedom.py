@@ -1,12 +1,12 @@
-"""How far a fit follows its answers: its degrees of freedom, along one direction of them.
+"""The degrees of freedom of a fit, along one direction of the answers.
 
-At a fit with l2 slack, answers that move by c move the multipliers by (H + W^-1)^-1 c, with H = Q^T C Q as
-in newton.py and W the prices of misses. With u0 = Q W c, W c times the change of the fitted answers is
+At a fit with l2 slack w, W = diag(w), changing the answers by c changes the multipliers by (H + W^-1)^-1 c,
+with H = Q^T C Q as in newton.py. With u0 = Q W c, the product of W c with the change of the fitted answers is
 
     c^T W H (H + W^-1)^-1 c = u0^T C (1 + Q W Q^T C)^-1 u0
 
-Conjugate gradients in the inner product of C have this value from below, with an error that is the square of
-their solution's: a few passes over rows give it to a percent. This room knows numbers only.
+Conjugate gradients in the inner product of C approach this value from below, with an error that is the square
+of their solution's: a few passes over rows give it to a percent. Numbers only.
 """
 
 from __future__ import annotations
@@ -16,24 +16,23 @@ from privmw.models.projection.newton import heavy_rows
 from privmw.models.projection.queries import ProjectedQueries
 from privmw.models.projection.rows import RowFunctions
 
-SETTLED = 0.003  # of the value: a step that adds less is the last
-ACCURACY = 0.1  # of the rows that matter for it
-MOST_STEPS = 200
+LEAST_GAIN = 0.003  # stop when a step adds less than this share of the value
+ROW_ACCURACY = 0.1  # as of a Newton step: which rows are left out
 
 
 def freedom(
     matrix: ProjectedQueries, weights: Float64s, fitted: Float64s, w: Float64s, change: Float64s
 ) -> float:
-    """The gain of the fitted answers when the answers move by `change`, times w * change.
+    """The product of w * change with the change of the fitted answers when the answers change by `change`.
 
-    weights: the fitted distribution; fitted: its answers; w: the prices of misses, one for each query.
+    weights: the fitted distribution; fitted: its answers; w: of the l2 slack, one per query.
     """
-    heavy = heavy_rows(matrix, weights, fitted, ACCURACY)
-    matrix, weights, w, change = heavy.matrix, heavy.weights, w[heavy.held], change[heavy.held]
+    heavy = heavy_rows(matrix, weights, fitted, ROW_ACCURACY)
+    matrix, weights, w, change = heavy.matrix, heavy.weights, w[heavy.queries], change[heavy.queries]
     functions = RowFunctions(matrix, weights, w)
     residual = functions.centred(matrix.potentials(w * change))
     direction, size, value = residual.copy(), functions.product(residual, residual), 0.0
-    for _ in range(MOST_STEPS):
+    for _ in range(200):
         if size <= 0:
             break
         image = functions.spread(direction)
@@ -43,7 +42,7 @@ def freedom(
             break
         length = size / curvature
         value += length * size
-        if length * size <= SETTLED * value:
+        if length * size <= LEAST_GAIN * value:
             break
         residual -= length * image
         before, size = size, functions.product(residual, residual)

@@ -1,9 +1,9 @@
 """One Newton step of a projection: exact for few multipliers, by conjugate gradients for many.
 
-With a distribution D, Q its rows x queries and C = diag(D) - D D^T, their covariance is Q^T C Q. A step
-d solves  (Q^T C Q + ridge) d = ridge * wanted  on the free multipliers; the others change as wanted. Rows may
-lie on several ranks: the matrix adds up over them, and the mean of potentials Q l is computed over queries,
-as their answers times l. This room knows numbers only.
+With a distribution D on the rows, the matrix Q, rows x queries, and C = diag(D) - D D^T, the covariance of
+the queries is Q^T C Q. A step d solves  (Q^T C Q + ridge) d = ridge * target  on the free multipliers, and
+equals target on the others. Rows may lie on several ranks: the matrix sums over them, and the mean of
+potentials Q l is computed from the answers, as their product with l. Numbers only.
 """
 
 from __future__ import annotations
@@ -20,25 +20,35 @@ from privmw.models.projection.queries import ProjectedQueries
 from privmw.models.projection.rows import RowFunctions, conjugate_gradients_over_rows
 from privmw.ranks import sum_over_ranks
 
-MOST_EXACT = 1000  # free multipliers: beyond, factoring costs more than conjugate gradients
-MOST_INNER = 500  # conjugate gradients for one step
-# Rows below so much of the mean weight, times the accuracy of a step, hardly say how answers vary together.
-LIGHT = 0.1
-WORTH = 0.9  # of the rows: where more are heavy, leaving the others out costs more than it saves
-ALL = math.inf  # rows: none is drawn
+ALL_ROWS = math.inf  # as a share of the rows: do not sample
+
+
+@dataclass(frozen=True, slots=True)
+class NewtonSettings:
+    """Constants of a step, chosen by benches/bench_projection.py."""
+
+    most_exact: int = 1000  # free multipliers; beyond, factoring costs more than conjugate gradients
+    most_inner: int = 500  # conjugate gradient steps
+    light: float = 0.1  # rows below light * accuracy * mean weight contribute negligibly to the covariance
+    most_heavy: float = (
+        0.9  # share of heavy rows beyond which leaving out the others costs more than it saves
+    )
+
+
+NEWTON = NewtonSettings()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeavyRows:
-    """Queries over the rows that a step needs, the distribution given those, and its answers.
+    """The matrix restricted to the rows that a step needs, with the distribution on them and its answers.
 
-    held: which of all queries these are; the others have none of these rows.
+    queries: the indices of its queries; the others match none of these rows.
     """
 
     matrix: ProjectedQueries
     weights: Float64s
     fitted: Float64s
-    held: Int64s | slice
+    queries: Int64s | slice
 
 
 @dataclass(slots=True, eq=False)
@@ -54,32 +64,32 @@ def newton_step(
     matrix: ProjectedQueries,
     weights: Float64s,
     fitted: Float64s,
-    wanted: Float64s,
+    target: Float64s,
     ridge: Float64s,
     free: Bools,
     accuracy: float,
-    enough: float,
-    share: float = ALL,
+    gap_allowed: float,
+    share: float = ALL_ROWS,
 ) -> Step:
     """The step from the distribution `weights`, whose answers are `fitted`.
 
-    Conjugate gradients end at a relative `accuracy`, or when the residual is worth at most `enough` of a gap.
-    share: of the rows that Newton's equations are over, as of `heavy_rows`.
+    Conjugate gradients end at a relative `accuracy`, or when the residual adds at most `gap_allowed` to the
+    gap. share: as in `heavy_rows`.
     """
-    right = ridge * wanted
+    right = ridge * target
     if free.all():
-        step = Step(np.zeros(len(wanted)), np.zeros(len(weights)))
+        step = Step(np.zeros(len(target)), np.zeros(len(weights)))
     else:
-        fixed = np.where(free, 0.0, wanted)
+        fixed = np.where(free, 0.0, target)
         step = Step(fixed, matrix.potentials(fixed), 2)
         right -= covariances(matrix, weights, step.potentials, dot(fitted, fixed))
         right *= free
     count = int(np.count_nonzero(free))
-    gram = matrix.gram(weights) if 0 < count <= MOST_EXACT else None
+    gram = matrix.gram(weights) if 0 < count <= NEWTON.most_exact else None
     if gram is not None:
         _add_exact(matrix, gram, fitted, right, ridge, free, step)
     elif count:
-        _add_conjugate(matrix, weights, fitted, right, ridge, free, step, accuracy, enough, share)
+        _add_conjugate(matrix, weights, fitted, right, ridge, free, step, accuracy, gap_allowed, share)
     return step
 
 
@@ -118,40 +128,40 @@ def _add_conjugate(
     free: Bools,
     step: Step,
     accuracy: float,
-    enough: float,
+    gap_allowed: float,
     share: float,
 ) -> None:
     """Add the solution for the free multipliers; `residual` is the right-hand side.
 
-    The preconditioner is the ridge: many marginals share the directions of large variance, which it leaves
-    far apart from the rest and conjugate gradients find first. Taking the one-way parts out, or the variance
-    of cells into account, saved no pass (benches/journal/2026-11-fits.md).
+    The preconditioner is the ridge: it leaves the few directions of large variance, which many marginals
+    share, apart from the others, and conjugate gradients find them first. Projecting out one-way marginals,
+    or scaling by the variance of cells, saved no pass (benches/journal/2026-11-fits.md).
     """
     scaling = free / ridge
-    most = max(accuracy**2 * float(np.einsum("i,i,i->", residual, residual, scaling)), enough)
+    allowed = max(accuracy**2 * float(np.einsum("i,i,i->", residual, residual, scaling)), gap_allowed)
     heavy = heavy_rows(matrix, weights, fitted, accuracy, share)
-    held = heavy.held
-    found = scaling * residual  # as good as exact where a query has none of these rows
-    residual, ridge, free = residual[held], ridge[held], free[held]
-    scaling = np.where(heavy.fitted > 0, scaling[held], 0.0)
+    queries = heavy.queries
+    change = scaling * residual  # nearly exact where a query matches none of these rows
+    residual, ridge, free = residual[queries], ridge[queries], free[queries]
+    scaling = np.where(heavy.fitted > 0, scaling[queries], 0.0)
     first = float(np.einsum("i,i,i->", residual, residual, scaling))
-    if first > most:  # what is left of a residual is worth half its square over the ridge of a gap
+    if first > allowed:  # a residual adds half its square over the ridge to the gap
         if sum_over_ranks(matrix.comm, len(heavy.weights)) < len(residual):
-            solution = _over_rows(heavy, residual, scaling, first, most, step)
+            solution = _over_rows(heavy, residual, scaling, first, allowed, step)
         else:
-            solution = _over_queries(heavy, residual, ridge, free, scaling, math.sqrt(most / first), step)
-        found[held] = np.where(scaling > 0, solution, found[held])
-    step.multipliers += found
-    step.potentials += matrix.potentials(found)
+            solution = _over_queries(heavy, residual, ridge, free, scaling, math.sqrt(allowed / first), step)
+        change[queries] = np.where(scaling > 0, solution, change[queries])
+    step.multipliers += change
+    step.potentials += matrix.potentials(change)
     step.passes += 1
 
 
 def _over_rows(
-    heavy: HeavyRows, right: Float64s, prices: Float64s, first: float, most: float, step: Step
+    heavy: HeavyRows, right: Float64s, prices: Float64s, first: float, allowed: float, step: Step
 ) -> Float64s:
     functions = RowFunctions(heavy.matrix, heavy.weights, prices)
     start = functions.centred(heavy.matrix.potentials(prices * right))
-    x, h, steps = conjugate_gradients_over_rows(functions, start, first, most, MOST_INNER)
+    x, h, steps = conjugate_gradients_over_rows(functions, start, first, allowed, NEWTON.most_inner)
     step.passes += 2 * steps + 2
     solution = heavy.matrix.moments(heavy.weights, h)
     solution += x * right
@@ -179,32 +189,34 @@ def _over_queries(
         return image
 
     conjugate_gradients(
-        product, residual, solution, scaling, dot=dot, accuracy=accuracy, most_steps=MOST_INNER
+        product, residual, solution, scaling, dot=dot, accuracy=accuracy, most_steps=NEWTON.most_inner
     )
     return solution
 
 
 def heavy_rows(
-    matrix: ProjectedQueries, weights: Float64s, fitted: Float64s, accuracy: float, share: float = ALL
+    matrix: ProjectedQueries, weights: Float64s, fitted: Float64s, accuracy: float, share: float = ALL_ROWS
 ) -> HeavyRows:
-    """The rows that a step of this accuracy needs; or about `share` of all, drawn by their weights.
+    """The rows that a step of this accuracy needs; or a sample of about `share` of all, by weight.
 
-    Of those that are drawn, a row of more than 1 / (share x rows) stays as it is; a lighter one stays with
-    the chance that keeps its mean, and then weighs that much.
+    In a sample, rows heavier than t = 1 / (share * rows) stay as they are; a lighter row of weight w stays
+    with probability w / t, and then weighs t.
     """
     comm = matrix.comm
     count = sum_over_ranks(comm, len(weights))
-    least = 0.0 if share == ALL else 1 / (share * count)
-    bounds = LIGHT * accuracy / count if share == ALL else least * matrix.draws
+    least = 0.0 if share == ALL_ROWS else 1 / (share * count)
+    bounds = NEWTON.light * accuracy / count if share == ALL_ROWS else least * matrix.draws
     rows = np.flatnonzero(weights > bounds)
-    some = matrix.among(rows) if 0 < sum_over_ranks(comm, len(rows)) <= WORTH * count else None
-    if some is None:
+    restricted = (
+        matrix.over_rows(rows) if 0 < sum_over_ranks(comm, len(rows)) <= NEWTON.most_heavy * count else None
+    )
+    if restricted is None:
         return HeavyRows(matrix, weights, fitted, slice(None))
-    among, held = some
-    given, _ = kernels.tilt(np.maximum(weights[rows], least), np.zeros(len(rows)), comm=comm)
-    return HeavyRows(among, given, among.sums(given), held)
+    submatrix, queries = restricted
+    row_weights, _ = kernels.tilt(np.maximum(weights[rows], least), np.zeros(len(rows)), comm=comm)
+    return HeavyRows(submatrix, row_weights, submatrix.sums(row_weights), queries)
 
 
 def dot(a: Float64s, b: Float64s) -> float:
-    """The inner product, not by BLAS: its threads cost more than such products, and change their sums."""
+    """The inner product without BLAS, whose threads cost more than this and change its sums."""
     return float(np.einsum("i,i->", a, b))

@@ -2,11 +2,11 @@
 
 A fit q of answers a with noise of known variance has, cell by cell in units of that noise, the expected
 squared error E |q - truth|^2 = E [ |q - a|^2 - m + 2 df ] (Stein 1981), with m cells and df = sum of the
-derivatives of q_i by a_i. df is estimated from how the fit follows answers that are moved by one standard
-deviation up or down, at random (Ramani, Blu and Unser 2008): the same signs for every weight, and one linear
-equation each (freedom.py). So the prior weight of least estimated error is found from released values alone,
-and costs no privacy. Far too large a weight hides what was measured (a biased public table); far too small a
-one fits the noise.
+derivatives of q_i by a_i. df is estimated from the fit's response to a random change of each answer by one
+standard deviation, up or down (Ramani, Blu and Unser 2008): the same signs for every weight, and one linear
+system each (freedom.py). So the prior weight of least estimated error is found from released values alone,
+and costs no privacy. Too large a weight ignores the measurements (bad for a biased public table); too small a
+weight fits the noise.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from privmw.models.projection.queries import ProjectedQueries
 from privmw.models.projection.solver import Slack, project
 from privmw.random import sampling_stream
 
-HEAVIEST, LIGHTEST, STEP = 100_000.0, 90.0, math.sqrt(10.0)
-PRECISION = 1.0  # of a fit on the way, in units of the squared noise that errors are counted in
-LEAST_SHARE = 1 / 16  # of the rows, for the first Newton step of fits on the way
+HEAVIEST_PRIOR, LIGHTEST_PRIOR, PRIOR_STEP = 100_000.0, 90.0, math.sqrt(10.0)
+FIRST_SHARE = 1 / 16  # of the rows, in the first Newton step of a fit whose tolerance is large
 
 
 def choose_prior_weight(
@@ -33,22 +32,22 @@ def choose_prior_weight(
     precision: Float64s,
     threads: int | None,
     *,
-    heaviest: float = HEAVIEST,
+    heaviest: float = HEAVIEST_PRIOR,
     certainty: float = 1.0,
 ) -> tuple[float, Float64s]:
     """The weight of least estimated error, and the multipliers of its fit.
 
-    Tries weights from `heaviest` down; each fit starts from the one before and costs more than it. Stops
-    at the first whose estimate is not lower by `certainty` times what chance explains, and takes no weight
-    whose estimate is lower by one time less than that.
+    Tries weights from `heaviest` down; each fit starts from the last and costs more. Stops at the first
+    weight whose estimate exceeds the last one by more than -`certainty` standard deviations, and takes a
+    weight only if it beats the best by more than `certainty` - 1.
     """
     signs = sampling_stream(0).integers(0, 2, matrix.count) * 2.0 - 1.0
     scale = np.sqrt(precision)
     best, before = (math.inf, heaviest, np.zeros(matrix.count)), (math.inf, prior[:0])
     multipliers: Float64s | None = None
-    weight, share = heaviest, LEAST_SHARE
-    while weight >= LIGHTEST:
-        w, tolerance = precision / weight, PRECISION / weight
+    weight, share = heaviest, FIRST_SHARE
+    while weight >= LIGHTEST_PRIOR:
+        w, tolerance = precision / weight, 1 / weight  # errors to about the noise
         fit = project(
             matrix,
             prior,
@@ -60,8 +59,8 @@ def choose_prior_weight(
             share=share,
         )
         multipliers, fitted, share = fit.multipliers, fit.answers, fit.share
-        missed = (fitted - answers) * scale
-        error = float(np.einsum("i,i->", missed, missed))
+        misfit = (fitted - answers) * scale
+        error = float(np.einsum("i,i->", misfit, misfit))
         error += 2 * weight * freedom(matrix, fit.weights, fitted, w, signs / scale)
         chance = _chance(fitted, before[1], scale) if len(before[1]) else 0.0
         if error < best[0] - (certainty - 1) * chance:
@@ -69,11 +68,11 @@ def choose_prior_weight(
         if error > before[0] - certainty * chance:
             break
         before = (error, fitted)
-        weight /= STEP
+        weight /= PRIOR_STEP
     return best[1], best[2]
 
 
 def _chance(one: Float64s, other: Float64s, scale: Float64s) -> float:
-    """The standard deviation of two estimates' difference: twice the noise along that of the fits."""
-    apart = (one - other) * scale
-    return 2 * math.sqrt(float(np.einsum("i,i->", apart, apart)))
+    """The standard deviation of the difference of two estimates: twice the distance of their fits."""
+    difference = (one - other) * scale
+    return 2 * math.sqrt(float(np.einsum("i,i->", difference, difference)))

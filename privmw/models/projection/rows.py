@@ -1,12 +1,11 @@
 """Functions on the rows of a distribution: their inner product, and conjugate gradients with it.
 
 With a distribution D, Q its rows x queries, C = diag(D) - D D^T and W the prices of queries, a step of
-Newton's method solves (Q^T C Q + W^-1) d = r. Conjugate gradients preconditioned by W stay among the
-d = W (x r + Q^T C h) with a number x and a function h on rows, and every inner product that they need follows
-from Q W r and Q W Q^T C h: so they run over rows, where those are fewer than the queries, step for step the
-same, and touch the queries at the end only.
+Newton's method solves (Q^T C Q + W^-1) d = r. The iterates of conjugate gradients preconditioned by W have
+the form d = W (x r + Q^T C h) with a number x and a function h on rows, and every inner product that they
+need follows from Q W r and Q W Q^T C h. So the same steps run over rows, where those are fewer than queries.
 
-Rows may lie on several ranks: what is summed over them is a sum of integers. This room knows numbers only.
+Rows may lie on several ranks: sums over rows are sums of integers. Numbers only.
 """
 
 from __future__ import annotations
@@ -16,18 +15,19 @@ import math
 import numpy as np
 
 from privmw.kernels.arrays import Float64s
+from privmw.kernels.scale import LEAST_EXPONENT
 from privmw.models.projection.queries import ProjectedQueries
 from privmw.ranks import max_over_ranks
 
-BITS = 61  # of a sum over rows
-LEAST_EXPONENT = -900  # of a largest value: below it, there is nothing but rounding
+SUM_BITS = 61
 
 
 class RowFunctions:
-    """Functions on the rows of a distribution whose mean is 0, and the queries' prices."""
+    """Inner products of functions on the rows of a distribution, and Q W Q^T C for the prices W."""
 
     def __init__(self, matrix: ProjectedQueries, weights: Float64s, prices: Float64s) -> None:
-        self._comm, self._weights, self._priced = matrix.comm, weights, matrix.priced(prices)
+        self._comm, self._weights = matrix.comm, weights
+        self._gram_product = matrix.gram_product(prices)
 
     def product(self, a: Float64s, b: Float64s) -> float:
         """The covariance of two functions."""
@@ -39,39 +39,40 @@ class RowFunctions:
         return values
 
     def spread(self, values: Float64s) -> Float64s:
-        """Q W Q^T C times a function: potentials of the queries' covariances with it times their prices."""
-        return self.centred(self._priced.spread(self._weights, values))
+        """Q W Q^T C times a function, centred."""
+        return self.centred(self._gram_product.spread(self._weights, values))
 
     def _total(self, terms: Float64s, bound: float) -> float:
-        # Of integers, over the rows of all ranks. The weights total one: no sum is beyond the bound.
+        # A sum of integers over all ranks. The weights sum to one, so no sum exceeds the bound.
         if bound == 0:
             return 0.0
-        scale = 2.0 ** (BITS - max(math.frexp(bound)[1], LEAST_EXPONENT))
+        scale = 2.0 ** (SUM_BITS - max(math.frexp(bound)[1], LEAST_EXPONENT))
         terms *= scale
         sums = np.rint(terms, out=terms).astype(np.int64).sum(keepdims=True)
         self._comm.allreduce(sums)
         return float(sums[0] / scale)
 
     def _largest(self, values: Float64s) -> float:
-        # Over all ranks, before it is multiplied: the bound, and so the rounding, is the same on each.
+        # Over all ranks, so that every rank rounds alike.
         return max_over_ranks(self._comm, float(max(values.max(initial=0.0), -values.min(initial=0.0))))
 
 
 def conjugate_gradients_over_rows(
-    functions: RowFunctions, start: Float64s, first: float, enough: float, most_steps: int
+    functions: RowFunctions, start: Float64s, first: float, allowed: float, most_steps: int
 ) -> tuple[float, Float64s, int]:
-    """The number x and the function h of the solution, and the steps that it took.
+    """The number x and the function h of the solution, and the number of steps.
 
-    start: Q W r, centred; first: r^T W r. Ends when that of the residual is `enough`, or after so many steps.
+    start: Q W r, centred; first: r^T W r. Ends when the residual's r^T W r is at most `allowed`, or after
+    `most_steps`.
     """
     x, h = 0.0, np.zeros_like(start)
-    # The residual is  of_residual r + Q^T C residual, the direction W (of_direction r + Q^T C direction) with
-    # its potentials; `scaled` are those of W times the residual.
+    # The residual is  of_residual r + Q^T C residual; the direction is W (of_direction r + Q^T C direction),
+    # `potentials` are its potentials; `scaled` are those of W times the residual.
     of_residual = of_direction = 1.0
     residual, direction = np.zeros_like(start), np.zeros_like(start)
     potentials = start.copy()
     size, steps = first, 0
-    while size > enough and steps < most_steps:
+    while size > allowed and steps < most_steps:
         steps += 1
         curvature = of_direction**2 * first + functions.product(potentials, potentials)
         curvature += functions.product(direction, of_direction * start + potentials)

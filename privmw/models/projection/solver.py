@@ -1,4 +1,4 @@
-"""PEP's projection: the distribution nearest to a prior that answers measured queries as they were measured.
+"""PEP's projection: the distribution nearest to a prior that gives the measured answers.
 
 With prior A0, measured answers a_i and D_l(x) ~ A0(x) exp(sum_i l_i q_i(x)), the nearest distribution is the
 D_l whose multipliers l minimise the dual
@@ -8,13 +8,12 @@ D_l whose multipliers l minimise the dual
 l1: slack = sum gamma_i |l_i|, the dual of  min KL(D || A0)  subject to |q_i(D) - a_i| <= gamma_i.
 l2: slack = sum l_i^2 / (2 w_i), the dual of  min KL(D || A0) + sum w_i (q_i(D) - a_i)^2 / 2.
 
-Newton's method (newton.py). l1 has kinks, and is flat where queries are redundant: there each goal is f and
-a pull to an anchor, (l - anchor)^2, whose primal is smooth (an augmented Lagrangian, solved by
-semismooth Newton steps); anchors follow the solutions, ever more loosely. Coordinate steps, the paper's way,
-took hundreds of passes where this takes a dozen (benches/bench_projection.py). The loop stands here and its
-passes over rows are compiled (csrc/core/projection).
+Newton's method (newton.py). l1 has kinks, and is flat where queries are redundant: there each goal adds to f
+a proximal term, (l - anchor)^2 (an augmented Lagrangian, solved by semismooth Newton steps); anchors follow
+the solutions, with ever smaller terms. Coordinate steps, as in the paper, took hundreds of passes over the
+rows where this takes a dozen (benches/bench_projection.py). Passes are compiled (csrc/core/projection).
 
-This room knows numbers only: no support, no noise, nothing private.
+Numbers only: no support, no noise, nothing private.
 """
 
 from __future__ import annotations
@@ -26,54 +25,70 @@ import numpy as np
 
 from privmw import kernels
 from privmw.kernels.arrays import Float64s
-from privmw.models.projection.newton import ALL, Step, covariances, dot, newton_step
+from privmw.models.projection.newton import ALL_ROWS, Step, covariances, dot, newton_step
 from privmw.models.projection.queries import ProjectedQueries
-from privmw.models.projection.slack import Goal, Place, Slack
+from privmw.models.projection.slack import Goal, Iterate, Slack
 from privmw.ranks import max_over_ranks, sum_over_ranks
 
 __all__ = ["Projection", "Slack", "project"]
 
-# Anchors. A multiplier's pull to its anchor is its answer's variance over the looseness: looser goals need
-# fewer anchors, and more Newton steps at each.
-LEAST_VARIANCE = 1e-6  # of an answer of no variance: its multiplier is pulled too
-FEW_STEPS, LOOSER = 4, 10.0  # a goal reached in so few steps: the next is looser by this factor
-MANY_STEPS, TIGHTER = 10, 0.5  # a goal that took more steps than this: the next is tighter
-MOST_STEPS_AT_ANCHOR = 30  # then the anchor moves although its goal is not reached
-GOAL_GAP = 1e-2  # a goal is reached when its gap is this share of what its pull is worth
-ROUNDED_GAP = 1e-16  # a gap of a goal that is nothing but rounding
-# Without kinks the pull only keeps flat directions from running away, and shrinks as the KKT residual does:
-LARGEST_PULL, LEAST_PULL = 1e-3, 1e-10  # far from the solution, and at it
-SLOW = 0.9  # a step that leaves more than this of the KKT residual: the pull may be what holds it up
-LOOSEST = 1e10  # and is loosened so far
 
-# Newton's equations are solved as exactly as the distance from the goal is worth: to the root of its gap.
-ROUGHEST, ROUGHEST_AT_KINKS = 0.25, 0.03  # relative; where rough, a step changes the wrong multipliers' signs
-LEAST_GAP = 1e-10  # of a goal, below which its root asks for no more
-SHARE_LEFT = 0.5  # of the tolerance, which a step may leave of the gap: the rest is for what is not linear
-EXACTER, MUCH_EXACTER = 10, 1000  # factors, after a step that went a short way and one that went nowhere
-LEAST_EXACTNESS = 1e-9  # the least factor: there rounding ends all progress
-# They may be over rows that are drawn, where a fit need not be exact: more of them after a step that left
-# more of the gap than this, by this factor; and all after a whole share.
-LEFT, MORE = 0.1, 4.0
-FEW = 1000  # rows: fewer are not drawn
+@dataclass(frozen=True, slots=True)
+class SolverSettings:
+    """Constants of `project`, chosen by benches/bench_projection.py and bench_projection_instances.py."""
 
-# The line search. With l2 slack, lengths of a step are tried until the next is so close to the last.
-CLOSE, MOST_LENGTHS, MOST_CHANGE = 0.2, 6, 8.0
-LEAST_SLOPE = 1e-10  # of the dual along a step: below, rounding says nothing of lengths
-LARGEST_RISE = 4.0  # of the logarithm of the total over its tangent: beyond, a step is halved unseen
-SHORTEST_STEP = 2.0**-30  # of Newton's: a shorter one changes nothing but rounding
-SHORT_STEP = 0.2  # of Newton's: a shorter one shows that the step was solved too roughly
-DECREASE = 1e-4  # the share of the slope's decrease that a step must attain: Armijo's rule, as usual
-ROUNDING = 1e-15  # of the values compared: near the solution the decrease is lost in it
+    # The pull of a multiplier to its anchor is its answer's variance / looseness. A looser goal needs fewer
+    # anchors, and more Newton steps at each.
+    least_variance: float = 1e-6  # so that answers without variance are pulled too
+    few_steps: int = 4  # a goal reached within these: the next is looser
+    looser: float = 10.0
+    many_steps: int = 10  # a goal that took more: the next is tighter
+    tighter: float = 0.5
+    most_steps_at_anchor: int = 30  # then the anchor moves although the goal is not reached
+    goal_gap: float = 1e-2  # a goal is reached when its gap is below this share of the pull's cost
+    rounded_gap: float = 1e-16  # gaps below are rounding
+    # Without kinks the pull only bounds flat directions, and shrinks with the KKT residual.
+    largest_pull: float = 1e-3
+    least_pull: float = 1e-10
+    slow: float = 0.9  # loosen the pull if a step leaves more than this share of the KKT residual
+    loosest: float = 1e10
+
+    # Newton's equations are solved to a relative accuracy of sqrt(gap).
+    roughest: float = 0.25
+    roughest_at_kinks: float = 0.03  # rougher steps change the signs of the wrong multipliers
+    least_gap: float = 1e-10  # no more accuracy for smaller gaps
+    share_left: float = 0.5  # of the tolerance may be left by a step; the rest is for its nonlinear part
+    exacter: float = 10.0  # factor after a step that was shortened
+    much_exacter: float = 1000.0  # after a step that failed
+    least_exactness: float = 1e-9  # here rounding ends all progress
+    # Where a fit may be rough, the equations are over a sample of the rows: `more` times as many after a step
+    # that leaves more than `left` of the gap.
+    left: float = 0.1
+    more: float = 4.0
+    few_rows: int = 1000  # never sampled
+
+    # The line search. With l2 slack, lengths are tried until two in turn differ by less than `close`.
+    close: float = 0.2
+    most_lengths: int = 6
+    most_change: float = 8.0  # factor between two lengths in turn
+    least_slope: float = 1e-10  # below, lengths cannot be told apart for rounding
+    largest_rise: float = 4.0  # of log_total over its tangent: beyond, halve the step without evaluating it
+    shortest_step: float = 2.0**-30
+    short_step: float = 0.2  # shorter steps show that the equations were solved too roughly
+    decrease: float = 1e-4  # of the slope's decrease that a step must attain (Armijo)
+    rounding: float = 1e-15  # relative error of the values compared
+
+
+SOLVER = SolverSettings()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Projection:
     """The result of `project`, with its certificate.
 
-    answers: those of the weights; gap: duality gap; kkt: the largest violation of a constraint or of
-    stationarity, as a fraction; share: of the rows that the last Newton step was over. feasible is False only
-    if the multipliers prove that no distribution on these rows is within gamma.
+    answers: of the weights. gap: the duality gap. kkt: the largest violation of a constraint or of
+    stationarity, as a fraction. share: the share of the rows in the last Newton step. feasible: False only if
+    the multipliers prove that no distribution on these rows is within gamma.
     """
 
     weights: Float64s
@@ -105,156 +120,163 @@ class _Search:
         self.tolerance, self.threads, self.share, self.passes = tolerance, threads, share, 0
         self.kinked = slack.gamma is not None and bool(slack.gamma.any())
         self.looseness, self.steps_at_anchor, self.last_kkt = 1.0, 0, math.inf
-        self.exactness = 1.0  # a factor of the accuracy of steps: less where steps prove to be bad
+        self.exactness = 1.0  # factor on the accuracy of steps, lowered after bad steps
 
     def tilted(self, potentials: Float64s) -> tuple[Float64s, float]:
-        """The distribution of these potentials, and the logarithm of its total."""
+        """The distribution ~ prior * exp(potentials), and the logarithm of its normaliser."""
         return kernels.tilt(self.prior, potentials, threads=self.threads, comm=self.matrix.comm)
 
-    def place(
+    def iterate(
         self,
         multipliers: Float64s,
         potentials: Float64s,
-        most: float = math.inf,
+        log_total_bound: float = math.inf,
         tilted: tuple[Float64s, float] | None = None,
-    ) -> Place | None:
-        """The place of these multipliers; None, without a pass over queries, if log_total exceeds `most`.
+    ) -> Iterate | None:
+        """Evaluate multipliers; None, without a pass over queries, if log_total exceeds the bound.
 
-        tilted: those of the potentials, where they are known.
+        tilted: the result of `tilted(potentials)`, if already computed.
         """
         weights, log_total = tilted or self.tilted(potentials)
-        if log_total > most:
+        if log_total > log_total_bound:
             return None
-        missed = self.matrix.sums(weights)
-        missed -= self.answers
+        errors = self.matrix.sums(weights)
+        errors -= self.answers
         self.passes += 1
-        return Place(multipliers, potentials, weights, log_total, missed)
+        return Iterate(multipliers, potentials, weights, log_total, errors)
 
-    def certificate(self, at: Place) -> tuple[float, float]:
+    def certificate(self, at: Iterate) -> tuple[float, float]:
         """Duality gap and KKT residual."""
-        kkt = float(np.abs(self.slack.gradient(at.multipliers, at.missed)).max(initial=0.0))
-        return self.slack.gap(at.multipliers, at.missed), kkt
+        kkt = float(np.abs(self.slack.gradient(at.multipliers, at.errors)).max(initial=0.0))
+        return self.slack.gap(at.multipliers, at.errors), kkt
 
-    def proves_infeasible(self, at: Place) -> bool:
-        """Whether sum_i l_i (q_i(x) - a_i) + gamma |l| < 0 on every row, and so for every distribution.
+    def proves_infeasible(self, at: Iterate) -> bool:
+        """Whether sum_i l_i (q_i(x) - a_i) + gamma |l| < -tolerance |l| on every row x.
 
-        For a distribution within gamma of all answers, up to the tolerance, it is at least -tolerance |l|.
+        A distribution within gamma + tolerance of all answers would have at least -tolerance |l|.
         """
         if self.slack.gamma is None:
             return False
         largest = float(at.potentials.max(initial=-math.inf, where=self.prior > 0))
-        most = max_over_ranks(self.matrix.comm, largest)
-        most += self.slack.value(at.multipliers) - dot(at.multipliers, self.answers)
-        return most < -self.tolerance * float(np.abs(at.multipliers).sum())
+        bound = max_over_ranks(self.matrix.comm, largest)
+        bound += self.slack.value(at.multipliers) - dot(at.multipliers, self.answers)
+        return bound < -self.tolerance * float(np.abs(at.multipliers).sum())
 
-    def next_goal(self, at: Place, goal: Goal | None, kkt: float) -> Goal:
-        """The goal anchored at this place, or the last one while it is not reached and its steps are few.
-
-        Without kinks the anchor moves at every step.
-        """
+    def next_goal(self, at: Iterate, goal: Goal | None, kkt: float) -> Goal:
+        """The goal anchored here, or the last one until it is reached; without kinks, a new one each step."""
         steps = self.steps_at_anchor
         if not self.kinked:
-            # l2 is curved by itself and needs no pull. gamma 0 is flat where queries are redundant: a small
-            # pull, gone at the end, or where it holds up multipliers on their way to a proof that there is no
-            # solution.
-            slow, self.last_kkt = kkt > SLOW * self.last_kkt, kkt
-            least = math.inf if self.slack.w is not None else 1 / (LEAST_PULL + min(LARGEST_PULL, kkt))
-            self.looseness = max(least, min(LOOSER * self.looseness, LOOSEST) if slow else 0.0)
+            # l2 is strictly convex and needs no pull. gamma 0 is flat where queries are redundant: a small
+            # pull that vanishes at the solution, or where it delays a proof of infeasibility.
+            slow, self.last_kkt = kkt > SOLVER.slow * self.last_kkt, kkt
+            least = (
+                math.inf
+                if self.slack.w is not None
+                else 1 / (SOLVER.least_pull + min(SOLVER.largest_pull, kkt))
+            )
+            self.looseness = max(least, min(SOLVER.looser * self.looseness, SOLVER.loosest) if slow else 0.0)
         elif goal is not None:
-            enough = max(GOAL_GAP * goal.moved(goal.best(at.missed)), ROUNDED_GAP)
-            if steps < MOST_STEPS_AT_ANCHOR and (steps == 0 or goal.short(at) > enough):
+            gap_allowed = max(SOLVER.goal_gap * goal.pull_cost(goal.best(at.errors)), SOLVER.rounded_gap)
+            if steps < SOLVER.most_steps_at_anchor and (steps == 0 or goal.gap(at) > gap_allowed):
                 return goal
-            self.looseness *= LOOSER if steps <= FEW_STEPS else TIGHTER if steps > MANY_STEPS else 1.0
+            self.looseness *= (
+                SOLVER.looser
+                if steps <= SOLVER.few_steps
+                else SOLVER.tighter
+                if steps > SOLVER.many_steps
+                else 1.0
+            )
         self.steps_at_anchor = 0
-        fitted = at.missed + self.answers
-        pull = (np.maximum(fitted * (1 - fitted), 0.0) + LEAST_VARIANCE) / self.looseness
+        fitted = at.errors + self.answers
+        pull = (np.maximum(fitted * (1 - fitted), 0.0) + SOLVER.least_variance) / self.looseness
         curve = 0.0 if self.slack.w is None else 1 / self.slack.w
         return Goal(self.slack.gamma if self.kinked else None, curve, at.multipliers, pull)
 
-    def step(self, at: Place, goal: Goal, gap: float) -> Step:
-        """Newton's step, which would reach the goal if answers were linear in multipliers.
-
-        gap: of the dual, which with l2 slack is the goal's.
-        """
-        best = goal.best(at.missed)
+    def step(self, at: Iterate, goal: Goal, gap: float) -> Step:
+        """Newton's step towards the goal's optimum; gap: of the dual, with l2 slack also the goal's."""
+        best = goal.best(at.errors)
         free = best != 0 if self.kinked else np.ones(len(best), bool)
-        roughest = ROUGHEST_AT_KINKS if self.kinked else ROUGHEST
+        roughest = SOLVER.roughest_at_kinks if self.kinked else SOLVER.roughest
         l2 = self.slack.w is not None
-        short, enough = (gap, SHARE_LEFT * self.tolerance) if l2 else (goal.short(at), 0.0)
-        accuracy = self.exactness * min(roughest, math.sqrt(max(short, LEAST_GAP)))
-        ridge, fitted = goal.curve + goal.pull, at.missed + self.answers
-        wanted = best - at.multipliers
-        step = newton_step(self.matrix, at.weights, fitted, wanted, ridge, free, accuracy, enough, self.share)
+        goal_gap, gap_allowed = (gap, SOLVER.share_left * self.tolerance) if l2 else (goal.gap(at), 0.0)
+        accuracy = self.exactness * min(roughest, math.sqrt(max(goal_gap, SOLVER.least_gap)))
+        ridge, fitted = goal.curve + goal.pull, at.errors + self.answers
+        target = best - at.multipliers
+        step = newton_step(
+            self.matrix, at.weights, fitted, target, ridge, free, accuracy, gap_allowed, self.share
+        )
         self.passes += step.passes
         return step
 
-    def advance(self, at: Place, goal: Goal, step: Step) -> Place | None:
-        """Go as far along a step as lowers the dual (with kinks: the goal's primal); None if nothing does."""
+    def advance(self, at: Iterate, goal: Goal, step: Step) -> Iterate | None:
+        """Line search on the dual (with kinks: the goal's primal); None if no length lowers it."""
         value, scale, tilted = self._merit(at, goal), 1.0, None
-        rise = dot(at.missed + self.answers, step.multipliers)
+        rise = dot(at.errors + self.answers, step.multipliers)
         if self.kinked:
             # The primal depends on the distribution only: redundant multipliers may move while it stays.
-            away = at.multipliers - goal.best(at.missed)
-            slope = min(0.0, dot(away, covariances(self.matrix, at.weights, step.potentials, rise)))
+            distance = at.multipliers - goal.best(at.errors)
+            slope = min(0.0, dot(distance, covariances(self.matrix, at.weights, step.potentials, rise)))
             self.passes += 1
         else:
-            slope = dot(at.missed + goal.curve * at.multipliers, step.multipliers)
+            slope = dot(at.errors + goal.curve * at.multipliers, step.multipliers)
             scale, tilted = self._length(at, step, slope)
-        while scale > SHORTEST_STEP:
-            trial = self.place(
+        while scale > SOLVER.shortest_step:
+            trial = self.iterate(
                 at.multipliers + scale * step.multipliers,
                 at.potentials + scale * step.potentials,
-                at.log_total + scale * rise + LARGEST_RISE,
+                at.log_total + scale * rise + SOLVER.largest_rise,
                 tilted,
             )
-            # Near the solution the decrease is lost in rounding: a step that is no worse is taken.
-            rounding = ROUNDING * (abs(value) + abs(at.log_total) + 1)
-            if trial is not None and self._merit(trial, goal) <= value + DECREASE * scale * slope + rounding:
+            # Near the solution the decrease is lost in rounding.
+            rounding = SOLVER.rounding * (abs(value) + abs(at.log_total) + 1)
+            if (
+                trial is not None
+                and self._merit(trial, goal) <= value + SOLVER.decrease * scale * slope + rounding
+            ):
                 self.steps_at_anchor += 1
-                if scale > SHORT_STEP or not self.kinked:
-                    self.exactness = min(1.0, EXACTER * self.exactness)
+                if scale > SOLVER.short_step or not self.kinked:
+                    self.exactness = min(1.0, SOLVER.exacter * self.exactness)
                 else:
-                    self.solve_more_exactly(EXACTER)
+                    self.solve_more_exactly(SOLVER.exacter)
                 return trial
             scale, tilted = scale / 2, None
         return None
 
-    def _length(self, at: Place, step: Step, slope: float) -> tuple[float, tuple[Float64s, float] | None]:
-        """How far along a step the dual with l2 slack is least, about, and the distribution there.
+    def _length(self, at: Iterate, step: Step, slope: float) -> tuple[float, tuple[Float64s, float] | None]:
+        """Approximately the best length of a step with l2 slack, and the distribution there.
 
-        By parabolas through the slope at the step's beginning and the last length that was tried: this takes
-        no pass over queries.
+        Fits parabolas to the slope at 0 and the value at the last length; takes no pass over queries.
         """
-        if self.slack.w is None or slope > -LEAST_SLOPE:
+        if self.slack.w is None or slope > -SOLVER.least_slope:
             return 1.0, None
         scaled = step.multipliers / self.slack.w
         linear = dot(at.multipliers, scaled) - dot(self.answers, step.multipliers)
         quadratic = dot(step.multipliers, scaled) / 2
         length, least = 1.0, math.inf
         best: tuple[float, tuple[Float64s, float] | None] = length, None
-        for _ in range(MOST_LENGTHS):
+        for _ in range(SOLVER.most_lengths):
             tilted = self.tilted(at.potentials + length * step.potentials)
             value = tilted[1] - at.log_total + length * linear + length**2 * quadratic
             if value < least:
                 best, least = (length, tilted), value
             bend = value - length * slope
             following = -slope * length**2 / (2 * bend) if bend > 0 else length
-            if abs(following - length) <= CLOSE * length:
+            if abs(following - length) <= SOLVER.close * length:
                 break
-            length = min(max(following, length / MOST_CHANGE), length * MOST_CHANGE)
+            length = min(max(following, length / SOLVER.most_change), length * SOLVER.most_change)
         return best
 
     def solve_more_exactly(self, factor: float) -> bool:
-        """Divide the accuracy of further steps by a factor; False if there is no more to gain."""
-        possible = self.exactness > LEAST_EXACTNESS
-        self.exactness = max(LEAST_EXACTNESS, self.exactness / factor)
+        """Divide the accuracy of further steps by a factor; False if it is at its least."""
+        possible = self.exactness > SOLVER.least_exactness
+        self.exactness = max(SOLVER.least_exactness, self.exactness / factor)
         return possible
 
-    def _merit(self, at: Place, goal: Goal) -> float:
+    def _merit(self, at: Iterate, goal: Goal) -> float:
         if not self.kinked:
             return at.log_total - dot(at.multipliers, self.answers) + self.slack.value(at.multipliers)
-        divergence = dot(at.multipliers, at.missed + self.answers) - at.log_total
-        return divergence - goal.paid(goal.best(at.missed), at.missed)
+        divergence = dot(at.multipliers, at.errors + self.answers) - at.log_total
+        return divergence - goal.cost(goal.best(at.errors), at.errors)
 
 
 def project(
@@ -268,21 +290,21 @@ def project(
     most_steps: int = 300,
     most_passes: int = 20_000,
     threads: int | None = None,
-    share: float = ALL,
+    share: float = ALL_ROWS,
 ) -> Projection:
-    """Project a prior (weights with sum 1) onto measured answers; starts from earlier multipliers if given.
+    """Project a prior (weights with sum 1) onto measured answers.
 
-    share: of the rows, drawn by their weights, that the first Newton step is over; a gap that need not be
-    small is reached sooner so.
+    multipliers: where to start (default: zeros). share: the share of the rows, sampled by weight, that the
+    first Newton step uses; faster where the tolerance is large.
 
-    Ends when the gap, and with l1 the KKT residual too, is at most the tolerance; or after so many steps or
-    passes over rows, or where rounding ends all progress, with the gap reached.
+    Ends when the gap, and with l1 the KKT residual too, is at most the tolerance; after `most_steps` steps or
+    `most_passes` passes over rows; or when rounding ends all progress.
     """
-    if share * sum_over_ranks(matrix.comm, len(prior)) < FEW:
-        share = ALL
+    if share * sum_over_ranks(matrix.comm, len(prior)) < SOLVER.few_rows:
+        share = ALL_ROWS
     search = _Search(matrix, prior, answers, slack, tolerance, threads, share)
     start = np.zeros(matrix.count) if multipliers is None else multipliers.copy()
-    at = search.place(start, matrix.potentials(start))
+    at = search.iterate(start, matrix.potentials(start))
     assert at is not None
     goal: Goal | None = None
     steps, feasible, gap = 0, True, math.inf
@@ -293,15 +315,15 @@ def project(
         feasible = done or not search.proves_infeasible(at)
         if done or not feasible or steps >= most_steps or search.passes >= most_passes:
             break
-        if gap > LEFT * before:
-            search.share = MORE * search.share if search.share < 1 else ALL
+        if gap > SOLVER.left * before:
+            search.share = SOLVER.more * search.share if search.share < 1 else ALL_ROWS
         goal = search.next_goal(at, goal, kkt)
         reached = search.advance(at, goal, search.step(at, goal, gap))
         if reached is not None:
             at, steps = reached, steps + 1
-        elif not search.solve_more_exactly(MUCH_EXACTER):
+        elif not search.solve_more_exactly(SOLVER.much_exacter):
             break
-    fitted = at.missed + answers
+    fitted = at.errors + answers
     return Projection(
         at.weights,
         at.multipliers,
