@@ -11,8 +11,8 @@ import pytest
 import privmw as pmw
 from algorithms.cases import WORKLOAD, EndedError, private, support
 from cluster.thread_ranks import run_ranks
+from marks.slow import slow
 from privmw.algorithms import mechanism as mechanism_module
-from slow import slow
 
 MECHANISM = pmw.MWPub(rounds=4).calibrate(rho=0.25)
 

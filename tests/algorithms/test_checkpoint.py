@@ -12,11 +12,11 @@ import privmw as pmw
 from algorithms.cases import EndedError
 from cluster.sharded_cases import ALGORITHMS, PRIVATE, SUPPORT, WORKLOAD
 from cluster.thread_ranks import run_ranks
+from marks.slow import slow, slow_among
 from privmw.algorithms.checkpoint import FORM, VERSION, Checkpoint
 from privmw.algorithms.expected import ExpectedRounds
 from privmw.algorithms.question import make_question
 from privmw.release.archive import read_archive, write_archive, write_array
-from slow import slow, slow_among
 
 
 def run(folder, size, algorithm, *, until=None, every=2, seed=5):

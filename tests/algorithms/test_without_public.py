@@ -5,6 +5,7 @@ import pytest
 
 import privmw as pmw
 from algorithms.cases import EndedError
+from marks.slow import slow, slow_among
 from models.grown_cases import (
     ALGORITHMS,
     CODES,
@@ -23,7 +24,6 @@ from privmw.algorithms import plan
 from privmw.algorithms.checkpoint import Checkpoint
 from privmw.curator.curator import Curator
 from privmw.models.growth import start
-from slow import slow, slow_among
 
 TRUTH = pmw.Support.from_table(table(CODES)).answers(WORKLOAD)
 NONE = pmw.Support.without_public(DOMAIN)

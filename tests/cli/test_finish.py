@@ -21,9 +21,9 @@ import privmw.cli.outputs
 import privmw.cli.release
 import privmw.io.whole_file
 from cli.cases import FILES, RELEASED, N, names_in, release_line, write_pair
+from marks.slow import slow_among
 from privmw.cli import main
 from privmw.cli.run_folder import RunFolder
-from slow import slow_among
 
 ROUNDS = {"method": "mw-pub", "rounds": 6}
 

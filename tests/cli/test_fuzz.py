@@ -17,9 +17,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cli.cases import names_in, release_line, write_pair
+from marks.slow import examples
 from privmw.cli import COMMANDS, main
 from privmw.cli.refusal import DISAGREES
-from slow import examples
 
 OPTIONS = [
     *("--private", "--public", "--domain", "--marginals", "--epsilon", "--delta", "--method", "--rounds"),

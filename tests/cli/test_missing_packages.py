@@ -15,8 +15,8 @@ pytest.importorskip("jinja2")
 import privmw as pmw
 import privmw.cli.evaluate
 from cli.cases import FILES, RELEASED, names_in, release_line, write_pair
+from marks.slow import slow_among
 from privmw.cli import main
-from slow import slow_among
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 DEVELOPMENT = ("test", "bench", "wheels", "docs", "lint")

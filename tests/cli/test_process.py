@@ -19,8 +19,8 @@ pytest.importorskip("jinja2")
 
 import privmw.cli.outputs
 from cli.cases import FILES, RELEASED, N, names_in, release_line, write_pair
+from marks.slow import slow
 from privmw.cli import main
-from slow import slow
 
 ENDLESS = {"method": "mw-pub", "rounds": 1_000_000, "force": True}  # ends only by a signal
 

@@ -8,6 +8,7 @@ import pytest
 import privmw as pmw
 from algorithms.cases import EndedError
 from cluster.thread_ranks import run_ranks
+from marks.slow import slow, slow_among
 from models.grown_cases import (
     ALGORITHMS,
     PRIVATE,
@@ -20,7 +21,6 @@ from models.grown_cases import (
 )
 from privmw.models import query_matrix
 from privmw.models.growth import start
-from slow import slow, slow_among
 
 
 @cache

@@ -10,8 +10,8 @@ import time
 import pytest
 
 from cluster.mpi_jobs import PROGRAMS, ended, needs_mpi, run_job, start_job
+from marks.slow import slow
 from privmw import cluster
-from slow import slow
 
 
 def run(program, **environment):

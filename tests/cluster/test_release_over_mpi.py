@@ -12,9 +12,9 @@ import pytest
 import privmw as pmw
 from cluster.cases import ALGORITHMS, MASK, workload_of
 from cluster.mpi_jobs import ended, needs_mpi, run_job, start_job
+from marks.slow import slow, slow_among
 from privmw.cli.refusal import DISAGREES
 from privmw.release.file import load_release
-from slow import slow, slow_among
 
 GOOD = (0, DISAGREES)
 

@@ -9,8 +9,8 @@ import pytest
 import privmw as pmw
 from cluster.sharded_cases import ALGORITHMS, DOMAIN, PRIVATE, SUPPORT, WORKLOAD
 from cluster.thread_ranks import run_ranks
+from marks.slow import slow
 from privmw.ranks import RankError
-from slow import slow
 
 
 def released(algorithm, private, support, **options):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from kernels.cases import load
-from slow import slow
+from marks.slow import slow
 
 PROGRAM = Path(__file__).with_name("programs") / "look_at_counts.py"
 SIZES = (6, 7, 8, 6, 5, 4, 3, 4)

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from cluster.thread_ranks import run_ranks
+from marks.slow import slow
 from privmw import Domain, Support, Table
 from privmw.cluster.sharded_records import ShardedRecords
 from privmw.cluster.sharded_support import ShardedSupport
 from privmw.curator import overlap
 from privmw.curator.overlap import shares_records
 from privmw.population import draw_population
-from slow import slow
 
 
 def private_of(table):

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privmw as pmw
+from marks.slow import examples
 from privmw import Budget, Curator, Domain, Ledger, Neighbors, Table, Workload
 from privmw.accounting import DiscreteGaussian, DiscreteLaplace
 from privmw.algorithms.auto import choose_algorithm
 from privmw.mechanisms import Noise, Selection, scores
-from slow import examples
 
 REPLACE, ADD_REMOVE = Neighbors.REPLACE_ONE, Neighbors.ADD_REMOVE_ONE
 PLENTY = Budget.zcdp(10**9)

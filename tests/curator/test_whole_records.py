@@ -12,13 +12,13 @@ import pytest
 
 import privmw as pmw
 from cluster.thread_ranks import run_ranks
+from marks.slow import slow, slow_among
 from privmw.accounting import Budget
 from privmw.cluster.sharded_records import ShardedRecords
 from privmw.cluster.sharded_support import ShardedSupport
 from privmw.curator import overlap
 from privmw.curator.overlap import shares_records
 from privmw.extensions.engines import Counts
-from slow import slow, slow_among
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")

@@ -20,9 +20,9 @@ import privmw.data.propose  # noqa: E402
 import privmw.data.propose.edges  # noqa: E402
 import privmw.io.public_source  # noqa: E402
 import privmw.io.tally  # noqa: E402
+from marks.slow import examples  # noqa: E402
 from privmw.data.propose import propose  # noqa: E402
 from privmw.data.propose.edges import Dates, Numbers, bin_edges  # noqa: E402
-from slow import examples  # noqa: E402
 
 DATA = os.environ.get("PRIVMW_DATA")
 real = pytest.mark.skipif(not DATA, reason="PRIVMW_DATA is not set")

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from marks.slow import examples
 from privmw import Domain, Support, Table
 from privmw.data import unit as unit_room
 from privmw.data.unit import entering, id_hashes, integer_hashes
-from slow import examples
 from truth import planted_bugs
 
 WORD = 2**64 - 1

@@ -22,8 +22,8 @@ import pytest
 
 import privmw
 from cluster.mpi_jobs import MPIEXEC
+from marks.slow import slow_among
 from privmw.population import population_domain
-from slow import slow_among
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))

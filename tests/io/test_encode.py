@@ -14,9 +14,9 @@ from privmw import Attribute
 
 pa = pytest.importorskip("pyarrow")
 
+from marks.slow import examples  # noqa: E402
 from privmw.io.encode import Encoder  # noqa: E402
 from privmw.io.forms import plain_date  # noqa: E402
-from slow import examples  # noqa: E402
 
 DATES = {"edges": ["1900-01-01", "1970-01-01", "2000-12-31"], "other": "else", "missing": -1}
 DECLARED = [

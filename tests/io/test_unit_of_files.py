@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from marks.slow import slow_among
 from privmw import Domain, Table, Workload, read_table, scan_table
 from privmw.io import files, lines, scan
-from slow import slow_among
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
+from marks.slow import slow_among
 from privmw import kernels
 from privmw.kernels import BACKENDS, choice
-from slow import slow_among
 from truth import reference
 
 TRIED = (os.environ["PRIVMW_BACKEND"],) if os.environ.get("PRIVMW_BACKEND") else BACKENDS

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from marks.slow import slow, slow_among
 from privmw.kernels.python_ import coins, selection
 from privmw.kernels.python_ import draws as python_draws
 from privmw.random import chacha20_python
-from slow import slow, slow_among
 from truth.scripted_words import Branches, RefusedError, ScriptedBitGenerator, ScriptedWords, law_by_words
 
 native = pytest.importorskip("privmw.kernels._native")

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.cases import THREADS, door_of, installed, load
+from marks.slow import slow
 from privmw.kernels import total_after
-from slow import slow
 from truth import reference
 
 LIGHTEST = 2.0**-1000

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from marks.slow import slow_among
 from privmw import Budget, Curator, Domain, Neighbors, Support, Table, Workload, kernels, mechanisms
 from privmw.accounting import Composition, ResidualGaussian
 from privmw.mechanisms import Selection, scores
 from privmw.models.bag import BestResponses
 from privmw.models.oracle import make_oracle
-from slow import slow_among
 from truth import planted_bugs
 
 pytestmark = pytest.mark.skipif(

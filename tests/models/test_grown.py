@@ -7,6 +7,7 @@ import pytest
 
 import privmw as pmw
 from kernels.cases import door_of, load
+from marks.slow import slow, slow_among
 from models.grown_cases import (
     ALGORITHMS,
     CODES,
@@ -23,7 +24,6 @@ from privmw.models import query_matrix
 from privmw.models.growth import start
 from privmw.population import draw_population
 from privmw.release.consistency import check_release
-from slow import slow, slow_among
 
 TRUTH = pmw.Support.from_table(table(CODES)).answers(WORKLOAD)
 

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import privmw as pmw
+from marks.slow import slow
 from privmw.models.growth import completion
 from privmw.models.growth import particles as module
 from privmw.models.growth.particles import Particles
@@ -14,7 +15,6 @@ from privmw.models.growth.problem import Problem
 from privmw.models.targets import Targets
 from privmw.random import sampling_stream
 from privmw.release.measurements import Measurement
-from slow import slow
 
 ALPHA = 1e-9
 DOMAIN = pmw.Domain({"a": 3, "b": 2, "c": 2, "d": 1})

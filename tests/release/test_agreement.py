@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import privmw as pmw
+from marks.slow import slow
 from privmw.population import draw_population
 from privmw.release.agreement import ALPHA, PARTS, compare
 from privmw.release.by_attribute import compare_by_attribute
 from privmw.release.chance import chance_beyond, chance_of_count
 from privmw.release.measurements import Measurement
 from release.cases import release
-from slow import slow
 
 METHODS = {
     "auto": pmw.release_auto,

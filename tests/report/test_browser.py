@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
+from marks.slow import slow, slow_among
 from report.cases import evaluated, fits, hostile, runs, unusual
-from slow import slow, slow_among
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")

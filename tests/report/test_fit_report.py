@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import privmw as pmw
+from marks.slow import slow_among
 from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls, ols, reweight
 from privmw.report import fit as report
 from privmw.report.fit import facts
 from report.cases import fits
 from report.html_page import Page, assert_readable, assert_whole
-from slow import slow_among
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")

@@ -11,6 +11,7 @@ import pytest
 
 import privmw as pmw
 from evaluation.cases import release_of, table
+from marks.slow import slow, slow_among
 from privmw import report
 from privmw.release.errors import measured_intervals_of
 from privmw.release.measurements import Measurement
@@ -19,7 +20,6 @@ from privmw.report.release import facts, pictures
 from privmw.report.release.words import promise, settings_in_words
 from report.cases import HOSTILE, by_hand, evaluated, grown_by_hand, hostile, ledger, runs, unusual
 from report.html_page import Page, assert_readable, assert_whole
-from slow import slow, slow_among
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")

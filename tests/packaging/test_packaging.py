@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LEFT_BEHIND = [
     "build/cp311/CMakeFiles/_native.dir/csrc/bind/rows.cpp.o",
     "build/cp311/tests/x.bin",

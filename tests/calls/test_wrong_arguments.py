@@ -1,6 +1,6 @@
 """Private records as every argument of every public function and method: no error quotes a cell of them.
 
-`python tests/test_wrong_arguments.py` prints every error, to be read.
+`python tests/calls/test_wrong_arguments.py` prints every error, to be read.
 """
 
 import ast
@@ -43,7 +43,7 @@ PACKAGES = [
     "privmw.report",
     "privmw.strategies",
 ]
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 EXEMPT = ()
 # A frame that is said to be public, and names of files, which errors of the system quote.
 QUOTED = {

@@ -11,13 +11,13 @@ import pytest
 import privmw as pmw
 import privmw.accounting.ledger
 from kernels.cases import NATIVE_DRAWS
+from marks.slow import examples
 from privmw import mechanisms
 from privmw.cli import main
 from privmw.cluster.sharded_records import ShardedRecords
 from privmw.kernels import choice
 from privmw.ranks import ALONE
 from privmw.secrecy import raised_in, sealed
-from slow import examples
 
 pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")

@@ -1,6 +1,6 @@
 """Typed wrongly in Python: every message names the argument, shows the value, and says the rule.
 
-`python tests/test_wrong_calls.py` prints them all, to be read.
+`python tests/calls/test_wrong_calls.py` prints them all, to be read.
 """
 
 import os
