@@ -31,10 +31,10 @@ import real_data
 
 import privmw as pmw
 from privmw.accounting import Budget
+from privmw.accounting.noise import DISCRETE_GAUSSIAN
 from privmw.algorithms.configuration import make_budget
 from privmw.algorithms.mechanism import Mechanism
 from privmw.data.workload import MOVED
-from privmw.release.noises import DiscreteGaussianNoise
 
 EPSILONS = (0.1, 0.25, 0.5, 1.0)
 SEEN = (
@@ -125,7 +125,7 @@ def public_rows_only(
 
 def _before(n: int, workload: pmw.Workload, budget: Budget) -> pmw.PEP:
     def noise(sensitivity: int, share: Fraction = budget.limit) -> float:
-        return DiscreteGaussianNoise.scale_for(share, sensitivity) / n
+        return DISCRETE_GAUSSIAN.scale(share, sensitivity) / n
 
     if noise(workload.sensitivity(range(len(workload)))) <= 0.02:
         return pmw.PEP(select="all")

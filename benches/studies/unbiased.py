@@ -34,7 +34,7 @@ CASES = {
 
 def shots(private, shot, releases, seed):
     """The interactions that many releases of one plan estimate."""
-    pure = shot.noise == "discrete-laplace"
+    pure = shot.family.order == 1
     plenty = Budget.pure(10**9) if pure else Budget.zcdp(10**9, event_delta=0.5)
     with pmw.Curator(private, shot.measured, plenty, rng=seed) as curator:
         for _ in range(releases):

@@ -51,6 +51,14 @@ class Cost(NamedTuple):
     epsilon: Fraction | None
     delta: Fraction = Fraction(0)
 
+    @classmethod
+    def pure(cls, epsilon: Fraction, divisor: int = 2) -> "Cost":
+        """Return the cost of an epsilon-DP run; rho = epsilon^2 / 2 holds for all (Bun and Steinke 2016).
+
+        divisor: larger for a mechanism whose rho is less.
+        """
+        return cls(epsilon**2 / divisor, epsilon)
+
     def times(self, count: int) -> "Cost":
         """Return the cost of count such runs: rho, epsilon and delta add up."""
         epsilon = None if self.epsilon is None else count * self.epsilon
@@ -132,7 +140,6 @@ class _Selection(Event):
     candidates: int
     count: int
 
-    # rho = epsilon^2 / 2 holds for every pure mechanism (Bun and Steinke 2016).
     divisor: ClassVar[int] = 2
 
     def __init__(self, epsilon: Real, candidates: int, count: int = 1) -> None:
@@ -144,8 +151,7 @@ class _Selection(Event):
     @property
     def cost_of_one(self) -> Cost:
         """The exact cost of one run: epsilon^2 over the divisor, and epsilon."""
-        epsilon = Fraction(self.epsilon_of_one)
-        return Cost(epsilon**2 / self.divisor, epsilon)
+        return Cost.pure(Fraction(self.epsilon_of_one), self.divisor)
 
 
 @dataclass(frozen=True, slots=True, repr=False, init=False)
@@ -205,8 +211,7 @@ class RandomizedResponse(Event):
     @property
     def cost_of_one(self) -> Cost:
         """The exact cost of one run."""
-        epsilon = Fraction(self.epsilon_of_one)
-        return Cost(epsilon**2 / 2, epsilon)
+        return Cost.pure(Fraction(self.epsilon_of_one))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -239,6 +244,16 @@ class DiscreteGaussian(Event):
         return sqrt_up(Fraction(self.l2_sensitivity_squared))
 
     @property
+    def scale(self) -> Real:
+        """Sigma, under the name that every noise has for it."""
+        return self.sigma
+
+    @property
+    def sensitivity(self) -> Real:
+        """The sensitivity that is paid: L2 squared."""
+        return self.l2_sensitivity_squared
+
+    @property
     def cost_of_one(self) -> Cost:
         """The exact cost of one run."""
         return Cost(Fraction(self.l2_sensitivity_squared) / (2 * Fraction(self.sigma) ** 2), None)
@@ -268,8 +283,12 @@ class DiscreteLaplace(Event):
     @property
     def cost_of_one(self) -> Cost:
         """The exact cost of one run."""
-        epsilon = Fraction(self.l1_sensitivity) / Fraction(self.scale)
-        return Cost(epsilon**2 / 2, epsilon)
+        return Cost.pure(Fraction(self.l1_sensitivity) / Fraction(self.scale))
+
+    @property
+    def sensitivity(self) -> Real:
+        """The sensitivity that is paid: L1."""
+        return self.l1_sensitivity
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -307,4 +326,4 @@ class ThresholdedLaplace(Event):
         """The cost of one run; delta is a float that is not below the truth."""
         epsilon = Fraction(self.l1_sensitivity) / Fraction(self.scale)
         delta = delta_from_threshold(self.threshold, self.scale, self.records)
-        return Cost(epsilon**2 / 2, epsilon, Fraction(delta))
+        return Cost.pure(epsilon)._replace(delta=Fraction(delta))

@@ -26,6 +26,7 @@ import os
 from fractions import Fraction
 
 from privmw.accounting import Budget
+from privmw.accounting.noise import DISCRETE_GAUSSIAN
 from privmw.accounting.rounding import Real
 from privmw.algorithms.accounted import AccountPath
 from privmw.algorithms.configuration import make_budget
@@ -39,7 +40,6 @@ from privmw.data.support import Support
 from privmw.data.workload import MOVED, Workload
 from privmw.random import Rng
 from privmw.release import Release
-from privmw.release.noises import DiscreteGaussianNoise
 
 MOST_NOISE, MOST_WITHOUT_CHOICE, ROUND_NOISE = 0.02, 0.1, 0.015
 FEWEST, MOST, WARM_UP = 16, 50, 0.2
@@ -64,7 +64,7 @@ def choose_algorithm(n: int, support: Support, workload: Workload, budget: Budge
     """
 
     def noise(sensitivity: int, share: Fraction = budget.limit) -> float:
-        return DiscreteGaussianNoise.scale_for(share, sensitivity, at_most) / n
+        return DISCRETE_GAUSSIAN.scale(share, DISCRETE_GAUSSIAN.sensitivity(sensitivity, at_most)) / n
 
     everything = support.whole_size == support.domain.size and not support.missing
     particles = None if everything else PARTICLES

@@ -15,17 +15,15 @@ import numpy as np
 
 from privmw.accounting import (
     Budget,
-    DiscreteGaussian,
-    DiscreteLaplace,
     Event,
     ExponentialMechanism,
     PermuteAndFlip,
 )
+from privmw.accounting.noise import noise_of_event
 from privmw.algorithms.loop import Released
 from privmw.algorithms.question import Question
 from privmw.algorithms.schedule import Schedule, Shares
 from privmw.kernels.arrays import Int64s
-from privmw.release.noises import DiscreteGaussianNoise, noise_of_event
 from privmw.secrecy import shown
 
 
@@ -79,13 +77,9 @@ class ExpectedRounds:
         return events
 
     def _noise(self, share: Fraction, sensitivity: int, size: int) -> Event:
-        """A unit of k records moves a count by k times as much: L1 grows by k, the squared L2 by k^2."""
         noise = self.shares.noise
-        if noise is DiscreteGaussianNoise:
-            square = sensitivity * self.at_most**2
-            return DiscreteGaussian(noise.scale_for(share, square), square, size)
-        sensitivity *= self.at_most
-        return DiscreteLaplace(noise.scale_for(share, sensitivity), sensitivity, size)
+        sensitivity = noise.sensitivity(sensitivity, self.at_most)
+        return noise.event(noise.scale(share, sensitivity), sensitivity, size)
 
     def check(
         self, released: Released, events: Sequence[Event], number: int, before: Sequence[Released] = ()

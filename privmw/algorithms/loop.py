@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias, cast
 import numpy as np
 
 from privmw.accounting import Ledger
+from privmw.accounting.noise import noise_of_event
 from privmw.algorithms.question import Question
 from privmw.algorithms.schedule import Schedule, Shares
 from privmw.curator.on_ranks import AnyCurator
@@ -23,7 +24,6 @@ from privmw.data.support import Support
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.release.history import Round
 from privmw.release.measurements import Measurement
-from privmw.release.noises import noise_of_event
 
 Progress: TypeAlias = Callable[[Round], None]
 # The state of a model: arrays with one number per row of this rank, and others, equal on every rank.

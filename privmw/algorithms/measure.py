@@ -14,9 +14,9 @@ from typing import NamedTuple, overload
 import numpy as np
 
 from privmw.accounting import Budget, Event, Ledger, Neighbors, ThresholdedLaplace
+from privmw.accounting.noise import DISCRETE_LAPLACE, LARGEST_DRAWN_SCALE, noise_for, noise_of_event
 from privmw.accounting.rounding import Real, positive, probability
 from privmw.algorithms.accounted import AccountPath, open_account, settle
-from privmw.algorithms.mechanism import LARGEST_SCALE
 from privmw.algorithms.one_shot import OneShot
 from privmw.algorithms.schedule import Planned
 from privmw.curator import Curator
@@ -25,7 +25,6 @@ from privmw.data.records import Records
 from privmw.data.workload import MOVED, Workload
 from privmw.kernels.arrays import Int64s
 from privmw.random import Rng
-from privmw.release.noises import DiscreteGaussianNoise, DiscreteLaplaceNoise, noise_of_event
 from privmw.release.noisy_marginals import NoisyMarginals
 from privmw.release.unbiased import UnbiasedAnswers
 from privmw.secrecy import expect, shown
@@ -143,10 +142,11 @@ def measure_marginals(
     vanishing = sum((cost for names, cost in zip(requested, costs, strict=True) if names != ()), Fraction(0))
     deltas = [Fraction(budget.event_delta) * cost / (vanishing or 1) for cost in costs]
     moved = MOVED if neighbors is Neighbors.REPLACE_ONE else 1
-    noise = DiscreteGaussianNoise if rho is not None else DiscreteLaplaceNoise
+    noise, _ = noise_for(rho=rho, epsilon=epsilon)
     for names, cost, own in zip(requested, costs, deltas, strict=True):
-        sensitivity = workload.sensitivity([workload.index(names)], moved) if names else 1
-        _check_look(noise.scale_for(cost, sensitivity, private.at_most), own if threshold and names else None)
+        changed = workload.sensitivity([workload.index(names)], moved) if names else 1
+        scale = noise.scale(cost, noise.sensitivity(changed, private.at_most))
+        _check_look(scale, own if threshold and names else None)
     opened, run, measured = open_account(account), secrets.token_hex(16), []
     with Curator(private, workload, budget, rng=rng, neighbors=neighbors, public_n=public_n) as curator:
         if opened is not None:  # here: the curator has checked everything, and has released nothing
@@ -164,15 +164,14 @@ def measure_marginals(
                 for_release=curator.ledger.for_release,
             )
         for names, cost, own in zip(requested, costs, deltas, strict=True):
-            pure, zcdp = (None, cost) if rho is not None else (cost, None)
             if names == ():
-                noisy = curator.measure(total=True, epsilon=pure, rho=zcdp)
+                noisy = curator.measure(total=True, **noise.argument(cost))
             else:
                 names = workload.marginal(j := workload.index(names))
                 if threshold:
                     noisy = curator.measure_thresholded(j, epsilon=cost, delta=own)
                 else:
-                    noisy = curator.measure(marginals=[j], epsilon=pure, rho=zcdp)
+                    noisy = curator.measure(marginals=[j], **noise.argument(cost))
             measured.append(_Noisy(names, noisy, curator.ledger.events[-1]))
         released = Measured(_noisy_marginals(measured, private.domain), curator.ledger)
         if opened is not None:
@@ -182,7 +181,7 @@ def measure_marginals(
 
 def _check_look(scale: float, delta: Fraction | None) -> None:
     """Refuse a look that the curator would refuse: after the first, something would be spent."""
-    if scale > LARGEST_SCALE:
+    if scale > LARGEST_DRAWN_SCALE:
         raise ValueError(f"scale ({scale}) must be at most 2^40: the share of the budget is too small")
     if delta is not None:
         probability("delta", delta)
@@ -201,7 +200,7 @@ def _noisy_marginals(looks: list[_Noisy], domain: Domain) -> NoisyMarginals:
     noise_of = []
     for look in looks:
         if isinstance(look.event, ThresholdedLaplace):
-            shown = noises.setdefault((DiscreteLaplaceNoise.name, float(look.event.scale)), len(noises))
+            shown = noises.setdefault((DISCRETE_LAPLACE.name, float(look.event.scale)), len(noises))
             vanished = noises.setdefault(("gaussian", float(look.event.threshold)), len(noises))
             noise_of.append(np.where(look.counts != 0, shown, vanished))
         else:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from privmw.accounting import Account, Budget, Composition, Ledger, Neighbors
+from privmw.accounting.noise import LARGEST_DRAWN_SCALE, NoiseFamily
 from privmw.accounting.rounding import Real, float_up, positive_integer, probability
 from privmw.accounting.statement import show
 from privmw.algorithms.accounted import AccountPath, open_account, settle
@@ -34,14 +35,11 @@ from privmw.pages import Shown
 from privmw.random import Rng, is_seeded
 from privmw.ranks import check_same, on_every_rank, on_root
 from privmw.release import Release
-from privmw.release.noises import MeasuredNoise
 from privmw.secrecy import expect, shown
 from privmw.version import __version__
 
 if TYPE_CHECKING:
     from privmw.algorithms.configuration import Configuration
-
-LARGEST_SCALE = 2.0**40  # of noise that the mechanisms draw
 
 
 @dataclass(frozen=True)
@@ -355,8 +353,8 @@ def _check_not_private(private: Records | None, support: Support) -> None:
         )
 
 
-def _check_scale(noise: type[MeasuredNoise], share: Fraction, sensitivity: int, at_most: int = 1) -> None:
+def _check_scale(noise: NoiseFamily, share: Fraction, sensitivity: int, at_most: int = 1) -> None:
     """Refuse a share whose noise is more than can be drawn."""
-    scale = noise.scale_for(share, sensitivity, at_most)
-    if scale > LARGEST_SCALE:
+    scale = noise.scale(share, noise.sensitivity(sensitivity, at_most))
+    if scale > LARGEST_DRAWN_SCALE:
         raise ValueError(f"budget must be enough for one round: noise of scale {scale:.3g} drowns any count")

@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from privmw.accounting import Budget
+from privmw.accounting.noise import NoiseDistribution
 from privmw.algorithms.question import Question, Unit
 from privmw.algorithms.schedule import Schedule
 from privmw.data.memory import available_memory
@@ -141,7 +142,9 @@ def noise_of_steps(
     shares, orders = schedule.shares(budget), np.diff(question.measured.starts)
 
     def level(step: str, share: Fraction, sensitivity: int, unit: Unit, count: int, of: Int64s) -> NoiseLevel:
-        noise = shares.noise(shares.noise.scale_for(share, sensitivity, at_most))
+        family = shares.noise
+        scale = family.scale(share, family.sensitivity(sensitivity, at_most))
+        noise = NoiseDistribution(family, scale)
         fraction = None if n is None else noise.scale / n
         kinds = tuple(np.unique(of).tolist())
         return NoiseLevel(step, noise.scale, fraction, math.sqrt(noise.variance), unit, count, kinds)

@@ -26,8 +26,8 @@ from privmw.accounting import (
     epsilon_for_rho_exponential,
     epsilon_for_rho_permute_and_flip,
 )
+from privmw.accounting.noise import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, NoiseFamily
 from privmw.accounting.rounding import Real, largest_float
-from privmw.release.noises import DiscreteGaussianNoise, DiscreteLaplaceNoise, MeasuredNoise
 
 Step = Literal["shot", "select", "measure", "draw"]
 
@@ -60,7 +60,7 @@ class Shares:
     The share of a selection is the epsilon it runs at; that of a draw, the epsilon of one in the first round.
     """
 
-    noise: type[MeasuredNoise]
+    noise: NoiseFamily
     shot: Fraction | None
     select: Fraction | None
     measure: Fraction | None
@@ -91,7 +91,7 @@ class Schedule:
         >>> Schedule(4, 1, "exponential", 0.5, 0).shares(Budget.zcdp(1)).select
         Fraction(1, 1)
         """
-        noise = DiscreteGaussianNoise if budget.notion == "zCDP" else DiscreteLaplaceNoise
+        noise = DISCRETE_GAUSSIAN if budget.notion == "zCDP" else DISCRETE_LAPLACE
         if self.draws is not None:
             return Shares(noise, None, None, None, self._share_of_draw(budget))
         if self.select is None:

@@ -28,6 +28,7 @@ def measure_shot(curator: AnyCurator, shot: Shot) -> tuple[npt.NDArray[np.int64]
         (event,) = shot.events
         assert isinstance(event, ResidualGaussian)
         return curator.measure_residuals(event)
-    if shot.noise == "discrete-gaussian":
-        return tuple(curator.measure(marginals=[j], rho=look.share) for j, look in enumerate(shot.looks))
-    return tuple(curator.measure(marginals=[j], epsilon=look.share) for j, look in enumerate(shot.looks))
+    return tuple(
+        curator.measure(marginals=[j], **shot.family.argument(look.share))
+        for j, look in enumerate(shot.looks)
+    )

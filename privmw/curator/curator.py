@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from privmw.accounting import Budget, Ledger, Neighbors, ResidualGaussian
 from privmw.accounting.events import Event
+from privmw.accounting.noise import DISCRETE_LAPLACE, noise_for
 from privmw.accounting.rounding import Real, float_up, positive_integer
 from privmw.data.records import Records, check_is_private
 from privmw.data.workload import Workload
@@ -280,15 +281,9 @@ class Curator:
             tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
         """
         cells, changing = self.__asked(queries, marginal, marginals, total)
-        if (rho is None) == (epsilon is None):
-            raise TypeError("exactly one of rho and epsilon must be given")
-        if rho is not None:
-            square = changing * self._at_most**2
-            noise = Noise.gaussian(size=len(cells), l2_sensitivity_squared=square, rho=rho)
-        else:
-            assert epsilon is not None
-            moved = changing * self._at_most
-            noise = Noise.laplace(size=len(cells), l1_sensitivity=moved, epsilon=epsilon)
+        family, share = noise_for(rho=rho, epsilon=epsilon)
+        sensitivity = family.sensitivity(changing, self._at_most)
+        noise = Noise.prepare(family, size=len(cells), sensitivity=sensitivity, share=share)
         with self.__paid(noise.event) as counts, erasing() as erased:
             held = self.__total if total else counts
             return noise.add(erased(held[cells]), self.__stream)
@@ -312,7 +307,7 @@ class Curator:
         cells, changing = self.__asked(None, marginal, None, False)
         threshold = Threshold.prepare(
             size=len(cells),
-            l1_sensitivity=changing * self._at_most,
+            l1_sensitivity=DISCRETE_LAPLACE.sensitivity(changing, self._at_most),
             epsilon=epsilon,
             delta=delta,
             records=self._at_most,

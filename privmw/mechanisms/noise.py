@@ -14,12 +14,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from privmw.accounting import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    scale_for_epsilon,
-    sigma_for_rho,
-    square_l2_sensitivity,
+from privmw.accounting import DiscreteGaussian, DiscreteLaplace, square_l2_sensitivity
+from privmw.accounting.noise import (
+    DISCRETE_GAUSSIAN,
+    DISCRETE_LAPLACE,
+    LARGEST_DRAWN_SCALE,
+    NoiseEvent,
+    NoiseFamily,
+    family_of_event,
 )
 from privmw.accounting.rounding import Real, positive, positive_integer
 from privmw.kernels import draws
@@ -28,7 +30,6 @@ from privmw.secrecy import erased_on_failure, erasing, expect, sealed
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
-LARGEST_SCALE = 2**40  # of csrc/draw, whose noise then stays below 2^52
 LARGEST_COUNT = 2**62
 
 
@@ -36,23 +37,21 @@ LARGEST_COUNT = 2**62
 class Noise:
     """Noise with its cost, before any count is known: prepare it, charge its event, then add it.
 
-    >>> Noise.gaussian(size=6, l2_sensitivity_squared=2, rho=0.25).event
+    >>> from privmw.accounting.noise import DISCRETE_GAUSSIAN
+    >>> Noise.prepare(DISCRETE_GAUSSIAN, size=6, sensitivity=2, share=0.25).event
     DiscreteGaussian(sigma=2.0, l2_sensitivity_squared=2, size=6, count=1)
     """
 
-    event: DiscreteGaussian | DiscreteLaplace
+    event: NoiseEvent
 
     @classmethod
-    def gaussian(cls, *, size: int, l2_sensitivity_squared: Real, rho: Real) -> Noise:
-        """Return the discrete Gaussian noise for size counts that costs at most rho."""
-        square = positive("l2_sensitivity_squared", l2_sensitivity_squared)
-        return _gaussian(positive_integer("size", size), square, positive("rho", rho))
+    def prepare(cls, family: NoiseFamily, *, size: int, sensitivity: Real, share: Real) -> Noise:
+        """Return the noise for `size` counts that costs at most a share, in rho or epsilon as its family.
 
-    @classmethod
-    def laplace(cls, *, size: int, l1_sensitivity: Real, epsilon: Real) -> Noise:
-        """Return the discrete Laplace noise for size counts that costs at most epsilon."""
-        sensitivity = positive("l1_sensitivity", l1_sensitivity)
-        return _laplace(positive_integer("size", size), sensitivity, positive("epsilon", epsilon))
+        sensitivity: L1 for Laplace noise, the squared L2 for Gaussian noise.
+        """
+        size, sensitivity = positive_integer("size", size), positive("sensitivity", sensitivity)
+        return _prepared(family, size, sensitivity, positive(family.unit, share))
 
     @sealed
     def add(self, counts: Counts, stream: Stream) -> Counts:
@@ -68,30 +67,25 @@ class Noise:
         return noisy
 
     def _draw(self, size: int, stream: Stream) -> Counts:
-        if isinstance(self.event, DiscreteGaussian):
-            square = _square(self.event.sigma)
-            return draws.discrete_gaussian(stream.bit_generator, square.numerator, square.denominator, size)
-        scale = Fraction(self.event.scale)
-        return draws.discrete_laplace(stream.bit_generator, scale.numerator, scale.denominator, size)
+        order = family_of_event(self.event).order
+        sampler = draws.discrete_laplace if order == 1 else draws.discrete_gaussian
+        power = _power(self.event.scale, order)  # the samplers take the scale, and sigma squared
+        return sampler(stream.bit_generator, power.numerator, power.denominator, size)
 
 
 # Pure functions of public parameters, remembered: a loop asks for the same noise in every round. Typed, so
 # that 1 and 1.0 each give back what they were given.
 @lru_cache(maxsize=256, typed=True)
-def _gaussian(size: int, l2_sensitivity_squared: Real, rho: Real) -> Noise:
-    sigma = _drawable("sigma", sigma_for_rho(rho, l2_sensitivity_squared))
-    return Noise(DiscreteGaussian(sigma, l2_sensitivity_squared, size))
-
-
-@lru_cache(maxsize=256, typed=True)
-def _laplace(size: int, l1_sensitivity: Real, epsilon: Real) -> Noise:
-    scale = _drawable("scale", scale_for_epsilon(epsilon, l1_sensitivity))
-    return Noise(DiscreteLaplace(scale, l1_sensitivity, size))
+def _prepared(family: NoiseFamily, size: int, sensitivity: Real, share: Real) -> Noise:
+    scale = family.scale(share, sensitivity)
+    if scale > LARGEST_DRAWN_SCALE:
+        raise ValueError(f"scale ({scale}) must be at most 2^40: the share of the budget is too small")
+    return Noise(family.event(scale, sensitivity, size))
 
 
 @lru_cache(maxsize=256)
-def _square(sigma: Real) -> Fraction:
-    return Fraction(sigma) ** 2
+def _power(scale: Real, order: int) -> Fraction:
+    return Fraction(scale) ** order
 
 
 @sealed
@@ -123,8 +117,8 @@ def add_discrete_gaussian(
         raise TypeError("exactly one of l2_sensitivity and l2_sensitivity_squared must be given")
     if l2_sensitivity is not None:
         l2_sensitivity_squared = square_l2_sensitivity(l2_sensitivity)
-    assert l2_sensitivity_squared is not None
-    noise = Noise.gaussian(size=size, l2_sensitivity_squared=l2_sensitivity_squared, rho=rho)
+    square = positive("l2_sensitivity_squared", l2_sensitivity_squared)
+    noise = Noise.prepare(DISCRETE_GAUSSIAN, size=size, sensitivity=square, share=rho)
     assert isinstance(noise.event, DiscreteGaussian)
     return noise.add(counts, privacy_stream(rng)), noise.event
 
@@ -147,7 +141,8 @@ def add_discrete_laplace(
     >>> noisy.dtype, event.scale, event.epsilon
     (dtype('int64'), 4.0, 0.5)
     """
-    noise = Noise.laplace(size=size_of(counts), l1_sensitivity=l1_sensitivity, epsilon=epsilon)
+    size, sensitivity = size_of(counts), positive("l1_sensitivity", l1_sensitivity)
+    noise = Noise.prepare(DISCRETE_LAPLACE, size=size, sensitivity=sensitivity, share=epsilon)
     assert isinstance(noise.event, DiscreteLaplace)
     return noise.add(counts, privacy_stream(rng)), noise.event
 
@@ -164,9 +159,3 @@ def size_of(counts: Any) -> int:
     if counts.ndim == 0 or counts.size == 0:
         raise ValueError(f"counts (shape {counts.shape}) must be an array of at least one count")
     return int(counts.size)
-
-
-def _drawable(name: str, scale: float) -> float:
-    if scale > LARGEST_SCALE:
-        raise ValueError(f"{name} ({scale}) must be at most 2^40: the share of the budget is too small")
-    return scale

@@ -14,8 +14,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from privmw.accounting import DiscreteGaussian, ResidualGaussian
-from privmw.mechanisms.noise import LARGEST_SCALE, Noise
+from privmw.accounting import ResidualGaussian
+from privmw.accounting.noise import DISCRETE_GAUSSIAN, LARGEST_DRAWN_SCALE
+from privmw.mechanisms.noise import Noise
 from privmw.mechanisms.rational import drawable
 from privmw.random import Rng, Stream, privacy_stream
 from privmw.secrecy import erasing, expect, sealed
@@ -40,7 +41,7 @@ class ResidualNoise:
         """Refuse what is no such event, or has noise that cannot be drawn."""
         expect("event", event, ResidualGaussian, "a ResidualGaussian")
         largest = max(event.sigmas)
-        if largest > LARGEST_SCALE:
+        if largest > LARGEST_DRAWN_SCALE:
             raise ValueError(
                 f"sigma ({float(largest)}) must be at most 2^40: the share of the budget is too small"
             )
@@ -60,7 +61,7 @@ class ResidualNoise:
             shape = [self.event.sizes[a] for a in look]
             with erasing() as erased:
                 clamped = erased(np.clip(table, -_LARGEST_COUNT, _LARGEST_COUNT).reshape(shape))
-                noise = Noise(DiscreteGaussian(sigma, 2, clamped.size))
+                noise = Noise(DISCRETE_GAUSSIAN.event(sigma, 2, clamped.size))
                 noisy = erased(noise.add(clamped, stream))
                 contrasts.append(_contrasts(noisy).ravel())  # a copy; what it was made of is erased
         return tuple(contrasts)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from privmw.accounting import ThresholdedLaplace, threshold_for_delta
-from privmw.accounting.rounding import Real, positive_integer, probability
+from privmw.accounting.noise import DISCRETE_LAPLACE
+from privmw.accounting.rounding import Real, positive, positive_integer, probability
 from privmw.mechanisms.noise import Counts, Noise, size_of
 from privmw.random import Rng, Stream, privacy_stream
 from privmw.secrecy import erased_on_failure, erasing, sealed
@@ -31,10 +32,9 @@ class Threshold:
         cls, *, size: int, l1_sensitivity: Real, epsilon: Real, delta: Real, records: int = 1
     ) -> Threshold:
         """Return the noise of scale l1_sensitivity / epsilon, and the least threshold that delta allows."""
-        noise = Noise.laplace(size=size, l1_sensitivity=l1_sensitivity, epsilon=epsilon)
-        records = positive_integer("records", records)
-        scale = noise.event.parameters()["scale"]
-        assert isinstance(scale, float)
+        sensitivity = positive("l1_sensitivity", l1_sensitivity)
+        noise = Noise.prepare(DISCRETE_LAPLACE, size=size, sensitivity=sensitivity, share=epsilon)
+        scale, records = noise.event.scale, positive_integer("records", records)
         threshold = threshold_for_delta(probability("delta", delta), scale, records)
         return cls(noise, ThresholdedLaplace(scale, l1_sensitivity, threshold, records, size))
 

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from privmw.accounting.noise import NoiseDistribution, make_noise
 from privmw.data.attribute import unguarded
 from privmw.data.domain import Domain
 from privmw.data.syntax import Syntax
 from privmw.io.extras import need
 from privmw.io.files import about, batches, check_names, checked_path, columns_of, files_of, public_layout
 from privmw.kernels.arrays import Bools, Float64s, Int64s
-from privmw.release.noises import NoiseDistribution, make_noise
 from privmw.release.noisy_marginals import LARGEST_COUNT, NoisyMarginals
 from privmw.secrecy import expect, shown
 

@@ -10,13 +10,13 @@ from typing import Literal
 
 import numpy as np
 
+from privmw.accounting.noise import NoiseDistribution
 from privmw.data.support import Support
 from privmw.kernels.arrays import Bools, Float64s
 from privmw.kernels.checks import check_number
 from privmw.postprocess.fit import Fit
 from privmw.postprocess.problem import Problem, make_problem, regroup
 from privmw.postprocess.solve import Bounds, solve
-from privmw.release.noises import NoiseDistribution
 from privmw.release.noisy_marginals import NoisyMarginals
 from privmw.secrecy import shown
 

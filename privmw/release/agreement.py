@@ -161,7 +161,7 @@ def agreement_of(release: Release) -> Agreement:
     for measurement in release.measurements:
         entries = np.searchsorted(combined.cells, measurement.cells)
         times[entries] += 1
-        laplace[entries] += measurement.distribution.family == "laplace"
+        laplace[entries] += measurement.distribution.family.order == 1
     # Only the marginals with a measured cell are answered: they may be a few of very many.
     marginals, which = np.unique(measured.marginal_of(combined.cells), return_inverse=True)
     answered = measured if len(marginals) == len(measured) else measured.select(marginals)

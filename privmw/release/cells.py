@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from privmw.accounting.noise import MEASURED
 from privmw.data.domain import Domain
 from privmw.data.workload import Queries, Workload
 from privmw.io.extras import need
@@ -23,7 +24,6 @@ from privmw.io.files import ABOUT, SEEDED
 from privmw.io.table_file import Progress, check_name, table_file
 from privmw.kernels.arrays import Int64s
 from privmw.release.errors import FittedIntervals
-from privmw.release.noises import MEASURED
 from privmw.release.release import Release
 from privmw.secrecy import shown
 

@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 
+from privmw.accounting.noise import NoiseDistribution, make_noise
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.release.measurements import Combined
-from privmw.release.noises import NoiseDistribution, make_noise
 
 
 def noises_of_marginals(
@@ -47,6 +47,6 @@ def common_noise(noises: set[NoiseDistribution], variances: Float64s) -> NoiseDi
     first = next(iter(noises))
     if len(noises) == 1 and (variances == first.variance).all():
         return first
-    if {noise.family for noise in noises} == {"gaussian"} and np.ptp(variances) == 0:
+    if {noise.family.order for noise in noises} == {2} and np.ptp(variances) == 0:
         return make_noise("gaussian", math.sqrt(variances[0]))
     return None

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from privmw.accounting import Composition, DiscreteGaussian, DiscreteLaplace, Event
+from privmw.accounting import Composition, Event
+from privmw.accounting.noise import MEASURED, NoiseEvent, family_of_event, noise_of_event
 from privmw.accounting.rounding import float_up
 from privmw.accounting.statement import unit_size
 from privmw.release.history import Round
 from privmw.release.measurements import Measurement
-from privmw.release.noises import MEASURED, noise_of_event
 from privmw.release.release import LARGEST_GAP, Release
 from privmw.secrecy import shown
 
@@ -29,7 +29,7 @@ def check_release(release: Release) -> None:
     must account for every event and every measurement, round by round. A release without a measurement is of
     rounds that drew signed cells.
     """
-    measuring = [event for event in release.ledger.events if event.kind in MEASURED]
+    measuring = [event for event in release.ledger.events if isinstance(event, NoiseEvent)]
     count = sum(event.count for event in measuring)
     if len(release.measurements) != count:
         raise ValueError(
@@ -37,8 +37,7 @@ def check_release(release: Release) -> None:
         )
     events = (event for event in measuring for _ in range(event.count))
     for place, (measurement, event) in enumerate(zip(release.measurements, events, strict=True)):
-        size = event.parameters()["size"]
-        if measurement.distribution != noise_of_event(event) or len(measurement) != size:
+        if measurement.distribution != noise_of_event(event) or len(measurement) != event.size:
             raise ValueError(
                 f"measurement {place}, {shown(measurement)}, must have noise and size of {shown(event)}"
             )
@@ -49,13 +48,9 @@ def check_release(release: Release) -> None:
         raise ValueError("history (none) must have the rounds of the algorithm")
 
 
-def _check_unit(event: Event, size: int) -> None:
+def _check_unit(event: NoiseEvent, size: int) -> None:
     """Refuse noise for fewer records than the ledger's unit has: sensitivities are multiples of it."""
-    if isinstance(event, DiscreteGaussian):
-        multiple = event.l2_sensitivity_squared % size**2 == 0
-    else:
-        multiple = not isinstance(event, DiscreteLaplace) or event.l1_sensitivity % size == 0
-    if not multiple:
+    if event.sensitivity % family_of_event(event).sensitivity(1, size):
         raise ValueError(f"{shown(event)} must be noise for a unit of {size} records")
 
 

@@ -13,9 +13,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from privmw.accounting.noise import MEASURED, NoiseDistribution
 from privmw.kernels.arrays import Float64s, Int64s, freeze, is_frozen
 from privmw.kernels.checks import check_integer
-from privmw.release.noises import MEASURED, MeasuredNoise
 from privmw.secrecy import expect, shown
 
 
@@ -50,15 +50,15 @@ class Measurement:
             raise ValueError("cells must not repeat one: what is measured anew is another measurement")
         if not isinstance(self.noise, str) or self.noise not in MEASURED:
             raise ValueError(f"noise ({shown(self.noise)}) must be one of {', '.join(MEASURED)}")
-        noise = MEASURED[self.noise](self.scale)
+        noise = NoiseDistribution(MEASURED[self.noise], self.scale)
         values = (cells, counts, noise.name, noise.scale, check_integer("round", self.round, 0))
         for name, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, name, value)
 
     @property
-    def distribution(self) -> MeasuredNoise:
+    def distribution(self) -> NoiseDistribution:
         """The noise distribution."""
-        return MEASURED[self.noise](self.scale)
+        return NoiseDistribution(MEASURED[self.noise], self.scale)
 
     @property
     def variance(self) -> float:

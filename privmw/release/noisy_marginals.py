@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from privmw.accounting.noise import NoiseDistribution, make_noise
 from privmw.data.domain import Domain, positions_of
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s, freeze
 from privmw.release.common_noise import common_noise, noises_of_marginals
 from privmw.release.measurements import Measurement, combine_cells
-from privmw.release.noises import NoiseDistribution, make_noise
 from privmw.release.release import Release
 from privmw.secrecy import expect, shown
 

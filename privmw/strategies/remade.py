@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from privmw.accounting import DiscreteGaussian, DiscreteLaplace, Event, ResidualGaussian
+from privmw.accounting import Event, ResidualGaussian
+from privmw.accounting.noise import DISCRETE_GAUSSIAN, MEASURED, NoiseFamily
 from privmw.data.workload import MOVED, Workload
 from privmw.secrecy import shown
 from privmw.strategies.closure import Closure
@@ -35,28 +36,25 @@ def remade(
     """
     if kind not in ("marginals", "residuals"):
         raise ValueError(f"kind ({shown(kind)}) must be 'marginals' or 'residuals'")
-    if noise not in ("discrete-gaussian", "discrete-laplace"):
-        raise ValueError(f"noise ({shown(noise)}) must be 'discrete-gaussian' or 'discrete-laplace'")
+    family = MEASURED.get(noise) if isinstance(noise, str) else None
+    if family is None:
+        raise ValueError(f"noise ({shown(noise)}) must be one of {', '.join(MEASURED)}")
     if kind == "residuals":
-        return _of_residuals(workload, noise, scales, at_most)
+        return _of_residuals(workload, family, scales, at_most)
     if len(scales) != len(measured):
         raise ValueError(f"scales ({len(scales)}) must be one for each of {len(measured)} marginals")
     closure, events = Closure.of(workload), list[Event]()
     for scale, cells in zip(scales, np.diff(measured.offsets).tolist(), strict=True):
-        moved = min(MOVED, cells)
-        if noise == "discrete-gaussian":
-            events.append(DiscreteGaussian(scale, moved * at_most**2, cells))
-        else:
-            events.append(DiscreteLaplace(scale, moved * at_most, cells))
-    precisions = np.array([1 / noise_variance(noise, scale) for scale in scales])
+        events.append(family.event(scale, family.sensitivity(min(MOVED, cells), at_most), cells))
+    precisions = np.array([1 / noise_variance(family, scale) for scale in scales])
     precision = precision_of_marginals(closure, measured, precisions)
     looks = tuple(Look(names, scale, None) for names, scale in zip(measured, scales, strict=True))
-    return Shot(workload, "marginals", noise, at_most, measured, looks, tuple(events), closure, precision)
+    return Shot(workload, "marginals", family, at_most, measured, looks, tuple(events), closure, precision)
 
 
-def _of_residuals(workload: Workload, noise: object, scales: Sequence[float], at_most: int) -> Shot:
-    if noise != "discrete-gaussian":
-        raise ValueError(f"noise ({shown(noise)}) of residuals must be 'discrete-gaussian'")
+def _of_residuals(workload: Workload, family: NoiseFamily, scales: Sequence[float], at_most: int) -> Shot:
+    if family != DISCRETE_GAUSSIAN:
+        raise ValueError(f"noise ({family.name}) of residuals must be {DISCRETE_GAUSSIAN.name}")
     closure = Closure.of(workload)
     sets = closure.looks()
     if len(scales) != len(sets):
@@ -67,6 +65,4 @@ def _of_residuals(workload: Workload, noise: object, scales: Sequence[float], at
         Look(tuple(names[a] for a in inside), scale, None) for inside, scale in zip(sets, scales, strict=True)
     )
     precision = 1 / np.array(scales, np.float64) ** 2
-    return Shot(
-        workload, "residuals", "discrete-gaussian", at_most, workload, looks, (event,), closure, precision
-    )
+    return Shot(workload, "residuals", family, at_most, workload, looks, (event,), closure, precision)

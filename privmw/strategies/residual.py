@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.accounting import Budget, ResidualGaussian
+from privmw.accounting.noise import DISCRETE_GAUSSIAN, LARGEST_DRAWN_SCALE
 from privmw.accounting.residual_gaussian import lattice_term
 from privmw.accounting.rounding import float_up
 from privmw.accounting.worst_difference import worst_difference
@@ -24,7 +25,7 @@ from privmw.data.workload import Workload
 from privmw.secrecy import shown
 from privmw.strategies.closure import Closure
 from privmw.strategies.shot import Look, Shot
-from privmw.strategies.strategy import LARGEST_SCALE, Strategy, check_terms, check_weights
+from privmw.strategies.strategy import Strategy, check_terms, check_weights
 
 Float64s = npt.NDArray[np.float64]
 Loss = Literal["largest", "marginals", "cells"]
@@ -65,7 +66,7 @@ class Residual(Strategy):
         return Shot(
             workload,
             "residuals",
-            "discrete-gaussian",
+            DISCRETE_GAUSSIAN,
             at_most,
             workload,
             tuple(looks),
@@ -177,7 +178,7 @@ def _event(closure: Closure, precision: Float64s, budget: Budget, at_most: int) 
     scale, slack = math.sqrt(unit / float(budget.limit)) * at_most, 2.0**-50
     while True:
         sigmas = relative * (scale * (1 + slack))
-        if not sigmas.max() <= LARGEST_SCALE:
+        if not sigmas.max() <= LARGEST_DRAWN_SCALE:
             raise ValueError(f"sigma ({sigmas.max():.4g}) must be at most 2^40: the budget is too small")
         term = lattice_term(sizes, looks, sigmas.tolist())
         if term is None:

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.accounting import Composition, Event
+from privmw.accounting.noise import NoiseFamily
 from privmw.accounting.rounding import float_up, positive_integer
 from privmw.data.domain import Domain, positions_of
 from privmw.data.workload import Workload
@@ -66,13 +67,18 @@ class Shot:
 
     workload: Workload
     kind: Literal["marginals", "residuals"]
-    noise: Literal["discrete-gaussian", "discrete-laplace"]
+    family: NoiseFamily
     at_most: int
     measured: Workload
     looks: tuple[Look, ...]
     events: tuple[Event, ...]
     closure: Closure
     precision: Float64s
+
+    @property
+    def noise(self) -> str:
+        """The name of the noise, as in files."""
+        return self.family.name
 
     @property
     def domain(self) -> Domain:
@@ -143,7 +149,7 @@ class Shot:
         for j, (look, values) in enumerate(zip(self.looks, noisy, strict=True)):
             positions = [self.domain.index(name) for name in look.attributes]
             table = np.asarray(values, np.float64).reshape(self.measured.shape(j))
-            precision = 1 / noise_variance(self.noise, look.scale)
+            precision = 1 / noise_variance(self.family, look.scale)
             for s, inside, rest in self._inside(positions, missing=True):
                 away = tuple(axis for axis, a in enumerate(positions) if a not in inside)
                 sums[s] += table.sum(axis=away).reshape(shapes[s]) * (precision / rest)
@@ -230,20 +236,19 @@ class Shot:
     def __repr__(self) -> str:
         """Show what is measured, and the cost."""
         looks = f"{len(self.looks):,} look{'s' * (len(self.looks) != 1)} at {self.kind}"
-        total = self.cost
-        spent = total.rho if self.noise == "discrete-gaussian" else total.epsilon
-        unit = "rho" if self.noise == "discrete-gaussian" else "epsilon"
-        price = f"{unit} {float_up(spent or Fraction(0)):.6g}"
+        spent = getattr(self.cost, self.family.unit)
+        price = f"{self.family.unit} {float_up(spent or Fraction(0)):.6g}"
         return f"<Shot of {looks}, {self.noise} noise, {price}, at_most={self.at_most}>"
 
 
-def noise_variance(noise: str, scale: float) -> float:
-    """The variance of one draw: of a discrete Laplace law; sigma^2 for a discrete Gaussian, which is near.
+def noise_variance(family: NoiseFamily, scale: float) -> float:
+    """The variance of one draw, not bounded below as `NoiseDistribution.variance` is.
 
-    >>> round(noise_variance("discrete-laplace", 10.0), 3)
+    >>> from privmw.accounting.noise import DISCRETE_LAPLACE
+    >>> round(noise_variance(DISCRETE_LAPLACE, 10.0), 3)
     199.833
     """
-    if noise == "discrete-gaussian":
+    if family.order == 2:
         return scale**2
     # 2 q / (1 - q)^2 with q = exp(-1 / scale)
     return 1 / (2 * math.sinh(1 / (2 * scale)) ** 2)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from privmw.accounting import Budget, DiscreteGaussian, DiscreteLaplace, Event
-from privmw.accounting.calibration import scale_for_epsilon, sigma_for_rho
+from privmw.accounting import Budget, Event
+from privmw.accounting.noise import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, LARGEST_DRAWN_SCALE
 from privmw.accounting.rounding import positive_integer
 from privmw.data.workload import MOVED, Workload
 from privmw.secrecy import expect, shown
 from privmw.strategies.closure import Closure
 from privmw.strategies.shot import Look, Shot, noise_variance
 
-LARGEST_SCALE = 2.0**40  # of noise that the mechanisms draw
 LEAST_LAPLACE = 2.0**-9  # its variance is a float above 0
 
 
@@ -52,21 +51,16 @@ def shot_at_marginals(
     workload: Workload, measured: Workload, shares: list[Fraction], budget: Budget, at_most: int
 ) -> Shot:
     """The shot at plain marginals, each with its share of the budget; a record moves two cells of each."""
-    noise: Literal["discrete-gaussian", "discrete-laplace"]
-    noise = "discrete-gaussian" if budget.notion == "zCDP" else "discrete-laplace"
+    noise = DISCRETE_GAUSSIAN if budget.notion == "zCDP" else DISCRETE_LAPLACE
     looks: list[Look] = []
     events: list[Event] = []
     for names, share, cells in zip(measured, shares, np.diff(measured.offsets).tolist(), strict=True):
-        moved = min(MOVED, cells)
-        if noise == "discrete-gaussian":
-            scale = sigma_for_rho(share, moved * at_most**2)
-            events.append(DiscreteGaussian(scale, moved * at_most**2, cells))
-        else:
-            scale = scale_for_epsilon(share, moved * at_most)
-            events.append(DiscreteLaplace(scale, moved * at_most, cells))
-        if scale > LARGEST_SCALE:
+        sensitivity = noise.sensitivity(min(MOVED, cells), at_most)
+        scale = noise.scale(share, sensitivity)
+        events.append(noise.event(scale, sensitivity, cells))
+        if scale > LARGEST_DRAWN_SCALE:
             raise ValueError(f"scale ({scale:.4g}) of {names} must be at most 2^40: the budget is too small")
-        if noise == "discrete-laplace" and scale < LEAST_LAPLACE:
+        if noise.order == 1 and scale < LEAST_LAPLACE:
             raise ValueError(
                 f"scale ({scale:.4g}) of {names} must be at least 2^-9: the budget leaves no noise"
             )

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import privmw.accounting.noise
 import privmw.algorithms.auto
 import privmw.algorithms.configuration
 import privmw.algorithms.loop
@@ -181,7 +182,7 @@ def test_a_budget_too_small_for_one_round_is_refused_before_any_data(make):
 
 
 def test_a_budget_too_small_for_so_many_marginals_is_refused_before_any_look(no_door):
-    just = 4.0 / (2 * privmw.algorithms.mechanism.LARGEST_SCALE**2)  # two marginals at once
+    just = 4.0 / (2 * privmw.accounting.noise.LARGEST_DRAWN_SCALE**2)  # two marginals at once
     alone = Workload(DOMAIN, [("a", "b")])
     mechanism = PEP(select="all").calibrate(rho=just)
     with pytest.raises(ValueError, match="budget must be enough"):

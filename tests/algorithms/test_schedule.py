@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from privmw import MWEM, PEP, Budget, MWEMPub, MWPub
 from privmw.accounting import Composition, Cost, scale_for_epsilon, sigma_for_rho
+from privmw.accounting.noise import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE
 from privmw.algorithms.schedule import Planned, Schedule
-from privmw.release.noises import DiscreteGaussianNoise, DiscreteLaplaceNoise
 
 NEAR = 1e-14  # of a formula in floats
 
@@ -34,7 +34,7 @@ def test_a_split_is_that_of_iterative_methods(alpha, rounds, rho):
     sigma = 1 / ((1 - alpha) * epsilon0)
     assert sigma_for_rho(shares.measure, 1) == pytest.approx(sigma, rel=NEAR)
     assert sigma_for_rho(shares.measure, 2) == pytest.approx(math.sqrt(2) * sigma, rel=NEAR)
-    assert shares.noise is DiscreteGaussianNoise
+    assert shares.noise is DISCRETE_GAUSSIAN
     assert shares.shot is None
 
 
@@ -50,7 +50,7 @@ def test_mw_pub_spends_half_on_permute_and_flip_and_half_on_noise():
 def test_pure_epsilon_is_cut_as_the_split_says(alpha, rounds, epsilon):
     schedule = Schedule(rounds, 1, "exponential", alpha, 0)
     shares = schedule.shares(Budget.pure(epsilon))
-    assert shares.noise is DiscreteLaplaceNoise
+    assert shares.noise is DISCRETE_LAPLACE
     assert shares.select == Fraction(alpha) * Fraction(epsilon) / rounds
     assert rounds * (shares.select + shares.measure) == Fraction(epsilon)
     assert scale_for_epsilon(shares.measure, 1) == pytest.approx(rounds / ((1 - alpha) * epsilon), rel=NEAR)
@@ -78,8 +78,8 @@ def test_a_warm_up_takes_its_share_and_rounds_the_rest():
 @pytest.mark.parametrize("order", [None, 1, 2])
 def test_all_takes_the_whole_budget_in_one_shot(order):
     for budget, noise in (
-        (Budget.zcdp(0.5), DiscreteGaussianNoise),
-        (Budget.pure(0.5), DiscreteLaplaceNoise),
+        (Budget.zcdp(0.5), DISCRETE_GAUSSIAN),
+        (Budget.pure(0.5), DISCRETE_LAPLACE),
     ):
         schedule = PEP(select="all", order=order).schedule
         shares = schedule.shares(budget)

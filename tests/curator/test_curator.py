@@ -30,6 +30,7 @@ from privmw.accounting import (
     ExponentialMechanism,
     PermuteAndFlip,
 )
+from privmw.accounting.noise import DISCRETE_GAUSSIAN
 from privmw.kernels.draws import Errors
 from privmw.mechanisms import Noise, Selection, scores
 
@@ -472,7 +473,7 @@ def test_the_ledger_is_the_sum_of_the_events_of_every_call_that_fit(calls, limit
 
 
 def door_sigma(rho):
-    return Noise.gaussian(size=1, l2_sensitivity_squared=1, rho=rho).event.sigma
+    return Noise.prepare(DISCRETE_GAUSSIAN, size=1, sensitivity=1, share=rho).event.sigma
 
 
 @given(first=rows, data=st.data())

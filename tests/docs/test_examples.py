@@ -36,7 +36,7 @@ STARTS_MPI = "privmw.cluster.mpi"  # tests/cluster/test_mpi.py runs its examples
 
 
 def test_the_search_finds_the_examples():
-    assert {"privmw.data.table", "privmw.release.noises", "privmw.algorithms.pep"} <= set(MODULES)
+    assert {"privmw.data.table", "privmw.accounting.noise", "privmw.algorithms.pep"} <= set(MODULES)
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name != STARTS_MPI])

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import privmw as pmw
+from privmw.accounting.noise import make_noise
 from privmw.postprocess import NoisyMarginal, NoisyMarginals, read_noisy_marginals
 from privmw.release.cells import write_measurements
 from privmw.release.measurements import Measurement
-from privmw.release.noises import make_noise
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

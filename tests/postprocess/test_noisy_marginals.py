@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 
 import privmw as pmw
+from privmw.accounting.noise import make_noise
 from privmw.postprocess import NoisyMarginal, NoisyMarginals
 from privmw.release.measurements import Measurement
-from privmw.release.noises import make_noise
 
 DOMAIN = pmw.Domain({"age": 3, "sex": 2})
 

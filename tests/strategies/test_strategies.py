@@ -59,7 +59,7 @@ def dense_covariance(shot):
         matrix = rows_of(domain, look.attributes)
         if shot.kind == "residuals":
             matrix = project(domain, look.attributes, matrix)
-        information += matrix.T @ matrix / noise_variance(shot.noise, look.scale)
+        information += matrix.T @ matrix / noise_variance(shot.family, look.scale)
     known = np.eye(domain.size) - 1 / domain.size  # the total is known: what is not is orthogonal to it
     return np.linalg.pinv(known @ information @ known, rcond=1e-11, hermitian=True)
 

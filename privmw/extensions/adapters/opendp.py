@@ -23,7 +23,15 @@ import numpy as np
 import opendp.prelude as dp
 from opendp.extras.mbi import Fixed
 
-from privmw.accounting import DiscreteGaussian, DiscreteLaplace, Event, square_l2_sensitivity
+from privmw.accounting import DiscreteGaussian, DiscreteLaplace, square_l2_sensitivity
+from privmw.accounting.noise import (
+    DISCRETE_GAUSSIAN,
+    DISCRETE_LAPLACE,
+    NoiseEvent,
+    NoiseFamily,
+    family_of_event,
+    noise_of_event,
+)
 from privmw.accounting.rounding import Real, float_up, positive, positive_integer
 from privmw.data.domain import Domain
 from privmw.data.table import Table
@@ -31,7 +39,6 @@ from privmw.data.workload import Workload
 from privmw.kernels.arrays import Int64s
 from privmw.mechanisms import Noise, Selection
 from privmw.random import privacy_stream
-from privmw.release.noises import make_noise
 from privmw.secrecy import sealed, shown
 
 
@@ -46,7 +53,8 @@ def make_discrete_gaussian(size: int, *, sigma: Real) -> Any:
     >>> measurement.map(2**0.5), len(measurement([120, 30, 7]))
     (0.25, 3)
     """
-    size, noise = positive_integer("size", size), Noise(DiscreteGaussian(positive("sigma", sigma), 1))
+    size = positive_integer("size", size)
+    noise = Noise(DISCRETE_GAUSSIAN.event(positive("sigma", sigma), 1, 1))
     return dp.m.make_user_measurement(
         _integers(size),
         dp.l2_distance(T="f64"),
@@ -65,7 +73,8 @@ def make_discrete_laplace(size: int, *, scale: Real) -> Any:
     >>> make_discrete_laplace(3, scale=4).map(2)
     0.5
     """
-    size, noise = positive_integer("size", size), Noise(DiscreteLaplace(positive("scale", scale), 1))
+    size = positive_integer("size", size)
+    noise = Noise(DISCRETE_LAPLACE.event(positive("scale", scale), 1, 1))
     return dp.m.make_user_measurement(
         _integers(size),
         dp.l1_distance(T="i64"),
@@ -153,7 +162,7 @@ class CountedMarginals(Fixed):  # type: ignore[misc]  # opendp's classes are unt
             [Fraction(query.weight) for query in self.queries],
             _records(d_in),
             Fraction(d_out),
-            zcdp,
+            DISCRETE_GAUSSIAN if zcdp else DISCRETE_LAPLACE,
         )
 
         def cost(bounds: Any) -> float:
@@ -176,8 +185,7 @@ class CountedMarginals(Fixed):  # type: ignore[misc]  # opendp's classes are unt
             for query, j, values, noise in zip(self.queries, places, noisy, noises, strict=True):
                 ordered, shape = workload.marginal(j), workload.shape(j)
                 turned = np.transpose(values.reshape(shape), [ordered.index(name) for name in query.by])
-                kind, scale = noise.event.kind, noise.event.parameters()["sigma" if zcdp else "scale"]
-                stddev = make_noise(kind, float(scale)).variance ** 0.5  # type: ignore[arg-type]
+                stddev = noise_of_event(noise.event).variance ** 0.5
                 new.append(mbi.LinearMeasurement(turned.ravel().astype(float), query.by, stddev))
             every = marginals.add(*new)
             start = {"potentials": None if model is None else model.potentials}
@@ -225,29 +233,24 @@ def _records(bounds: Any) -> int:
     raise ValueError("d_in must bound how many records of the whole table a unit has")
 
 
-def _cost(event: Event, records: int) -> Fraction:
-    if isinstance(event, DiscreteGaussian):
-        return DiscreteGaussian(event.sigma, records**2, event.size).cost.rho
-    assert isinstance(event, DiscreteLaplace)
-    return DiscreteLaplace(event.scale, records, event.size).cost.epsilon or Fraction(0)
+def _cost(event: NoiseEvent, records: int) -> Fraction:
+    """What noise costs that is added to counts of which a unit of some records changes one."""
+    family = family_of_event(event)
+    cost = family.event(event.scale, family.sensitivity(1, records), event.size).cost
+    return getattr(cost, family.unit) or Fraction(0)
 
 
 def _noises(
-    sizes: list[int], weights: list[Fraction], records: int, budget: Fraction, zcdp: bool
+    sizes: list[int], weights: list[Fraction], records: int, budget: Fraction, family: NoiseFamily
 ) -> list[Noise]:
     """Each query's noise: the scale over its weight, as Fixed has it, so that all cost at most the budget."""
     if not all(weight > 0 for weight in weights):
         raise ValueError("weights (one of them) must be positive")
-    if zcdp:
-        total = sum(weight**2 for weight in weights)
-        return [
-            Noise.gaussian(size=int(size), l2_sensitivity_squared=records**2, rho=budget * weight**2 / total)
-            for size, weight in zip(sizes, weights, strict=True)
-        ]
-    total = sum(weights)
+    parts = [weight**family.order for weight in weights]
+    sensitivity, total = family.sensitivity(1, records), sum(parts)
     return [
-        Noise.laplace(size=int(size), l1_sensitivity=records, epsilon=budget * weight / total)
-        for size, weight in zip(sizes, weights, strict=True)
+        Noise.prepare(family, size=int(size), sensitivity=sensitivity, share=budget * part / total)
+        for size, part in zip(sizes, parts, strict=True)
     ]
 
 

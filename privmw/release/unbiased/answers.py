@@ -326,7 +326,7 @@ class UnbiasedAnswers(Immutable):
             return NotImplemented
         same = all(
             getattr(self.shot, name) == getattr(other.shot, name)
-            for name in ("workload", "kind", "noise", "at_most", "measured", "events")
+            for name in ("workload", "kind", "family", "at_most", "measured", "events")
         )
         same = same and [look[:2] for look in self.shot.looks] == [look[:2] for look in other.shot.looks]
         if not same or self._settings != other._settings or self.ledger != other.ledger:
@@ -343,7 +343,7 @@ class UnbiasedAnswers(Immutable):
         strategy, marginals = self.settings.get("strategy"), len(self.workload)
         named = f"{strategy.partition('(')[0]}, " if isinstance(strategy, str) else ""
         spent = f"rho {show(self.ledger.rho)}"
-        if self.shot.noise == "discrete-laplace":
+        if self.shot.family.order == 1:
             spent = f"epsilon {show(self.ledger.epsilon(0))}"
         seeded = "" if self.ledger.for_release else f", {self.ledger.generator}"
         return (

@@ -47,7 +47,7 @@ def half_widths(
     """
     smallest = min(look.scale for look in shot.looks)
     step = 0.5 if at_least or (shot.kind == "marginals" and smallest < SMALL_SCALE) else 0.0
-    if shot.noise == "discrete-gaussian":
+    if shot.family.order == 2:
         z = -NormalDist().inv_cdf(outside / 2)
         if variances is None:
             variances = np.array([shot.variance(names) for names in marginals])
@@ -83,7 +83,7 @@ def error_of(shot: Shot, names: Sequence[str]) -> CellError:
     places = [place for place in places if sizes[place] > 1]
     cells_of_marginal = math.prod(sizes[place] for place in places)
     member = np.array([[name in look.attributes for name in domain.names] for look in shot.looks])
-    spread = np.array([noise_variance(shot.noise, look.scale) for look in shot.looks])
+    spread = np.array([noise_variance(shot.family, look.scale) for look in shot.looks])
     cells = np.array(
         [math.prod(sizes[domain.index(name)] for name in look.attributes) for look in shot.looks]
     )

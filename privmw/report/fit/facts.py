@@ -33,7 +33,7 @@ def agreement(fit: Fit) -> Agreement:
     """Fitted answers beside noisy ones, in counts, for the cells that were measured."""
     measured = fit.measured
     cells = np.flatnonzero(np.isfinite(measured.variances))
-    laplace = np.array([noise is None or noise.family == "laplace" for noise in measured.noises])
+    laplace = np.array([noise is None or noise.family.order == 1 for noise in measured.noises])
     cells_of = np.diff(np.searchsorted(cells, measured.offsets))
     return compare(
         cells,

@@ -17,6 +17,7 @@ from itertools import combinations
 import numpy as np
 
 from privmw.accounting import Event, Ledger
+from privmw.accounting.noise import MEASURED
 from privmw.accounting.rounding import float_up
 from privmw.data.domain import Domain
 from privmw.data.names import plain
@@ -26,7 +27,6 @@ from privmw.release import Agreement, ExpectedErrors, Growth, Release
 from privmw.release.by_attribute import AttributeAgreement
 from privmw.release.errors import MeasuredIntervals, measured_intervals_of, pair_deviations, quantile_of
 from privmw.release.measurements import Measurement
-from privmw.release.noises import MEASURED
 from privmw.report.formats import cell_name
 
 PURPOSES = {
