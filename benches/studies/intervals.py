@@ -138,7 +138,7 @@ def _stein(release: pmw.Release) -> tuple[float, float]:
     freedom = np.zeros(len(response.noisy))
     for _ in range(PROBES):
         drawn = response.draw_noise(stream)
-        freedom += drawn * response.followed(drawn)[0] / PROBES
+        freedom += drawn * response.respond(drawn)[0] / PROBES
     missed = np.square(response.noisy - response.fitted)
     estimate = missed + (2 * freedom - 1) * response.variances
     return float(estimate.mean()), float(np.sqrt(2 * np.square(response.variances).sum()) / len(missed))
@@ -158,7 +158,7 @@ def other_weights(job: Job) -> list[tuple[float, float]]:
         response = Response(_reweighed(release, factor), asked.workload)
         # At another weight the multipliers pull too much or too little by this part of what is missed.
         start = (1 - factor) * (response.noisy - response.fitted) / np.sqrt(response.variances)
-        answers = release.answers() + response.change_of(response.followed(start)[1])
+        answers = release.answers() + response.change_of(response.respond(start)[1])
         off, own = np.abs(answers - truth), np.abs(release.answers() - truth)
         found.append((float(np.square(off).mean() / np.square(own).mean()), float(off.max() / own.max())))
     return found

@@ -1,10 +1,9 @@
-"""How answers agree with the noisy counts they were fitted to: figures, and a test with a stated level.
+"""Goodness of fit: compares released answers with the noisy counts they were fitted to, and tests the gaps.
 
-Noisy counts show misfit at no further cost of privacy. Answers that follow the noise have smaller gaps than
-noise makes around the truth, so every test is one-sided: only gaps that are too large speak against a
-release. The noise of different cells is independent. Gaps are not, as the errors of a fit are shared, but
-they only lose by it: what a fit explains of the noise leaves each gap, and dependence between gaps comes with
-at least as much less of them. benches/studies/quality.py counts false alarms.
+This costs no privacy. Answers that follow the noise have smaller gaps than independent noise would give, so
+every test is one-sided: only gaps that are too large speak against a release. The gaps of a fit depend on
+each other, but the fit also absorbs at least as much of the noise, so the tests keep their level;
+benches/studies/quality.py counts false alarms.
 
 All of this is computed from released values and public rows. Pictures are drawn in privmw/report.
 """
@@ -25,21 +24,21 @@ from privmw.release.misfit import explain
 if TYPE_CHECKING:
     from privmw.release.release import Release
 
-ALPHA = 1e-3  # the probability, at most, that noise alone makes a release disagree
-PARTS = 3  # single cells, values of attributes and shares of cells: each is tested at ALPHA / PARTS
+ALPHA = 1e-3  # an upper bound on the probability that noise alone makes a release disagree
+TESTS = 3  # of single cells, values of attributes and shares of cells: each at level ALPHA / TESTS
 
 Shares = tuple[float, float, float]
 
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """Released or fitted answers beside noisy ones, for the cells measured; z: their gaps in deviations.
+    """Fitted and noisy answers of the measured cells; z: their gaps in standard deviations.
 
-    within, expected: the share of cells with |z| at most 1, 2, 3, and what noise alone would give. chances:
-    the probability, at most, that noise makes a gap as large as each; chance_of_shares: that so few cells
-    lie within. laplace: the share of the cells with Laplace noise; that of the others is Gaussian.
-    reached: whether a row of the support lies in the cell. reasons: why the answers disagree, and remedy:
-    what to do about it; both empty if they agree. attributes: the same by attribute.
+    within, expected: the observed and expected shares of cells with |z| at most 1, 2, 3. chances: an upper
+    bound on each gap's p-value; chance_of_shares: the same for `within`. laplace: the share of cells with
+    Laplace noise (the others are Gaussian). reached: True where some row of the support lies in the cell.
+    reasons: why the answers disagree; remedy: what to do about it; both are empty if they agree.
+    attributes: the same comparison by attribute.
     """
 
     cells: Int64s
@@ -59,33 +58,33 @@ class Agreement:
 
     @property
     def agrees(self) -> bool:
-        """Whether noise may explain all gaps; noise alone makes this False once in 1 / ALPHA releases."""
+        """True if noise may explain all gaps; noise alone makes this False with probability ALPHA at most."""
         return not (len(self.beyond) or self.values_beyond or self.shares_beyond)
 
     @property
     def beyond(self) -> Int64s:
-        """Where the gap is beyond what the number of cells allows by chance, the farthest first."""
-        far = np.flatnonzero(self.chances * len(self.cells) <= ALPHA / PARTS)
+        """Cells whose gap noise does not explain (corrected for the number of cells), largest first."""
+        far = np.flatnonzero(self.chances * len(self.cells) <= ALPHA / TESTS)
         return far[np.argsort(-np.abs(self.z[far]), kind="stable")]
 
     @property
     def values_beyond(self) -> list[ValueGap]:
-        """The values of attributes whose share is beyond chance, the farthest first."""
+        """Values of attributes whose share noise does not explain, largest gap first."""
         tested = sum(attribute.tested for attribute in self.attributes)
         found = [gap for attribute in self.attributes for gap in attribute.values]
         return sorted(
-            (gap for gap in found if gap.chance * tested <= ALPHA / PARTS), key=lambda gap: -abs(gap.z)
+            (gap for gap in found if gap.chance * tested <= ALPHA / TESTS), key=lambda gap: -abs(gap.z)
         )
 
     @property
     def shares_beyond(self) -> list[int]:
-        """Of 1, 2 and 3 deviations, those within which fewer cells lie than chance allows."""
-        level = ALPHA / PARTS / len(WITHIN)
+        """Those of 1, 2 and 3 deviations within which too few cells lie for noise to explain."""
+        level = ALPHA / TESTS / len(WITHIN)
         return [k for k, chance in zip(WITHIN, self.chance_of_shares, strict=True) if chance <= level]
 
     @property
     def farthest(self) -> int:
-        """Where the gap is largest, in deviations."""
+        """The index of the largest gap, in deviations."""
         return int(np.abs(self.z).argmax())
 
     @property
@@ -110,14 +109,14 @@ def compare(
     reached: Bools | None = None,
     n: float = 1.0,
 ) -> Agreement:
-    """Compare fitted answers with noisy ones in the same unit; n: how many records an answer of 1 is.
+    """Compare fitted answers with noisy ones in the same unit; n: the number of records for an answer of 1.
 
-    laplace: whether there is Laplace noise in a cell; several: whether the cell is the mean of several
-    noisy counts (by default, none is).
+    laplace: True where a cell has Laplace noise; several: True where a cell is the mean of several noisy
+    counts (default: nowhere).
 
     >>> fitted = np.array([120.0, 250.0])
-    >>> found = compare(np.arange(2), np.array([117.0, 280.0]), fitted, np.full(2, 4.0), np.zeros(2, bool))
-    >>> found, found.beyond
+    >>> result = compare(np.arange(2), np.array([117.0, 280.0]), fitted, np.full(2, 4.0), np.zeros(2, bool))
+    >>> result, result.beyond
     (Agreement(DISAGREES: 2 cells, within 1, 2, 3 deviations 50.0%, 50.0%, 50.0%), array([1]))
     """
     count = len(cells)
@@ -129,7 +128,7 @@ def compare(
         alone = float(laplace.mean()) if count else 0.0
         within.append(float((np.abs(z) <= k).mean()) if count else 1.0)
         expected.append(1 - alone * by_laplace - (1 - alone) * by_gaussian)
-        # For the test as unlikely as can be: a mean of Laplace counts lies between both distributions.
+        # A mean of Laplace counts lies between both distributions: take the one that makes the test strict.
         bound = chance_beyond(k * deviations * n + ROUNDING, np.square(deviations * n), laplace)
         bound[~laplace] = by_gaussian
         if several is not None:
@@ -152,7 +151,7 @@ def compare(
 
 
 def agreement_of(release: Release) -> Agreement:
-    """How a release agrees with its noisy counts; measurements of the same cell are combined."""
+    """Compare a release with its noisy counts; measurements of the same cell are combined."""
     combined, n, measured = combine(release.measurements, release.n), release.n, release.measured
     if len(combined.cells) == 0:
         nothing = np.empty(0)
@@ -162,7 +161,7 @@ def agreement_of(release: Release) -> Agreement:
         entries = np.searchsorted(combined.cells, measurement.cells)
         times[entries] += 1
         laplace[entries] += measurement.distribution.family.order == 1
-    # Only the marginals with a measured cell are answered: they may be a few of very many.
+    # Answer only the marginals with a measured cell: they may be few of very many.
     marginals, which = np.unique(measured.marginal_of(combined.cells), return_inverse=True)
     answered = measured if len(marginals) == len(measured) else measured.select(marginals)
     places = combined.cells - measured.offsets[marginals][which] + answered.offsets[which]

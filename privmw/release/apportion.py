@@ -1,7 +1,7 @@
-"""Apportionment: how many of n records each weighted row gets, n in all. Exact, in integers.
+"""Apportionment: divides n records among weighted rows. Exact, in integers.
 
 The share of row i, with mass m_i of M in total, is n m_i / M records; it gets that number rounded down or up.
-Masses (privmw.kernels) and a generator of the sampling stream come in; nothing private.
+Input: masses (privmw.kernels) and a generator of the sampling stream; nothing private.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ LARGEST_N = 2**40  # quotients below 2^50, computed in doubles, are right to wit
 
 
 def proportional(masses: Int64s, total: int, n: int) -> Int64s:
-    """Shares rounded down; the remaining records go to the largest remainders, the first rows among equals.
+    """Largest-remainder method: round shares down, then add 1 at the largest remainders (ties: first rows).
 
-    The counts nearest to the shares in every norm; nothing is drawn.
+    Deterministic; gives the counts nearest to the shares in every norm.
 
     >>> proportional(np.array([5, 3, 0, 2]), 10, n=4).tolist()
     [2, 1, 0, 1]
@@ -36,8 +36,8 @@ def proportional(masses: Int64s, total: int, n: int) -> Int64s:
 def randomised(masses: Int64s, total: int, n: int, rng: np.random.Generator) -> Int64s:
     """Systematic sampling: the expectation of every count is exactly its share.
 
-    The shares are laid end to end on a line, with n points one apart from a random start: a row gets the
-    points that fall into its share. Counts of neighbouring rows therefore depend on each other.
+    Shares are laid end to end on a line, with n points at distance 1 from a random start: a row gets the
+    points in its share. Counts of neighbouring rows therefore depend on each other.
 
     >>> counts = randomised(np.array([5, 3, 0, 2]), 10, 4, np.random.default_rng(0))
     >>> int(counts.sum()), counts.tolist() in ([2, 1, 0, 1], [2, 2, 0, 0])
@@ -50,9 +50,9 @@ def randomised(masses: Int64s, total: int, n: int, rng: np.random.Generator) -> 
 def _divide(n: int, masses: Int64s, add: int, total: int) -> tuple[Int64s, Int64s]:
     """Quotients and remainders of n * masses + add by total, exact though the products need 102 bits.
 
-    Requires: 0 <= add < total <= 2^61, masses from 0 to total, 0 <= n <= 2^40. A quotient in doubles is right
-    to within one, so its remainder lies between -total and 2 total: 64 bits of it are all of it, and integers
-    that wrap around give those.
+    Requires: 0 <= add < total <= 2^61, masses from 0 to total, 0 <= n <= 2^40. The quotient in doubles is
+    right to within one, so the remainder lies between -total and 2 total and wrapping int64 arithmetic is
+    exact.
     """
     quotients = np.floor(masses * (n / total) + add / total).astype(np.int64)
     remainders = masses * np.int64(n)

@@ -1,8 +1,8 @@
-"""The archive: named members in one file, read completely or refused.
+"""Archive files: a zip of named members, read completely or refused.
 
-A file is a zip of uncompressed members, so that no member can be larger than the file itself. Arrays are .npy
-members without pickle (numpy.load opens them too); manifest.json holds the SHA-256 of every other member. The
-digests detect damage and careless edits; they are no signature.
+Members are not compressed, so none can be larger than the file itself. Arrays are .npy members without pickle
+(numpy.load opens them too); manifest.json holds the SHA-256 of every other member. The digests detect damage
+and careless edits; they are not a signature.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from privmw.io.whole_file import whole_file
 from privmw.secrecy import expect, shown
 
 MANIFEST = "manifest.json"
-# The exceptions of zipfile, numpy and json on damaged files.
+# what zipfile, numpy and json raise on damaged files
 _BROKEN = (
     struct.error, ValueError, TypeError, KeyError, IndexError, EOFError, OverflowError, NotImplementedError,
     RuntimeError, RecursionError, SyntaxError,
@@ -40,9 +40,9 @@ def write_archive(
     overwrite: bool,
     mode: int = 0o666,
 ) -> None:
-    """Write a file that `read_archive` reads; it appears under its name when it is complete, or not at all.
+    """Write a file that `read_archive` reads, atomically.
 
-    The same members give the same bytes. An existing file is kept unless `overwrite`. mode: as of whole_file.
+    Equal members give equal bytes. An existing file is refused unless `overwrite`. mode: see `whole_file`.
     """
     import zipfile  # here: it would take a tenth of the time to import privmw
 
@@ -51,14 +51,14 @@ def write_archive(
         zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
     ):
         manifest: dict[str, Any] = {"format": form, "version": version, "sha256": {}}
-        for member, content in members:  # one at a time, since all of them may be large
+        for member, content in members:  # a generator: all members at once may not fit in memory
             manifest["sha256"][member] = hashlib.sha256(content).hexdigest()
             archive.writestr(zipfile.ZipInfo(member), content)  # no date: the same bytes every time
         archive.writestr(zipfile.ZipInfo(MANIFEST), json.dumps(manifest, indent=2))
 
 
 def read_archive(path: str | os.PathLike[str], *, form: str, version: int) -> dict[str, bytes]:
-    """The members of a file, each checked against its digest. A damaged file is a ValueError."""
+    """Read the members of a file and check their digests; ValueError if it is damaged."""
     import zipfile
 
     expect("path", path, str | os.PathLike, "the path of a file")

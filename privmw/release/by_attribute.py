@@ -1,8 +1,8 @@
-"""How answers agree with noisy counts, attribute by attribute: which attribute carries a misfit, which value.
+"""Goodness of fit by attribute: which attribute and which value a misfit comes from.
 
-A marginal that was measured whole gives a noisy share of each value of its attributes: the sum of the cells
-that have it. The marginals that contain the attribute are combined by inverse variances. So a misfit that is
-spread over many cells, each within the noise, still shows. Released values only.
+A fully measured marginal gives a noisy share of each value of its attributes, by summing its cells. The
+marginals that contain the attribute are averaged by inverse variance. This shows a misfit that is spread over
+many cells, each within the noise. Released values only.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from privmw.data.workload import Workload
 from privmw.kernels.arrays import Bools, Float64s, Int64s
 from privmw.release.chance import WITHIN, chance_beyond, outside
 
-MOST_VALUES = 20  # of an attribute: those farthest out
-CELLS_AT_ONCE = 2**20
+SHOWN_VALUES = 20  # of an attribute: those with the largest gaps
+GATHERED_CELLS = 2**20  # per step, to bound memory
 
 
 @dataclass(frozen=True)
 class ValueGap:
-    """The share of the records with a value (a code): by the noisy counts, and as released.
+    """The noisy and the released share of the records with a value (a code).
 
-    chance: that noise makes such a gap, at most; reached: whether a row of the support has the value.
+    chance: an upper bound on the p-value of the gap; reached: True if a row of the support has the value.
     """
 
     attribute: str
@@ -39,10 +39,10 @@ class ValueGap:
 
 @dataclass(frozen=True)
 class AttributeAgreement:
-    """The measured cells of marginals that contain an attribute, and its values.
+    """Agreement of an attribute's values, and of the measured cells of marginals that contain it.
 
-    within: the share of these cells within 1, 2 and 3 deviations, expected: what noise alone would give.
-    tested: how many values have a noisy share; values: the farthest of them.
+    within, expected: observed and expected shares of these cells within 1, 2 and 3 deviations. tested: the
+    number of values with a noisy share; values: those with the largest gaps.
     """
 
     name: str
@@ -63,10 +63,7 @@ def compare_by_attribute(
     reached: Bools,
     n: float,
 ) -> tuple[AttributeAgreement, ...]:
-    """Compare by attribute. All but n have one entry for each cell measured; cells ascend.
-
-    answers are fractions of n records.
-    """
+    """Compare by attribute. Arrays have an entry per measured cell (ascending); answers: fractions of n."""
     within = _within(measured, cells, (released - noisy) / np.sqrt(variances))
     by_noise = _within(measured, cells[laplace], np.full(int(laplace.sum()), np.inf))[:, 0]
     marginals = measured.marginal_of(cells)
@@ -106,10 +103,10 @@ def compare_by_attribute(
 
 
 def _within(measured: Workload, cells: Int64s, z: Float64s) -> Int64s:
-    """For each attribute, how many of the cells have it, and how many of these lie within 1, 2, 3."""
+    """Count, for each attribute, the cells that have it, and those within 1, 2 and 3 deviations."""
     found = np.zeros((len(measured.domain), 1 + len(WITHIN)), np.int64)
-    for begin in range(0, len(cells), CELLS_AT_ONCE):
-        part = slice(begin, begin + CELLS_AT_ONCE)
+    for begin in range(0, len(cells), GATHERED_CELLS):
+        part = slice(begin, begin + GATHERED_CELLS)
         queries = measured.queries(cells[part])
         far = np.repeat(np.abs(z[part]), np.diff(queries.starts))
         for place, most in enumerate((np.inf, *WITHIN)):
@@ -118,7 +115,7 @@ def _within(measured: Workload, cells: Int64s, z: Float64s) -> Int64s:
 
 
 class _Shares(NamedTuple):
-    """The values that have a noisy share, one entry each."""
+    """One entry per value with a noisy share."""
 
     attribute: Int64s
     value: Int64s
@@ -132,14 +129,14 @@ class _Shares(NamedTuple):
 def _shares_of_values(
     whole: Workload, noisy: Float64s, released: Float64s, variances: Float64s, laplace: Bools, reached: Bools
 ) -> _Shares:
-    """Sum over the cells with a value, marginal by marginal, and combine the marginals."""
+    """Sum the cells with each value, marginal by marginal, and average the marginals."""
     sizes = np.array(whole.domain.sizes, np.int64)[whole.attributes]
     first = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-    # A place for each value of each attribute of each marginal: fewer than cells times attributes.
+    # One slot per value of each attribute of each marginal: fewer than cells times attributes.
     columns = (noisy, released, variances, laplace, reached)
     sums = np.zeros((len(columns), int(first[-1])))
-    for begin in range(0, whole.cells, CELLS_AT_ONCE):
-        cells = np.arange(begin, min(begin + CELLS_AT_ONCE, whole.cells))
+    for begin in range(0, whole.cells, GATHERED_CELLS):
+        cells = np.arange(begin, min(begin + GATHERED_CELLS, whole.cells))
         queries = whole.queries(cells)
         orders = np.diff(queries.starts)
         entry = np.arange(len(queries.attributes)) + np.repeat(
@@ -163,11 +160,11 @@ def _shares_of_values(
 
 
 def _gaps(name: str, shares: _Shares, n: float) -> tuple[ValueGap, ...]:
-    """The values farthest out."""
+    """The values with the largest gaps."""
     gaps, deviations = shares.released - shares.noisy, np.sqrt(shares.variances)
     chances = chance_beyond(gaps * n, shares.variances * n**2, shares.laplace)
     z = gaps / deviations
-    farthest = np.argsort(-np.abs(z), kind="stable")[:MOST_VALUES]
+    farthest = np.argsort(-np.abs(z), kind="stable")[:SHOWN_VALUES]
     columns = (shares.value, shares.noisy, shares.released, deviations, z, chances, shares.reached)
     rows = zip(*(column[farthest].tolist() for column in columns), strict=True)
     return tuple(ValueGap(name, *row) for row in rows)

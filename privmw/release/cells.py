@@ -1,8 +1,8 @@
-"""Cells as rows of a file: the attributes and values of each, in words, with its answers or noisy counts.
+"""Cells as rows of a file: attributes, labels, and answers or noisy counts.
 
-Two columns an attribute of a cell, attribute_1 and value_1, attribute_2 and value_2 and so on, empty beyond
-the cell's order; values are written as `Attribute.label` returns them. Released values only.
-`privmw.postprocess.read_noisy_marginals` reads measurements back. pyarrow is needed (extra `io`).
+A cell of k attributes fills columns attribute_1, value_1, ..., attribute_k, value_k; the other such columns
+are empty. Values are written as `Attribute.label` returns them. Released values only.
+`privmw.postprocess.read_noisy_marginals` reads measurements back. Needs pyarrow (extra `io`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from privmw.release.errors import FittedIntervals
 from privmw.release.release import Release
 from privmw.secrecy import shown
 
-CELLS_AT_ONCE = 2**18
+WRITTEN_CELLS = 2**18  # per batch, to bound memory
 
 
 def write_answers(
@@ -38,11 +38,11 @@ def write_answers(
     raw: bool = False,
     progress: Progress | None = None,
 ) -> None:
-    """Write the answer to every cell of the release's workload: columns as above, and answer, a fraction.
+    """Write the answer (a fraction) of every cell of the release's workload; columns as above, and answer.
 
-    The file is .parquet, .csv or .feather. intervals: those of the release; their columns are low, high and
-    represented, and the file's metadata, which csv lacks, say their level. raw: as of `Table.write`.
-    progress: called now and then with the number of cells that are written.
+    The file is .parquet, .csv or .feather. intervals: of the same release, for the columns low, high and
+    represented; the file's metadata (not in csv) give their level. raw: see `Table.write`. progress: called
+    with the number of cells written so far.
 
     >>> from privmw.release.cells import write_answers
     >>> write_answers(release, "answers.parquet")  # doctest: +SKIP
@@ -68,9 +68,9 @@ def write_answers(
 
 
 def write_measurements(release: Release, path: str | os.PathLike[str], *, raw: bool = False) -> None:
-    """Write every noisy count that was released: columns as above, and noisy_count, noise, scale and round.
+    """Write every released noisy count; columns as above, and noisy_count, noise, scale and round.
 
-    raw: as of `Table.write`.
+    raw: see `Table.write`.
 
     >>> from privmw.release.cells import write_measurements
     >>> write_measurements(release, "measurements.parquet")  # doctest: +SKIP
@@ -138,11 +138,11 @@ def write_cells(
     raw: bool = False,
     progress: Progress | None = None,
 ) -> None:
-    """Write the tables of `count` cells, as `table_maker` makes them, to a file, whole or not at all."""
+    """Write `count` cells to a file, atomically; table: a function that `table_maker` returned."""
     name = check_name(path, "answers", for_release=for_release)
     with table_file(name, table(slice(0, 0)).schema, raw=raw, progress=progress) as write_next:
-        for start in range(0, count, CELLS_AT_ONCE):
-            write_next(table(slice(start, start + CELLS_AT_ONCE)))
+        for start in range(0, count, WRITTEN_CELLS):
+            write_next(table(slice(start, start + WRITTEN_CELLS)))
 
 
 def table_maker(
@@ -153,16 +153,16 @@ def table_maker(
     columns: Callable[[slice], dict[str, Any]],
     about: Mapping[str, Any],
 ) -> Callable[[slice], Any]:
-    """A function that makes the Arrow table of some cells: their attributes and labels, and more columns.
+    """Return a function that makes the Arrow table of a slice of cells: attributes, labels and `columns`.
 
-    order: as many attributes of each cell have columns; attributes: all that any cell asks for.
+    order: the number of attribute columns; attributes: all attributes that any cell has.
     """
     pa = need("pyarrow", "make frames", "io")
     used = set(attributes.tolist())
     sizes = [size if a in used else 0 for a, size in enumerate(domain.sizes)]
     labels = [str(domain.attributes[a].label(code)) for a, size in enumerate(sizes) for code in range(size)]
     first = np.cumsum([0, *sizes[:-1]])  # each attribute's first label
-    # Attributes share labels, and a dictionary that repeats a word is slow to write.
+    # Attributes share labels, and a dictionary with repeated words is slow to write.
     word = {label: place for place, label in enumerate(dict.fromkeys(labels))}
     word_of = np.array([word[label] for label in labels], np.int32)
     names, words = pa.array(domain.names, pa.string()), pa.array(list(word), pa.string())
@@ -190,7 +190,7 @@ def table_maker(
 
 
 def cells_frame(workload: Workload, columns: Mapping[str, Any], kind: str) -> Any:
-    """Every cell of a workload as a frame: columns as above, and these; kind: as of `Table.to_frame`."""
+    """Every cell of a workload as a frame: columns as above, then `columns`; kind: see `Table.to_frame`."""
     make = table_maker(
         workload.domain,
         workload.attributes,
@@ -203,7 +203,7 @@ def cells_frame(workload: Workload, columns: Mapping[str, Any], kind: str) -> An
 
 
 def marginals_frame(workload: Workload, columns: Mapping[str, Any], kind: str) -> Any:
-    """Every marginal of a workload as a frame: attribute_1, attribute_2 and so on, and these columns."""
+    """Every marginal of a workload as a frame: attribute_1, attribute_2, ..., then `columns`."""
     pa = need("pyarrow", "make frames", "io")
     orders, names = np.diff(workload.starts), pa.array(workload.domain.names, pa.string())
     named = {}
@@ -216,7 +216,7 @@ def marginals_frame(workload: Workload, columns: Mapping[str, Any], kind: str) -
 
 
 def as_kind(frame: Any, kind: str) -> Any:
-    """An Arrow table as a frame of this kind."""
+    """Convert an Arrow table to a frame of this kind."""
     if kind not in ("pyarrow", "pandas", "polars"):
         raise ValueError(f"kind ({shown(kind)}) must be 'pyarrow', 'pandas' or 'polars'")
     library = need(kind, "make such frames", "io")

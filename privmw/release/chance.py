@@ -1,8 +1,7 @@
-"""How likely noise alone makes gaps as large as those seen: upper bounds, so that tests keep their level.
+"""Upper bounds on p-values of gaps between fitted and noisy counts.
 
-Gaps are in counts. Half a record of each gap is not held against an answer: noise takes whole numbers, and an
-answer within half a record of the truth is right. noises/ describes single counts; here a cell may be the
-mean of several.
+Half a record of each gap is forgiven: noise takes integer values, and an answer within half a record of the
+truth is right. A cell may be the mean of several noisy counts.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ WITHIN = (1, 2, 3)  # deviations
 
 
 def chance_beyond(gaps: Float64s, variances: Float64s, laplace: Bools) -> Float64s:
-    """The probability, at most, that noise of these variances is as large as each gap, in counts.
+    """Bound the probability that noise of these variances is as large as each gap, in counts.
 
     A discrete Gaussian reaches an integer m with at most the probability that a continuous one reaches
     m - 1/2, from one deviation on: the density is convex there, and the sum over integers that normalises it
-    is at least the integral. laplace: whether there is Laplace noise in a count. It is taken as one discrete
-    Laplace draw of that variance, which is exact for one count; a mean of several has a lighter tail from
-    three deviations on, where tests of single cells decide.
+    is at least the integral. laplace: True for counts with Laplace noise, treated as one discrete Laplace
+    draw of that variance. This is exact for one count; a mean of several has a lighter tail from three
+    deviations on, where tests of single cells decide.
 
     >>> chance_beyond(np.array([4.5, 20.0]), np.array([4.0, 4.0]), np.array([False, True])).round(9).tolist()
     [0.045638535, 1.272e-06]
@@ -40,10 +39,9 @@ def chance_beyond(gaps: Float64s, variances: Float64s, laplace: Bools) -> Float6
 
 
 def chance_of_count(count: int, cells: int, chance: float) -> float:
-    """The probability, at most, that `count` or more of so many independent cells are outside by chance.
+    """Bound the probability that at least `count` of `cells` independent cells are outside.
 
-    Hoeffding's (1963) bound exp(-m KL(count / m, chance)). It also holds where chances differ and this is
-    their mean.
+    Hoeffding's (1963) bound exp(-m KL(count / m, chance)); chance: the mean of the cells' probabilities.
 
     >>> round(chance_of_count(70, 100, 0.5), 6), chance_of_count(40, 100, 0.5)
     (0.000267, 1.0)

@@ -1,8 +1,8 @@
-"""Whether a release contradicts itself: its measurements, its history and its ledger must tell one story.
+"""Checks that measurements, history and ledger of a release agree.
 
-Checked before a release is written and after it is read, so that a file that was edited with care for its
-digests, or that lacks a part, is refused with the reason. What the schedule of an algorithm says beyond this
-is checked where a checkpoint is read (privmw/algorithms/expected.py). Released values only.
+They run before a release is written and after it is read, so that a file that lacks a part, or was edited
+with matching digests, is refused with the reason. privmw/algorithms/expected.py checks a checkpoint against
+the schedule of its algorithm. Released values only.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from privmw.accounting.rounding import float_up
 from privmw.accounting.statement import unit_size
 from privmw.release.history import Round
 from privmw.release.measurements import Measurement
-from privmw.release.release import LARGEST_GAP, Release
+from privmw.release.release import WEIGHT_SUM_TOLERANCE, Release
 from privmw.secrecy import shown
 
 
 def check_release(release: Release) -> None:
     """Refuse a release that contradicts itself.
 
-    Every measurement must be that of a measuring event of the ledger, in order. Where there is a history, it
-    must account for every event and every measurement, round by round. A release without a measurement is of
-    rounds that drew signed cells.
+    Every measurement must match a measuring event of the ledger, in order. A history must account for every
+    event and every measurement, round by round. A release without measurements must have rounds that drew
+    signed cells.
     """
     measuring = [event for event in release.ledger.events if isinstance(event, NoiseEvent)]
     count = sum(event.count for event in measuring)
@@ -49,7 +49,7 @@ def check_release(release: Release) -> None:
 
 
 def _check_unit(event: NoiseEvent, size: int) -> None:
-    """Refuse noise for fewer records than the ledger's unit has: sensitivities are multiples of it."""
+    """Refuse noise for a smaller unit than the ledger's: sensitivities are multiples of its size."""
     if event.sensitivity % family_of_event(event).sensitivity(1, size):
         raise ValueError(f"{shown(event)} must be noise for a unit of {size} records")
 
@@ -83,17 +83,17 @@ def _check_history(release: Release) -> None:
 
 
 def _check_grown(release: Release) -> None:
-    """Refuse grown rows that are not those, or do not weigh what, the last round says."""
+    """Refuse grown rows whose number or mass is not that of the last round."""
     details, support = release.history[-1].details, release.support
     if "grown_rows" in details and details["grown_rows"] != support.grown:
         raise ValueError(f"grown rows ({support.grown}) must be {details['grown_rows']}, by the history")
     mass = float(release.weights[support.counts == 0].sum())
-    if "grown_mass" in details and not abs(details["grown_mass"] - mass) <= LARGEST_GAP:
+    if "grown_mass" in details and not abs(details["grown_mass"] - mass) <= WEIGHT_SUM_TOLERANCE:
         raise ValueError(f"mass of grown rows ({mass}) must be {details['grown_mass']}, by the history")
 
 
 def _events_of(entry: Round, measurements: list[Measurement], events: Iterator[Event]) -> Iterator[Event]:
-    """The ledger's events of a round: selections of as many as were chosen, then the measurements."""
+    """Yield a round's events of the ledger: one selection per chosen candidate, then the measurements."""
     for what, needed in (("choose", len(entry.chosen)), ("measure", len(measurements))):
         while needed > 0:
             event = next(events, None)
@@ -104,7 +104,7 @@ def _events_of(entry: Round, measurements: list[Measurement], events: Iterator[E
 
 
 def _check_drawn(release: Release, entry: Round) -> None:
-    """Refuse rounds that drew nothing, or what is no signed cell."""
+    """Refuse rounds that drew nothing, or anything but signed cells."""
     if not entry.chosen or max(entry.chosen) >= 2 * release.measured.cells:
         raise ValueError(
             f"round {entry.round} must measure, or draw signed cells below {2 * release.measured.cells}"
@@ -112,7 +112,7 @@ def _check_drawn(release: Release, entry: Round) -> None:
 
 
 def _check_cells(release: Release, entry: Round, measurements: list[Measurement]) -> None:
-    """Refuse measurements of other cells or marginals than the round chose."""
+    """Refuse measurements of cells or marginals that the round did not choose."""
     measured = release.measured
     expected = []
     for choice in entry.chosen:

@@ -1,8 +1,8 @@
-"""A release as one file, and back: its members, and the checks that a file must pass.
+"""Release files: writes, reads and checks a release.
 
-domain.json and ledger.json are what Domain.to_json and Ledger.to_json write; release.json holds settings,
-history and the noise of each measurement; everything long is an array. A file that was edited, even with
-matching digests, must still pass every check of a new release. Nothing here is private.
+domain.json and ledger.json are written by Domain.to_json and Ledger.to_json; release.json holds settings,
+history and the noise of each measurement; everything long is an array. A file must pass every check of a new
+release, even if its digests match. Nothing here is private.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ VERSION = 1
 
 
 def save_release(release: Release, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a release to one file, completely or not at all; see `Release.save`."""
+    """Write a release to one file, atomically; see `Release.save`."""
     expect("release", release, Release, "a Release")
     check_release(release)
     _check_rows(release.support.table)
@@ -42,7 +42,7 @@ def save_release(release: Release, path: str | os.PathLike[str], *, overwrite: b
 
 
 def load_release(path: str | os.PathLike[str]) -> Release:
-    """The release that `Release.save` wrote. A file that is damaged, edited or foreign is a ValueError.
+    """Read the release that `Release.save` wrote; ValueError for a damaged, edited or foreign file.
 
     >>> load_release(__file__)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -58,8 +58,7 @@ def load_release(path: str | os.PathLike[str]) -> Release:
 
 
 def _check_rows(table: Table) -> None:
-    """Refuse rows that do not ascend, attribute by attribute, or that repeat one."""
-    # They ascend if, wherever two neighbours agree on all attributes before, the next one does not fall.
+    """Refuse rows that are not in strictly ascending lexicographic order."""
     agree = np.ones(table.n - 1, bool)
     for column in table.columns:
         if (agree & (column[1:] < column[:-1])).any():
@@ -94,7 +93,7 @@ def _members(release: Release) -> Iterator[tuple[str, bytes]]:
 
 
 def _read(members: dict[str, bytes]) -> Release:
-    """The release of checked members, each removed from the dictionary."""
+    """Make the release of checked members; removes them from the dictionary."""
     described = parse_json(members.pop("release.json").decode())
     names = {"settings", "history", "measurements", "measured"}
     if not isinstance(described, dict) or set(described) != names:
@@ -119,7 +118,7 @@ def _read(members: dict[str, bytes]) -> Release:
 def _support(domain: Domain, members: dict[str, bytes]) -> Support:
     columns: dict[str, npt.NDArray[Any]] = {}
     for place, attribute in enumerate(domain.attributes):
-        dtype = np.min_scalar_type(attribute.size - 1)  # as a table keeps it
+        dtype = np.min_scalar_type(attribute.size - 1)  # as in a Table
         columns[attribute.name] = read_array(members.pop(f"support/{place}.npy"), dtype)
     table = Table(columns, domain, private=False)
     _check_rows(table)
@@ -136,13 +135,13 @@ def _support(domain: Domain, members: dict[str, bytes]) -> Support:
 
 
 def write_workload(name: str, workload: Workload) -> Iterator[tuple[str, bytes]]:
-    """The marginals of a workload, as members of an archive."""
+    """Yield the marginals of a workload as members of an archive."""
     yield f"{name}/attributes.npy", write_array(workload.attributes)
     yield f"{name}/starts.npy", write_array(workload.starts)
 
 
 def read_workload(domain: Domain, name: str, members: dict[str, bytes]) -> Workload:
-    """The workload that `write_workload` wrote; its members are removed from the dictionary."""
+    """Read the workload that `write_workload` wrote; removes its members from the dictionary."""
     attributes = read_array(members.pop(f"{name}/attributes.npy"), np.int32)
     starts = read_array(members.pop(f"{name}/starts.npy"), np.int64)
     if len(starts) == 0 or starts[0] != 0 or starts[-1] != len(attributes) or (np.diff(starts) < 0).any():
@@ -159,12 +158,12 @@ def read_workload(domain: Domain, name: str, members: dict[str, bytes]) -> Workl
 
 
 def describe_measurements(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
-    """The noise and size of each measurement, as JSON values."""
+    """Return the noise and size of each measurement, as JSON values."""
     return [{"size": len(m), "noise": m.noise, "scale": m.scale, "round": m.round} for m in measurements]
 
 
 def write_measurements(measurements: Sequence[Measurement]) -> Iterator[tuple[str, bytes]]:
-    """Their cells and counts, as members of an archive."""
+    """Yield the cells and counts of measurements as members of an archive."""
     none = np.empty(0, np.int64)
     cells = [measurement.cells for measurement in measurements]
     counts = [measurement.noisy_counts for measurement in measurements]
@@ -173,7 +172,7 @@ def write_measurements(measurements: Sequence[Measurement]) -> Iterator[tuple[st
 
 
 def read_measurements(described: Any, members: dict[str, bytes]) -> Iterator[Measurement]:
-    """The measurements that these two wrote; their members are removed from the dictionary."""
+    """Read what `describe_measurements` and `write_measurements` wrote; removes its members."""
     cells = read_array(members.pop("measurements/cells.npy"), np.int64)
     counts = read_array(members.pop("measurements/noisy_counts.npy"), np.int64)
     start = 0

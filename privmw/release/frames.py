@@ -1,7 +1,7 @@
-"""Answers as frames, with labels: what `Release.answer`, `marginal` and `answers_frame` return.
+"""Labelled answers as frames: what `Release.answer`, `marginal` and `answers_frame` return.
 
-A row for each cell: its attributes' labels, the answer as a fraction of the records, and how far off it is.
-Released values only. pyarrow is needed (extra `io`), and pandas or polars for their frames.
+One row per cell: labels, the answer as a fraction of the records, its standard error and interval. Released
+values only. Needs pyarrow (extra `io`), and pandas or polars for their frames.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from privmw.data.workload import LARGEST_ORDER, Workload
 from privmw.io.extras import need
 from privmw.kernels.arrays import Int64s
 from privmw.release.cells import as_kind, cells_frame
-from privmw.release.release import LEVEL, Release
+from privmw.release.release import DEFAULT_LEVEL, Release
 
-MOST_CELLS = 2**20  # of the marginal of a single answer: of a larger one, how far off it is is not computed
+LARGEST_INTERVAL_MARGINAL = 2**20  # cells: no interval for a single answer from a larger marginal
 
 
 def marginal_frame(
@@ -40,10 +40,10 @@ def answer_frame(release: Release, labels: Mapping[str, object]) -> Any:
     answer = release.answer(list(codes), list(codes.values()))
     columns = {name: np.array([np.nan]) for name in ("standard_error", "low", "high")}
     cells = float(np.prod([float(domain[name].size) for name in codes]))
-    if 1 <= len(codes) <= LARGEST_ORDER and cells <= MOST_CELLS:
+    if 1 <= len(codes) <= LARGEST_ORDER and cells <= LARGEST_INTERVAL_MARGINAL:
         workload = Workload(domain, [tuple(codes)])
         cell = workload.cell(tuple(codes), tuple(codes.values()))
-        figures = figures_of(release, workload, LEVEL)
+        figures = figures_of(release, workload, DEFAULT_LEVEL)
         columns = {name: figures[name][cell : cell + 1] for name in columns}
     places = {name: np.array([code]) for name, code in codes.items()}
     return _frame(release, places, {"answer": np.array([answer]), **columns}, None)
@@ -58,7 +58,7 @@ def answers_frame(
 
 
 def figures_of(release: Release, workload: Workload, level: float | None) -> dict[str, Any]:
-    """The answers to a workload's cells, and how far off they are unless level is None, by column."""
+    """Columns of answers, and of their errors and intervals unless level is None."""
     if level is None:
         return {"answer": release.answers(workload)}
     intervals = release.intervals(level, workload=workload)
@@ -68,7 +68,7 @@ def figures_of(release: Release, workload: Workload, level: float | None) -> dic
 def _frame(
     release: Release, codes: Mapping[str, Int64s], figures: Mapping[str, Any], kind: FrameKind | None
 ) -> Any:
-    """Columns of labels, and of figures; a figure whose name is an attribute's gets a longer one."""
+    """A frame of labels and figures; a figure named like an attribute gets a longer name."""
     pa = need("pyarrow", "make frames", "io")
     columns = {name: _labels(release.support.domain[name], places) for name, places in codes.items()}
     for name, figure in figures.items():
@@ -79,7 +79,7 @@ def _frame(
 
 
 def _labels(attribute: Attribute, codes: Int64s) -> Any:
-    """The labels of codes, each unlike the others: integers, or text in the domain's order."""
+    """The distinct labels of codes: integers, or text in the domain's order."""
     pa = need("pyarrow", "make frames", "io")
     if attribute.labels is None and attribute.edges is None:
         return pa.array(codes.astype(np.int64))

@@ -1,6 +1,6 @@
-"""What grown rows did for a release: how many there are, what they carry, and what no public row has.
+"""Description of a release's grown rows: their number, their weight, and which of their values are new.
 
-A row of count 0 stands for no public record: a model has grown it. Released weights and public rows only.
+A row of count 0 is not in the public table: a model has grown it. Released weights and public rows only.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class NewValue:
 
 @dataclass(frozen=True)
 class AttributeGrowth:
-    """What is new about one attribute; shares are of the released records.
+    """New values and pairs of one attribute; masses are shares of the released records.
 
-    new_values: its values that no public row has, those with most mass first. new_value_mass: of records with
-    one of these. new_pair_mass: of records whose value has, with the value of some other attribute, a pair
+    new_values: values that no public row has, largest mass first. new_value_mass: the mass of records with
+    one of them. new_pair_mass: the mass of records whose value forms, with that of another attribute, a pair
     that no public row has; a new value makes new pairs.
     """
 
@@ -45,8 +45,8 @@ class AttributeGrowth:
 class Growth:
     """The rows of a release that a model has grown.
 
-    mass: the share of the released records that they carry. attributes: in the order of the domain. Marginals
-    too large to look at (privmw.data.coverage.LARGEST) count as if every pair had a public row.
+    mass: their share of the released records. attributes: in the order of the domain. Pairs of attributes
+    with too many cells (privmw.data.coverage.LARGEST) count as if every pair had a public row.
     """
 
     public_rows: int
@@ -56,7 +56,7 @@ class Growth:
 
     @property
     def rows(self) -> int:
-        """All rows of the release."""
+        """The number of rows of the release."""
         return self.public_rows + self.grown_rows
 
     def __repr__(self) -> str:

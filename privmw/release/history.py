@@ -16,9 +16,9 @@ from privmw.secrecy import expect, shown
 class Round:
     """One round, in released values only.
 
-    round: 0 for a first shot, then from 1. chosen: the chosen cells or marginals, if any. discrepancy, after:
-    the largest |noisy answer - model answer| of the measured cells, before and after the update. rho: spent
-    so far. details: of the update, such as a solver's duality gap.
+    round: 0 for a first shot, then from 1. chosen: the selected cells or marginals, if any. discrepancy,
+    after: the largest |noisy answer - model answer| of the measured cells, before and after the update. rho:
+    spent so far. details: of the update, such as a solver's duality gap.
 
     >>> Round(1, [17], discrepancy=0.25, after=0.125, rho=0.01).chosen
     (17,)
@@ -61,7 +61,7 @@ class Round:
 
 
 def plain(where: str, value: Any) -> Any:
-    """The same value as plain JSON values; refused, with its place, if it is none.
+    """Convert a value to plain JSON values; the error names `where`.
 
     >>> plain("settings", {"split": (0.5, 0.5), "rounds": 10})
     {'split': [0.5, 0.5], 'rounds': 10}
@@ -83,7 +83,7 @@ def plain(where: str, value: Any) -> Any:
 
 
 def write_round(entry: Round) -> dict[str, Any]:
-    """A round as JSON values, without loss. Infinity and NaN, which JSON lacks, become strings.
+    """Convert a round to JSON values, losslessly: infinity and NaN, which JSON lacks, become strings.
 
     >>> write_round(Round(1, (17,), 0.25, 0.125, 0.01, {"gap": math.inf}))["details"]
     {'gap': 'inf'}
@@ -97,7 +97,7 @@ def write_round(entry: Round) -> dict[str, Any]:
 
 
 def read_round(values: Any) -> Round:
-    """The round that `write_round` wrote.
+    """Read the round that `write_round` wrote.
 
     >>> entry = Round(1, (17,), 0.25, 0.125, 0.01, {"gap": math.inf})
     >>> read_round(write_round(entry)) == entry

@@ -1,7 +1,7 @@
-"""Measurements: which cells were counted, what came out and with how much noise. All of it is released.
+"""Measurements: cells, their noisy counts and the noise they carry. All of it is released.
 
-The noisy counts that the curator returned, with the noise they carry: models are updated with them, releases
-keep them, and other fits may start from them. A cell is a number; no table and no mechanism is known here.
+The curator returns them, models are updated with them, releases keep them, and other fits may start from
+them. A cell is a number; this module knows neither tables nor mechanisms.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from privmw.secrecy import expect, shown
 class Measurement:
     """One call of `Curator.measure`: cells of a workload, their noisy counts, and the noise these carry.
 
-    noise: the name of the distribution, "discrete-gaussian" or "discrete-laplace"; scale: its sigma or its
-    Laplace scale, in counts. round: 0 is before the first round.
+    noise: the distribution, "discrete-gaussian" or "discrete-laplace"; scale: its sigma or Laplace scale, in
+    counts. round: 0 for a first shot before the rounds.
 
     >>> Measurement([7, 3], [120, -2], noise="discrete-gaussian", scale=2.5, round=1)
     Measurement(2 cells, discrete-gaussian of scale 2.5, round 1)
@@ -39,7 +39,7 @@ class Measurement:
     round: int
 
     def __post_init__(self) -> None:
-        """Refuse what no curator returns."""
+        """Check what every curator ensures."""
         cells = _integers("cells", self.cells)
         counts = _integers("noisy_counts", self.noisy_counts)
         if len(counts) != len(cells):
@@ -47,7 +47,7 @@ class Measurement:
         if len(cells) and int(cells.min()) < 0:
             raise ValueError(f"cells (least: {cells.min()}) must not be negative")
         if not (np.diff(cells) > 0).all() and len(np.unique(cells)) < len(cells):
-            raise ValueError("cells must not repeat one: what is measured anew is another measurement")
+            raise ValueError("cells must be distinct: measuring a cell again is another measurement")
         if not isinstance(self.noise, str) or self.noise not in MEASURED:
             raise ValueError(f"noise ({shown(self.noise)}) must be one of {', '.join(MEASURED)}")
         noise = NoiseDistribution(MEASURED[self.noise], self.scale)
@@ -92,7 +92,7 @@ class Measurement:
 
 
 class Combined(NamedTuple):
-    """Several measurements combined: each cell once, ascending, as a fraction with its variance."""
+    """Averaged measurements: distinct cells, ascending, with answers (fractions) and variances."""
 
     cells: Int64s
     answers: Float64s
@@ -100,9 +100,9 @@ class Combined(NamedTuple):
 
 
 def combine(measurements: Iterable[Measurement], n: int) -> Combined:
-    """One answer for each measured cell: the mean weighted by inverse variances.
+    """Average the measurements of each cell, weighted by inverse variance (the least-variance unbiased mean).
 
-    It is the unbiased mean of least variance. Answers are fractions of n records and may be negative.
+    Answers are fractions of n records and may be negative.
 
     >>> first = Measurement([7, 3], [120, -2], "discrete-gaussian", scale=2, round=1)
     >>> again = Measurement([7], [125], "discrete-gaussian", scale=1, round=2)
@@ -122,7 +122,7 @@ def combine(measurements: Iterable[Measurement], n: int) -> Combined:
 
 
 def combine_cells(cells: Int64s, answers: Float64s, variances: Float64s) -> Combined:
-    """Combine single answers in any unit, each with its variance.
+    """Average answers by cell, in any unit, weighted by inverse variance.
 
     >>> combine_cells(np.array([7, 3, 7]), np.array([120.0, -2, 125]), np.array([4.0, 4, 1]))
     Combined(cells=array([3, 7]), answers=array([ -2., 124.]), variances=array([4. , 0.8]))
@@ -132,7 +132,7 @@ def combine_cells(cells: Int64s, answers: Float64s, variances: Float64s) -> Comb
     order = np.argsort(cells, kind="stable")
     cells, answers, variances = cells[order], answers[order], variances[order]
     first = np.flatnonzero(np.append(True, cells[1:] != cells[:-1]))
-    # Relative to each cell's smallest variance no share overflows, and one measurement alone has share 1.
+    # Relative to the cell's smallest variance no weight overflows, and a single measurement has weight 1.
     least = np.minimum.reduceat(variances, first)
     shares = np.repeat(least, np.diff(np.append(first, len(cells)))) / variances
     total = np.add.reduceat(shares, first)

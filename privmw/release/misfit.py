@@ -1,9 +1,8 @@
-"""Why a release disagrees with its noisy counts, and what to do about it, in a line or two each.
+"""Sentences that explain why a release disagrees with its noisy counts, and what to do about it.
 
-Two causes need different remedies. Where no row of the support has a value or a combination, no weights reach
-it, at any epsilon and after any number of rounds: rows must be added or grown. Where rows have it,
-multiplicative weights may need more rounds; a projection fits all measurements at once, so there the rows do
-not allow more. Released values and public rows only.
+Two causes need different remedies. Where no row of the support has a value or a combination, no weights can
+represent it: rows must be added or grown. Where rows have it, multiplicative weights may need more rounds; a
+projection fits all measurements at once, so there the rows allow no better fit. Released values only.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
     from privmw.release.agreement import Agreement
     from privmw.release.release import Release
 
-MOST = 3  # values named
-STEPPING = ("MWEM", "MWPub", "MWEMPub")  # algorithms that take a step a round, and may end before they fit
+NAMED_VALUES = 3  # that the reasons name; the others are counted
+STEPPING = ("MWEM", "MWPub", "MWEMPub")  # algorithms of one step per round, which may end before they fit
 
 
 def explain(agreement: Agreement, release: Release) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -27,9 +26,9 @@ def explain(agreement: Agreement, release: Release) -> tuple[tuple[str, ...], tu
     beyond, cells = agreement.beyond, _cells(len(agreement.cells))
     unreached, reached = beyond[~agreement.reached[beyond]], beyond[agreement.reached[beyond]]
     lost, apart = _lost_values(agreement, release, unreached)
-    reasons = [*lost.values()][:MOST]
-    if len(lost) > MOST:
-        reasons.append(f"{len(lost) - MOST} more values that no row has hold more than noise explains")
+    reasons = [*lost.values()][:NAMED_VALUES]
+    if len(lost) > NAMED_VALUES:
+        reasons.append(f"{len(lost) - NAMED_VALUES} more values without a row hold more than noise explains")
     if len(apart):
         have = "has" if len(apart) == 1 else "have"
         reasons.append(
@@ -48,7 +47,7 @@ def explain(agreement: Agreement, release: Release) -> tuple[tuple[str, ...], tu
             f"{len(reached):,} of {cells} are farther off than noise explains; "
             f"the farthest: {_gap(agreement, release, int(reached[0]))}"
         )
-    for gap in agreement.values_beyond[: 0 if len(reached) else MOST]:
+    for gap in agreement.values_beyond[: 0 if len(reached) else NAMED_VALUES]:
         reasons.append(
             f"{cell_name(release.support.domain, [gap.attribute], [gap.value])} is farther off than noise "
             f"explains: {gap.noisy:.2%} of the records by the noisy counts, {gap.released:.2%} released "
@@ -66,7 +65,7 @@ def explain(agreement: Agreement, release: Release) -> tuple[tuple[str, ...], tu
 def _lost_values(
     agreement: Agreement, release: Release, unreached: np.ndarray
 ) -> tuple[dict[tuple[str, int], str], np.ndarray]:
-    """The values that no row has but records do, with a sentence each; and the other unreached cells."""
+    """The values that no row has but records do, with a sentence each; and the other cells without rows."""
     domain = release.support.domain
     occur = [np.unique(column) for column in release.support.table.columns]
     queries = release.measured.queries(agreement.cells[unreached])
@@ -83,9 +82,9 @@ def _lost_values(
                 f"no row has {name}, which {gap.noisy:.2%} of the records have by the noisy counts "
                 f"({abs(gap.z):,.1f} standard deviations above 0)"
             )
-    for entry in np.flatnonzero(missing).tolist():  # the farthest cells first
+    for entry in np.flatnonzero(missing).tolist():  # largest gaps first
         attribute, value = domain.names[int(queries.attributes[entry])], int(queries.values[entry])
-        if (attribute, value) not in sentences and len(sentences) < 100 * MOST:
+        if (attribute, value) not in sentences and len(sentences) < 100 * NAMED_VALUES:
             where = int(unreached[cell[entry]])
             sentences[attribute, value] = (
                 f"no row has {cell_name(domain, [attribute], [value])}; {_gap(agreement, release, where)}"
@@ -102,7 +101,7 @@ def _add_rows(release: Release, lost: list[tuple[str, int]], apart: bool) -> lis
     if full and (lost or apart):
         return ["check the constraints: every other combination of the domain has a row"]
     grow = "" if release.settings.get("particles") else ", or take --method auto, which grows them"
-    for attribute in list(dict.fromkeys(name for name, _ in lost))[:MOST]:
+    for attribute in list(dict.fromkeys(name for name, _ in lost))[:NAMED_VALUES]:
         value = next(value for name, value in lost if name == attribute)
         remedies.append(
             f"compare how {plain(attribute, 40)} is spelt in both files and in the domain, or add public "
@@ -114,21 +113,21 @@ def _add_rows(release: Release, lost: list[tuple[str, int]], apart: bool) -> lis
 
 
 def _fit_better(release: Release) -> str:
-    """What to do where rows reach every cell, but the answers are off all the same."""
+    """The remedy where every cell has rows, but the answers are off."""
     settings = release.settings
     algorithm = settings.get("algorithm")
     if algorithm in STEPPING:
         rounds = len(release.history)
         return (
-            f"{algorithm} ended after {rounds} round{'s' * (rounds != 1)} before it fitted what it measured: "
+            f"{algorithm} ended after {rounds} round{'s' * (rounds != 1)} before it fitted its measurements: "
             f"take more rounds, or --method auto, which fits all measurements at once"
         )
     if algorithm in ("RAP", "GEM"):
-        return "the relaxed rows did not fit what was measured: take more rows or steps, or --method auto"
+        return "the relaxed rows did not fit the measurements: take more rows or steps, or --method auto"
     lighter = " or a smaller prior_weight" if settings.get("prior_weight") is not None else ""
     return (
-        "these rows, or the pull to their public weights, do not let all counts be fitted at once: add "
-        f"public rows that are nearer to the private table, or take a larger epsilon{lighter}"
+        "these rows, or the pull to their public weights, do not allow all counts to be fitted at once: add "
+        f"public rows that are more like the private table, or take a larger epsilon{lighter}"
     )
 
 

@@ -1,7 +1,7 @@
-"""The release: weights on rows, with the measurements and the ledger behind them. It may be published.
+"""Releases: weighted rows with their measurements and ledger. A release may be published.
 
-It never receives a private value: it holds public rows, noisy counts and what they cost. Answers and
-synthetic records are post-processing, and free. Files are written and read in file.py.
+It holds public rows, noisy counts and their privacy cost, never a private value. Answers and synthetic
+records are post-processing, at no cost. file.py writes and reads the files.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from privmw.secrecy import expect, shown
 
 __all__ = ["Release", "Round"]
 
-PUBLIC_SCALE = 2.0**50  # counts of as_public: rounding moves no weight of 2^20 rows by more than 1e-9
-LEVEL = 0.95  # of intervals, unless another is asked for
-LARGEST_GAP = 1e-9  # between the weights' sum and 1: far above rounding, far below an error
+PUBLIC_SCALE = 2.0**50  # sum of the counts of as_public: rounds a weight of 2^20 rows by at most 1e-9
+DEFAULT_LEVEL = 0.95  # of intervals
+WEIGHT_SUM_TOLERANCE = 1e-9  # far above rounding, far below an error
 
 
 class Release(Immutable, Shown):
     """Weights on the rows of a support, with the measurements they were fitted to. Immutable.
 
-    workload: the marginals to be answered; measured, if another: the workload whose cells the measurements
-    number. The ledger is copied: later charges were not spent on this release. settings are plain JSON
-    values; a setting "algorithm" shows in the repr.
+    workload: the marginals to be answered. measured: the workload that the measurements' cells belong to
+    (default: `workload`). The ledger is copied, so that later charges do not count here. settings are plain
+    JSON values; the repr shows the setting "algorithm".
 
     >>> from privmw import Budget, Domain, Neighbors
     >>> domain = Domain({"age": 3, "sex": 2})
@@ -84,13 +84,13 @@ class Release(Immutable, Shown):
 
     support: Support  # the rows
     workload: Workload  # the marginals to be answered
-    measured: Workload  # the workload whose cells the measurements number
-    weights: Float64s  # the share of each row, read-only, with sum 1 over all ranks
+    measured: Workload  # the workload that the measurements' cells belong to
+    weights: Float64s  # one per row, read-only; they sum to 1 over all ranks
     measurements: tuple[Measurement, ...]  # every noisy count, in the order measured
     ledger: Ledger  # every privacy event, and their total cost
-    history: tuple[Round, ...]  # the rounds
-    frame_kind: FrameKind | None  # of the frame that came in, and that comes out; a file does not keep it
-    _refits: Refits | None  # the last ones, for intervals
+    history: tuple[Round, ...]  # one entry per round
+    frame_kind: FrameKind | None  # kind of the private frame, and of returned frames; not saved
+    _refits: Refits | None  # cache of the last refits, for intervals
     _settings: str  # JSON
 
     def __init__(
@@ -138,17 +138,17 @@ class Release(Immutable, Shown):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """How the release was made: a new copy of plain JSON values."""
+        """The options of the run that made the release: a new copy of plain JSON values."""
         settings: dict[str, Any] = json.loads(self._settings)
         return settings
 
     @property
     def n(self) -> int:
-        """The number of private records, public; under ADD_REMOVE_ONE the public figure given for it."""
+        """The number of private records, which is public; under ADD_REMOVE_ONE the public bound on it."""
         return self.ledger.n
 
     def answers(self, workload: Workload | None = None) -> Float64s:
-        """The fraction of records in each cell of a workload, by default of the release's workload."""
+        """The fraction of records in each cell of a workload (default: the release's)."""
         return self.support.answers(self.workload if workload is None else workload, self.weights)
 
     @overload
@@ -160,10 +160,10 @@ class Release(Immutable, Shown):
     def answer(
         self, names: Sequence[str] | None = None, values: Sequence[int] | None = None, /, **labels: object
     ) -> Any:
-        """The fraction of records that have these values of these attributes, any number of them.
+        """The fraction of records that have these values of these attributes.
 
-        By labels, or numbers and dates in bins, it is a frame of one row: the labels, answer, standard_error,
-        low and high (of a 95 % interval; see `marginal`). By names and codes, it is a float.
+        Given labels (or numbers and dates, for bins) as keywords: a frame of one row with the labels, answer,
+        standard_error, low and high (of a 95 % interval; see `marginal`). Given names and codes: a float.
 
         >>> from privmw import Domain, PEP
         >>> domain = Domain({"age": {"edges": [0, 18, 65, 100]}, "sex": ["F", "M"]})
@@ -191,15 +191,16 @@ class Release(Immutable, Shown):
         masses = int(np.rint(shares * 2.0**kernels.MASS_BITS).astype(np.int64).sum())
         return sum_over_ranks(self.support.comm, masses) / 2.0**kernels.MASS_BITS
 
-    def marginal(self, *names: str, level: float | None = LEVEL, kind: FrameKind | None = None) -> Any:
-        """A frame of the marginal of one to six attributes, a row for each cell.
+    def marginal(
+        self, *names: str, level: float | None = DEFAULT_LEVEL, kind: FrameKind | None = None
+    ) -> Any:
+        """A frame of the marginal of one to six attributes, one row per cell.
 
-        Columns: the attributes with their labels, answer (a fraction of the records), standard_error, low
-        and high of an interval of this level, and represented, whether any row lies in the cell. They are
-        those of `intervals`, and missing where it offers none; answers below one record have no standard
-        error. The first call of a release takes about as long as the release did, later ones are quick;
-        level=None leaves all but the answer out. kind: of the frame, by default that of the frame that came
-        in.
+        Columns: the attributes' labels, answer (a fraction of the records), and from `intervals`
+        standard_error, low, high and represented (True if any row lies in the cell). Intervals that are not
+        offered, and standard errors of answers below one record, are missing. The first call takes about as
+        long as the release did, later ones are quick; level=None gives the answers alone. kind: of the frame
+        (default: that of the private frame).
 
         >>> from privmw import Domain, PEP
         >>> domain = Domain({"age": {"edges": [0, 18, 65, 100]}, "sex": ["F", "M"]})
@@ -221,12 +222,12 @@ class Release(Immutable, Shown):
         self,
         workload: Workload | None = None,
         *,
-        level: float | None = LEVEL,
+        level: float | None = DEFAULT_LEVEL,
         kind: FrameKind | None = None,
     ) -> Any:
-        """A frame of the answers to a workload, by default the release's: a row for each cell.
+        """A frame of the answers to a workload (default: the release's), one row per cell.
 
-        Columns attribute_1, value_1, attribute_2 and so on, as in the files of a release; then those of
+        Columns attribute_1, value_1, attribute_2, ..., as in the files of a release; then those of
         `marginal`.
 
         >>> from privmw import Domain, PEP
@@ -243,7 +244,7 @@ class Release(Immutable, Shown):
         return answers_frame(self, workload, level, kind)
 
     def gathered(self) -> Release | None:
-        """The release with the rows of all ranks, on rank 0; None on the others. On one rank, the release."""
+        """The release with the rows of all ranks on rank 0, None on the others; self on a single rank."""
         gathered = self.support.gathered(self.weights)
         if gathered is None:
             return None
@@ -259,13 +260,13 @@ class Release(Immutable, Shown):
         seed: int | None = None,
         method: Literal["randomised", "proportional"] = "randomised",
     ) -> Table:
-        """Synthetic records in random order; n: how many, by default as many as private records.
+        """Synthetic records in random order; n: their number (default: that of the private records).
 
-        Every row appears floor(n w) or ceil(n w) times. "randomised": the rows to round up are drawn, so that
-        each row appears n w times in expectation. "proportional": the largest remainders are rounded up, the
-        first rows among equals, and only the order is drawn; where most rows weigh less than one record,
-        whole groups of light rows are lost, and marginals err two to four times as much. The seed is that of
-        the sampling stream. Records of a release whose noise was seeded are marked as not for release.
+        A row of weight w appears floor(n w) or ceil(n w) times. "randomised": n w times in expectation.
+        "proportional": the largest remainders are rounded up (ties: the first rows), and only the order is
+        random; where most rows weigh less than one record, groups of light rows are lost, and errors of
+        marginals are two to four times as large. seed: of the sampling stream. Records of a release with
+        seeded noise are marked as not for release.
         """
         self._check_whole()
         n = check_integer("n", self.n if n is None else n, 1, apportion.LARGEST_N)
@@ -285,12 +286,12 @@ class Release(Immutable, Shown):
         return records if self.ledger.for_release else records.not_for_release()
 
     def as_public(self) -> Support:
-        """The rows as a support for another release: its public frequencies are the weights. Costs nothing.
+        """The rows as a support for another release, with the weights as public frequencies. Costs nothing.
 
-        Counts are the weights on a scale of 2^50. Every row is a public row of it, grown ones too: a row
-        without weight keeps one part in 2^50, so that the next release can raise it. The rows of a release
-        whose noise was seeded are marked as not for release, and only another seeded one takes them. A
-        release that was loaded has no constraints: `Support.from_tables([public], constraints)` has them.
+        Counts are weights times 2^50, and at least 1, so that the next release can raise a row without
+        weight. Grown rows become public rows. The rows of a release with seeded noise are marked as not for
+        release; only another seeded release accepts them. A loaded release has no constraints;
+        `Support.from_tables([public], constraints)` has.
 
         >>> from privmw import Budget, Domain, Neighbors
         >>> support = Support.full(Domain({"sex": ["F", "M"]}))
@@ -307,10 +308,9 @@ class Release(Immutable, Shown):
         return Support(table, freeze(counts), support.constraints, samples=())  # released values
 
     def agreement(self) -> Agreement:
-        """How the released answers agree with the noisy counts: figures, and whether noise may explain them.
+        """Goodness of fit of the released answers to the noisy counts, with a test. Costs no privacy.
 
-        Computed from released values, so it costs no privacy. Answers that no row can give, and rounds that
-        were too few, show here; answers that were not measured do not.
+        Shows answers that no row can give, and too few rounds; cells that were not measured are not tested.
 
         >>> from privmw import Budget, Domain, Neighbors
         >>> domain = Domain({"sex": ["F", "M"]})
@@ -327,7 +327,7 @@ class Release(Immutable, Shown):
         return agreement_of(self)
 
     def growth(self) -> Growth:
-        """The rows that are no public record but grown: their number, their mass, and what is new in them.
+        """The rows that a model has grown: their number, their mass, and their new values.
 
         Gather a release on several ranks first.
 
@@ -348,12 +348,11 @@ class Release(Immutable, Shown):
     def expected_errors(
         self, workload: Workload | None = None, *, probes: int = PROBES, seed: int | None = 0
     ) -> ExpectedErrors:
-        """How far off the answers are expected to be: root mean squared errors by marginal and attribute.
+        """Expected root mean squared errors of the answers, by marginal and attribute. Costs no privacy.
 
-        Estimated from released values, so it costs no privacy. Offered for projections with l2 slack
-        (`release_auto`, `PEP`), for each marginal whose attributes were measured together; others are NaN,
-        and `reason` says why where none is. docs/errors.md has what the figures rest on, and how near they
-        came to true errors. probes: more of them take longer and make each figure steadier. seed: of the
+        Offered for projections with l2 slack (`release_auto`, `PEP`), for each marginal whose attributes were
+        measured together; others are NaN, and `reason` says why if all are. docs/errors.md compares the
+        estimates with true errors. probes: the number of draws; more take longer and vary less. seed: of the
         sampling stream. Gather a release on several ranks first.
 
         >>> from privmw import Domain, PEP
@@ -372,17 +371,17 @@ class Release(Immutable, Shown):
 
     def intervals(
         self,
-        level: float = LEVEL,
+        level: float = DEFAULT_LEVEL,
         *,
         workload: Workload | None = None,
         refits: int = REFITS,
         seed: int | None = 0,
     ) -> FittedIntervals:
-        """An interval for each answer, by a parametric bootstrap of the release: so many refits.
+        """An interval for each answer, by a parametric bootstrap with `refits` refits. Costs no privacy.
 
-        Post-processing, as `expected_errors`, and offered where that is. A cell without rows has an interval
-        from what was measured, and says that it is not `represented`. Coverage is that of many cells
-        together, measured in docs/errors.md; it is not promised for a cell that was picked for its answer.
+        Offered where `expected_errors` are. A cell without rows is not `represented`; its interval comes from
+        the measurements alone. Coverage is an average over cells, measured in docs/errors.md; it does not
+        hold for a cell that was picked for its answer.
 
         >>> from privmw import Domain, PEP
         >>> domain = Domain({"age": 3, "sex": 2})
@@ -396,11 +395,11 @@ class Release(Immutable, Shown):
         return intervals_of(self, level, workload, refits, seed)
 
     def statement(self) -> str:
-        """The promise to the people in the private table, in plain words."""
+        """The privacy guarantee to the people in the private table, in plain words."""
         return self.ledger.statement()
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write one file that `load_release` reads back to an equal release, completely or not at all."""
+        """Write one file, atomically; `load_release` reads it back to an equal release."""
         from privmw.release.file import save_release  # here: that module imports this one
 
         self._check_whole()
@@ -408,7 +407,7 @@ class Release(Immutable, Shown):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Release:
-        """The release that `save` wrote: `load_release` by another name, beside `save`."""
+        """Read the release that `save` wrote; the same as `load_release`."""
         from privmw.release.file import load_release
 
         return load_release(path)
@@ -431,13 +430,13 @@ class Release(Immutable, Shown):
         pages().write_report(path, self, **options)
 
     def explore(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Write one HTML page that answers questions; options: those of `privmw.report.write_explorer`."""
+        """Write one HTML page to query the release; options: those of `privmw.report.write_explorer`."""
         pages().write_explorer(path, self, **options)
 
-    def plot_marginal(self, *names: str, level: float = LEVEL) -> Any:
-        """The picture of a marginal: public rows, release and interval of each cell; of many, the largest.
+    def plot_marginal(self, *names: str, level: float = DEFAULT_LEVEL) -> Any:
+        """Plot a marginal: public rows, release and interval of each cell (of many cells, the largest).
 
-        A notebook shows it; its `svg` is a text, and `write(path)` makes a file of it.
+        A notebook shows the picture; `svg` is its source, and `write(path)` saves it.
 
         >>> from privmw import Domain, PEP
         >>> domain = Domain({"age": 3, "sex": ["F", "M"]})
@@ -497,6 +496,6 @@ def _weights(weights: npt.ArrayLike, support: Support) -> Float64s:
         raise ValueError("weights must be finite and not negative")
     with np.errstate(over="ignore"):
         total = float(allgather(support.comm, float(array.sum())).sum())
-    if not abs(total - 1) <= LARGEST_GAP:
+    if not abs(total - 1) <= WEIGHT_SUM_TOLERANCE:
         raise ValueError(f"weights (sum {total}) must sum to 1")
     return array

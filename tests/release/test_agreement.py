@@ -8,7 +8,7 @@ import pytest
 import privmw as pmw
 from marks.slow import slow
 from privmw.population import draw_population
-from privmw.release.agreement import ALPHA, PARTS, compare
+from privmw.release.agreement import ALPHA, TESTS, compare
 from privmw.release.by_attribute import compare_by_attribute
 from privmw.release.chance import chance_beyond, chance_of_count
 from privmw.release.measurements import Measurement
@@ -117,7 +117,7 @@ def test_the_levels_of_the_parts_are_the_level_of_the_whole():
             np.zeros(1_000, bool),
         )
         chance = chance_beyond(np.array([gap]), np.array([16.0]), np.zeros(1, bool))[0]
-        assert (chance <= ALPHA / PARTS / 1_000) == told
+        assert (chance <= ALPHA / TESTS / 1_000) == told
         assert (len(found.beyond) == 1) == told == (not found.agrees)
 
 

@@ -91,7 +91,7 @@ def test_the_files_say_of_how_many_records_and_which_domain(release, tmp_path):
 
 
 def test_cells_of_many_row_groups_are_the_same_cells(release, tmp_path, monkeypatch):
-    monkeypatch.setattr("privmw.release.cells.CELLS_AT_ONCE", 7)
+    monkeypatch.setattr("privmw.release.cells.WRITTEN_CELLS", 7)
     write_answers(release, tmp_path / "answers.parquet")
     file = parquet.ParquetFile(tmp_path / "answers.parquet")
     assert file.num_row_groups == -(-release.workload.cells // 7)

@@ -56,7 +56,7 @@ def test_the_response_is_the_derivative_of_a_refit():
     )
     moved = refitted.answers() - release.answers()
     near = 0.02 * np.abs(moved).max()
-    followed, potentials = response.followed(change / measurement.scale)
+    followed, potentials = response.respond(change / measurement.scale)
     np.testing.assert_allclose(response.change_of(potentials), moved, atol=near)
     np.testing.assert_allclose(
         followed * measurement.scale / release.n, moved, atol=0.02 * np.abs(moved).max()
@@ -66,7 +66,7 @@ def test_the_response_is_the_derivative_of_a_refit():
 def test_the_response_is_symmetric_with_eigenvalues_from_0_to_1():
     release, _ = one_shot()
     response = Response(release, WORKLOAD)
-    matrix = np.array([response.followed(unit)[0] for unit in np.eye(WORKLOAD.cells)])
+    matrix = np.array([response.respond(unit)[0] for unit in np.eye(WORKLOAD.cells)])
     np.testing.assert_allclose(matrix, matrix.T, atol=2e-3)
     values = np.linalg.eigvalsh((matrix + matrix.T) / 2)
     assert values.min() > -2e-3
@@ -83,14 +83,14 @@ def test_the_start_scale_is_unbiased_and_a_forgotten_response_shows(forgotten):
     moments, estimates = np.zeros(2), []
     for _ in range(60):
         probe = response.draw_noise(stream)
-        once = probe if forgotten else probe - response.followed(probe)[0]  # planted: all noise is missed
+        once = probe if forgotten else probe - response.respond(probe)[0]  # planted: all noise is missed
         moments += expected.moments_of(response, once) / 60
     incidence = np.array([[float(v) for v in row] for row in _incidence(release.support)])
     deviations = np.sqrt(response.variances)
     for _ in range(120):
         apart = incidence.T @ response.draw_start(stream) / deviations + response.draw_noise(stream)
-        missed = apart - response.followed(apart)[0]
-        estimates.append((expected.weighed(response, missed) - moments[0]) / moments[1])
+        missed = apart - response.respond(apart)[0]
+        estimates.append((expected.weighted_misses(response, missed) - moments[0]) / moments[1])
     error = np.std(estimates) / math.sqrt(len(estimates))
     assert error < 0.12
     assert (abs(np.mean(estimates) - 1) < 4 * error) != forgotten
@@ -145,11 +145,11 @@ def test_more_noise_means_larger_expected_errors():
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda: by_hand(), "how answers of MWPub follow the noise is not known"),
+        (lambda: by_hand(), "the response of MWPub to noise is not known"),
         (lambda: by_hand(measurements=(), history=()), "nothing was measured"),
-        (lambda: _cells_only(), "no marginal was measured whole"),
-        (lambda: _l1(), "how answers of PEP follow the noise is not known"),
-        (lambda: _without_public(), "its rows were drawn from the noisy counts themselves"),
+        (lambda: _cells_only(), "no marginal was fully measured"),
+        (lambda: _l1(), "the response of PEP to noise is not known"),
+        (lambda: _without_public(), "its rows were drawn from the noisy counts"),
         (lambda: _drowned(), "the noise is too large to tell"),
         (lambda: _order_one(), "of any marginal, no measured marginal has all of its attributes"),
     ],
@@ -281,4 +281,4 @@ def test_fewer_refits_make_wider_intervals():
 
 
 def test_a_release_without_a_start_scale_takes_what_the_prior_weight_says():
-    assert expected.start_scale(0.0, 0.0, 0.0, 6) == (1.0, expected.USUAL_SPREAD)
+    assert expected.start_scale(0.0, 0.0, 0.0, 6) == (1.0, expected.SCALE_DEVIATION)

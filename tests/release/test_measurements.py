@@ -79,7 +79,7 @@ def test_a_measurement_equals_its_copy_and_nothing_else():
         ({"cells": [1.5, 2]}, TypeError, "cells .* must be a 1-D array of integers"),
         ({"cells": [[1, 2]]}, TypeError, "cells .* must be a 1-D array of integers"),
         ({"cells": [-1, 2]}, ValueError, "must not be negative"),
-        ({"cells": [2, 2]}, ValueError, "must not repeat"),
+        ({"cells": [2, 2]}, ValueError, "must be distinct"),
         ({"cells": [2]}, ValueError, r"noisy_counts \(2\) must be as many as cells \(1\)"),
         ({"counts": np.array([2**63, 1], np.uint64)}, ValueError, "must fit in int64"),
         ({"noise": "gaussian"}, ValueError, r"noise \('gaussian'\) must be one of"),

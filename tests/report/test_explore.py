@@ -189,10 +189,7 @@ def test_the_command_writes_one_file_and_never_over_another(tmp_path, capsys):
 def test_intervals_that_are_not_offered_are_said_so(tmp_path, capsys):
     runs()["rounds"].save(tmp_path / "release.npz")
     assert main(["explore", str(tmp_path), "--intervals", "0.9"]) == 0
-    assert (
-        "No intervals by refits: how answers of MWPub follow the noise is not known"
-        in capsys.readouterr().err
-    )
+    assert "No intervals by refits: the response of MWPub to noise is not known" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 16, 17, 256, 257, 70_000])

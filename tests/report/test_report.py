@@ -329,7 +329,7 @@ def test_expected_errors_are_shown_by_attribute_when_given():
         assert name in page
         assert formats.percent(error, up=True) in page
     none = by_hand().expected_errors()
-    assert "Not known: how answers of" in report.render(by_hand(), errors=none)
+    assert "Not known: the response of" in report.render(by_hand(), errors=none)
     with pytest.raises(ValueError, match="errors must be those of the release's workload"):
         report.render(release, errors=none)
     with pytest.raises(TypeError, match=r"errors \(3\) must be ExpectedErrors"):
@@ -380,7 +380,7 @@ def test_what_can_be_trusted_is_what_was_measured_whole():
     text = page_of(release).text
     assert f"age 10 {formats.percent(reach, up=True)} {formats.percent(reach + 0.007, up=True)}" in text
     assert "zip 60,000 not measured: rests on the public rows" in text
-    assert "Not known: no marginal was measured whole" in Page(rendered("by hand")).text
+    assert "Not known: no marginal was fully measured" in Page(rendered("by hand")).text
 
 
 def test_pairs_are_as_precise_as_their_intervals_say():

@@ -1,4 +1,4 @@
-"""How far off answers are: expected errors and intervals, from released values alone."""
+"""Expected errors of answers, and intervals, from released values alone."""
 
 from privmw.release.errors.expected import ExpectedErrors, expected_errors_of
 from privmw.release.errors.intervals import FittedIntervals, intervals_of

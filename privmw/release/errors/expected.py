@@ -1,19 +1,20 @@
-"""The expected error of fitted answers: the part that follows the noise, and the part the start leaves.
+"""Expected errors of fitted answers: a part from the noise, and a part (bias) from the start.
 
-With H the response of the fit (response.py) and d what the start lacks of the truth, the error of the fit is
-H noise - (I - H) d. The noise is known. Of d the prior weight says how large it is: d varies as frequencies
-of kappa records do, times one number, the *start scale*. That is estimated from the fit's own misses.
+With H the response of the fit (response.py) and d = truth - start, the error of the fit is
+H noise - (I - H) d. The distribution of the noise is known. That of d follows from the prior weight kappa: d
+has the covariance of the frequencies of kappa records, times one factor, the *start scale*, which is
+estimated from the fit's residuals.
 
-Why not Stein's or thinning's estimate of each marginal: they are unbiased, but their own noise is that of the
-raw counts. One number, from all counts together, has far less of it (benches/studies/intervals.py).
+Stein's or thinning's estimate of each marginal would be unbiased, but as noisy as the raw counts. A single
+factor, estimated from all counts, is far less noisy (benches/studies/intervals.py).
 
-Misses are (I - H)(d + noise). In a direction of eigenvalue h, and in units of the noise, d has variance
-s h / (1 - h), with s the start scale. So the sum over directions of h (1 - h)^k miss^2 is
+Residuals are (I - H)(d + noise). In a direction of eigenvalue h, and in units of the noise, d has variance
+s h / (1 - h), with s the start scale. So the sum over directions of h (1 - h)^k residual^2 has expectation
 
     sum h (1 - h)^(k + 2) + s sum h^2 (1 - h)^(k + 1)
 
-in expectation, and unbiased for s whatever the noise did. A large k looks at directions that the start
-decides, where it matters most: a biased start is corrected in the few others. k is 3.
+which gives an unbiased estimate of s. A large k gives weight to directions of small h, which the start
+determines; in the others a biased start is corrected anyway. k is 3.
 """
 
 from __future__ import annotations
@@ -29,27 +30,27 @@ from privmw.data.workload import Workload
 from privmw.kernels.arrays import Bools, Float64s, freeze
 from privmw.kernels.checks import check_integer
 from privmw.random import sampling_stream
-from privmw.release.errors.response import Response, holders, why_not
+from privmw.release.errors.response import Response, covering_marginals, reason_not_offered
 
 if TYPE_CHECKING:
     from privmw.release.release import Release
 
-PROBES = 6  # draws of noise, and of the start
+PROBES = 6  # draws of noise and of the start
 LEAST_PROBES, MOST_PROBES = 2, 10_000
-USUAL_SPREAD = 0.5  # of start scales around 1, over data sets: what is known before the counts speak
-LARGEST_SCALE = 10**0.25  # prior weights are chosen in steps of 10^.5: half a step to either side
+SCALE_DEVIATION = 0.5  # prior standard deviation of start scales around 1, over data sets
+SCALE_BOUND = 10**0.25  # prior weights are chosen in steps of 10^.5: half a step to either side
 NOT_MEASURED = "no measured marginal has all of its attributes"
-LEAST_LEARNT = 1.0  # the sum of squared eigenvalues: with less, the prior weight is a guess too
-NOT_LEARNT = "the noise is too large to tell how far off the rows were before anything was measured"
+LEAST_FREEDOM = 1.0  # of the sum of squared eigenvalues: below it the prior weight is a guess too
+TOO_NOISY = "the noise is too large to tell how far off the rows were before anything was measured"
 
 
 @dataclass(frozen=True, eq=False)
 class ExpectedErrors:
-    """Expected squared errors of a release's answers, by marginal of a workload; NaN where nothing says them.
+    """Expected squared errors of a release's answers, by marginal of a workload; NaN where not offered.
 
-    noise, start: the mean squared error of each marginal's cells that follows the noise, and that the start
-    leaves. scale: the start scale, with its standard deviation; 1 is what the prior weight says. probes: how
-    many draws the figures are means of. reason: why there are none at all; empty if there are.
+    noise, start: each marginal's mean squared error that is due to the noise, and to the start. scale: the
+    start scale, with its standard deviation; 1 agrees with the prior weight. probes: the number of draws that
+    the figures average. reason: why no error is offered; empty otherwise.
     """
 
     workload: Workload
@@ -62,18 +63,18 @@ class ExpectedErrors:
 
     @property
     def offered(self) -> Bools:
-        """Whether each marginal has an expected error."""
+        """True for each marginal with an expected error."""
         return ~np.isnan(self.noise)
 
     @property
     def marginals(self) -> Float64s:
-        """For each marginal the expected root mean squared error of its cells, as a fraction of records."""
+        """Expected root mean squared error of each marginal's cells, as a fraction of records."""
         errors: Float64s = np.sqrt(self.noise + self.start)
         return errors
 
     @property
     def attributes(self) -> Mapping[str, float]:
-        """For each attribute the same over the cells of all offered marginals that have it; NaN if none."""
+        """The same for each attribute, over all offered marginals that have it; NaN if none."""
         workload, offered = self.workload, self.offered
         orders = np.diff(workload.starts)
         cells = np.repeat(np.diff(workload.offsets) * offered, orders).astype(np.float64)
@@ -88,7 +89,7 @@ class ExpectedErrors:
 
     @property
     def overall(self) -> float:
-        """The expected root mean squared error over all cells of the offered marginals; NaN if none."""
+        """Expected root mean squared error over all cells of the offered marginals; NaN if none."""
         offered = self.offered
         if not offered.any():
             return math.nan
@@ -97,9 +98,9 @@ class ExpectedErrors:
 
     @property
     def share_of_start(self) -> float:
-        """The share of the expected squared error that the start leaves; NaN if nothing is offered.
+        """The share of the expected squared error that is due to the start; NaN if nothing is offered.
 
-        The rest is noise, which a larger budget makes less; a better public table makes this less.
+        A better public table reduces it; a larger budget reduces the other part, the noise.
         """
         offered = self.offered
         cells = np.diff(self.workload.offsets)[offered]
@@ -126,53 +127,53 @@ class ExpectedErrors:
 def expected_errors_of(
     release: Release, workload: Workload | None, probes: int, seed: int | None
 ) -> ExpectedErrors:
-    """The expected errors of a release; see `Release.expected_errors`."""
-    asked = release.workload if workload is None else workload
-    release.support.marginals(asked)  # refuses what is no workload, or of another domain
+    """Expected errors of a release; see `Release.expected_errors`."""
+    target = release.workload if workload is None else workload
+    release.support.marginals(target)  # checks the workload and its domain
     probes = check_integer("probes", probes, LEAST_PROBES, MOST_PROBES)
-    reason = why_not(release)
+    reason = reason_not_offered(release)
     if not reason:
-        response = Response(release, asked)
-        offered = holders(asked, response.measured) >= 0
+        response = Response(release, target)
+        offered = covering_marginals(target, response.measured) >= 0
         reason = "" if offered.any() else f"of any marginal, {NOT_MEASURED}"
     if reason:
-        return _not_offered(asked, probes, reason)
+        return _not_offered(target, probes, reason)
     return probed(response, offered, probes, sampling_stream(seed))
 
 
-def _not_offered(asked: Workload, probes: int, reason: str) -> ExpectedErrors:
-    nothing = freeze(np.full(len(asked), math.nan))
-    return ExpectedErrors(asked, nothing, nothing, math.nan, math.nan, probes, reason)
+def _not_offered(target: Workload, probes: int, reason: str) -> ExpectedErrors:
+    nothing = freeze(np.full(len(target), math.nan))
+    return ExpectedErrors(target, nothing, nothing, math.nan, math.nan, probes, reason)
 
 
 def probed(response: Response, offered: Bools, probes: int, stream: np.random.Generator) -> ExpectedErrors:
-    """The expected errors by that many draws of noise and start."""
-    asked = response.asked
-    noise, start = np.zeros(asked.cells), np.zeros(asked.cells)
-    moments, learnt = np.zeros(2), 0.0
+    """Estimate expected errors from `probes` draws of noise and start."""
+    target = response.target
+    noise, start = np.zeros(target.cells), np.zeros(target.cells)
+    moments, freedom = np.zeros(2), 0.0
     for _ in range(probes):
-        drawn = response.draw_noise(stream)
-        followed, potentials = response.followed(drawn)
-        learnt += float(np.einsum("i,i->", followed, followed)) / probes
+        probe = response.draw_noise(stream)
+        fitted_part, potentials = response.respond(probe)
+        freedom += float(np.einsum("i,i->", fitted_part, fitted_part)) / probes
         noise += np.square(response.change_of(potentials)) / probes
-        moments += moments_of(response, drawn - followed) / probes
+        moments += moments_of(response, probe - fitted_part) / probes
         start += np.square(response.error_of(response.draw_start(stream))) / probes
-    if learnt < LEAST_LEARNT:
-        return _not_offered(asked, probes, NOT_LEARNT)
-    scale, deviation = start_scale(weighed(response, response.missed), moments[0], moments[1], probes)
-    means = [np.add.reduceat(part, asked.offsets[:-1]) / np.diff(asked.offsets) for part in (noise, start)]
+    if freedom < LEAST_FREEDOM:
+        return _not_offered(target, probes, TOO_NOISY)
+    scale, deviation = start_scale(weighted_misses(response, response.missed), moments[0], moments[1], probes)
+    means = [np.add.reduceat(part, target.offsets[:-1]) / np.diff(target.offsets) for part in (noise, start)]
     means = [freeze(np.where(offered, mean, math.nan)) for mean in means]
-    return ExpectedErrors(asked, means[0], scale * means[1], scale, deviation, probes)
+    return ExpectedErrors(target, means[0], scale * means[1], scale, deviation, probes)
 
 
 def start_scale(misses: float, of_noise: float, of_start: float, probes: int) -> tuple[float, float]:
-    """The start scale and its standard deviation, from weighed squared misses and what they would be.
+    """Posterior mean and standard deviation of the start scale, from the weighted sum of squared residuals.
 
-    of_noise: their expectation where the start is right; of_start: what a start scale of 1 adds to it. The
-    estimate has variance 2 / of_start at most, and a part of that again from the probes. It is weighed
-    against what is known beforehand, 1 with deviation USUAL_SPREAD, and kept within LARGEST_SCALE.
+    of_noise: the sum's expectation if the start is right; of_start: what a start scale of 1 adds to it. The
+    estimate has variance 2 / of_start at most, plus 1 / probes of that. The prior is 1 with deviation
+    SCALE_DEVIATION; the result is clipped to SCALE_BOUND.
 
-    >>> start_scale(misses=130.0, of_noise=100.0, of_start=1e9, probes=6)[0] == 1 / LARGEST_SCALE
+    >>> start_scale(misses=130.0, of_noise=100.0, of_start=1e9, probes=6)[0] == 1 / SCALE_BOUND
     True
     >>> [round(figure, 2) for figure in start_scale(1150.0, 150.0, 800.0, 6)]
     [1.25, 0.05]
@@ -180,27 +181,27 @@ def start_scale(misses: float, of_noise: float, of_start: float, probes: int) ->
     (1.0, 0.5)
     """
     if of_start <= 0:
-        return 1.0, USUAL_SPREAD
+        return 1.0, SCALE_DEVIATION
     variance = 2 / of_start * (1 + 1 / probes)
-    known = USUAL_SPREAD**2
-    total = 1 / (1 / variance + 1 / known)
-    scale = total * ((misses - of_noise) / of_start / variance + 1 / known)
-    return min(max(scale, 1 / LARGEST_SCALE), LARGEST_SCALE), math.sqrt(total)
+    prior_variance = SCALE_DEVIATION**2
+    total = 1 / (1 / variance + 1 / prior_variance)
+    scale = total * ((misses - of_noise) / of_start / variance + 1 / prior_variance)
+    return min(max(scale, 1 / SCALE_BOUND), SCALE_BOUND), math.sqrt(total)
 
 
-def weighed(response: Response, missed: Float64s) -> float:
-    """The sum of h (1 - h)^3 miss^2: with m_j = (I - H)^j miss, it is m_2 . (m_1 - m_2)."""
-    once = missed - response.followed(missed)[0]
-    followed, _ = response.followed(once)
-    return float(np.einsum("i,i->", once - followed, followed))
+def weighted_misses(response: Response, missed: Float64s) -> float:
+    """The sum of h (1 - h)^3 r^2 over residuals r: with m_j = (I - H)^j r, it is m_2 . (m_1 - m_2)."""
+    once = missed - response.respond(missed)[0]
+    fitted_part, _ = response.respond(once)
+    return float(np.einsum("i,i->", once - fitted_part, fitted_part))
 
 
 def moments_of(response: Response, once: Float64s) -> Float64s:
-    """The sums of h (1 - h)^5 and of h^2 (1 - h)^4, by a probe z: given (I - H) z.
+    """Estimate the sums of h (1 - h)^5 and h^2 (1 - h)^4 from a probe z; once: (I - H) z.
 
     With z_j = (I - H)^j z these are z_3 . (z_2 - z_3) and |z_2 - z_3|^2.
     """
-    twice = once - response.followed(once)[0]
-    followed, _ = response.followed(twice)
-    left = twice - followed
-    return np.array([np.einsum("i,i->", left, followed), np.einsum("i,i->", followed, followed)])
+    twice = once - response.respond(once)[0]
+    fitted_part, _ = response.respond(twice)
+    left = twice - fitted_part
+    return np.array([np.einsum("i,i->", left, fitted_part), np.einsum("i,i->", fitted_part, fitted_part)])

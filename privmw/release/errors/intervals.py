@@ -1,15 +1,14 @@
-"""FittedIntervals for fitted answers: a parametric bootstrap of the released model.
+"""Intervals for fitted answers by a parametric bootstrap of the released model.
 
-Each refit takes the release plus a drawn error of its start as the truth, adds new noise to what was
-measured, and fits again, by one Newton step at the release (response.py). Its error in each cell is then
-known. An interval is the answer and as many root mean squared errors to either side as a normal law says, so
-that the pull to the start counts, and not only the spread.
+Each refit takes the release plus a random error of its start as the truth, adds new noise to the measured
+cells, and fits again, by one Newton step at the release (response.py). Its error in each cell is then known.
+An interval is the answer plus or minus a normal quantile times the root mean squared error, which includes
+the bias towards the start.
 
-Two kinds of cells have no such error. Those without a row are answered by 0 at every refit. Answers below one
-record are all but that: the start, not the data, says how far below. Their intervals begin at 0 and end at
-whichever is less: the cell's own noisy answer and its deviations; or the noisy mean of all cells of the kind,
-plus its deviations, divided by 1 - level, since no more than that share of them can be so many times their
-mean (Markov). Released values and the sampling stream only.
+Two kinds of cells have no useful error: cells without a row, which every refit answers by 0, and answers
+below one record, which the start determines. Their intervals begin at 0 and end at the smaller of the cell's
+own noisy answer plus its deviations, and the noisy mean of all cells of that kind plus its deviations,
+divided by 1 - level (by Markov's inequality). Released values and the sampling stream only.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from privmw.kernels.arrays import Bools, Float64s, Int64s, freeze
 from privmw.kernels.checks import check_integer, check_number
 from privmw.random import sampling_stream
 from privmw.release.errors.expected import NOT_MEASURED, PROBES, expected_errors_of
-from privmw.release.errors.response import Response, holders, why_not
+from privmw.release.errors.response import Response, covering_marginals, reason_not_offered
 
 if TYPE_CHECKING:
     from privmw.release.release import Release
@@ -35,18 +34,18 @@ if TYPE_CHECKING:
 REFITS = 50
 FEWEST_REFITS, MOST_REFITS = 10, 100_000
 LEAST_LEVEL, LARGEST_LEVEL = 0.5, 0.999
-MOST_KEPT = 2**24  # rows times refits of a release: 256 MB
-SURELY = 2.0  # deviations of the noisy mean of many cells
+CACHED_VALUES = 2**24  # at most, rows times refits of a release: 256 MB
+MEAN_DEVIATIONS = 2.0  # added to the noisy mean of many cells
 
 
 @dataclass(frozen=True, eq=False)
 class FittedIntervals:
     """An interval for each answer to a workload, as fractions of the records; NaN where none is offered.
 
-    represented: whether a row of the release lies in the cell; if not, its answer is 0 whatever the truth,
-    and only what was measured bounds it. small: whether the answer is below one record, with or without
-    rows. refits: of the bootstrap. standard_errors: root mean squared errors over the refits, NaN where the
-    answer is small. reason: why there are no intervals at all; empty if there are.
+    represented: True if a row of the release lies in the cell; otherwise its answer is always 0, and its
+    interval comes from the measurements alone. small: True if the answer is below one record. refits: of the
+    bootstrap. standard_errors: root mean squared errors over the refits, NaN where the answer is small.
+    reason: why no interval is offered; empty otherwise.
     """
 
     workload: Workload
@@ -62,7 +61,7 @@ class FittedIntervals:
 
     @property
     def offered(self) -> Bools:
-        """Whether each cell has an interval."""
+        """True for each cell with an interval."""
         return ~np.isnan(self.low)
 
     def to_frame(self, kind: Literal["pyarrow", "pandas", "polars"] = "pyarrow") -> Any:
@@ -72,7 +71,7 @@ class FittedIntervals:
         return cells_frame(self.workload, {"answer": self.answers, **self.columns()}, kind)
 
     def columns(self) -> dict[str, Any]:
-        """What a file of answers has beside them."""
+        """The columns that a file of answers has besides the answers."""
         return {
             "standard_error": self.standard_errors,
             "low": self.low,
@@ -90,25 +89,25 @@ class FittedIntervals:
 
 
 class Refits:
-    """The refits of a release: how each changes the rows' potentials, whatever is asked of it.
+    """Bootstrap refits of a release, as changes of the rows' potentials; they serve any workload.
 
-    They take nearly all of the time of an interval, so a release keeps those of its last seed. response: None
-    where there are none, for a reason. scale: the start scale.
+    They take most of the time of `intervals`, so a release caches those of its last seed. response: None if
+    refits are not offered; `reason` says why. scale: the start scale.
     """
 
     def __init__(self, release: Release, count: int, seed: int | None) -> None:
         self.count, self.seed = count, seed
-        self.reason, self.scale = why_not(release), math.nan
+        self.reason, self.scale = reason_not_offered(release), math.nan
         self.response: Response | None = None
         self._kept: list[tuple[Float64s, Float64s]] | None = None
         if not self.reason:
             response = Response(release, release.measured)
             errors = expected_errors_of(release, response.measured, PROBES, seed)
             self.reason, self.scale, self.response = errors.reason, errors.scale, response
-        self._keeps = seed is not None and count * release.support.size <= MOST_KEPT
+        self._keeps = seed is not None and count * release.support.size <= CACHED_VALUES
 
-    def drawn(self) -> Iterable[tuple[Float64s, Float64s]]:
-        """The error of the start that each refit is given, and the potentials that it arrives at."""
+    def draws(self) -> Iterable[tuple[Float64s, Float64s]]:
+        """For each refit, the random error of its start, and the resulting potentials."""
         if self._kept is not None:
             return self._kept
         if not self._keeps:
@@ -118,15 +117,15 @@ class Refits:
 
     def _draw(self) -> Iterator[tuple[Float64s, Float64s]]:
         assert self.response is not None
-        # The first numbers of the stream were for the expected errors: draw from another.
+        # The expected errors used the first numbers of this seed's stream.
         stream = sampling_stream(None if self.seed is None else self.seed + 1)
         for _ in range(self.count):
             start = math.sqrt(self.scale) * self.response.draw_start(stream)
-            yield start, self.response.refitted(start, self.response.draw_noise(stream))
+            yield start, self.response.refit(start, self.response.draw_noise(stream))
 
 
 def refits_of(release: Release, count: int, seed: int | None) -> Refits:
-    """So many refits of a release: those that it keeps, if they are of this seed."""
+    """Return `count` refits of a release, from its cache if the seed is the same."""
     kept = release._refits
     if kept is None or seed is None or (kept.count, kept.seed) != (count, seed):
         kept = Refits(release, count, seed)
@@ -137,29 +136,29 @@ def refits_of(release: Release, count: int, seed: int | None) -> Refits:
 def intervals_of(
     release: Release, level: float, workload: Workload | None, refits: int, seed: int | None
 ) -> FittedIntervals:
-    """The intervals of a release; see `Release.intervals`."""
+    """Intervals of a release; see `Release.intervals`."""
     level = check_number("level", level)
     if not LEAST_LEVEL <= level <= LARGEST_LEVEL:
         raise ValueError(f"level ({level}) must be from {LEAST_LEVEL} to {LARGEST_LEVEL}")
     refits = check_integer("refits", refits, FEWEST_REFITS, MOST_REFITS)
-    asked = release.workload if workload is None else workload
-    answers = freeze(release.answers(asked))  # refuses what is no workload, or of another domain
+    target = release.workload if workload is None else workload
+    answers = freeze(release.answers(target))  # checks the workload and its domain
     small = answers * release.n < 1
-    known = refits_of(release, refits, seed)
-    offered, reason = np.zeros(len(asked), bool), known.reason
-    if known.response is not None:
-        offered = holders(asked, known.response.measured) >= 0
+    bootstrap = refits_of(release, refits, seed)
+    offered, reason = np.zeros(len(target), bool), bootstrap.reason
+    if bootstrap.response is not None:
+        offered = covering_marginals(target, bootstrap.response.measured) >= 0
         reason = reason or ("" if offered.any() else f"of any marginal, {NOT_MEASURED}")
-    if known.response is None or reason:
-        nothing = freeze(np.full(asked.cells, math.nan))
-        represented = release.support.answers(asked, release.support.start("uniform")) > 0
+    if bootstrap.response is None or reason:
+        missing = freeze(np.full(target.cells, math.nan))
+        represented = release.support.answers(target, release.support.start("uniform")) > 0
         return FittedIntervals(
-            asked, level, answers, nothing, nothing, represented, freeze(small), refits, nothing, reason
+            target, level, answers, missing, missing, represented, freeze(small), refits, missing, reason
         )
-    response = known.response.asking(asked)
-    squares = np.zeros(asked.cells)
-    for start, potentials in known.drawn():
-        squares += np.square(response.missed_by(start, potentials)) / refits
+    response = bootstrap.response.for_workload(target)
+    squares = np.zeros(target.cells)
+    for start, potentials in bootstrap.draws():
+        squares += np.square(response.refit_errors(start, potentials)) / refits
     errors = np.sqrt(squares)
     deviations = quantile(level, refits) * errors
     low, high = np.maximum(answers - deviations, 0.0), np.minimum(answers + deviations, 1.0)
@@ -169,11 +168,11 @@ def intervals_of(
         bound = _bound_of_many(response, kind, answers, level)
         low[kind] = 0.0
         high[kind] = np.maximum(high[kind], np.minimum(own[kind], bound))
-    without = np.repeat(~offered, np.diff(asked.offsets))
+    without = np.repeat(~offered, np.diff(target.offsets))
     low[without], high[without] = math.nan, math.nan
     errors[without | small] = math.nan
     return FittedIntervals(
-        asked,
+        target,
         level,
         answers,
         freeze(low),
@@ -186,9 +185,9 @@ def intervals_of(
 
 
 def quantile(level: float, refits: int) -> float:
-    """How many root mean squared errors of so many refits an interval goes to either side.
+    """Half-width of an interval in root mean squared errors, estimated from this number of refits.
 
-    Student's quantile, by the first term of its expansion: the error of few refits is itself uncertain.
+    Student's quantile, by the first term of its expansion in 1 / refits.
 
     >>> round(quantile(0.95, 10**5), 3), round(quantile(0.95, 50), 3)
     (1.96, 2.007)
@@ -198,27 +197,27 @@ def quantile(level: float, refits: int) -> float:
 
 
 def _own_bounds(response: Response, level: float) -> Float64s:
-    """For each cell of `asked` its own noisy answer and deviations above it, from 0 to 1; else 1."""
-    bounds = np.ones(response.asked.cells)
-    for j, holder in enumerate(holders(response.asked, response.measured).tolist()):
-        if holder < 0:
+    """Upper bound for each cell of `target` from its own noisy answer; 1 if it has none."""
+    bounds = np.ones(response.target.cells)
+    for j, cover in enumerate(covering_marginals(response.target, response.measured).tolist()):
+        if cover < 0:
             continue
-        first, end = response.measured.offsets[holder : holder + 2].tolist()
+        first, end = response.measured.offsets[cover : cover + 2].tolist()
         noisy, variances = response.noisy[first:end], response.variances[first:end]
-        names = response.measured.marginal(holder)
-        summed = tuple(axis for axis, name in enumerate(names) if name not in response.asked.marginal(j))
+        names = response.measured.marginal(cover)
+        summed = tuple(axis for axis, name in enumerate(names) if name not in response.target.marginal(j))
         if summed:
             shape = [response.measured.domain[name].size for name in names]
             noisy, variances = (part.reshape(shape).sum(axis=summed).ravel() for part in (noisy, variances))
-        here = slice(*response.asked.offsets[j : j + 2].tolist())
+        here = slice(*response.target.offsets[j : j + 2].tolist())
         bounds[here] = noisy + NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(variances)
     return np.clip(bounds, 0.0, 1.0)
 
 
 def _bound_of_many(response: Response, kind: Bools, answers: Float64s, level: float) -> float:
-    """What no more than 1 - level of the cells of a kind exceed, by their mean; 1 if none was measured.
+    """Upper bound for all but 1 - level of the cells of a kind, from their mean; 1 if none was measured.
 
-    Only marginals that were measured themselves have noise of their own, which the mean needs.
+    Uses only marginals that were measured themselves: their cells have independent noise.
     """
     places = _measured_places(response)
     of_kind = places[kind & (places >= 0)]
@@ -226,16 +225,16 @@ def _bound_of_many(response: Response, kind: Bools, answers: Float64s, level: fl
         return 1.0
     mean = float(response.noisy[of_kind].mean())
     deviation = math.sqrt(float(response.variances[of_kind].sum())) / len(of_kind)
-    mean = max(mean, float(answers[kind].mean())) + SURELY * deviation
+    mean = max(mean, float(answers[kind].mean())) + MEAN_DEVIATIONS * deviation
     return min(mean / (1 - level), 1.0)
 
 
 def _measured_places(response: Response) -> Int64s:
-    """For each cell of `asked` its place among the measured ones; -1 where its marginal was not measured."""
-    places = np.full(response.asked.cells, -1, np.int64)
+    """Index of each cell of `target` among the measured ones; -1 if its marginal was not measured."""
+    places = np.full(response.target.cells, -1, np.int64)
     measured = {marginal: j for j, marginal in enumerate(response.measured)}
-    for j, marginal in enumerate(response.asked):
+    for j, marginal in enumerate(response.target):
         if marginal in measured:
             first, end = response.measured.offsets[measured[marginal] : measured[marginal] + 2].tolist()
-            places[slice(*response.asked.offsets[j : j + 2].tolist())] = np.arange(first, end)
+            places[slice(*response.target.offsets[j : j + 2].tolist())] = np.arange(first, end)
     return places

@@ -1,7 +1,7 @@
-"""Unbiased answers as a release: the noisy values of one shot, and how far their answers may be off.
+"""Unbiased answers as a release: the noisy values of one shot, their answers and errors.
 
 answers.py      the release: answers, standard errors, covariances, intervals
-intervals.py    how far noise reaches: the law of a cell's error, and its quantiles
+intervals.py    the distribution of a cell's error, and its quantiles
 frame.py        the cells with their estimates, as frames and files
 file.py         the release as one file, and back
 """

@@ -1,7 +1,7 @@
-"""Unbiased answers: the noisy values of one shot, with the plan that made them and what they cost.
+"""Unbiased answers: the noisy values of one shot, with their plan and ledger.
 
-Answers are the least-squares combination of all looks: unbiased, in agreement with each other, and with
-variances that the plan states. They may be negative. All of it may be published, and nothing here is private.
+Answers are the least-squares combination of all looks: unbiased, consistent with each other, with variances
+that follow from the plan. They may be negative. All of it may be published; nothing here is private.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from privmw.strategies import Residuals, Shot
 # Records whose attributes have these codes; a list of codes is any of them. {} is every record.
 Query: TypeAlias = Mapping[str, int | Sequence[int]]
 
-MOST_TERMS = 4096  # cells that the queries of one covariance may sum over
-LEAST_PRECISION = 1e-9  # relative to the largest: what rounding may leave of a precision that is 0
+MOST_TERMS = 4096  # total cells of the queries of one covariance
+LEAST_PRECISION = 1e-9  # relative to the largest: rounding may leave this much of a precision of 0
 
 
 class Intervals(NamedTuple):
@@ -49,7 +49,7 @@ class Intervals(NamedTuple):
 class UnbiasedAnswers(Immutable):
     """Unbiased answers to a workload and to everything inside its marginals. Immutable.
 
-    shot: the plan, which states every variance. noisy: the released integers, an array for each of its looks.
+    shot: the plan, which gives every variance. noisy: the released integers, one array per look.
     settings are plain JSON values. Answers and errors are fractions of the n records.
 
     >>> from privmw import Domain, Table, measure_marginals, strategies
@@ -70,7 +70,7 @@ class UnbiasedAnswers(Immutable):
     shot: Shot
     noisy: tuple[Int64s, ...]
     ledger: Ledger
-    frame_kind: FrameKind | None  # of the private frame, and that `to_frame` makes; a file does not keep it
+    frame_kind: FrameKind | None  # kind of the private frame, and of `to_frame`; not saved
     _settings: str  # JSON
     _residuals: Residuals | None
 
@@ -97,7 +97,7 @@ class UnbiasedAnswers(Immutable):
 
     @property
     def workload(self) -> Workload:
-        """The marginals that were asked for."""
+        """The requested marginals."""
         return self.shot.workload
 
     @property
@@ -112,14 +112,14 @@ class UnbiasedAnswers(Immutable):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """How the answers were made: a new copy of plain JSON values."""
+        """The options of the run: a new copy of plain JSON values."""
         settings: dict[str, Any] = json.loads(self._settings)
         return settings
 
     def answers(self, workload: Workload | None = None) -> Float64s:
-        """The unbiased fraction of records in each cell of a workload, by default of the one asked for.
+        """The unbiased fraction of records in each cell of a workload (default: the requested one).
 
-        Every marginal must lie inside one that was asked for. Answers of all agree; some are negative.
+        Every marginal must lie inside a requested one. Answers are consistent, and may be negative.
         """
         asked, residuals = self._asked(workload), self._estimated()
         if asked is self.workload:
@@ -128,18 +128,18 @@ class UnbiasedAnswers(Immutable):
         return np.concatenate([np.empty(0), *parts]) / self.n
 
     def standard_errors(self, workload: Workload | None = None) -> Float64s:
-        """The standard deviation of each answer, in the same order: a function of the plan alone."""
+        """The standard deviation of each answer, in the same order; depends on the plan alone."""
         asked = self._asked(workload)
         return np.repeat(np.sqrt(self._variances(asked)) / self.n, np.diff(asked.offsets))
 
     def intervals(
         self, level: float = 0.95, *, simultaneous: bool = False, workload: Workload | None = None
     ) -> Intervals:
-        """Intervals that each contain their true answer with this probability; or all do, if simultaneous.
+        """Intervals that contain the true answer with this probability: each one, or all if `simultaneous`.
 
-        Gaussian quantiles of the exact variance where the noise is discrete Gaussian, with half a count added
-        where its sigma is below 4; quantiles of sums of Laplace noise otherwise. Simultaneous intervals share
-        the chance to err among all cells, which holds whatever their correlations, and add half a count.
+        For discrete Gaussian noise, Gaussian quantiles of the exact variance, plus half a count if sigma is
+        below 4; otherwise quantiles of sums of Laplace noise. Simultaneous intervals use a union bound
+        (Bonferroni) over all cells, and add half a count.
         """
         asked = self._asked(workload)
         return self._around(self.answers(asked), asked, level, simultaneous)
@@ -173,7 +173,7 @@ class UnbiasedAnswers(Immutable):
         return np.array(found)
 
     def covariance(self, queries: Sequence[Query]) -> Float64s:
-        """The covariance matrix of a few queries' answers; the roots of its diagonal are standard errors.
+        """The covariance matrix of the answers to a few queries.
 
         >>> from privmw import Domain, Table, measure_marginals, strategies
         >>> domain = Domain({"age": 3, "sex": ["F", "M"]})
@@ -248,10 +248,10 @@ class UnbiasedAnswers(Immutable):
         level: float = 0.95,
         simultaneous: bool = False,
     ) -> Any:
-        """A frame with a row a cell: its attributes and labels, answer, standard_error, low and high.
+        """A frame with one row per cell: attributes and labels, answer, standard_error, low and high.
 
-        Columns attribute_1, value_1, attribute_2 and so on, as in the files of a release; needs pyarrow.
-        kind: by default that of the private frame, or pyarrow.
+        Columns attribute_1, value_1, attribute_2, ..., as in the files of a release. Needs pyarrow. kind:
+        default that of the private frame, else pyarrow.
         """
         from privmw.release.unbiased.frame import to_frame  # here: that module imports this one
 
@@ -268,20 +268,20 @@ class UnbiasedAnswers(Immutable):
         raw: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        """Write the frame to a .parquet, .csv or .feather file, whole or not at all; refuses an existing one.
+        """Write the frame to a new .parquet, .csv or .feather file, atomically.
 
-        raw: as of `Table.write`. progress: called now and then with the number of cells that are written.
+        raw: see `Table.write`. progress: called with the number of cells written so far.
         """
         from privmw.release.unbiased.frame import write
 
         write(self, path, self._asked(workload), level, simultaneous, raw, progress)
 
     def statement(self) -> str:
-        """The promise to the people in the private table, in plain words."""
+        """The privacy guarantee to the people in the private table, in plain words."""
         return self.ledger.statement()
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write one file that `load_unbiased_answers` reads back to equal answers, whole or not at all."""
+        """Write one file, atomically; `load_unbiased_answers` reads it back to equal answers."""
         from privmw.release.unbiased.file import save_unbiased_answers
 
         save_unbiased_answers(self, path, overwrite=overwrite)
@@ -353,7 +353,7 @@ class UnbiasedAnswers(Immutable):
 
 
 def sizes_of_looks(shot: Shot) -> list[int]:
-    """How many integers each look releases: the cells of a marginal, or the contrasts of a residual."""
+    """The number of integers that each look releases: a marginal's cells, or a residual's contrasts."""
     less = 1 if shot.kind == "residuals" else 0
     return [math.prod(shot.domain[name].size - less for name in look.attributes) for look in shot.looks]
 

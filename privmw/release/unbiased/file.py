@@ -1,8 +1,8 @@
-"""Unbiased answers as one file, and back, with the checks that a file must pass.
+"""Files of unbiased answers: writes, reads and checks them.
 
-answers.json holds the settings and what kind of shot it was; looks, workloads and noisy values are arrays.
-The events of the ledger must be those of exactly these looks, so a file that was edited, even with matching
-digests, is refused unless it tells one story. Nothing here is private.
+answers.json holds the settings and the kind of shot; looks, workloads and noisy values are arrays. The events
+of the ledger must be those of exactly these looks, even in a file with matching digests. Nothing here is
+private.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ KEYS = {"settings", "kind", "noise", "at_most", "measured"}
 def save_unbiased_answers(
     answers: UnbiasedAnswers, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> None:
-    """Write answers to one file, whole or not at all; see `UnbiasedAnswers.save`."""
+    """Write answers to one file, atomically; see `UnbiasedAnswers.save`."""
     _check(answers)
     write_archive(path, _members(answers), form=FORM, version=VERSION, overwrite=overwrite)
 
 
 def load_unbiased_answers(path: str | os.PathLike[str]) -> UnbiasedAnswers:
-    """The answers that `UnbiasedAnswers.save` wrote. A file that is damaged or edited is a ValueError.
+    """Read the answers that `UnbiasedAnswers.save` wrote; ValueError for a damaged or edited file.
 
     >>> load_unbiased_answers(__file__)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -83,7 +83,7 @@ def _members(answers: UnbiasedAnswers) -> Iterator[tuple[str, bytes]]:
 
 
 def _read(members: dict[str, bytes]) -> UnbiasedAnswers:
-    """The answers of checked members, each removed from the dictionary."""
+    """Make the answers of checked members; removes them from the dictionary."""
     described = parse_json(members.pop("answers.json").decode())
     if not isinstance(described, dict) or set(described) != KEYS:
         raise ValueError(f"answers.json must be an object with the keys {', '.join(sorted(KEYS))}")

@@ -1,6 +1,6 @@
 """Unbiased answers as rows: the attributes and labels of a cell, its answer, standard error and interval.
 
-Columns as in the files of a release (privmw/release/cells.py). pyarrow is needed (extra `io`).
+Columns as in the files of a release (privmw/release/cells.py). Needs pyarrow (extra `io`).
 """
 
 from __future__ import annotations

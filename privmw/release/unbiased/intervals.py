@@ -1,8 +1,8 @@
-"""How far the error of an unbiased answer reaches, from the plan of the shot alone: no value is needed.
+"""Distribution and quantiles of the error of an unbiased answer, from the plan alone.
 
-The error of a cell is a sum of independent draws, each times a coefficient that the shot states. Of discrete
-Gaussians it is Gaussian to within far less than its coverage shows. Of discrete Laplace draws it is neither
-Laplace nor Gaussian: its quantiles come from its characteristic function.
+The error of a cell is a sum of independent draws, each times a coefficient of the shot. A sum of discrete
+Gaussians is treated as Gaussian. A sum of discrete Laplace draws is neither Laplace nor Gaussian: its
+quantiles come from its characteristic function.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from privmw.kernels.arrays import Float64s
 from privmw.strategies import Shot
 from privmw.strategies.shot import noise_variance
 
-SMALL_SCALE = 4.0  # below it steps of one count show: half a step is added, so that intervals cover at least
-NEGLIGIBLE = 1e-4  # of the variance: draws that contribute less are together taken as Gaussian
-LAST, STEP = 100.0, 0.05  # of the integral, in inverse deviations: chances are right to one part in a hundred
-LONGEST = 60.0  # deviations
+SMALL_SCALE = 4.0  # below it the steps of integers matter: add half a count, for coverage
+NEGLIGIBLE = 1e-4  # of the variance: draws that contribute less are treated as one Gaussian
+LAST, STEP = 100.0, 0.05  # of the integral, in inverse deviations: tail probabilities are right to 1 %
+LONGEST = 60.0  # half-width, in deviations
 
 
 def half_widths(
@@ -34,10 +34,10 @@ def half_widths(
     variances: Float64s | None = None,
     at_least: bool = False,
 ) -> Float64s:
-    """Half of the interval of a cell, in counts, for each marginal; outside: the chance to miss a cell.
+    """Half-width of a cell's interval, in counts, for each marginal; outside: 1 - level.
 
-    variances: those of the cells of each marginal, in counts squared, where they are known. at_least: add
-    half a count, so that the steps of discrete noise make no interval too narrow.
+    variances: of a cell of each marginal, in counts squared, if known. at_least: add half a count, so that
+    the steps of discrete noise make no interval too narrow.
 
     >>> from privmw import Budget, Domain, Workload, strategies
     >>> workload = Workload.all(Domain({"a": 2, "b": 3}), k=2)
@@ -58,7 +58,7 @@ def half_widths(
 class CellError(NamedTuple):
     """The error of a cell of one marginal: independent draws, each times a coefficient.
 
-    counts: how many draws have this coefficient and this variance.
+    counts: the number of draws with each coefficient and variance.
     """
 
     coefficients: Float64s
@@ -74,9 +74,9 @@ class CellError(NamedTuple):
 def error_of(shot: Shot, names: Sequence[str]) -> CellError:
     """The error of a cell, from looks at plain marginals.
 
-    The answer of A takes from look B with precision t_B, in a cell that agrees with it on the attributes U of
-    C = A and B, the part t_B / N_B times the sum over S in C of N_S^2 / (N_A w_S) times the product over S of
-    1 - 1/n_i in U, of -1/n_i beside U.
+    The coefficient in the answer of A of a cell of look B, with precision t_B, that agrees with it on the
+    attributes U of C = A and B, is t_B / N_B times the sum over S in C of N_S^2 / (N_A w_S) times the product
+    over S of 1 - 1/n_i in U, and of -1/n_i outside U.
     """
     sizes, domain = shot.domain.sizes, shot.domain
     places = [domain.index(name) for name in names]
@@ -118,19 +118,19 @@ def _laplace_half_width(error: CellError, outside: float) -> float:
     """The quantile of a sum of Laplace draws, by the integral of its tilted characteristic function.
 
     P(X > x) is 1/pi times the integral over u > 0 of the real part of exp(K(z) - z x) / z, z = s + i u, for
-    any s in (0, end); near the s at which the integrand at u = 0 is least, small chances come out as
-    precisely as large ones. K is the sum of -log(1 - part z^2 / 2), parts of the variance, which is 1 here.
+    any s in (0, end). Near the s that minimises the integrand at u = 0, small probabilities are as precise as
+    large ones. K is the sum of -log(1 - part z^2 / 2), parts of the variance, which is 1 here.
     """
     if error.variance == 0:
         return 0.0
     parts = error.coefficients**2 * error.variances / error.variance
     large = parts > NEGLIGIBLE
-    rest = float((error.counts * parts)[~large].sum())
+    small_parts = float((error.counts * parts)[~large].sum())
     each, which = np.unique(parts[large], return_inverse=True)
     often = np.bincount(which, error.counts[large], len(each))
 
     def exponent(z: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
-        total = rest * z**2 / 2
+        total = small_parts * z**2 / 2
         for part, count in zip(each.tolist(), often.tolist(), strict=True):
             total = total - count * np.log1p(-part * z**2 / 2)
         return total
