@@ -16,11 +16,8 @@ The way of the data, room by room (README.md has the map):
    reads the papers' data sets.
 """
 
-from types import ModuleType
-from typing import Any
-
-from privmw import accounting, experiments, kernels, mechanisms, pages, postprocess, strategies
-from privmw.accounting import Account, Budget, BudgetError, Event, Ledger, Neighbors
+from privmw import accounting, experiments, kernels, mechanisms, postprocess, strategies
+from privmw.accounting import Account, Budget, BudgetError, Ledger, Neighbors
 from privmw.algorithms.auto import release_auto
 from privmw.algorithms.choose_public import choose_public
 from privmw.algorithms.dual_query import DualQuery, release_dual_query
@@ -53,26 +50,6 @@ from privmw.release import Release
 from privmw.release.file import load_release
 from privmw.release.unbiased import UnbiasedAnswers, load_unbiased_answers
 from privmw.version import __version__
-
-
-def _report() -> ModuleType:
-    from privmw import report  # here: only pages need it
-
-    return report
-
-
-pages.provide(_report)
-pages.show(Ledger)  # accounting knows no pages
-
-
-def _to_dp_event(spent: Event | Ledger) -> Any:
-    """What was spent, as a DpEvent: see `privmw.extensions.adapters.dp_accounting.to_dp_event`."""
-    from privmw.extensions.adapters import dp_accounting  # here: only those who have it need it
-
-    return dp_accounting.to_dp_event(spent)
-
-
-Event.to_dp_event = Ledger.to_dp_event = _to_dp_event  # type: ignore[assignment]
 
 __all__ = [
     "FEM",

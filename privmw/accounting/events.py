@@ -7,7 +7,7 @@ its `cost` follows from them exactly, as rationals. The floats `rho` and `epsilo
 import enum
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
@@ -76,7 +76,6 @@ class Event(ABC):
     _public_repr: ClassVar[bool] = True
     kind: ClassVar[str]
     count: int
-    to_dp_event: Callable[[], Any]  # set by privmw/__init__.py: it belongs to extensions/adapters
 
     @property
     @abstractmethod
@@ -113,6 +112,12 @@ class Event(ABC):
         """Return the arguments that make this event, by name: what repr shows and JSON keeps."""
         names = [field.name for field in fields(self)]  # type: ignore[arg-type]  # every subclass is a dataclass
         return {name.removesuffix("_of_one"): getattr(self, name) for name in names}
+
+    def to_dp_event(self) -> Any:
+        """Return this event as a DpEvent of dp_accounting: see privmw.extensions.adapters."""
+        from privmw.extensions.adapters import dp_accounting  # here: few have dp_accounting
+
+        return dp_accounting.to_dp_event(self)
 
     def parts(self) -> Iterator["Event"]:
         """Yield this event and every event inside it."""

@@ -6,7 +6,6 @@ It holds parameters and public facts only, never a private value, so it may be p
 import json
 import math
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -53,7 +52,6 @@ class Ledger:
         "_totals",
         "_unit",
     )
-    to_dp_event: Callable[[], Any]  # set by privmw/__init__.py: it belongs to extensions/adapters
 
     def __init__(
         self,
@@ -235,6 +233,12 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
         chosen = usual_delta(self) if delta is None else probability("delta", delta, zero=True)
         return state(self, chosen)
 
+    def to_dp_event(self) -> Any:
+        """Return all events as a DpEvent of dp_accounting: see privmw.extensions.adapters."""
+        from privmw.extensions.adapters import dp_accounting  # here: few have dp_accounting
+
+        return dp_accounting.to_dp_event(self)
+
     def to_json(self) -> str:
         """Return the ledger as JSON text: every event exactly, and the totals for readers.
 
@@ -285,8 +289,19 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
         return ledger
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Pickles and copies stand alone: charging one never leaves another half charged.
         return Ledger.from_json, (self.to_json(),)
+
+    def __copy__(self) -> "Ledger":
+        # A copy stands alone, and says no less than this one: totals first, then events, then what is spent.
+        copied: Ledger = object.__new__(Ledger)
+        copied._budget, copied._neighbors, copied._n = self._budget, self._neighbors, self._n
+        copied._unit, copied._numerics, copied._generator = self._unit, self._numerics, self._generator
+        copied._seeded, copied._totals = self._seeded, self._totals
+        copied._events, copied._spent = list(self._events), self._spent
+        return copied
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Ledger":
+        return self.__copy__()
 
     def _record(self) -> dict[str, Any]:
         pure = self._total.epsilon
@@ -354,6 +369,11 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
             f"<Ledger of {self._budget!r}: {len(self._events)} events, rho {show(self.rho)}, "
             f"{self._neighbors.name}, n {self._n}, {self.generator}>"
         )
+
+    def _repr_html_(self) -> str | None:
+        from privmw.report import panel  # here: only a notebook needs it
+
+        return panel(self)
 
 
 def check_text(name: str, text: Any) -> None:

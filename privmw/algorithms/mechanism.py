@@ -31,7 +31,6 @@ from privmw.data.support import Support
 from privmw.data.unit import unit_in_words
 from privmw.data.workload import MOVED, Workload
 from privmw.models.growth.completion import completed_evenly
-from privmw.pages import Shown
 from privmw.random import Rng, is_seeded
 from privmw.ranks import check_same, on_every_rank, on_root
 from privmw.release import Release
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Mechanism(Shown):
+class Mechanism:
     """An algorithm with a budget. Its cost is known before it is called on private tables.
 
     >>> from privmw import MWPub
@@ -312,6 +311,11 @@ class Mechanism(Shown):
         if shares.measure is not None:
             _check_scale(shares.noise, shares.measure, MOVED, at_most)
         return question
+
+    def _repr_html_(self) -> str | None:
+        from privmw.report import panel  # here: only a notebook needs it
+
+        return panel(self)
 
 
 def _price(event: Planned) -> str:

@@ -21,7 +21,6 @@ from privmw.data.memory import available_memory
 from privmw.data.support import Support
 from privmw.data.workload import MOVED
 from privmw.kernels.arrays import Int64s
-from privmw.pages import Shown
 
 # Arrays with one number per cell: counts, sums, answers, scores, targets and their precisions; and with one
 # per row: weights, masses, a prior and two temporary ones.
@@ -56,7 +55,7 @@ class NoiseLevel:
 
 
 @dataclass(frozen=True)
-class Plan(Shown):
+class Plan:
     """What a run will need.
 
     bytes: of a rank's memory, support and workload included. evaluation: measured seconds of one evaluation.
@@ -86,6 +85,11 @@ class Plan(Shown):
             f"marginals; {noise}; about {self.bytes / 1e6:,.0f} MB and {self.seconds:.3g} seconds"
             + (f"; {self.traffic / 1e6:,.1f} MB added up over the ranks a round" if self.traffic else "")
         )
+
+    def _repr_html_(self) -> str | None:
+        from privmw.report import panel  # here: only a notebook needs it
+
+        return panel(self)
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,12 @@ from privmw.data.immutable import Immutable
 from privmw.data.strict_json import parse_json
 from privmw.data.syntax import KEY, Syntax
 from privmw.io.files import naming
-from privmw.pages import Shown
 from privmw.secrecy import expect, shown
 
 __all__ = ["Attribute", "Domain"]
 
 
-class Domain(Immutable, Shown):
+class Domain(Immutable):
     """Ordered attributes, immutable: each declared by a size, a list of labels, or an object.
 
     An object has "labels" or bin "edges" (numbers, or dates written YYYY-MM-DD) and may declare an "other"
@@ -211,6 +210,11 @@ class Domain(Immutable, Shown):
             f"{a.name if len(a.name) <= 20 else a.name[:17] + '...'}: {a.size}" for a in self.attributes[:5]
         ]
         return f"Domain({', '.join(shown)}{f', and {len(self) - 5} more' if len(self) > 5 else ''})"
+
+    def _repr_html_(self) -> str | None:
+        from privmw.report import panel  # here: only a notebook needs it
+
+        return panel(self)
 
 
 def positions_of(domain: Domain, names: Iterable[str], what: str = "names") -> list[int]:

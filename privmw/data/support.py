@@ -29,7 +29,6 @@ from privmw.data.table import Table
 from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Bools, Codes, Float64s, Int64s, UInt32s, freeze, is_frozen
 from privmw.kernels.checks import check_integer, check_number
-from privmw.pages import Shown
 from privmw.random import sampling_stream
 from privmw.ranks import ALONE, Communicator, sum_over_ranks
 from privmw.secrecy import expect, shown
@@ -44,7 +43,7 @@ LARGEST_FULL = 2**28  # rows of Support.full, however much memory there is
 PENDING = 2**20  # rows of batches to read before they are merged; more if the support has more rows
 
 
-class Support(Immutable, Shown):
+class Support(Immutable):
     """Distinct rows on a domain with the counts of a public table, immutable.
 
     >>> domain = Domain({"age": 3, "sex": 2})
@@ -606,6 +605,11 @@ class Support(Immutable, Shown):
 
     def __repr__(self) -> str:
         return f"Support({self._described(f'{self.size} distinct rows')})"
+
+    def _repr_html_(self) -> str | None:
+        from privmw.report import panel  # here: only a notebook needs it
+
+        return panel(self)
 
     def _described(self, rows: str) -> str:
         """What a repr says: the number of rows comes in."""

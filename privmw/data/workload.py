@@ -21,7 +21,6 @@ from privmw.data.domain import Domain, check_domain, positions_of
 from privmw.data.immutable import Immutable
 from privmw.kernels.arrays import Int32s, Int64s, UInt32s, freeze
 from privmw.kernels.checks import check_integer
-from privmw.pages import Shown
 from privmw.secrecy import expect, shown
 
 LARGEST_ORDER = 6
@@ -43,7 +42,7 @@ class Queries(NamedTuple):
     values: UInt32s
 
 
-class Workload(Immutable, Shown):
+class Workload(Immutable):
     """Marginals of one to six attributes on a domain, immutable; each set of attributes at most once.
 
     >>> workload = Workload(Domain({"age": 10, "sex": 2, "race": 5}), [("age", "sex"), ("race",)])
@@ -258,6 +257,11 @@ class Workload(Immutable, Shown):
         orders = np.unique(np.diff(self.starts)).tolist()
         of = "" if not orders else f" of order {orders[0]}" + (f" to {orders[-1]}" if len(orders) > 1 else "")
         return f"Workload({len(self)} marginal{'s' * (len(self) != 1)}{of}, {self.cells} cells)"
+
+    def _repr_html_(self) -> str | None:
+        from privmw.report import panel  # here: only a notebook needs it
+
+        return panel(self)
 
 
 def find_queries(

@@ -27,7 +27,6 @@ from privmw.data.table import Table
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, freeze, is_frozen
 from privmw.kernels.checks import check_integer
-from privmw.pages import Shown, pages
 from privmw.random import sampling_stream
 from privmw.ranks import allgather, sum_over_ranks
 from privmw.release import apportion
@@ -47,7 +46,7 @@ DEFAULT_LEVEL = 0.95  # of intervals
 WEIGHT_SUM_TOLERANCE = 1e-9  # far above rounding, far below an error
 
 
-class Release(Immutable, Shown):
+class Release(Immutable):
     """Weights on the rows of a support, with the measurements they were fitted to. Immutable.
 
     workload: the marginals to be answered. measured: the workload that the measurements' cells belong to
@@ -427,11 +426,15 @@ class Release(Immutable, Shown):
         ...     Release.load(f"{folder}/x.release") == release, sorted(os.listdir(folder))
         (True, ['report.html', 'x.release'])
         """
-        pages().write_report(path, self, **options)
+        from privmw.report import write_report  # here: only those who ask for a page need it
+
+        write_report(path, self, **options)
 
     def explore(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write one HTML page to query the release; options: those of `privmw.report.write_explorer`."""
-        pages().write_explorer(path, self, **options)
+        from privmw.report import write_explorer  # here: only those who ask for a page need it
+
+        write_explorer(path, self, **options)
 
     def plot_marginal(self, *names: str, level: float = DEFAULT_LEVEL) -> Any:
         """Plot a marginal: public rows, release and interval of each cell (of many cells, the largest).
@@ -448,7 +451,9 @@ class Release(Immutable, Shown):
         """
         self._check_whole()
         _check_names(self.support.domain, names)
-        return pages().plot_marginal(self, names, level)
+        from privmw.report import plot_marginal  # here: only those who ask for a page need it
+
+        return plot_marginal(self, names, level)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Release):
@@ -476,6 +481,11 @@ class Release(Immutable, Shown):
         grown = f" ({self.support.grown} grown)" if self.support.grown else ""
         rows = f"{self.support.whole_size} rows{grown}"
         return f"Release({named}{rows}, rho {show(self.ledger.rho)}, n {self.n}{seeded})"
+
+    def _repr_html_(self) -> str | None:
+        from privmw.report import panel  # here: only a notebook needs it
+
+        return panel(self)
 
 
 def _check_names(domain: Domain, names: Sequence[str]) -> None:

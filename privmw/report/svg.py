@@ -23,7 +23,6 @@ import numpy as np
 
 from privmw.io.whole_file import whole_file
 from privmw.kernels.arrays import Float64s, Int64s
-from privmw.pages import Shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -88,7 +87,7 @@ def colour(light: str) -> str:
 
 
 @dataclass(frozen=True)
-class Picture(Shown):
+class Picture:
     """A picture of a page. name: its id; alt: what it shows, in words; true: it shows private data."""
 
     name: str
@@ -105,6 +104,11 @@ class Picture(Shown):
         root.set("font-family", "sans-serif")
         with whole_file(path, overwrite=overwrite) as file:
             file.write(ElementTree.tostring(root, encoding="utf-8", xml_declaration=True))
+
+    def _repr_html_(self) -> str | None:
+        from privmw.report import panel  # here: only a notebook needs it
+
+        return panel(self)
 
 
 def draw(

@@ -1,7 +1,6 @@
 """Google's dp_accounting: a ledger's events as DpEvents, and what its two accountants make of them.
 
-`event.to_dp_event()` and `ledger.to_dp_event()` call this file; privmw/__init__.py gives them, since
-accounting knows no adapters. Parameters only: nothing here has seen data.
+`event.to_dp_event()` and `ledger.to_dp_event()` call this file. Parameters only: nothing here has seen data.
 
 Every event becomes a ZCDpEvent, even where dp_accounting has an event of a like name:
 
