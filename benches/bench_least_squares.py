@@ -77,8 +77,8 @@ def small_case(method: str) -> Callable[[bool], Case]:
             free = (-np.inf * one, np.inf * one)
             return [
                 problem.tallies.newton(
-                    pmw.kernels.Wanted(problem.centre, 1 / problem.precisions, 0 * one, np.inf * one),
-                    pmw.kernels.Wanted(problem.counts, problem.variances, *free),
+                    pmw.kernels.FitTargets(problem.centre, 1 / problem.precisions, 0 * one, np.inf * one),
+                    pmw.kernels.FitTargets(problem.counts, problem.variances, *free),
                     tolerance=1e-11 * problem.scale,
                 ).weights
                 for problem in problems
@@ -131,8 +131,8 @@ def large_case(smoke: bool) -> Case:
     variance = float(problem.variances[0])
 
     def ours() -> np.ndarray:
-        rows = pmw.kernels.Wanted(problem.centre, variance * one, 0 * one, np.inf * one)
-        queries = pmw.kernels.Wanted(problem.counts, problem.variances, -np.inf * one, np.inf * one)
+        rows = pmw.kernels.FitTargets(problem.centre, variance * one, 0 * one, np.inf * one)
+        queries = pmw.kernels.FitTargets(problem.counts, problem.variances, -np.inf * one, np.inf * one)
         return problem.tallies.newton(rows, queries, tolerance=tolerance).weights
 
     def theirs() -> np.ndarray:

@@ -156,7 +156,7 @@ TRACKED track_chacha20(std::span<std::uint8_t> out) {
     const std::uint32_t key[8] = {1, 2, 3}, nonce[3] = {};
     draw::chacha20_blocks(key, nonce, 0, out.size() / 64, out.data());
 }
-TRACKED track_nnls(const Tallies& tallies, const Wanted& rows, const Wanted& queries, double* weights,
+TRACKED track_nnls(const Tallies& tallies, const FitTargets& rows, const FitTargets& queries, double* weights,
                    double* multipliers, Solution& solution) {
     solution = solve(tallies, rows, queries, {1e-9, 100, no_limit}, weights, multipliers);
 }

@@ -75,7 +75,7 @@ void with_words(py::handle bit_generator, const Draw& draw) {
     const py::capsule capsule = bit_generator.attr("capsule");
     auto* const generator = static_cast<BitGenerator*>(PyCapsule_GetPointer(capsule.ptr(), "BitGenerator"));
     if (generator == nullptr) throw py::error_already_set();
-    // A child process must not learn of missing entropy in the middle of a draw.
+    // Missing entropy in a child process must be detected before a draw.
     if (py::hasattr(bit_generator, "ready")) bit_generator.attr("ready")();
     const py::object lock = bit_generator.attr("lock");
     struct Held {
@@ -158,7 +158,7 @@ Integers discrete_gaussian(py::handle bit_generator, py::handle numerator, py::h
     return draw_noise(bit_generator, size_of(size), DiscreteGaussian(above, below));
 }
 
-// Two arrays that Python owns, and how far their entries are apart.
+// Two arrays that Python owns, and the distances of their entries.
 struct BoundErrors {
     py::array counts, answers;
     Errors errors;

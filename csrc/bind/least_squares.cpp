@@ -37,10 +37,10 @@ py::tuple newton(const BoundTallies& self, const py::array& centre, const py::ar
                  const py::array& lower, const py::array& upper, const py::array& answers,
                  const py::array& spread, const py::array& least, const py::array& most,
                  const py::array& start, double tolerance, int steps, double limit) {
-    const Wanted rows{values_of<double>(centre, "centre").data(), one_or_each(variance, "variance"),
-                      one_or_each(lower, "lower"), one_or_each(upper, "upper")};
-    const Wanted queries{values_of<double>(answers, "answers").data(), one_or_each(spread, "spread"),
-                         one_or_each(least, "least"), one_or_each(most, "most")};
+    const FitTargets rows{values_of<double>(centre, "centre").data(), one_or_each(variance, "variance"),
+                          one_or_each(lower, "lower"), one_or_each(upper, "upper")};
+    const FitTargets queries{values_of<double>(answers, "answers").data(), one_or_each(spread, "spread"),
+                             one_or_each(least, "least"), one_or_each(most, "most")};
     py::array_t<double> weights(static_cast<py::ssize_t>(self.tallies->rows()));
     auto multipliers = to_array<double>(values_of<double>(start, "start"));
     double *const found = weights.mutable_data(), *const duals = multipliers.mutable_data();

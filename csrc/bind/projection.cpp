@@ -58,13 +58,14 @@ void bind_projection(py::module_& m) {
 
     m.def(
         "split_lists",
-        [](const py::array& starts, const py::array& queries, std::uint32_t first, const py::array& held,
-           const py::array& held_starts, const py::array& cut, const py::array& cut_starts) {
+        [](const py::array& starts, const py::array& queries, std::uint32_t first, const py::array& matched,
+           const py::array& matched_starts, const py::array& cut, const py::array& cut_starts) {
             const auto before = values_of<std::int64_t>(starts, "starts");
             const auto lists = values_of<std::uint32_t>(queries, "queries");
-            const AddedQueries added{
-                values_of<std::int64_t>(held, "held"), values_of<std::int64_t>(held_starts, "held_starts"),
-                values_of<std::int64_t>(cut, "cut"), values_of<std::int64_t>(cut_starts, "cut_starts")};
+            const AddedQueries added{values_of<std::int64_t>(matched, "matched"),
+                                     values_of<std::int64_t>(matched_starts, "matched_starts"),
+                                     values_of<std::int64_t>(cut, "cut"),
+                                     values_of<std::int64_t>(cut_starts, "cut_starts")};
             const std::size_t ends = before.size() + added.cut.size();
             py::array_t<std::int64_t> new_starts(static_cast<py::ssize_t>(ends));
             std::int64_t* const after = new_starts.mutable_data();
@@ -80,8 +81,8 @@ void bind_projection(py::module_& m) {
             }
             return py::make_tuple(new_starts, new_queries);
         },
-        py::arg("starts"), py::arg("queries"), py::arg("first"), py::arg("held"), py::arg("held_starts"),
-        py::arg("cut"), py::arg("cut_starts"));
+        py::arg("starts"), py::arg("queries"), py::arg("first"), py::arg("matched"),
+        py::arg("matched_starts"), py::arg("cut"), py::arg("cut_starts"));
 
     m.def(
         "solve_positive",

@@ -15,8 +15,8 @@ using namespace privmw::draw;
 
 namespace {
 
-// A caller's source of words. One that fails often gives the same word for ever: noise of such words can come
-// to an end, but it hides nothing. Random words repeat one four times in a row with probability 2^-256.
+// A caller's source of words. A failing source often repeats one word: noise from such words hides nothing.
+// Random words repeat one four times in a row with probability 2^-256.
 struct Watched {
     privmw_words words;
     std::uint64_t last = 0;
@@ -37,7 +37,7 @@ WordSource checked_words(Watched& watched) {
     const privmw_words& words = watched.words;
     require(words.next != nullptr, PRIVMW_NULL);
     if (words.next != &keystream_next64) return {&watched, &Watched::next};
-    // A child process must not learn of missing entropy in the middle of a draw, which would end it.
+    // Missing entropy in a child process must be detected before a draw, which it would abort.
     require_pointers({words.state});
     require(keystream_ready(*static_cast<Keystream*>(words.state)), PRIVMW_ENTROPY);
     return {words.state, words.next};

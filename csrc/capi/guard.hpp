@@ -1,4 +1,4 @@
-// What every function of privmw.h stands on: statuses instead of exceptions, and the checks they share.
+// Shared by all functions of privmw.h: statuses instead of exceptions, and checks of arguments.
 #pragma once
 
 #include <initializer_list>
@@ -11,7 +11,7 @@
 #include "core/columns.hpp"
 #include "draw/words.hpp"
 
-// Checked views. What evaluation allocates belongs to the marginals, for the columns that they use.
+// Checked views. Marginals own what evaluation allocates.
 struct privmw_columns {
     std::vector<privmw::Column> columns;
     std::size_t rows;
@@ -22,7 +22,7 @@ namespace privmw::capi {
 constexpr std::size_t most_rows = ~Row{0};  // 2^32 - 1
 constexpr int most_threads = 1024;
 
-// Refused arguments leave a function as this, and the function as its status.
+// Thrown for wrong arguments; becomes the status of the function.
 struct Refusal {
     privmw_status status;
 };

@@ -4,7 +4,7 @@
 
 #include "capi/guard.hpp"
 
-// It owns what it stands on, so that handles may be freed in any order.
+// Owns its columns, so that handles may be freed in any order.
 struct privmw_marginals {
     privmw::Columns columns;  // those that the marginals use
     privmw::Marginals marginals;

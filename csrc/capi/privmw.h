@@ -1,8 +1,8 @@
 /* The kernels and the exact draws of privmw for every language that can call C.
  *
  * Every function returns a status. Arguments are checked before anything is written, so a wrong one is
- * a status, never a crash, as long as every pointer that is not null leads to as many values as its size
- * says. Arrays that are written must not overlap others. No exception leaves a function, nothing is printed.
+ * a status, never a crash, provided that non-null pointers refer to as many values as their sizes say. Output
+ * arrays must not overlap others. No exception leaves a function, and nothing is printed.
  *
  * Threads. Columns and marginals do not change once they are made: any number of threads may use them at a
  * time. A privmw_chacha20 and any other source of words belong to one thread at a time. There is no global
@@ -38,11 +38,11 @@ extern "C" {
 typedef int32_t privmw_status;
 enum {
     PRIVMW_OK = 0,
-    PRIVMW_NULL = 1,      /* a pointer is null that must not be */
+    PRIVMW_NULL = 1,      /* a pointer must not be null */
     PRIVMW_SIZE = 2,      /* a size or a number of threads is out of range, or two sizes do not fit */
     PRIVMW_VALUE = 3,     /* a value is outside its domain: a code, a position, a mass, a scale */
     PRIVMW_RESCALE = 4,   /* the total of the masses left its range: privmw_rescale, then evaluate anew */
-    PRIVMW_RESOURCES = 5, /* no memory or no thread could be had */
+    PRIVMW_RESOURCES = 5, /* no memory or thread available */
     PRIVMW_ENTROPY = 6,   /* the operating system gave no entropy */
     PRIVMW_STUCK = 7,     /* the source repeats one word, or its words leave a draw without an end */
     PRIVMW_INTERNAL = 8   /* a defect of privmw: please report it */
@@ -55,7 +55,7 @@ PRIVMW_API const char* privmw_message(privmw_status status) PRIVMW_NOEXCEPT; /* 
 /* ---- columns: codes of rows ---- */
 
 typedef struct privmw_column {
-    const void* codes; /* one a row, aligned, each below `size` */
+    const void* codes; /* one per row, aligned, each below `size` */
     uint32_t width;    /* bytes of a code: 1, 2 or 4 */
     uint32_t size;     /* at least 1 */
 } privmw_column;
@@ -67,8 +67,8 @@ PRIVMW_API privmw_status privmw_columns_new(const privmw_column* columns, size_t
                                             int threads, privmw_columns** out) PRIVMW_NOEXCEPT;
 PRIVMW_API void privmw_columns_free(privmw_columns* columns) PRIVMW_NOEXCEPT; /* null is allowed */
 
-/* The first row of each kind, kinds in ascending order of their codes, and how many rows are of it. `found`
- * is their number; where it is above `room` the status is PRIVMW_SIZE, and nothing else is written. */
+/* The first occurrence of each distinct row, ascending by codes, and their counts. `found` is the number of
+ * distinct rows; if it is above `room` the status is PRIVMW_SIZE, and nothing else is written. */
 PRIVMW_API privmw_status privmw_distinct_rows(const privmw_column* columns, size_t attributes, size_t rows,
                                               int threads, size_t room, uint32_t* first, int64_t* counts,
                                               size_t* found) PRIVMW_NOEXCEPT;
@@ -82,8 +82,8 @@ PRIVMW_API privmw_status privmw_matching_rows(const privmw_columns* columns, con
 
 /* Marginal j has the attributes attributes[starts[j]] .. attributes[starts[j + 1] - 1], 1 to 6 of them,
  * ascending. Its cells come in C order, the last attribute fastest, and the marginals one after the other; at
- * most 2^40 cells a marginal and 2^48 together. attributes: IN, starts[count]; starts: IN, count + 1, from 0.
- * Planned here, once; columns that no marginal uses cost nothing. */
+ * most 2^40 cells per marginal and 2^48 together. attributes: IN, starts[count]; starts: IN, count + 1, from
+ * 0. Planned here, once; unused columns cost nothing. */
 typedef struct privmw_marginals privmw_marginals;
 PRIVMW_API privmw_status privmw_marginals_new(const privmw_columns* columns, const int32_t* attributes,
                                               const int64_t* starts, size_t count, int threads,
@@ -97,19 +97,19 @@ PRIVMW_API privmw_status privmw_marginals_cells(const privmw_marginals* marginal
 PRIVMW_API privmw_status privmw_marginals_plan(const privmw_marginals* marginals,
                                                uint64_t ways[5]) PRIVMW_NOEXCEPT;
 
-/* sums: OUT, one a cell. masses: IN, one a row, whose absolute values total at most 2^62. */
+/* sums: OUT, one per cell. masses: IN, one per row, whose absolute values total at most 2^62. */
 PRIVMW_API privmw_status privmw_marginals_sum(const privmw_marginals* marginals, const int64_t* masses,
                                               size_t rows, int threads, int64_t* sums,
                                               size_t cells) PRIVMW_NOEXCEPT;
 
 /* Adds the changes of the masses of `count` rows to sums (IN and OUT, each below 2^62): the same bits as a
- * new sum. changes: IN, one a given row, whose absolute values total at most 2^62. */
+ * new sum. changes: IN, one per given row, whose absolute values total at most 2^62. */
 PRIVMW_API privmw_status privmw_marginals_add_changes(const privmw_marginals* marginals, const uint32_t* rows,
                                                       const int64_t* changes, size_t count, int threads,
                                                       int64_t* sums, size_t cells) PRIVMW_NOEXCEPT;
 
-/* The adjoint of sum: potentials (OUT, one a row) are 2^exponent times the sum of the values (IN, one a cell)
- * of the cells that a row lies in, added modulo 2^64 and read as signed. -2000 <= exponent <= 2000. */
+/* The adjoint of sum: potentials (OUT, one per row) are 2^exponent times the sum of the values (IN, one per
+ * cell) of the cells of a row, added modulo 2^64 and read as signed. -2000 <= exponent <= 2000. */
 PRIVMW_API privmw_status privmw_marginals_potentials(const privmw_marginals* marginals, const int64_t* values,
                                                      size_t cells, int exponent, int threads,
                                                      double* potentials, size_t rows) PRIVMW_NOEXCEPT;
@@ -122,13 +122,13 @@ PRIVMW_API privmw_status privmw_marginals_potentials(const privmw_marginals* mar
 PRIVMW_API privmw_status privmw_rescale(double* weights, size_t rows, int threads,
                                         int64_t* total) PRIVMW_NOEXCEPT;
 
-/* masses: OUT, one a row, and their total. PRIVMW_RESCALE where the weights need it first. */
+/* masses: OUT, one per row, and their total. PRIVMW_RESCALE if weights must be rescaled first. */
 PRIVMW_API privmw_status privmw_to_masses(const double* weights, size_t rows, int threads, int64_t* masses,
                                           int64_t* total) PRIVMW_NOEXCEPT;
 
-/* Multiplies the weights of `count` ascending rows by factor, 2^-32 to 2^32. changes: OUT, one a given row,
+/* Multiplies the weights of `count` ascending rows by factor, 2^-32 to 2^32. changes: OUT, one per given row,
  * for privmw_marginals_add_changes. total: IN and OUT, of all masses. On PRIVMW_RESCALE the weights are
- * multiplied, but changes and total are meaningless. PRIVMW_VALUE, after some have changed, where weights
+ * multiplied, but changes and total are meaningless. PRIVMW_VALUE, after some have changed, if weights
  * were never rescaled. */
 PRIVMW_API privmw_status privmw_multiply(double* weights, size_t rows, const uint32_t* which, size_t count,
                                          double factor, int threads, int64_t* changes,
@@ -142,7 +142,7 @@ PRIVMW_API privmw_status privmw_tilt(const double* base, const double* potential
 /* ---- random words ---- */
 
 /* A source of independent uniform 64-bit words: a privmw_chacha20, numpy's bitgen_t (its state and
- * next_uint64), or your own. Anyone who can predict the words can take the noise away. Words that cannot be
+ * next_uint64), or your own. Anyone who can predict the words can remove the noise. Words that cannot be
  * random end a draw with PRIVMW_STUCK, and what it has written until then must not be used. */
 typedef struct privmw_words {
     void* state;
@@ -160,7 +160,7 @@ PRIVMW_API privmw_status privmw_chacha20_words(privmw_chacha20* generator, privm
 PRIVMW_API privmw_status privmw_chacha20_fill(privmw_chacha20* generator, uint8_t* out,
                                               size_t count) PRIVMW_NOEXCEPT;
 
-/* ---- exact draws: what counts and scores mean, and their sensitivity, is for the caller to prove ---- */
+/* ---- exact draws: the sensitivity of counts and scores is the responsibility of the caller ---- */
 
 /* Pr[x] proportional to exp(-x^2 / (2 sigma^2)), sigma^2 = numerator / denominator, both positive. out: OUT,
  * count. */

@@ -1,4 +1,4 @@
-// The decisions that privmw/kernels/weights.py and projection.py make for Python, on one machine.
+// Single-machine versions of privmw/kernels/weights.py and projection.py.
 #include "core/weights.hpp"
 
 #include <bit>
@@ -31,7 +31,7 @@ void require_rows(std::size_t rows) {
 // The double nearest to 2^bits / mass, from 1/2 to 1, where mass has bits + 1 bits.
 double inverse(Wide mass, int bits) {
     if ((mass & (mass - 1)) == 0) return 1;
-    // The quotient never ends, so 64 of its digits and one more that says so round as the whole would.
+    // The quotient has infinitely many digits: 64 of them and a sticky bit round correctly.
     const auto digits = draw::scaled_ratio(draw::Natural::power_of_two(static_cast<std::size_t>(bits)),
                                            draw::Natural::from_wide(mass), 64);
     return std::ldexp(static_cast<double>(digits.low_word() | 1), -64);
@@ -89,7 +89,7 @@ privmw_status privmw_multiply(double* weights, size_t rows, const uint32_t* whic
         const Gains gains = multiply(weights, {which, count}, factor, threads, changes);
         require(gains.before <= *total, PRIVMW_VALUE);
         // As total_after of privmw/kernels/weights.py: a factor below 1.9 keeps every sum below 2^63, for a
-        // larger one the rows' total decides, with half a unit a row for rounding.
+        // larger one the rows' total decides, with half a unit per row for rounding.
         const double most = static_cast<double>(*total) +
                             (static_cast<double>(gains.before) + 0.5 * static_cast<double>(count)) * factor;
         require(factor < 1.9 || most <= static_cast<double>(most_total), PRIVMW_RESCALE);

@@ -9,13 +9,12 @@ namespace privmw {
 
 namespace {
 
-// A table of id pairs has count^2 / 2 cells of eight bytes: this many ids keep it near 8 MB, and typical data
-// far below.
+// A table of id pairs has count^2 / 2 cells of eight bytes: at most 8 MB, typically far less.
 constexpr std::uint32_t most_ids = 1448;
 constexpr std::uint32_t widest_with_ids = 64;
 
 struct Commonest {
-    std::uint32_t value = 0;  // the smallest, if several are as common
+    std::uint32_t value = 0;  // the smallest one on ties
     std::size_t rows = 0;
 };
 
@@ -190,7 +189,7 @@ std::unique_ptr<Columns> Columns::take(std::span<const Row> rows) const {
 }
 
 std::vector<Row> Columns::rows_with_uncommon(std::size_t attribute) const {
-    std::vector<Row> found(uncommon_rows_[attribute] + 1);  // one more: the last write may be beyond the end
+    std::vector<Row> found(uncommon_rows_[attribute] + 1);  // one extra: the last write may be past the end
     std::size_t n = 0;
     with_codes(columns_[attribute], [&](const auto* codes) {
         const std::uint32_t common = common_[attribute];

@@ -18,7 +18,7 @@ using Id = std::uint16_t;
 
 // Every row's uncommon values as ascending ids, row after row; and for every id its rows.
 struct UncommonIds {
-    // Copies of the id `count` behind each row, so that loops may step by four.
+    // Copies of the id `count` after each row, so that loops may step by four.
     static constexpr int padding = 3;
 
     std::uint32_t count = 0;  // the number of ids
@@ -27,18 +27,18 @@ struct UncommonIds {
 
     Wiped<std::uint64_t> list_starts;        // one per id, and the end
     std::vector<Row> list_rows;              // ascending within an id
-    std::vector<std::uint16_t> list_places;  // position of the id among its row's
+    std::vector<std::uint16_t> list_places;  // index of the id in its row
 
     const Id* begin(std::size_t row) const { return ids.data() + starts[row]; }
     const Id* end(std::size_t row) const { return ids.data() + starts[row + 1] - padding; }
     std::size_t bytes() const;
 };
 
-// Which ids there are. Attributes too wide for tables of id pairs have none.
+// The ids. Attributes too wide for tables of id pairs have none.
 struct IdLayout {
     std::vector<int> ranked;           // attributes with ids, in rank order
-    std::vector<int> position;         // of an attribute in `ranked`; -1: it has no ids
-    std::vector<std::uint32_t> first;  // the first id of ranked[p]; one more entry: their number
+    std::vector<int> position;         // of an attribute in `ranked`; -1: without ids
+    std::vector<std::uint32_t> first;  // the first id of ranked[p]; last, the number of ids
     std::uint32_t count() const { return first.back(); }
 };
 
@@ -58,10 +58,10 @@ class Columns {
     // Built at the first call; safe from several threads.
     const UncommonIds& uncommon_ids() const;
 
-    // The given rows alone, with the same common values, ranks and ids. The copy owns its codes.
+    // Only these rows, with the same common values, ranks and ids. The copy owns its codes.
     std::unique_ptr<Columns> take(std::span<const Row> rows) const;
 
-    // Ascending rows whose value of `attribute` is not the common one.
+    // The rows with an uncommon value of `attribute`, ascending.
     std::vector<Row> rows_with_uncommon(std::size_t attribute) const;
 
     std::size_t bytes() const;  // allocated here, beside the caller's codes

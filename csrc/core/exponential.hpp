@@ -1,4 +1,4 @@
-// exp for numbers that are not positive.
+// exp for non-positive numbers.
 #pragma once
 
 #include <bit>
@@ -11,11 +11,11 @@ constexpr double least_normal = -708;  // exp of it is still a normal number
 
 // x: IN and OUT, becomes exp(x) for x in [-708, 0], within 1 ulp: 2^n * exp(r), |r| <= ln(2) / 2, and
 // Taylor's polynomial of degree 13, whose remainder is below 2^-57. Written so that compilers vectorise it on
-// any instruction set; the same bits on every machine, which the C library does not promise. Real: a double,
-// or a vector of them; several take their steps together, as each step waits for the one before.
+// any instruction set; the same bits on every machine, unlike the C library. Real: a double, or a vector of
+// them; several are interleaved to hide latency.
 template <class Real, class Word, std::size_t count>
 inline __attribute__((always_inline)) void exp_of_negatives(Real (&x)[count]) {
-    constexpr double shift = 0x1.8p52;  // adding it rounds to an integer, which is then in the low bits
+    constexpr double shift = 0x1.8p52;  // adding it rounds to an integer, in the low bits
     Real shifted[count], r[count], p[count];
     for (std::size_t i = 0; i < count; ++i) {
         shifted[i] = x[i] * 0x1.71547652b82fep0 + shift;  // 1 / ln(2)

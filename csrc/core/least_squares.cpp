@@ -9,9 +9,9 @@ namespace privmw {
 
 namespace {
 
-constexpr double singular = 1e-10;  // of a query's curvature is added: exact queries may imply one another
-constexpr int most_idle = 20;       // steps without gain
-constexpr double enough = 0.1;      // of the first slope may be left where a step ends
+constexpr double ridge_share = 1e-10;  // of a query's curvature: exact queries may be redundant
+constexpr int most_idle = 20;          // steps without gain
+constexpr double slope_left = 0.1;     // share of the first slope at which the line search ends
 
 double clip(double value, double lower, double upper) {
     return std::min(std::max(value, lower), upper);
@@ -19,7 +19,7 @@ double clip(double value, double lower, double upper) {
 
 class Newton {
   public:
-    Newton(const Tallies& tallies, const Wanted& rows, const Wanted& queries, double* weights,
+    Newton(const Tallies& tallies, const FitTargets& rows, const FitTargets& queries, double* weights,
            double* multipliers);
     Solution run(const Stop& stop);
 
@@ -28,11 +28,11 @@ class Newton {
     double value() const;  // of the dual
     void find_direction(double accuracy);  // from inner and missing
     double slope(double t) const;          // along the direction
-    double length(double first) const;     // how far to go along it
+    double length(double first) const;     // the length of a step along it
     void refresh() { tallies_.potentials(multipliers_, potentials_.data()); }
 
     const Tallies& tallies_;
-    const Wanted &rows_, &queries_;
+    const FitTargets &rows_, &queries_;
     double *weights_, *multipliers_;
     std::size_t size_, count_;
     std::vector<double> potentials_, along_, inner_;                     // one per row
@@ -41,7 +41,7 @@ class Newton {
     double left_ = 0;
 };
 
-Newton::Newton(const Tallies& tallies, const Wanted& rows, const Wanted& queries, double* weights,
+Newton::Newton(const Tallies& tallies, const FitTargets& rows, const FitTargets& queries, double* weights,
                double* multipliers)
     : tallies_(tallies),
       rows_(rows),
@@ -65,7 +65,7 @@ Newton::Newton(const Tallies& tallies, const Wanted& rows, const Wanted& queries
     for (std::size_t q = 0; q < count_; ++q) {
         const bool used = queries_.variance[q] < infinity;
         ridge_[q] = used ? queries_.variance[q] : -1;
-        extra_[q] = singular * std::max(extra_[q], 1e-6 * most);
+        extra_[q] = ridge_share * std::max(extra_[q], 1e-6 * most);
         if (!used) multipliers_[q] = 0;
     }
 }
@@ -125,7 +125,7 @@ double Newton::slope(double t) const {
     return sum;
 }
 
-// The slope increases from `first`: a point where little of it is left, or 0 if it is not negative.
+// The slope increases from `first`: where little of it is left; 0 if it is not negative.
 double Newton::length(double first) const {
     if (!(first < 0)) return 0;
     double low = 0, at_low = first, high = 1, at_high = slope(1);
@@ -133,11 +133,11 @@ double Newton::length(double first) const {
         low = high, at_low = at_high, high *= 2;
         at_high = slope(high);
     }
-    if (at_high <= -enough * first) return high;
+    if (at_high <= -slope_left * first) return high;
     int side = 0;
-    for (int k = 0; k < 60; ++k) {  // regula falsi, halving the end that stays (Illinois)
+    for (int k = 0; k < 60; ++k) {  // regula falsi (Illinois)
         const double t = low + (high - low) * (at_low / (at_low - at_high)), here = slope(t);
-        if (std::abs(here) <= -enough * first || !(t > low && t < high)) return t;
+        if (std::abs(here) <= -slope_left * first || !(t > low && t < high)) return t;
         if (here < 0) {
             low = t, at_low = here;
             if (side < 0) at_high /= 2;
@@ -162,7 +162,7 @@ Solution Newton::run(const Stop& stop) {
         idle = left_ < best ? 0 : idle + 1;
         best = std::min(best, left_);
         const bool done = left_ <= stop.tolerance;
-        if (done && !fresh) {  // steps accumulate rounding errors: compute the potentials anew
+        if (done && !fresh) {  // steps accumulate rounding errors: recompute the potentials
             refresh();
             fresh = true;
             continue;
@@ -185,7 +185,7 @@ Solution Newton::run(const Stop& stop) {
 
 }  // namespace
 
-Solution solve(const Tallies& tallies, const Wanted& rows, const Wanted& queries, const Stop& stop,
+Solution solve(const Tallies& tallies, const FitTargets& rows, const FitTargets& queries, const Stop& stop,
                double* weights, double* multipliers) {
     return Newton(tallies, rows, queries, weights, multipliers).run(stop);
 }

@@ -5,7 +5,7 @@
 
 namespace privmw {
 
-// One number for all, or one for each.
+// One number for all, or one per entry.
 struct Values {
     const double* first = nullptr;
     std::size_t step = 0;  // 0 or 1
@@ -13,7 +13,7 @@ struct Values {
 };
 
 // Near `centre` with these variances, within bounds.
-struct Wanted {
+struct FitTargets {
     const double* centre = nullptr;
     Values variance, lower, upper;
 };
@@ -31,9 +31,9 @@ struct Solution {
 };
 
 // weights: OUT, one per row, clip(centre - variance * A' multipliers); multipliers: IN a start, OUT, one per
-// query, where y = clip(answers + variance * multipliers) is near A x. A query of infinite variance is
-// ignored; one of variance zero is met exactly.
-Solution solve(const Tallies& tallies, const Wanted& rows, const Wanted& queries, const Stop& stop,
+// query, such that y = clip(answers + variance * multipliers) is near A x. A query of infinite variance is
+// ignored, one of variance zero is met exactly.
+Solution solve(const Tallies& tallies, const FitTargets& rows, const FitTargets& queries, const Stop& stop,
                double* weights, double* multipliers);
 
 }  // namespace privmw

@@ -8,20 +8,20 @@ namespace privmw {
 
 namespace {
 
-constexpr std::size_t most_exact = 500;  // unknowns: beyond, conjugate gradients
+constexpr std::size_t most_exact = 500;  // unknowns; beyond, conjugate gradients
 constexpr int most_inner = 400;          // conjugate gradients for one step
 
 double dot(const std::vector<double>& a, const std::vector<double>& b) {
     return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-// Cholesky in place, row by row of the lower triangle. The right side is row n + 1 and ends as the result of
-// forward substitution; the diagonal ends as its inverses. Cells of one marginal share no row: if they come
-// first, their columns are sparse, and rows without an entry in a column are skipped.
+// Cholesky in place, row by row of the lower triangle. The right side is row n + 1 and becomes the result of
+// forward substitution; the diagonal is inverted. Cells of one marginal share no row: if they come first,
+// their columns are sparse, and zero entries are skipped.
 void factor(double* lower, std::size_t n, double* column) {
     for (std::size_t j = 0; j < n; ++j) {
         const double pivot = lower[j * n + j];
-        // The pivot was lost to rounding: this unknown stays zero.
+        // The pivot is rounding: this unknown stays zero.
         const double inverse = pivot > 0 ? 1 / std::sqrt(pivot) : 0;
         lower[j * n + j] = inverse;
         std::size_t first = n;

@@ -1,5 +1,5 @@
-// Linear systems of Newton steps: of a least-squares fit, (A diag(inner) A' + diag(ridge)) d = right; or any
-// that is symmetric and positive.
+// Linear systems of Newton steps: of a least-squares fit, (A diag(inner) A' + diag(ridge)) d = right, or any
+// symmetric positive definite one.
 #pragma once
 
 #include "core/tallies/tallies.hpp"
@@ -10,9 +10,9 @@ class LinearSystem {
   public:
     explicit LinearSystem(const Tallies& tallies);
 
-    // inner: IN, one per row, not negative; ridge, right: IN, one per query, a negative ridge for one to be
-    // ignored; direction: OUT, zero for those. Exact for few queries, by conjugate gradients to a relative
-    // accuracy (or better) for many.
+    // inner: IN, one per row, not negative; ridge, right: IN, one per query, where a negative ridge ignores
+    // it; direction: OUT, zero for ignored ones. Exact for few queries, by conjugate gradients to a relative
+    // accuracy for many.
     void solve(const double* inner, const double* ridge, const double* right, double accuracy,
                double* direction);
 
@@ -27,7 +27,7 @@ class LinearSystem {
     bool gram_, exact_;
     std::vector<std::uint32_t> order_;  // of elimination
     std::vector<double> matrix_, lower_,
-        column_;                // count x count: the gram matrix; its factor, in order, and more
+        column_;                // count x count: the gram matrix; its factor
     std::vector<double> rows_;  // one per row
     std::vector<double> scaling_, residual_, scaled_, along_, product_;  // one per query
 };

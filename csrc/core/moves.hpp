@@ -1,8 +1,7 @@
-// Gibbs moves: attributes of many records drawn anew, one after the other, under the values of a workload's
-// cells.
+// Gibbs moves: redraw attributes of many records, one after the other, given values of a workload's cells.
 //
-// The score of a record is the sum of the values of the cells that hold it. Values are integers in units of
-// 2^exponent, added modulo 2^64: the draw of a record has the same bits in any order of adding.
+// The score of a record is the sum of the values of its cells. Values are integers in units of 2^exponent,
+// added modulo 2^64: draws do not depend on the order of additions.
 #pragma once
 
 #include <span>
@@ -14,7 +13,7 @@ namespace privmw {
 
 struct CellsInPlace;
 
-// What the values of one attribute weigh before their scores: keep * [v == kept] + base[v].
+// The weights of the values of an attribute, before scores: keep * [v == kept] + base[v].
 struct Weighing {
     const std::uint32_t* kept;     // IN, one per record
     double keep;                   // not negative
@@ -36,9 +35,9 @@ class Moves {
     std::size_t cells() const { return cells_; }
     std::size_t bytes() const;
 
-    // Draws columns of codes (IN and OUT, records x attributes) anew, one after the other: value v with
+    // Redraws columns of codes (IN and OUT, records x attributes), one after the other: value v with
     // probability proportional to its weight times exp(score with value v). values: IN, one per cell; null:
-    // all are zero. The first 53 bits of a word say how far up the cumulative weights the draw is.
+    // all are zero. The draw inverts the cumulative weights at the first 53 bits of a word.
     void redraw(const std::int64_t* values, int exponent, std::uint32_t* codes, std::size_t records,
                 std::span<const Draw> draws, int threads) const;
 
@@ -52,14 +51,15 @@ class Moves {
         std::uint32_t order = 0, attributes[6] = {};
         std::size_t strides[6] = {};  // of its attributes, in cells
     };
-    // The cells of a marginal, and its attributes but the one that is drawn: all, if it has not that one.
+    // The cells of a marginal, and its attributes without the one that is drawn.
     CellsInPlace besides(const Marginal& marginal, const Wrapping* values, std::uint32_t attribute) const;
-    // Not what is too large for so few records, or has too many attributes: that is read where it is.
+    // Marginals that are too large for the number of records, or have too many attributes, are not
+    // rearranged.
     bool rearranged(const CellsInPlace& marginal, std::uint32_t most_others, std::size_t records) const;
 
     std::vector<std::uint32_t> sizes_;
     std::vector<Marginal> marginals_;
-    std::vector<std::vector<std::uint32_t>> of_attribute_;  // the marginals that have it
+    std::vector<std::vector<std::uint32_t>> of_attribute_;  // the marginals that contain it
     std::size_t cells_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Work shared over threads. Results do not depend on the order of tasks: each writes to its own memory or
+// Tasks on several threads. Results do not depend on the order of tasks: each writes to its own memory or
 // adds integers.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Integers on a scale as doubles: 2^exponent as a factor, for exponents that a double cannot hold.
+// Integers times 2^exponent as doubles, for exponents beyond those of a double.
 #pragma once
 
 #include <bit>
@@ -8,8 +8,8 @@
 
 namespace privmw {
 
-// The nearest double of an int64. Its halves stand in the low bits of two doubles, whose large parts cancel
-// exactly before the one rounding: compilers vectorise this, where few machines have an instruction. Real: a
+// The nearest double of an int64. Its halves are placed in the low bits of two doubles, whose large parts
+// cancel exactly before the only rounding: compilers can vectorise this. Real: a
 // double, or a vector of them.
 template <class Real, class Word>
 inline __attribute__((always_inline)) Real to_doubles(Word sum) {

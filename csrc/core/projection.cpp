@@ -18,7 +18,7 @@ constexpr std::size_t tables_together = 3;  // that one pass over the groups add
 using CodeTable = std::array<double, code_values * code_values>;
 
 // Adds each group's weight to the cell of its two codes, for several second codes at once: neighbouring
-// groups often have the same, and would wait for each other.
+// groups often have the same cell, which would stall.
 template <std::size_t many>
 void add_to_tables(const double* weights, const std::uint8_t* first, const std::uint8_t* const* second,
                    std::size_t groups, CodeTable* tables) {
@@ -35,8 +35,8 @@ void split_starts(std::span<const std::int64_t> starts, const AddedQueries& adde
     std::size_t groups = starts.size() - 1;
     for (std::size_t g = 0; g < groups; ++g) lengths[g] = starts[g + 1] - starts[g];
     for (std::size_t q = 0; q < added.size(); ++q) {
-        for (std::int64_t i = added.held_starts[q]; i < added.held_starts[q + 1]; ++i)
-            ++lengths[added.held[i]];
+        for (std::int64_t i = added.matched_starts[q]; i < added.matched_starts[q + 1]; ++i)
+            ++lengths[added.matched[i]];
         for (std::int64_t i = added.cut_starts[q]; i < added.cut_starts[q + 1]; ++i)
             lengths[groups++] = lengths[added.cut[i]] + 1;
     }
@@ -56,8 +56,8 @@ void split_lists(std::span<const std::int64_t> starts, const std::uint32_t* quer
     for (std::size_t g = 0; g < groups; ++g) append(g, queries + starts[g], starts[g + 1] - starts[g]);
     for (std::size_t q = 0; q < added.size(); ++q) {
         const std::uint32_t query = first + static_cast<std::uint32_t>(q);
-        for (std::int64_t i = added.held_starts[q]; i < added.held_starts[q + 1]; ++i)
-            new_queries[ends[added.held[i]]++] = query;
+        for (std::int64_t i = added.matched_starts[q]; i < added.matched_starts[q + 1]; ++i)
+            new_queries[ends[added.matched[i]]++] = query;
         for (std::int64_t i = added.cut_starts[q]; i < added.cut_starts[q + 1]; ++i, ++groups) {
             const std::int64_t parent = added.cut[i];
             append(groups, new_queries + new_starts[parent], ends[parent] - new_starts[parent]);
@@ -113,10 +113,10 @@ const Incidence::Lists& Incidence::lists() const {
 }
 
 bool Incidence::dense() const {
-    const auto many = static_cast<double>(groups()), held = static_cast<double>(queries_.size());
-    const double pairs = held * (held / many + 1) / 2;  // at least
+    const auto many = static_cast<double>(groups()), matched = static_cast<double>(queries_.size());
+    const double pairs = matched * (matched / many + 1) / 2;  // at least
     const auto blocks = static_cast<double>((count_ + code_bits - 1) / code_bits);
-    // An addition to a table in L1 costs half of one that is found by lists; a table costs some thousand.
+    // An addition to a table in L1 costs half of one by lists; a table costs some thousand.
     return blocks * (blocks + 1) / 2 * (many / 2 + 6000) < pairs;
 }
 

@@ -1,4 +1,4 @@
-// The matrix of a projection onto measured queries: which groups of rows answer yes to which queries.
+// The matrix of a projection onto measured queries: the queries that groups of rows match.
 #pragma once
 
 #include <mutex>
@@ -8,12 +8,12 @@
 
 namespace privmw {
 
-// Queries that are added to groups of rows, one after another. Query q holds the groups held[held_starts[q]]
-// to held[held_starts[q + 1] - 1] entirely, and cuts the groups of cut in the same way, each below the number
-// of groups so far: the part of a cut group that it holds is a new group, numbered behind all others.
+// Queries that are added to groups of rows, in turn. Query q matches the groups matched[matched_starts[q]] to
+// matched[matched_starts[q + 1] - 1] entirely, and those of cut, likewise, in part: the matching part of a
+// cut group becomes a new group, numbered after all others.
 struct AddedQueries {
-    std::span<const std::int64_t> held, held_starts, cut, cut_starts;
-    std::size_t size() const { return held_starts.size() - 1; }
+    std::span<const std::int64_t> matched, matched_starts, cut, cut_starts;
+    std::size_t size() const { return matched_starts.size() - 1; }
 };
 
 // starts: IN, those of the lists of the groups' queries before. new_starts: OUT, with the added queries, for
@@ -26,7 +26,7 @@ void split_lists(std::span<const std::int64_t> starts, const std::uint32_t* quer
                  const AddedQueries& added, std::uint32_t first, std::span<const std::int64_t> new_starts,
                  std::uint32_t* new_queries);
 
-// Group g answers yes to queries[starts[g]] to queries[starts[g + 1] - 1], ascending, each below `count`.
+// Group g matches queries[starts[g]] to queries[starts[g + 1] - 1], ascending, each below `count`.
 class Incidence {
   public:
     // Keeps views of the arrays.
@@ -43,12 +43,12 @@ class Incidence {
     // sums: OUT, one per query, the sum of the weights (IN, one per group) of its groups, in order.
     void sums(const double* weights, double* sums) const;
 
-    // matrix: OUT, count x count, the sum of the weights (IN, one per group) of the groups that answer yes to
-    // both queries; symmetric. The order of additions does not depend on the number of threads.
+    // matrix: OUT, count x count, the sum of the weights (IN, one per group) of the groups that match both
+    // queries; symmetric. The order of additions does not depend on the number of threads.
     void gram(const double* weights, int threads, double* matrix) const;
 
   private:
-    // By query: its groups, ascending, and where their queries behind it begin.
+    // By query: its groups, ascending, and where their later queries begin.
     struct Lists {
         std::vector<std::int64_t> starts;
         std::vector<std::uint32_t> groups;
@@ -56,10 +56,10 @@ class Incidence {
     };
     const Lists& lists() const;  // built at the first call; safe from several threads
 
-    // Block after block of six queries: for each group which of them it answers yes to.
+    // For each block of six queries and each group, the bits of the queries that it matches.
     const std::vector<std::uint8_t>& group_codes() const;
 
-    bool dense() const;  // whether groups answer yes to so many queries that codes cost less than lists
+    bool dense() const;  // whether groups match so many queries that codes cost less than lists
     void gram_by_codes(const double* weights, int threads, double* matrix) const;  // its upper half
     void gram_by_lists(const double* weights, int threads, double* matrix) const;
 

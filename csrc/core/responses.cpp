@@ -30,7 +30,7 @@ Responses::Responses(std::vector<std::uint32_t> sizes, QueryList queries, std::v
 std::int64_t Responses::climb_one(const std::int64_t* terms, std::uint32_t* codes,
                                   std::vector<std::uint32_t>& unmet,
                                   std::vector<std::int64_t>& scores) const {
-    // How many literals of each query the record does not have: it may score where only one is unmet.
+    // The number of unmet literals of each query.
     std::copy(order_.begin(), order_.end(), unmet.begin());
     for (std::size_t a = 0; a < sizes_.size(); ++a)
         for (const Literal& literal : literals_[a]) unmet[literal.query] -= codes[a] == literal.value;

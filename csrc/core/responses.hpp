@@ -1,7 +1,7 @@
-// Best responses: records climbed, one attribute at a time, to a large sum of weighted queries.
+// Best responses: coordinate ascent of records to a large sum of weighted queries.
 //
-// The score of a record is the sum of the weights of the queries that count it, plus one term for each of its
-// values. All are integers, so that a climb has the same bits on every backend and number of threads.
+// The score of a record is the sum of the weights of the queries that it matches, plus one term per value.
+// All are integers, so that results have the same bits on every backend and number of threads.
 #pragma once
 
 #include <span>
@@ -16,10 +16,10 @@ class Responses {
     // weights: one per query. No sum of absolute weights and terms may pass 2^62.
     Responses(std::vector<std::uint32_t> sizes, QueryList queries, std::vector<std::int64_t> weights);
 
-    // Climbs each record (IN and OUT, records x attributes) until no single attribute can improve it: an
-    // attribute moves to the first of its best values, and only where that is better than its own. terms: IN,
-    // groups x values, the attributes' values one after the other; record r has those of group r * groups /
-    // records. scores: OUT, one per record.
+    // Improves each record (IN and OUT, records x attributes) until no single attribute can: an attribute
+    // takes the first of its best values if that is better than its own. terms: IN, groups x values, the
+    // attributes' values one after the other; record r has those of group r * groups / records. scores: OUT,
+    // one per record.
     void climb(std::span<const std::int64_t> terms, std::size_t groups, std::uint32_t* codes,
                std::size_t records, int threads, std::int64_t* scores) const;
 

@@ -64,7 +64,7 @@ DistinctRows distinct_rows(const std::vector<Column>& columns, std::size_t rows,
         const std::uint64_t* q = packed.data() + y.row * words;
         for (std::size_t w = 1; w < words; ++w)
             if (p[w] != q[w]) return p[w] < q[w];
-        return x.row < y.row;  // so that the first row of a kind comes first, though the sort is not stable
+        return x.row < y.row;  // the first of equal rows comes first, although the sort is not stable
     };
     const auto alike = [&](const Keyed& x, const Keyed& y) {
         return std::equal(packed.data() + x.row * words, packed.data() + (x.row + 1) * words,
@@ -110,7 +110,7 @@ void matching_bitmap(std::span<const Column> columns, std::size_t rows,
         for (std::size_t i = 0; i < attributes.size(); ++i)
             with_codes(columns[attributes[i]], [&](const auto* codes) {
                 const auto value = static_cast<std::remove_cvref_t<decltype(codes[0])>>(values[i]);
-                // An attribute may have more values than its codes' width can hold: no row has those.
+                // Values beyond the width of an attribute's codes match no row.
                 if (value != values[i]) std::fill_n(flags, count, 0);
                 for (std::size_t j = 0; j < count; ++j) flags[j] &= codes[row + j] == value;
             });

@@ -1,4 +1,4 @@
-// Distinct rows with counts, rows that match a query, and groups of rows that queries cannot tell apart.
+// Distinct rows with counts, rows that match a query, and groups of rows that match the same queries.
 #pragma once
 
 #include "core/columns.hpp"
@@ -6,8 +6,8 @@
 namespace privmw {
 
 struct DistinctRows {
-    std::vector<Row> first;            // one row of each kind, the kinds in ascending order of their codes
-    std::vector<std::int64_t> counts;  // how many rows are of that kind
+    std::vector<Row> first;            // of each distinct row, ascending by codes
+    std::vector<std::int64_t> counts;  // of each distinct row
 };
 
 // Rows are compared attribute by attribute in the order of the columns.

@@ -1,5 +1,5 @@
-// The passes over all cells. Almost always integers below 2^51 are at stake, which doubles hold exactly and
-// every 64-bit processor takes two at a time.
+// The passes over all cells. Almost always integers are below 2^51, exact in doubles, and every 64-bit
+// processor handles two at a time.
 #include "draw/errors.hpp"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ Extremes extremes_one_by_one(const Scores& scores, std::size_t first, std::size_
     return found;
 }
 
-// Whether the answers' rounding error too leaves every number here below 2^51.
+// Whether every number here is below 2^51, including the answers' rounding error.
 bool fits_doubles(const Errors& errors) {
     return errors.whole <= 0x1p50;
 }

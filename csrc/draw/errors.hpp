@@ -1,5 +1,5 @@
-// How far counts are from answers, as integers: |count 2^bits - rint(answer whole)|, each computed when it is
-// looked at, so that no array of secret scores is ever written. Draws nothing.
+// Errors of answers as integers, |count 2^bits - rint(answer whole)|, each computed on access, so that no
+// array of secret scores is ever written. Draws nothing.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@ struct Errors {
 
     std::size_t size() const { return counts.size(); }
 
-    // Unsigned, so that what the requirements exclude is a wrong number and no undefined one.
+    // Unsigned, so that violated requirements give a wrong number, not undefined behaviour.
     std::int64_t operator[](std::size_t i) const {
         const auto target = static_cast<std::uint64_t>(std::llrint(answers[i] * whole));
         const auto error =

@@ -2,7 +2,7 @@
 // Python.
 //
 // A buffer of 64 blocks is drawn from the key; its first 32 bytes become the next key at once, the rest is
-// given out and wiped as it goes. Whoever reads the memory later learns nothing of what was given out before.
+// returned and wiped. Reading the memory later reveals no earlier output.
 #pragma once
 
 #include <cstddef>
@@ -27,12 +27,11 @@ bool keystream_from_os(Keystream& stream);
 void keystream_from_key(Keystream& stream, const std::uint8_t key[32]);
 void keystream_wipe(Keystream& stream);
 
-// After a fork, a stream of the operating system takes a new key before its next word. This does it now and
-// says if it could; a word asked for without it ends the process when there is no entropy, for want of a
-// caller to tell.
+// After a fork, a stream of the operating system takes a new key before its next word. This does so now, and
+// returns whether there was entropy; without this call the next word ends the process if there is none.
 bool keystream_ready(Keystream& stream);
 
-// The shapes that numpy's bitgen_t asks for; `state` is a Keystream.
+// The function types of numpy's bitgen_t; `state` is a Keystream.
 std::uint64_t keystream_next64(void* state);
 std::uint32_t keystream_next32(void* state);
 double keystream_next_double(void* state);

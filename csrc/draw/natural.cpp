@@ -1,4 +1,4 @@
-// Schoolbook arithmetic on natural numbers of any size. See the header for the room.
+// Schoolbook arithmetic on natural numbers of any size.
 #include "draw/natural.hpp"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
-// Natural numbers of any size: what the certified comparisons need and no more. Knows nothing of coins or
-// noise. Slow and plain on purpose: it runs when 64 bits did not decide (about once in 2^50 draws) and at
-// set-up.
+// Natural numbers of any size, with the operations that certified comparisons need. Simple rather than fast:
+// used at set-up, and when 64 bits do not decide (about once in 2^50 draws).
 #pragma once
 
 #include <compare>

@@ -1,5 +1,5 @@
-// Integers to add to counts: discrete Laplace and discrete Gaussian, and rational coins. Knows nothing of
-// what they protect. Time depends a little on the integer drawn.
+// Discrete Laplace and discrete Gaussian noise, and rational coins. The time depends slightly on the integer
+// drawn.
 #pragma once
 
 #include <cstdint>

@@ -26,8 +26,9 @@ std::uint64_t halve(const WordSource& words, std::uint64_t count, unsigned bits)
 }
 
 // Whether none of `count` coins of chance q = 2^-bits is heads, count <= 2^bits. Coin t is nominated with
-// probability q, each t apart, and is the first head if none before it is heads: q (1 - q)^t, as it must be.
-// So: nobody nominated means none; somebody means the opposite of what the coins before say.
+// probability q, the nominations of different t exclude each other, and is the first head if none before it
+// is heads: q (1 - q)^t, as required. So without a nomination none is heads; with one, the result is the
+// opposite of that for the coins before t.
 bool none(const WordSource& words, std::uint64_t count, unsigned bits) {
     bool result = true;
     for (;;) {
@@ -60,7 +61,7 @@ std::uint64_t count_heads(const WordSource& words, std::uint64_t count, unsigned
 // A coin of chance p is two: of chance 2^-bits, then of chance 2^bits p. The first coins only tell how many
 // of a stratum go on, all its members being alike so far. Those who go on are visited in random order, each a
 // uniform member of its stratum not seen before, until a second coin is heads: the first head in random order
-// is a uniform one. A second coin is heads with probability above 2^-9 where bits < 32, the crown has fewer
+// is uniform. A second coin is heads with probability above 2^-9 where bits < 32, the crown has fewer
 // than k members, and where bits = 32 fewer than one is expected to go on: k + 2^9 visits or so at worst.
 // With bits = 32 more than 64 go on with probability below 2^-300, and (1 - 2^-9)^(2^16) < e^-128.
 template <class Scores>

@@ -1,5 +1,4 @@
-// Which candidate: exact selection from integer scores. Time depends on the scores, so it is no business of a
-// remote caller.
+// Exact selection from integer scores. The time depends on the scores: do not expose it to a remote caller.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The candidates of one selection in strata of like weight, found in one pass over the scores; k choices then
-// cost as much as k draws. Private to the selection room; draws nothing.
+// cost as much as k draws. Draws nothing.
 //
 // Let `floor` be the k-th largest score. While fewer than k are taken, the top is at least `floor`, so
 // weights are bounded once and for all: the crown, stratum 0, lists the candidates above the floor (fewer

@@ -1,17 +1,16 @@
-"""The kernels: arrays in, arrays out, no global state but a default number of threads; the GIL is released.
+"""The kernels: arrays in, arrays out. They release the GIL; the only global state is the number of threads.
 
 Each noun (columns, rows, marginals, weights, projection, moves, products, least_squares, responses, draws)
-has one door here, where arguments are checked. Behind the doors the backends `native` (C++), `numba_` and
-`numpy_` offer the same kernels, in files of the same names, and trust their arguments; `python_` is what is
-plain Python.
+has one module here, which checks arguments. The backends `native` (C++), `numba_` and `numpy_` have the same
+kernels, in files of the same names, and trust their arguments; `python_` has the plain Python ones.
 PRIVMW_BACKEND=native|numba|numpy forces a backend; the default is the compiled one or, where the extension
 was not built, the best of the others, with one warning. Sums over rows are integers (csrc/core/weights.hpp):
-every backend, number of threads and split of the rows over ranks gives the same bits. The float sums of an
-Incidence and of Products do not depend on the number of threads either; backends may round them differently.
+every backend, number of threads and split of the rows over ranks gives the same bits. The float sums of
+Incidence and Products do not depend on the number of threads; backends may round them differently.
 
-A new kernel is csrc/core/NOUN.hpp and .cpp, csrc/bind/NOUN.cpp, `_native.pyi`, numpy_/NOUN.py (numba uses it
-until it has one) and the door; a new noun also has a line in csrc/bind/module.cpp and one below. A new
-backend is a package with the nouns that it brings, and its name in choice.BACKENDS.
+A new kernel takes csrc/core/NOUN.hpp and .cpp, csrc/bind/NOUN.cpp, `_native.pyi`, numpy_/NOUN.py (which numba
+uses until it has its own) and NOUN.py here; a new noun also a line in csrc/bind/module.cpp and one below. A
+new backend is a package of such modules, and its name in choice.BACKENDS.
 
 The capsules of privmw/kernels.pxd are `__pyx_capi__`, where Cython's cimport looks for them: the functions of
 csrc/capi/privmw.h, in the compiled module whatever the backend.
@@ -21,7 +20,7 @@ from typing import Any
 
 from privmw.kernels.choice import BACKENDS, backend, set_threads, threads
 from privmw.kernels.columns import Columns
-from privmw.kernels.least_squares import Solution, Tallies, Wanted
+from privmw.kernels.least_squares import FitTargets, Solution, Tallies
 from privmw.kernels.marginals import GramProduct, MarginalCells, Marginals
 from privmw.kernels.moves import Moves
 from privmw.kernels.products import Products
@@ -51,6 +50,7 @@ __all__ = [
     "LARGEST_FACTOR",
     "MASS_BITS",
     "Columns",
+    "FitTargets",
     "Gains",
     "GramProduct",
     "Incidence",
@@ -60,7 +60,6 @@ __all__ = [
     "Products",
     "Solution",
     "Tallies",
-    "Wanted",
     "backend",
     "climb",
     "distinct_rows",
@@ -83,7 +82,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "__pyx_capi__":
-        from privmw.kernels import _native  # here: only other extension modules ask for it
+        from privmw.kernels import _native  # only other extension modules need it
 
         return _native.__pyx_capi__
     raise AttributeError(f"module {shown(__name__)} has no attribute {shown(name)}")

@@ -79,8 +79,8 @@ def split_lists(
     starts: Int64s,
     queries: UInt32s,
     first: int,
-    held: Int64s,
-    held_starts: Int64s,
+    matched: Int64s,
+    matched_starts: Int64s,
     cut: Int64s,
     cut_starts: Int64s,
 ) -> tuple[Int64s, UInt32s]: ...

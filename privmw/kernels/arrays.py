@@ -1,4 +1,4 @@
-"""Type aliases of arrays, and read-only arrays, which tables, supports and workloads return."""
+"""Type aliases of arrays, and the read-only arrays that tables, supports and workloads return."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class CheckedColumns(tuple[Codes, ...]):
-    """Frozen columns of equal length, their codes checked to be below `sizes`: kernels do not check again.
+    """Frozen columns of equal length whose codes are below `sizes`, so that kernels need not check them.
 
-    Only for those that check every code, as `privmw.data.table` does: kernels index memory by codes.
+    Create only after checking every code, as `privmw.data.table` does: kernels index memory by codes.
     """
 
     sizes: tuple[int, ...]
@@ -37,7 +37,7 @@ class CheckedColumns(tuple[Codes, ...]):
 
 
 def freeze(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-    """A read-only view that stays so: numpy makes a view writable only if its owner is.
+    """A read-only view that cannot be made writable again, since its owner is read-only too.
 
     >>> freeze(np.zeros(2)).flags.writeable
     False
@@ -48,7 +48,7 @@ def freeze(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
 
 
 def frozen(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-    """The array if nothing can change it, else a read-only copy.
+    """The array itself if it is immutable, else a read-only copy.
 
     >>> array = np.zeros(2)
     >>> np.shares_memory(frozen(array), array)
@@ -72,5 +72,5 @@ def is_frozen(array: npt.NDArray[Any]) -> bool:
         return True
     try:
         return memoryview(owner).readonly
-    except TypeError:  # an owner of memory that cannot say
+    except TypeError:  # not a buffer
         return False

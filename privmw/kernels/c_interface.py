@@ -1,4 +1,4 @@
-"""Where the C interface lies that was installed with the package: for builds of other programs."""
+"""The folders of the installed C interface, for building other programs."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def get_pkgconfig_dir() -> str:
 
 
 def _installed(folder: str) -> str:
-    # An editable install has two: the sources, and what was compiled.
+    # An editable install has two folders: the sources, and the compiled module.
     for home in sys.modules[__name__.partition(".")[0]].__path__:
-        if (found := Path(home) / folder).is_dir():
-            return str(found)
+        if (path := Path(home) / folder).is_dir():
+            return str(path)
     raise RuntimeError("privmw (installed without a compiler) must be compiled to have a C interface")

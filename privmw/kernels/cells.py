@@ -1,4 +1,4 @@
-"""The cells of marginals, for the doors that take a workload: its checks, and values of cells as integers."""
+"""Cells of marginals: validation of a workload, and values of cells as integers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGEST_MARGINAL = 2**40  # cells
 
 
 def check_marginals(sizes: Sequence[int], attributes: Any, starts: Any) -> tuple[Int32s, Int64s, Int64s]:
-    """The attributes and starts of marginals, and the first cell of each marginal, followed by their number.
+    """Return attributes, starts, and the first cell of each marginal, then the number of cells.
 
     Marginal j has the attributes attributes[starts[j]:starts[j + 1]], ascending.
 
@@ -36,7 +36,7 @@ def check_marginals(sizes: Sequence[int], attributes: Any, starts: Any) -> tuple
         raise ValueError("attributes must ascend within each marginal")
     first_cells = np.zeros(len(starts), np.int64)
     if len(orders):
-        # Exact in doubles up to 2^53, and over the limit beyond.
+        # In doubles: exact up to 2^53, which is beyond the limit.
         cells = np.multiply.reduceat(np.array(sizes, np.float64)[attributes], starts[:-1])
         if cells.max() > LARGEST_MARGINAL or cells.sum() > 2**48:
             raise ValueError("marginals must have at most 2^40 cells each and 2^48 together")
@@ -45,18 +45,20 @@ def check_marginals(sizes: Sequence[int], attributes: Any, starts: Any) -> tuple
 
 
 def to_integers(values: Float64s, first_cells: Int64s) -> tuple[Int64s, int]:
-    """Values of cells as integers in units of 2^exponent, and the exponent; no record's sum exceeds 2^61 by
-    more than half a unit a marginal.
+    """Values of cells as integers in units of 2^exponent, and the exponent.
+
+    The sum over the cells of a record is at most 2^61 before rounding.
     """
-    most = np.maximum.reduceat(np.abs(values), first_cells[:-1]) if len(values) else np.zeros(1)
-    largest = float(most.max())
+    largest_of_marginal = (
+        np.maximum.reduceat(np.abs(values), first_cells[:-1]) if len(values) else np.zeros(1)
+    )
+    largest = float(largest_of_marginal.max())
     if not largest < np.inf:
         raise ValueError("values must be finite")
     if largest == 0:
         return np.zeros(len(values), np.int64), 0
-    # The bound, largest * sum(most / largest), may overflow as one number; below a product of powers of two
-    # it does not.
-    exponent = math.frexp(largest)[1] + math.frexp(float((most / largest).sum()))[1] - 61
+    # The bound, largest * sum(largest_of_marginal / largest), may overflow; its exponent does not.
+    exponent = math.frexp(largest)[1] + math.frexp(float((largest_of_marginal / largest).sum()))[1] - 61
     first, second = powers_of_two(-exponent)
     return np.rint(values * first * second).astype(np.int64), exponent
 

@@ -16,7 +16,7 @@ from privmw.secrecy import expect, shown
 def check_integer(
     name: str, value: Any, low: int | None = None, high: int | None = None, *, quote: bool = True
 ) -> int:
-    """The value as a plain integer, refused unless it is one from low to high; booleans are not.
+    """Return the value as an int; raise unless it is an integer from low to high (booleans are not).
 
     quote: see `expect`.
 
@@ -44,7 +44,7 @@ def _range(low: int | None, high: int | None) -> str:
 
 
 def check_number(name: str, value: Any, *, quote: bool = True) -> float:
-    """The value as a plain float, refused unless it is a number; booleans are not.
+    """Return the value as a float; raise unless it is a number (booleans are not).
 
     quote: see `expect`.
 
@@ -66,26 +66,26 @@ def check_number(name: str, value: Any, *, quote: bool = True) -> float:
 
 
 def check_array(name: str, array: Any, dtype: Any) -> npt.NDArray[Any]:
-    """The array if it has this dtype, one dimension and contiguous memory; never cast, which would copy.
+    """Return the array; raise unless it is one-dimensional, contiguous and of this dtype (no cast).
 
-    Subclasses of arrays are refused: a masked array hides values in memory from the checks.
+    Subclasses are refused: a masked array hides values from the checks.
     """
     plain = type(array) in (np.ndarray, np.memmap) and array.dtype == dtype
     if not plain or array.ndim != 1 or not array.flags.c_contiguous or not array.flags.aligned:
-        # Written only where it is raised: to name a dtype takes longer than all of the check.
+        # Only here, as naming a dtype takes longer than the whole check.
         expect(name, array, False, f"a contiguous one-dimensional array of {np.dtype(dtype)}")
     checked: npt.NDArray[Any] = array
     return checked
 
 
 def check_length(name: str, array: npt.NDArray[Any], length: int) -> None:
-    """Refuses an array that does not have this length."""
+    """Raise unless the array has this length."""
     if len(array) != length:
         raise ValueError(f"{name} (length {len(array)}) must have length {length}")
 
 
 def check_writable(name: str, array: Any, dtype: Any, length: int | None = None) -> None:
-    """Refuses what check_array refuses, and read-only arrays."""
+    """Raise unless check_array passes and the array is writable."""
     check_array(name, array, dtype)
     if length is not None:
         check_length(name, array, length)
@@ -94,14 +94,14 @@ def check_writable(name: str, array: Any, dtype: Any, length: int | None = None)
 
 
 def check_apart(name: str, written: npt.NDArray[Any], **read: npt.NDArray[Any]) -> None:
-    """Refuses an array to write that overlaps an array to read."""
+    """Raise if the array to write overlaps an array to read."""
     for other, array in read.items():
         if np.may_share_memory(written, array):
             raise ValueError(f"{name} must not share memory with {other}")
 
 
 def check_out(out: Any, dtype: Any, length: int, **read: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The array that a kernel writes its result to: `out`, checked, or a new one."""
+    """Return the array for the result: `out`, checked, or a new one."""
     if out is None:
         return np.empty(length, dtype)
     check_writable("out", out, dtype, length)
@@ -111,25 +111,25 @@ def check_out(out: Any, dtype: Any, length: int, **read: npt.NDArray[Any]) -> np
 
 
 def check_within(name: str, array: npt.NDArray[Any], limit: int) -> None:
-    """Refuses entries that are not from 0 to limit - 1."""
+    """Raise unless all entries are from 0 to limit - 1."""
     if len(array) and not (array.min() >= 0 and array.max() < limit):
         raise ValueError(f"{name} must be from 0 to {limit - 1}")
 
 
 def check_masses(name: str, masses: Any, length: int, threads: int | None = None) -> None:
-    """Refuses all but one int64 per row, whose absolute values total at most 2^62."""
-    from privmw.kernels import choice  # here: it checks its own arguments by this file
+    """Raise unless masses are one int64 per row, with absolute values of at most 2^62 in total."""
+    from privmw.kernels import choice  # choice imports this module
 
     check_length(name, check_array(name, masses, np.int64), length)
-    # Sums stay exact below 2^63: there is room for half a unit a row of rounding.
+    # Sums stay exact below 2^63, which leaves room for rounding each row by half a unit.
     if choice.kernels.total_magnitude(masses, choice.threads_of(threads)) > 2.0**62 * (1 + 1e-9):
         raise ValueError(f"{name} must total at most 2^62 in absolute value")
 
 
 def check_starts(starts: Any, length: int, entries: str = "attributes") -> Int64s:
-    """The positions among `length` entries where each item begins, and the end."""
+    """Return the positions where items begin, and the end; raise unless they ascend to `length`."""
     checked: Int64s = check_array("starts", starts, np.int64)
-    # Compared, not subtracted: differences may overflow.
+    # Not by differences, which may overflow.
     if not len(starts) or starts[0] != 0 or starts[-1] != length or (starts[1:] < starts[:-1]).any():
         raise ValueError(f"starts must ascend from 0 to the number of {entries} ({length})")
     return checked
@@ -138,7 +138,7 @@ def check_starts(starts: Any, length: int, entries: str = "attributes") -> Int64
 def check_columns(
     columns: Sequence[Codes], sizes: Sequence[int], copy: bool = True
 ) -> tuple[list[Codes], list[int]]:
-    """Codes below their sizes, one column per size; copied unless nothing can change them."""
+    """Return columns and sizes; raise unless codes are below their sizes. Copies mutable columns."""
     expect("columns", columns, isinstance(columns, Sequence) and len(columns) > 0, "a list, not empty")
     expect("sizes", sizes, Sequence, "a list")
     if len(columns) != len(sizes):

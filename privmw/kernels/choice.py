@@ -1,11 +1,10 @@
-"""The backend that runs and the default number of threads: the one place where they are chosen.
+"""The choice of the backend and of the default number of threads.
 
-A backend is a package with one module a noun (`numba_/weights.py`), or one module of all nouns (`native.py`).
-It offers kernels by the names and arguments of `_native.pyi`. One that it lacks comes from the first of
-FALLBACKS that has it: a backend without draws uses the native ones where they are built.
+A backend is a package with one module per noun (`numba_/weights.py`), or one module (`native.py`). Its
+kernels have the names and arguments of `_native.pyi`. A kernel that it lacks comes from the first of
+FALLBACKS that has it: a backend without draws uses the native ones if they are built.
 
-Doors call `choice.kernels.multiply(...)`: the kernel is looked up at the call, so a test that sets
-`choice.kernels` switches every door.
+Callers use `choice.kernels.multiply(...)`, looked up at the call, so that a test can set `choice.kernels`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ FALLBACKS = ("numpy", "native", "python")
 
 
 class Backend(ModuleType):
-    """The kernels of a backend as attributes, those of the fallbacks included.
+    """The kernels of a backend and of its fallbacks, as attributes.
 
     >>> Backend("numpy").matching_rows.__module__
     'privmw.kernels.numpy_.rows'
@@ -36,7 +35,7 @@ class Backend(ModuleType):
         self._modules = modules_of(name)
 
     def __getattr__(self, kernel: str) -> Any:
-        # Called once a kernel: after that it is a plain attribute.
+        # Called once per kernel, which then is a plain attribute.
         if not kernel.startswith("_"):
             for modules in itertools.chain([self._modules], map(_built_modules_of, FALLBACKS)):
                 for module in modules:
@@ -48,13 +47,13 @@ class Backend(ModuleType):
 
 @cache
 def modules_of(name: str) -> tuple[ModuleType, ...]:
-    """The modules of a backend; ImportError where it is not installed."""
+    """The modules of a backend; raises ImportError if it is not installed."""
     if name == "native":
         return (importlib.import_module("privmw.kernels.native"),)
-    import pkgutil  # here: the native backend does without
+    import pkgutil  # the native backend does not need it
 
     package = importlib.import_module(f"privmw.kernels.{name}_")
-    nouns = [found.name for found in pkgutil.iter_modules(package.__path__)]
+    nouns = [module.name for module in pkgutil.iter_modules(package.__path__)]
     return tuple(importlib.import_module(f"{package.__name__}.{noun}") for noun in nouns)
 
 
@@ -86,7 +85,7 @@ def choose_backend() -> Backend:
     return Backend(name)
 
 
-if TYPE_CHECKING:  # doors are checked against the stub
+if TYPE_CHECKING:  # callers are type-checked against the stub
     from privmw.kernels import _native
 
     kernels = _native
@@ -105,7 +104,7 @@ def backend() -> str:
 
 
 def threads() -> int:
-    """The default number of threads of a kernel: at first, the cores this process may use."""
+    """The default number of threads of a kernel: initially the cores this process may use."""
     return _threads
 
 

@@ -1,4 +1,4 @@
-"""The door of columns: codes of rows, checked once, made ready for evaluation."""
+"""Columns: codes of rows, checked once and prepared for evaluation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from privmw.secrecy import expect
 
 
 class Columns:
-    """Columns of codes made ready for evaluation: `columns[a]` holds codes below `sizes[a]`, one per row.
+    """Columns of codes, prepared for evaluation: `columns[a]` holds codes below `sizes[a]`, one per row.
 
     A column is uint8, uint16 or uint32, contiguous, and copied unless it is read-only: kernels index memory
     by its codes.
@@ -39,5 +39,5 @@ class Columns:
 
 
 def check_are_columns(columns: object) -> None:
-    """Refuses everything but Columns."""
+    """Raise unless the argument is Columns."""
     expect("columns", columns, Columns, "Columns")

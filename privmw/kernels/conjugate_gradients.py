@@ -1,6 +1,6 @@
-"""Preconditioned conjugate gradients in Python: for projections, and for fits by the backends in Python.
+"""Preconditioned conjugate gradients in Python, for projections and for the Python backends' fits.
 
-The native twin of the latter is csrc/core/linear.cpp. This file knows numbers only.
+The native version of the latter is csrc/core/linear.cpp.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ def conjugate_gradients(
     dot: Callable[[Float64s, Float64s], float],
     accuracy: float,
     most_steps: int,
-    enough: Callable[[Float64s], bool] | None = None,
+    stop: Callable[[Float64s], bool] | None = None,
 ) -> None:
     """Add to `solution` the x that solves A x = residual, for a symmetric, positive definite A.
 
     product: A times a direction. residual: in, the right-hand side; out, what is left of it. scaling: the
     diagonal of the preconditioner, an approximate inverse of A, non-negative. dot: the inner product; its
-    order of additions is the caller's. Ends when the scaled residual is `accuracy` of the first one, after so
-    many steps, when `enough` holds of the residual, or where rounding makes a direction flat.
+    order of additions is the caller's. Ends when the scaled residual is `accuracy` times the first one, after
+    `most_steps`, when `stop(residual)` is true, or when rounding makes a direction flat.
 
     Works in place: allocating arrays of a million numbers is slow.
 
@@ -55,7 +55,7 @@ def conjugate_gradients(
         residual -= np.multiply(image, length, out=change)
         np.multiply(scaling, residual, out=scaled)
         before, size = size, dot(residual, scaled)
-        if size <= accuracy**2 * first or (enough is not None and enough(residual)):
+        if size <= accuracy**2 * first or (stop is not None and stop(residual)):
             break
         direction *= size / before
         direction += scaled

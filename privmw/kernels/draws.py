@@ -1,4 +1,4 @@
-"""The door of the draws: exact coins, discrete noise and selections, and the scores that selections take.
+"""Draws: exact coins, discrete noise and selections, and the scores that selections take.
 
 Each draw takes a bit generator first (`privmw.random.privacy_stream(rng).bit_generator`). Rationals are a
 numerator and a denominator of up to 4096 bits; a candidate weighs exp(-(largest score - score) * gamma). The
@@ -14,9 +14,9 @@ from privmw.kernels.arrays import Bools, Float64s, Int64s
 
 
 class Errors:
-    """How far counts are from answers: the integers |count 2^bits - rint(answer whole)|, one a cell.
+    """Errors of answers as integers, |count 2^bits - rint(answer whole)|, one per cell.
 
-    Selections take them as scores. The native kernels compute each when it is read, and store none.
+    Used as scores by selections. The native kernels compute each on access, and store none.
     """
 
     def __init__(self, counts: Int64s, answers: Float64s, whole: float, bits: int) -> None:
@@ -30,7 +30,7 @@ class Errors:
         return self._core.scores()
 
     def largest(self, starts: Int64s) -> Int64s:
-        """The largest error of each run of cells starts[j] to starts[j + 1] - 1."""
+        """The largest error among the cells starts[j] to starts[j + 1] - 1, for each j."""
         return self._core.largest(starts)
 
 

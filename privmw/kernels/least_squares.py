@@ -1,4 +1,4 @@
-"""The door of least squares: sums of weights by the cells of marginals, and non-negative fits to them."""
+"""Least squares: sums of weights by the cells of marginals, and non-negative fits to them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,13 @@ from privmw.kernels.columns import Columns
 from privmw.ranks import ALONE, Communicator
 from privmw.secrecy import expect
 
-MOST_ROWS = 2**32 - 1
-MOST_QUERIES = 2**31 - 1
+MOST_TALLY_ROWS, MOST_TALLY_CELLS = 2**32 - 1, 2**31 - 1
 
 
-class Wanted(NamedTuple):
-    """Targets of the rows, or of the queries: near `centre`, with these variances, within bounds.
+class FitTargets(NamedTuple):
+    """Targets of the rows or of the queries: values near `centre`, with variances and bounds.
 
-    Variances and bounds are arrays of length 1, or of one number for each. A row's variance is positive and
+    Variances and bounds have length 1, or one entry per row or query. A row's variance is positive and
     finite; a query of infinite variance is ignored, one of variance 0 is met exactly.
     """
 
@@ -45,7 +44,7 @@ class Wanted(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """Weights of rows, multipliers of queries, the largest |y - A x|, the dual value, and Newton's steps."""
+    """Weights of rows, multipliers of queries, largest |y - A x| (left), dual value and number of steps."""
 
     weights: Float64s
     multipliers: Float64s
@@ -55,12 +54,12 @@ class Solution(NamedTuple):
 
 
 class Tallies:
-    """Sums of weights by the cells of marginals, over a full histogram or over a table's rows.
+    """Sums of weights by the cells of marginals, over a full histogram or the rows of a table.
 
-    Marginal j has the attributes (ascending) attributes[starts[j]:starts[j + 1]], none or many; cells come in
-    C order. Without columns the rows are those of the full histogram, in C order. Queries are the cells, then
-    groups of cells of one marginal (groups: one a cell, -1 for none), then the marked rows (one a row, 0 or
-    1), if there are any. Arrays are copied unless they are read-only. It is a `QueryMatrix`.
+    Marginal j has the attributes (ascending) attributes[starts[j]:starts[j + 1]], possibly none; cells come
+    in C order. Without columns the rows are those of the full histogram, in C order. Queries are the cells,
+    then groups of cells of one marginal (groups: one per cell, -1 for none), then the total of the marked
+    rows (marked: one per row, 0 or 1), if given. Arrays are copied unless read-only. It is a `QueryMatrix`.
 
     >>> tallies = Tallies([2, 3], np.array([0], np.int32), np.array([0, 0, 1]))
     >>> tallies.sums(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
@@ -82,7 +81,8 @@ class Tallies:
     ) -> None:
         expect("sizes", sizes, Sequence, "a list")
         sizes = [
-            check_integer(f"sizes[{a}]", size, 1, MOST_ROWS, quote=False) for a, size in enumerate(sizes)
+            check_integer(f"sizes[{a}]", size, 1, MOST_TALLY_ROWS, quote=False)
+            for a, size in enumerate(sizes)
         ]
         attributes = check_array("attributes", attributes, np.int32)
         starts = check_starts(starts, len(attributes))
@@ -104,7 +104,7 @@ class Tallies:
             )
             self.rows = columns.rows
         self.cells = self.offsets[-1]
-        if self.rows > MOST_ROWS or self.cells > MOST_QUERIES:
+        if self.rows > MOST_TALLY_ROWS or self.cells > MOST_TALLY_CELLS:
             raise ValueError("tallies must have below 2^32 rows and below 2^31 cells")
         groups = np.empty(0, np.int32) if groups is None else check_array("groups", groups, np.int32)
         marked = np.empty(0, np.uint8) if marked is None else check_array("marked", marked, np.uint8)
@@ -146,7 +146,7 @@ class Tallies:
         return self.sums(weights * values)
 
     def gram(self, weights: Float64s) -> Float64s | None:
-        """Return None: `newton` computes the matrix where it needs it, and it is not handed out."""
+        """Return None: `newton` computes the matrix itself."""
         return None
 
     def potentials(self, values: Float64s, out: Float64s | None = None) -> Float64s:
@@ -163,29 +163,29 @@ class Tallies:
 
     def newton(
         self,
-        rows: Wanted,
-        queries: Wanted,
+        rows: FitTargets,
+        queries: FitTargets,
         start: Float64s | None = None,
         *,
         tolerance: float,
         steps: int = 100,
         limit: float = math.inf,
     ) -> Solution:
-        """The weights x nearest to the targets of the rows, with sums A x nearest to those of the queries.
+        """Fit weights x near the targets of the rows, with sums A x near those of the queries.
 
-        Minimises the squared distances divided by the variances. Ends when |y - A x| is within the tolerance,
-        after `steps` steps, or when no feasible weights cost less than the limit.
+        Minimises the squared distances over the variances. Ends when |y - A x| is within the tolerance, after
+        `steps` steps, or when no feasible weights cost less than the limit.
 
         >>> tallies = Tallies([2], np.empty(0, np.int32), np.array([0, 0]))
         >>> one = np.ones(1)
-        >>> rows = Wanted(np.array([3.0, -1.0]), one, 0 * one, np.inf * one)
-        >>> queries = Wanted(np.array([5.0]), one, -np.inf * one, np.inf * one)
+        >>> rows = FitTargets(np.array([3.0, -1.0]), one, 0 * one, np.inf * one)
+        >>> queries = FitTargets(np.array([5.0]), one, -np.inf * one, np.inf * one)
         >>> tallies.newton(rows, queries, tolerance=1e-9).weights
         array([4., 0.])
         """
         for side, many in ((rows, self.rows), (queries, self.count)):
             check_length("centre", check_array("centre", side.centre, np.float64), many)
-            for name, array in zip(Wanted._fields[1:], side[1:], strict=True):
+            for name, array in zip(FitTargets._fields[1:], side[1:], strict=True):
                 if len(check_array(name, array, np.float64)) not in (1, many):
                     raise ValueError(f"{name} (length {len(array)}) must have length 1 or {many}")
         if start is None:
@@ -202,10 +202,10 @@ class Tallies:
         weights: Float64s,
         pulls: Float64s,
     ) -> float:
-        """One pass of coordinate descent: each row of `order` takes the best weight that is not negative.
+        """One pass of coordinate descent: each row of `order` takes its best non-negative weight.
 
-        Minimises sum(precisions * (sums - answers)^2) in place: `pulls` are precisions * (sums - answers) and
-        stay so; `bends` are potentials(precisions). Returns the largest move.
+        Minimises sum(precisions * (sums - answers)^2) in place. pulls: precisions * (sums - answers), kept up
+        to date. bends: potentials(precisions). Returns the largest change of a weight.
 
         >>> tallies = Tallies([2], np.array([0], np.int32), np.array([0, 1]))
         >>> order, one = np.array([0, 1], np.uint32), np.ones(2)

@@ -1,4 +1,4 @@
-"""The door of marginals: sums of masses by cells, planned once and evaluated often, and their adjoint."""
+"""Marginals: sums of masses by cell, planned once and evaluated often, and their adjoint."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from privmw.kernels.columns import Columns, check_are_columns
 from privmw.kernels.scale import LEAST_EXPONENT
 from privmw.ranks import ALONE, Communicator
 
-MOST_BYTES = 2**28  # of the lists of rows' effects
-SHORTER = 2  # times as many marginals as effects a row: with longer lists, the marginals' plan is faster
+MOST_EFFECT_BYTES = 2**28  # of the lists of rows' effects
+MARGINALS_PER_EFFECT = 2  # with fewer marginals per listed effect, the marginals' plan is faster
 
 
 class Marginals:
@@ -51,7 +51,7 @@ class Marginals:
         self._core = choice.kernels.Marginals(columns._core, attributes, starts, threads_of(threads))
 
     def sums(self, masses: Int64s, out: Int64s | None = None, *, threads: int | None = None) -> Int64s:
-        """The sum of the masses of each cell's rows, exactly; written to `out` if that is an array."""
+        """The exact sum of the masses of each cell's rows; out: where to write it."""
         check_masses("masses", masses, self.columns.rows, threads)
         out = check_out(out, np.int64, self.cells, masses=masses)
         self._core.sums(masses, out, threads_of(threads))
@@ -60,7 +60,7 @@ class Marginals:
     def add_changes(
         self, rows: UInt32s, changes: Int64s, sums: Int64s, *, threads: int | None = None
     ) -> None:
-        """Adds the changes of the masses of `rows` to `sums`; the same bits as a new evaluation.
+        """Add the changes of the masses of `rows` to `sums`; the same bits as a new evaluation.
 
         >>> columns = Columns([np.array([0, 1, 1], np.uint8)], [2])
         >>> marginals = Marginals(columns, np.array([0], np.int32), np.array([0, 1]))
@@ -79,10 +79,10 @@ class Marginals:
     def potentials(
         self, values: Float64s, out: Float64s | None = None, *, threads: int | None = None
     ) -> Float64s:
-        """The adjoint of `sums`: for each row the sum of the values of its cells, one cell a marginal.
+        """The adjoint of `sums`: for each row the sum of the values of its cells, one per marginal.
 
-        Values are rounded to integers on one scale, chosen so that the largest of each marginal total near
-        2^60; their sums are exact. So the bits of a row do not depend on the other rows or on the backend.
+        Values are rounded to integers on one scale, chosen so that the largest values of the marginals total
+        near 2^60; sums are exact, and do not depend on the other rows or on the backend.
 
         >>> columns = Columns([np.array([0, 1, 1], np.uint8), np.array([0, 2, 1], np.uint8)], [2, 3])
         >>> marginals = Marginals(columns, np.array([0, 1], np.int32), np.array([0, 1, 2]))
@@ -96,7 +96,7 @@ class Marginals:
         return out
 
     def among(self, places: Int64s) -> MarginalCells:
-        """Some of the cells, by their places among all, ascending: for many evaluations of these alone."""
+        """Some of the cells, by ascending index, for repeated evaluation."""
         return MarginalCells(self, places)
 
     def over(self, columns: Columns, *, threads: int | None = None) -> Marginals:
@@ -104,7 +104,7 @@ class Marginals:
         return Marginals(columns, self._attributes, self._starts, threads=threads)
 
     def ways(self) -> dict[str, int]:
-        """The number of marginals evaluated in each way; `parents` were added to the plan to help others."""
+        """The number of marginals evaluated in each way; `parents`: added to speed up others."""
         return self._core.ways()
 
     @property
@@ -117,10 +117,10 @@ class Marginals:
 
 
 class MarginalCells:
-    """Some cells of marginals over some rows, evaluated again and again.
+    """Some cells of marginals over some rows, for repeated evaluation.
 
-    The native backend lists for each row the effects of its uncommon values (csrc/core/marginals/effects),
-    in at most 256 MB; where they would be more, or hardly fewer than the marginals, it evaluates all cells.
+    The native backend lists for each row the effects of its uncommon values (csrc/core/marginals/effects), in
+    at most 256 MB; if that is too little, or the lists are too long to be faster, it evaluates all cells.
 
     >>> columns = Columns([np.array([0, 1, 1], np.uint8), np.array([0, 2, 1], np.uint8)], [2, 3])
     >>> marginals = Marginals(columns, np.array([0, 1], np.int32), np.array([0, 1, 2]))
@@ -136,13 +136,15 @@ class MarginalCells:
         self.places, self.rows = places, np.arange(marginals.columns.rows, dtype=np.uint32)
         self.columns, self._first_cells = marginals.columns, marginals._first_cells
         self._find_first()
-        effects = self.columns.rows * (len(marginals._starts) - 1) // SHORTER + marginals.cells
-        self._core = choice.kernels.MarginalCells(marginals._core, places, min(MOST_BYTES, 4 * effects))
+        effects = self.columns.rows * (len(marginals._starts) - 1) // MARGINALS_PER_EFFECT + marginals.cells
+        self._core = choice.kernels.MarginalCells(
+            marginals._core, places, min(MOST_EFFECT_BYTES, 4 * effects)
+        )
 
     def keep(self, kept: Int64s) -> None:
-        """Leave out all cells but these, by their numbers among those that there are, ascending.
+        """Keep only these cells, by ascending index among the present ones.
 
-        What `over` and `gram_product` made before is of no use afterwards.
+        Invalidates earlier results of `over` and `gram_product`.
 
         >>> columns = Columns([np.array([0, 1, 1], np.uint8)], [2])
         >>> cells = Marginals(columns, np.array([0], np.int32), np.array([0, 1])).among(np.array([0, 1]))
@@ -165,14 +167,14 @@ class MarginalCells:
         return some
 
     def sums(self, masses: Int64s, *, threads: int | None = None) -> Int64s:
-        """The sum of the masses of each cell's rows, exactly."""
+        """The exact sum of the masses of each cell's rows."""
         check_masses("masses", masses, len(self.rows))
         out = np.empty(self.count, np.int64)
         self._core.sums(self.rows, masses, out, threads_of(threads))
         return out
 
     def potentials(self, values: Float64s, *, threads: int | None = None) -> Float64s:
-        """For each row the sum of the values of those of these cells that hold it; as `Marginals`."""
+        """For each row the sum of the values of its cells among these; as `Marginals.potentials`."""
         check_length("values", check_array("values", values, np.float64), self.count)
         out = np.empty(len(self.rows))
         integers, exponent = to_integers(values, self._first)
@@ -180,11 +182,11 @@ class MarginalCells:
         return out
 
     def _find_first(self) -> None:
-        """Find where the cells of each marginal that has some begin, and the end."""
+        """Set the start of each marginal's cells, without empty marginals, and the end."""
         self.count, self._first = len(self.places), np.unique(np.searchsorted(self.places, self._first_cells))
 
     def gram_product(self, prices: Float64s) -> GramProduct:
-        """These cells with a price each, not negative."""
+        """The operator Q diag(prices) Q^T of these cells; prices are not negative."""
         return GramProduct(self, prices)
 
     @property
@@ -205,11 +207,11 @@ class GramProduct:
     def __init__(self, cells: MarginalCells, prices: Float64s) -> None:
         check_length("prices", check_array("prices", prices, np.float64), cells.count)
         self._cells, self._prices = cells, prices
-        most = float(prices.max(initial=0.0))
-        if not (0 <= most < np.inf and prices.min(initial=0.0) >= 0):
+        largest = float(prices.max(initial=0.0))
+        if not (0 <= largest < np.inf and prices.min(initial=0.0) >= 0):
             raise ValueError("prices must be finite, none negative")
         # A sum of masses has up to 62 bits, its product with a price up to 51, their potential up to 61.
-        self._unit = max(math.frexp(most)[1], LEAST_EXPONENT) + 62
+        self._unit = max(math.frexp(largest)[1], LEAST_EXPONENT) + 62
         self._unit -= min(51, 61 - len(cells._first).bit_length())
         self._core = choice.kernels.GramProduct(cells._core, prices)
 

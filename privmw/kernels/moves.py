@@ -1,4 +1,4 @@
-"""The door of moves: records drawn anew, one attribute at a time, under the values of a workload's cells."""
+"""Moves: Gibbs updates of records, given values of a workload's cells."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Moves:
 
     Marginal j has the attributes (ascending) attributes[starts[j]:starts[j + 1]]; its cells come in C order,
     the last attribute fastest, and the marginals one after the other, as in Marginals. Records are rows of a
-    two-dimensional array of codes, one column an attribute. All values are zero until they are set.
-    threads: of the calls that do not say; None for the default.
+    two-dimensional array of codes, one column per attribute. All values are zero until they are set.
+    threads: the default of the methods.
 
     >>> moves = Moves([3, 2], np.array([0, 1], np.int32), np.array([0, 2]))
     >>> moves.set_values(np.array([0.0, 0.0, 1.0, 9.0, 0.0, 0.0]))
@@ -69,27 +69,27 @@ class Moves:
         *,
         threads: int | None = None,
     ) -> None:
-        """Draws codes[:, a] anew, in place, for each a of attributes, one after the other.
+        """Redraw codes[:, a] in place for each a of attributes, one after the other.
 
         Value v has probability proportional to (keep * [v == kept] + base[v]) * exp(score with value v); only
         the marginals of the attribute matter. A record's draw is the inverse of the cumulative sum at
         (word >> 11) / 2^53: the bits depend neither on the other records nor on the backend or the threads,
         nor on how many attributes a call draws. One call for many attributes is faster than one for each.
 
-        codes: one record a row, one attribute a column. kept: of the same shape, the values which have the
-        additional weight `keep`. base: for each attribute drawn, the weight of each of its values. words: for
-        each attribute drawn, one random word a record.
+        codes: records x attributes. kept: of the same shape, the values that have the additional weight
+        `keep`. base: for each attribute drawn, the weights of its values. words: for each attribute drawn,
+        one random word per record.
         """
         self._check_codes("codes", codes)
         if not codes.flags.writeable:
             raise ValueError("codes must be writable")
-        for name, given in (("attributes", attributes), ("base", base), ("words", words)):
-            expect(name, given, Sequence, "a list")
+        for name, argument in (("attributes", attributes), ("base", base), ("words", words)):
+            expect(name, argument, Sequence, "a list")
         if not len(attributes) == len(base) == len(words):
             raise ValueError(
                 f"base and words must have one array for each of the {len(attributes)} attributes"
             )
-        drawn = [
+        redrawn = [
             check_integer(f"attributes[{place}]", a, 0, len(self.sizes) - 1, quote=False)
             for place, a in enumerate(attributes)
         ]
@@ -97,7 +97,7 @@ class Moves:
         check_length("kept", kept, len(codes))
         keep = check_number("keep", keep)
         check_apart("codes", codes, kept=kept)
-        for a, weights, of_records in zip(drawn, base, words, strict=True):
+        for a, weights, of_records in zip(redrawn, base, words, strict=True):
             check_length("base", check_array("base", weights, np.float64), self.sizes[a])
             if not (0 <= keep <= 2.0**900 and weights.min() >= 0 and weights.max() <= 2.0**900):
                 raise ValueError("keep and base must be from 0 to 2^900")
@@ -106,7 +106,7 @@ class Moves:
             check_length("words", check_array("words", of_records, np.uint64), len(codes))
             check_apart("codes", codes, base=weights, words=of_records)
         count = self._threads if threads is None else threads_of(threads)
-        self._core.redraw(codes, drawn, kept, keep, list(base), list(words), count)
+        self._core.redraw(codes, redrawn, kept, keep, list(base), list(words), count)
 
     def potentials(self, codes: UInt32s, *, threads: int | None = None) -> Float64s:
         """For each record the sum of the values of its cells, with the bits of Marginals.potentials."""
@@ -116,17 +116,15 @@ class Moves:
         return out
 
     def _check_codes(self, name: str, codes: UInt32s) -> None:
-        """Refuses all but a contiguous two-dimensional array of codes below their sizes: kernels index memory
-        by them.
-        """
+        """Raise unless codes are a contiguous two-dimensional array, and below their sizes."""
         plain = type(codes) in (np.ndarray, np.memmap) and codes.dtype == np.uint32 and codes.ndim == 2
         sound = plain and codes.flags.c_contiguous and codes.flags.aligned
         expect(name, codes, bool(sound), "a contiguous two-dimensional array of uint32")
         if codes.shape[1] != len(self.sizes):
             raise ValueError(f"{name} ({codes.shape[1]} columns) must have {len(self.sizes)} columns")
-        beyond = _largest_codes(codes) >= self._sizes_array
-        if beyond.any():
-            a = int(beyond.argmax())
+        too_large = _largest_codes(codes) >= self._sizes_array
+        if too_large.any():
+            a = int(too_large.argmax())
             raise ValueError(f"{name} of attribute {a} must be below its size ({self.sizes[a]})")
 
     @property
@@ -139,7 +137,7 @@ class Moves:
 
 
 def _largest_codes(codes: UInt32s) -> UInt32s:
-    """The largest code of each column; 32 rows side by side, as numpy is slow to begin each short row."""
+    """The largest code of each column; 32 rows at once, since numpy is slow on short rows."""
     width = codes.shape[1]
     even = len(codes) // 32 * 32
     largest = codes[:even].reshape(-1, 32 * width).max(axis=0, initial=0).reshape(32, width).max(axis=0)

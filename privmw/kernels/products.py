@@ -1,4 +1,4 @@
-"""The door of products: marginals of a mixture of products of distributions, and their gradient."""
+"""Products: marginals of a mixture of products of distributions, and their gradient."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ Float = TypeVar("Float", np.float32, np.float64)
 
 
 class Products:
-    """The cells of marginals of K products, each of which has one table of every attribute.
+    """The cells of marginals of a mixture of K products, each with one table per attribute.
 
     Marginal j has the attributes (ascending) attributes[starts[j]:starts[j + 1]]; its cells come in C order,
     the last attribute fastest, and the marginals one after the other, as in Marginals. Tables are stacked:
-    an array of width x K, width the sum of the sizes, where row v of an attribute's rows holds each product's
-    share of its value v. A cell is the sum over products of a weight times the shares of the cell's values.
+    an array of width x K, width the sum of the sizes, where row v of an attribute has each product's share of
+    its value v. A cell is the sum over products of a weight times the shares of the cell's values.
     Shares need not be distributions.
 
     All arrays are of single precision, or all of double. Sums are floating-point: the number of threads does
     not change their bits, the backend and the kind of processor may. Memory beside the arrays does not grow
-    with cells times products. threads: of the calls that do not say; None for the default.
+    with cells times products. threads: the default of the methods.
 
     >>> products = Products([3, 2], np.array([0, 1], np.int32), np.array([0, 2]))
     >>> tables = np.array([[1.0, 0.5], [0.0, 0.5], [0.0, 0.0], [1.0, 0.5], [0.0, 0.5]])
@@ -61,7 +61,7 @@ class Products:
         out: npt.NDArray[Float] | None = None,
         threads: int | None = None,
     ) -> npt.NDArray[Float]:
-        """The cells of all marginals. weights: one a product; None for the mean of the products."""
+        """The cells of all marginals. weights: one per product (default: equal)."""
         weights = self._check(tables, weights)
         written = check_out(out, tables.dtype, self.cells, tables=tables, weights=weights)
         count = self._threads if threads is None else threads_of(threads)
@@ -76,7 +76,7 @@ class Products:
         *,
         threads: int | None = None,
     ) -> tuple[npt.NDArray[Float], npt.NDArray[Float]]:
-        """The derivatives of a loss by the tables and by the weights, given those by the cells."""
+        """The gradient of a loss with respect to tables and weights, given that for the cells."""
         weights = self._check(tables, weights)
         check_length("by_cell", check_array("by_cell", by_cell, tables.dtype), self.cells)
         by_tables, by_weights = np.empty_like(tables), np.empty_like(weights)
@@ -85,7 +85,7 @@ class Products:
         return by_tables, by_weights
 
     def _check(self, tables: npt.NDArray[Float], weights: npt.NDArray[Float] | None) -> npt.NDArray[Float]:
-        """Refuses all but tables of these attributes; returns the weights of their products."""
+        """Validate `tables`; return `weights`, or uniform weights."""
         plain = type(tables) in (np.ndarray, np.memmap) and tables.dtype in (np.float32, np.float64)
         sound = plain and tables.ndim == 2 and tables.flags.c_contiguous and tables.flags.aligned
         needed = "a contiguous two-dimensional array of float32 or float64"

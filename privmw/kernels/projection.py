@@ -1,4 +1,4 @@
-"""The door of projections onto measured queries: groups of rows, the queries they match, and tilts."""
+"""Projections onto measured queries: groups of rows, the queries they match, and tilts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from privmw.kernels.choice import backend, threads_of
 from privmw.kernels.scale import MASS_BITS
 from privmw.ranks import ALONE, Communicator, max_over_ranks, sum_over_ranks
 
-MOST_QUERIES = 2**32 - 1
+MOST_INCIDENCE_QUERIES = 2**32 - 1
 
 
 class Incidence:
-    """Which groups of rows answer yes to which queries: group g to queries[starts[g]:starts[g + 1]].
+    """The queries that groups of rows match: group g matches queries[starts[g]:starts[g + 1]].
 
     Queries ascend within a group, below `count`. The arrays are copied unless they are read-only.
 
@@ -36,7 +36,7 @@ class Incidence:
     def __init__(self, starts: Int64s, queries: UInt32s, count: int) -> None:
         queries = check_array("queries", queries, np.uint32)
         starts = check_starts(starts, len(queries), "queries")
-        self.count = check_integer("count", count, 0, MOST_QUERIES)
+        self.count = check_integer("count", count, 0, MOST_INCIDENCE_QUERIES)
         check_within("queries", queries, self.count)
         within = np.ones(len(queries) + 1, bool)
         within[starts] = False
@@ -67,7 +67,7 @@ class Incidence:
         return out
 
     def gram(self, weights: Float64s, *, threads: int | None = None) -> Float64s:
-        """For each pair of queries the sum of the weights of the groups that answer yes to both: symmetric.
+        """For each pair of queries the sum of the weights of the groups that match both.
 
         >>> Incidence(np.array([0, 2, 3]), np.array([0, 1, 1], np.uint32), 2).gram(np.array([0.25, 0.5]))
         array([[0.25, 0.25],
@@ -87,13 +87,13 @@ class Incidence:
 
 
 def split_lists(
-    starts: Int64s, queries: UInt32s, first: int, held: list[Int64s], cut: list[Int64s]
+    starts: Int64s, queries: UInt32s, first: int, matched: list[Int64s], cut: list[Int64s]
 ) -> tuple[Int64s, UInt32s]:
-    """The lists of groups' queries, starts and entries as of `Incidence`, with more queries: read-only.
+    """Add queries to the lists of an `Incidence`; returns its starts and queries, read-only.
 
-    The queries are numbered from `first`, above those listed. For each, `held` has the groups that it holds
-    entirely, and `cut` those that it cuts, all of them distinct: the part of each that the query holds is a
-    new group, numbered behind all others, with the queries of its group so far.
+    The new queries are numbered from `first`, above those listed. For each, `matched` has the groups that it
+    matches entirely, and `cut` those that it matches in part (all distinct). The matching part of a cut group
+    becomes a new group, numbered after all others, with the queries of its group so far.
 
     >>> starts, queries = np.array([0, 1, 1]), np.array([0], np.uint32)
     >>> split_lists(starts, queries, 1, [np.array([1])], [np.array([0])])
@@ -101,21 +101,21 @@ def split_lists(
     """
     queries = check_array("queries", queries, np.uint32)
     starts = check_starts(starts, len(queries), "queries")
-    first = check_integer("first", first, 0, MOST_QUERIES - len(held))
-    if len(held) != len(cut):
-        raise ValueError(f"cut ({len(cut)} queries) must be as many as held ({len(held)})")
+    first = check_integer("first", first, 0, MOST_INCIDENCE_QUERIES - len(matched))
+    if len(matched) != len(cut):
+        raise ValueError(f"cut ({len(cut)} queries) must be as many as matched ({len(matched)})")
     groups = len(starts) - 1
-    for whole, parents in zip(held, cut, strict=True):
-        check_within("held", check_array("held", whole, np.int64), groups)
+    for entire, parents in zip(matched, cut, strict=True):
+        check_within("matched", check_array("matched", entire, np.int64), groups)
         check_within("cut", check_array("cut", parents, np.int64), groups)
         groups += len(parents)
-    joined = [part for parts in (held, cut) for part in _joined(parts)]
+    joined = [part for parts in (matched, cut) for part in _joined(parts)]
     new_starts, new_queries = choice.kernels.split_lists(starts, queries, first, *joined)
     return freeze(new_starts), freeze(new_queries)
 
 
 def _joined(parts: list[Int64s]) -> tuple[Int64s, Int64s]:
-    """All entries, and where each part begins, and the end."""
+    """The concatenated parts, and where each begins, with the end."""
     starts = np.zeros(len(parts) + 1, np.int64)
     np.cumsum([len(part) for part in parts], out=starts[1:])
     return np.concatenate([np.empty(0, np.int64), *parts]), starts
@@ -147,12 +147,11 @@ def tilt(
     threads: int | None = None,
     comm: Communicator = ALONE,
 ) -> tuple[Float64s, float]:
-    """The weights base * exp(potentials - log_total), which total one, and log_total.
+    """The weights base * exp(potentials - log_total), which sum to one, and log_total.
 
-    `base` must be finite, none negative and not all zero, `potentials` finite. However large they are,
-    nothing overflows: the largest potential of a row with base above zero is subtracted first. Where each
-    rank has some of the rows, the total is that of all rows, and every rank raises the same error. The total
-    is a sum of integers: any number of ranks and every backend gives the same bits.
+    base: finite, none negative and not all zero. potentials: finite, of any size: the largest one with base
+    above zero is subtracted first. On several ranks, the total is over all rows, and every rank raises the
+    same error. It is a sum of integers: any number of ranks and every backend gives the same bits.
 
     >>> weights, log_total = tilt(np.array([1.0, 3.0]), np.array([1000.0, 1000.0]))
     >>> weights, round(log_total, 3)
@@ -162,17 +161,18 @@ def tilt(
     check_length("potentials", check_array("potentials", potentials, np.float64), len(base))
     out = check_out(out, np.float64, len(base), potentials=potentials, base=base)
     workers = threads_of(threads)
-    most = max_over_ranks(comm, choice.kernels.most_potential(base, potentials, workers))
-    if most == math.inf:
+    largest = max_over_ranks(comm, choice.kernels.most_potential(base, potentials, workers))
+    if largest == math.inf:
         raise ValueError("potentials must be finite")
-    if not most > -math.inf:  # or NaN
+    if not largest > -math.inf:  # or NaN
         raise ValueError("base must be finite, none negative and not all zero")
-    # With the heaviest row in [1/2, 1) all masses total at least 2^59; a row that rounds to none is below
-    # 2^-60 of it.
-    exponent = -math.frexp(max_over_ranks(comm, choice.kernels.tilt(base, potentials, most, out, workers)))[1]
+    # With the heaviest row in [1/2, 1) the masses total at least 2^59; rows below 2^-60 of it round to 0.
+    exponent = -math.frexp(
+        max_over_ranks(comm, choice.kernels.tilt(base, potentials, largest, out, workers))
+    )[1]
     mass = sum_over_ranks(comm, choice.kernels.total_mass(out, exponent, workers))
     # The total is 2^bits / factor units of 2^-(60 + exponent).
     bits = mass.bit_length() - 1
     factor, up = 2**bits / mass, MASS_BITS + exponent - bits
     choice.kernels.normalise(out, up, factor, workers)
-    return out, most - (math.log(factor) + up * math.log(2))
+    return out, largest - (math.log(factor) + up * math.log(2))

@@ -1,6 +1,6 @@
-"""The interface of queries over rows: what projections and fits compute with instead of a matrix.
+"""The protocol of matrices of queries over rows, with which projections and fits compute.
 
-Implemented by `Tallies` of this room, over a histogram or a table's rows, and by the matrices of
+Implemented by `Tallies`, over a histogram or a table's rows, and by the matrices of
 privmw/models/query_matrix.py, whose sums are exact over any number of ranks.
 """
 
@@ -13,15 +13,15 @@ from privmw.ranks import Communicator
 
 
 class QueryMatrix(Protocol):
-    """A 0/1 matrix of rows x queries, which says which query holds which row. It is never written out."""
+    """The 0/1 matrix, rows x queries, of which row matches which query; never materialised."""
 
     @property
     def count(self) -> int:
-        """How many queries there are."""
+        """The number of queries."""
 
     @property
     def comm(self) -> Communicator:
-        """The ranks that share the rows: weights and potentials are of this rank's rows, sums of all."""
+        """The ranks that share the rows: weights and potentials are of this rank's rows, sums are of all."""
 
     def sums(self, weights: Float64s) -> Float64s:
         """For each query the sum of the weights of its rows."""
@@ -33,4 +33,4 @@ class QueryMatrix(Protocol):
         """For each row the sum of the values of its queries: the adjoint of `sums`."""
 
     def gram(self, weights: Float64s) -> Float64s | None:
-        """For each pair of queries the weight of the rows that both hold; None where that is too large."""
+        """For each pair of queries the weight of the rows that match both; None where that is too large."""

@@ -1,4 +1,4 @@
-"""The door of best responses: records climbed, one attribute at a time, to a large sum of weights."""
+"""Best responses: coordinate ascent of records to a large sum of weights of queries."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def climb(
     *,
     threads: int | None = None,
 ) -> Int64s:
-    """Climbs records, in place, until no single attribute can improve one; returns their scores.
+    """Coordinate ascent of records, in place, until no single attribute can improve one; returns scores.
 
-    The score of a record is the sum of the weights of the queries that count it and of the terms of its
+    The score of a record is the sum of the weights of the queries that it matches and of the terms of its
     values. Query i is attributes[k] == values[k] for all k in starts[i]:starts[i + 1]. Attributes are visited
-    in order; one moves to the first of its best values, and only where that is better than its own. Scores
-    are integers: the bits depend neither on the backend nor on the threads.
+    in order; each takes the first of its best values if that is better than its own. Scores are integers:
+    the bits depend neither on the backend nor on the threads.
 
-    codes: one record a row, one attribute a column. terms: one row a group, the attributes' values one after
-    the other; the records are in as many groups of equal size, one after the other.
+    codes: records x attributes. terms: groups x values of all attributes; the records form as many groups of
+    equal size, in order.
 
     >>> codes = np.array([[0, 0], [2, 1]], np.uint32)
     >>> query = np.array([0, 1], np.int32), np.array([1, 1], np.uint32), np.array([0, 2])

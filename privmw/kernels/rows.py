@@ -1,4 +1,4 @@
-"""The door of rows: distinct ones, those that match a query, and groups that queries cannot tell apart."""
+"""Rows: distinct rows, rows that match a query, and groups of rows that match the same queries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from privmw.secrecy import expect
 def distinct_rows(
     columns: Sequence[Codes], sizes: Sequence[int], *, threads: int | None = None
 ) -> tuple[UInt32s, Int64s]:
-    """The first row of each kind, kinds in ascending order of their codes, and how many rows are of it.
+    """The first occurrence of each distinct row, ascending by codes, and their counts.
 
     >>> distinct_rows([np.array([3, 1, 3], np.uint8)], [10])
     (array([1, 0], dtype=uint32), array([1, 2]))
@@ -40,7 +40,7 @@ def matching_rows(columns: Columns, attributes: Sequence[int], values: Sequence[
 def matching_bitmap(
     columns: Columns, attributes: Sequence[int], values: Sequence[int]
 ) -> npt.NDArray[np.uint64]:
-    """The same as bits: row r is bit r % 64 of word r // 64; bits behind the last row are 0.
+    """The matching rows as bits: row r is bit r % 64 of word r // 64; bits after the last row are 0.
 
     >>> matching_bitmap(Columns([np.array([3, 1, 3], np.uint8)], [10]), [0], [3])
     array([5], dtype=uint64)
@@ -52,7 +52,7 @@ def matching_bitmap(
 def groups_alike(
     columns: Columns, attributes: Int32s, values: UInt32s, starts: Int64s
 ) -> tuple[UInt32s, int]:
-    """The group of each row, and the number of groups: every query answers the rows of a group alike.
+    """The group of each row, and the number of groups; the rows of a group match the same queries.
 
     Query i is attributes[k] == values[k] for all k in starts[i]:starts[i + 1]. Groups are numbered in the
     order of their first rows.
@@ -74,9 +74,9 @@ def incidence_of_groups(
     *,
     threads: int | None = None,
 ) -> tuple[Int64s, UInt32s]:
-    """The queries (as in `groups_alike`) that each of `rows` matches, ascending: where they start, and which.
+    """The queries (as in `groups_alike`) that each of `rows` matches, as starts and ascending indices.
 
-    With one row of each group, `Incidence(*incidence_of_groups(...), queries)` holds what the groups answer.
+    With one row of each group, `Incidence(*incidence_of_groups(...), queries)` is the incidence of groups.
 
     >>> columns = Columns([np.array([3, 1, 3], np.uint8)], [10])
     >>> queries = np.array([0, 0], np.int32), np.array([1, 3], np.uint32), np.array([0, 1, 2])

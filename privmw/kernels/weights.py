@@ -1,8 +1,7 @@
-"""The door of weights: a distribution on rows, kept on one scale and changed in place.
+"""Weights: a distribution on rows, kept on one scale and changed in place.
 
-The rows may be those of one rank among many. Backends see the rows of their rank only; decisions that need
-all rows are made here, once for every backend, from integers that are summed over the ranks: any number of
-ranks gives the same bits.
+Rows may lie on several ranks. Backends see the rows of their rank; decisions that need all rows are made
+here, from integers that are summed over the ranks, so that any number of ranks gives the same bits.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ LARGEST_FACTOR = 2.0**32
 
 
 class Gains(NamedTuple):
-    """What an update did to the masses of its rows."""
+    """The changes of masses in an update."""
 
-    changes: Int64s  # one a row
-    before: int  # the total of these rows' masses before
+    changes: Int64s  # one per row
+    before: int  # the total of these rows' masses before the update
     gained: int  # the sum of the changes, modulo 2^64
 
 
@@ -43,9 +42,9 @@ def rescale(
 ) -> int:
     """Multiplies weights in place by a power of two so that their masses total near 2^60; returns the total.
 
-    Weights must be finite, none negative and not all zero. No row above zero becomes zero. Where each rank
-    has some of the rows, power and total are those of all rows, and every rank raises the same error.
-    keep: whether to leave weights on their scale if `to_masses` takes them: then equal weights keep masses.
+    Weights must be finite, none negative and not all zero. Positive weights stay positive. On several ranks,
+    power and total are of all rows, and every rank raises the same error.
+    keep: do not rescale weights that `to_masses` accepts, so that unchanged weights keep their masses.
 
     >>> weights = np.array([1.0, 0.0, 3.0]); rescale(weights, keep=True) == 2**62, weights
     (True, array([1., 0., 3.]))
@@ -63,9 +62,9 @@ def rescale(
 
     exponent = 0
     if not (keep and heaviest <= 4 and LEAST_TOTAL <= (mass := total(exponent)) <= MOST_TOTAL):
-        # Start with the heaviest row in [1/2, 1). The total is an exact integer, so each shift depends on the
-        # weights alone; a second one is needed only where rows that were too light to count make up most of
-        # the total.
+        # Start with the heaviest row in [1/2, 1). The total is an exact integer, so that shifts depend on the
+        # weights alone. A second shift is needed only if rows too light for the first make up most of the
+        # total.
         exponent = -math.frexp(heaviest)[1]
         mass = total(exponent)
         while True:
@@ -82,7 +81,7 @@ def to_masses(
 ) -> tuple[Int64s, int]:
     """The masses of rescaled weights, rint(weight * 2^60), and their total, from 2^58 to 2^62.
 
-    Where each rank has some of the rows, the masses are those of this rank and the total is that of all.
+    On several ranks, the masses are of this rank and the total is of all.
 
     >>> to_masses(np.array([0.25, 0.75]))[1] == 2**60
     True
@@ -98,7 +97,7 @@ def to_masses(
 def signed_masses(
     weights: Float64s, values: Float64s, exponent: int, *, threads: int | None = None
 ) -> Int64s:
-    """For each row weight * value * 2^exponent, to the nearest integer: it must be below 2^63.
+    """For each row weight * value * 2^exponent, rounded to an integer; must be below 2^63.
 
     >>> signed_masses(np.array([0.25, 0.75]), np.array([-1.0, 3.0]), 4)
     array([-4, 36])
@@ -112,8 +111,8 @@ def signed_masses(
 def multiply(weights: Float64s, rows: UInt32s, factor: float, *, threads: int | None = None) -> Gains:
     """Multiplies the weights of `rows` (ascending) in place by `factor`, from 2^-32 to 2^32.
 
-    Weights must have been rescaled; if not, a ValueError may be raised after some have changed. No row above
-    zero becomes zero. `total_after` computes the new total, or returns None: then all weights must be
+    Weights must have been rescaled; if not, a ValueError may be raised after some have changed. Positive
+    weights stay positive. `total_after` computes the new total; if it returns None, all weights must be
     rescaled, and the changes are meaningless.
 
     >>> weights, rows = np.array([0.25, 0.75]), np.array([1], np.uint32)
@@ -132,11 +131,11 @@ def multiply(weights: Float64s, rows: UInt32s, factor: float, *, threads: int | 
 
 
 def total_after(total: int, before: int, rows: int, factor: float, gained: int) -> int | None:
-    """The total of all masses after an update of some rows, or None: then weights must be rescaled.
+    """The total of all masses after an update of some rows, or None if weights must be rescaled.
 
-    `total` is the total of all masses before, `before` that of the updated rows, `rows` their number. Where
-    each rank has some of the rows, `before`, `rows` and `gained` are sums over the ranks. None if the new
-    total is not from 2^58 to 2^62, or if an intermediate sum may have overflowed.
+    total: of all masses before the update. before, rows: the mass and the number of the updated rows. On
+    several ranks, before, rows and gained are sums over the ranks. None if the new total is not from 2^58 to
+    2^62, or if an intermediate sum may have overflowed.
 
     >>> total_after(2**62, 2**62, 1, 2.0, 2**62) is None
     True
@@ -146,8 +145,8 @@ def total_after(total: int, before: int, rows: int, factor: float, gained: int) 
     rows, factor = check_integer("rows", rows, 0, 2**62), _check_factor(factor)
     if before > total:
         raise ValueError("total must be the total of the weights' masses")
-    # A factor below 1.9 keeps every sum below 2^63. For a larger one the rows' total decides, with half a
-    # unit a row for rounding.
+    # A factor below 1.9 keeps every sum below 2^63. A larger one is checked with the rows' total, and half a
+    # unit per row for rounding.
     if factor >= 1.9 and float(total) + (float(before) + 0.5 * rows) * factor > float(MOST_TOTAL):
         return None
     after = total + check_integer("gained", gained, -(2**63), 2**63 - 1)

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from privmw.kernels import Wanted
+from privmw.kernels import FitTargets
 from privmw.kernels.arrays import Bools, Float64s
 from privmw.kernels.query_matrix import QueryMatrix
 from privmw.postprocess.descent import descend
@@ -90,10 +90,10 @@ def solve(
 
     Ends early, with weights of no use, where none within the bounds have an objective below the limit.
     """
-    queries = Wanted(problem.counts, problem.variances, bounds.least, bounds.most)
+    queries = FitTargets(problem.counts, problem.variances, bounds.least, bounds.most)
     tolerance = TOLERANCE * problem.scale
     if problem.whole:
-        rows = Wanted(problem.centre, 1 / problem.precisions, bounds.lower, bounds.upper)
+        rows = FitTargets(problem.centre, 1 / problem.precisions, bounds.lower, bounds.upper)
         solution = problem.tallies.newton(rows, queries, tolerance=tolerance, limit=limit)
         return Solved(
             problem, name, bounds, solution.weights, solution.multipliers, solution.value, solution.steps
@@ -109,7 +109,7 @@ def _solve_by_steps(
     problem: Problem,
     name: str,
     bounds: Bounds,
-    queries: Wanted,
+    queries: FitTargets,
     tolerance: float,
     near: Float64s | None,
     limit: float,
@@ -124,7 +124,7 @@ def _solve_by_steps(
     for _ in range(MOST_PROXIMAL):
         precisions = problem.precisions + pull
         centre = (problem.precisions * problem.centre + pull * now) / precisions
-        rows = Wanted(centre, 1 / precisions, bounds.lower, bounds.upper)
+        rows = FitTargets(centre, 1 / precisions, bounds.lower, bounds.upper)
         # |x - now|^2 <= 2 |x|^2 + 2 |now|^2, and |x| is at most the total: so moving costs no more.
         most = limit + pull * (largest + float(now @ now))
         solution = problem.tallies.newton(rows, queries, multipliers, tolerance=tolerance, limit=most)

@@ -47,7 +47,7 @@ def test_it_ends_at_the_accuracy_after_the_most_steps_or_when_it_is_enough():
     rough, exact = (len(solve(matrix, right, accuracy=accuracy)[2]) for accuracy in (0.1, 1e-10))
     assert 0 < rough < exact
     assert len(solve(matrix, right, most_steps=3)[2]) == 3
-    assert len(solve(matrix, right, enough=lambda residual: True)[2]) == 1
+    assert len(solve(matrix, right, stop=lambda residual: True)[2]) == 1
 
 
 def test_nothing_is_done_without_a_residual_and_nothing_along_a_flat_direction():

@@ -230,8 +230,8 @@ def test_a_group_lies_within_one_marginal():
 
 def test_arrays_of_other_lengths_are_refused():
     tallies = tallies_of()
-    rows = least_squares.Wanted(np.zeros(6), ONE, ONE, ONE)
-    queries = least_squares.Wanted(np.zeros(2), ONE, ONE, ONE)
+    rows = least_squares.FitTargets(np.zeros(6), ONE, ONE, ONE)
+    queries = least_squares.FitTargets(np.zeros(2), ONE, ONE, ONE)
     with pytest.raises(ValueError, match=r"variance .* must have length 1 or 6"):
         tallies.newton(rows._replace(variance=np.ones(5)), queries, tolerance=1e-9)
     with pytest.raises(ValueError, match="centre"):

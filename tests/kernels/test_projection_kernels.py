@@ -162,14 +162,14 @@ def test_groups_match_the_queries_that_their_rows_do(table, data):
 @drawn
 def test_lists_of_split_groups_are_the_queries_of_their_rows(rows, asked, together):
     queries = [{row for row in query if row < rows} for query in asked]
-    group_of, held, cut = [0] * rows, [], []
+    group_of, matched, cut = [0] * rows, [], []
     for query in queries:
         parts, count = {}, max(group_of) + 1
-        held.append([])
+        matched.append([])
         for group in range(count):
             inside = [row for row in query if group_of[row] == group]
             if inside and len(inside) == group_of.count(group):
-                held[-1].append(group)
+                matched[-1].append(group)
             elif inside:
                 parts[group] = count + len(parts)
         cut.append(list(parts))
@@ -183,7 +183,7 @@ def test_lists_of_split_groups_are_the_queries_of_their_rows(rows, asked, togeth
         lists = np.zeros(2, np.int64), np.empty(0, np.uint32)
         with door_of(backend):
             for step in steps:
-                groups = [[np.array(each[number], np.int64) for number in step] for each in (held, cut)]
+                groups = [[np.array(each[number], np.int64) for number in step] for each in (matched, cut)]
                 lists = kernels.split_lists(*lists, step.start, *groups)
         starts, found = lists
         assert (starts.dtype, found.dtype) == (np.int64, np.uint32)

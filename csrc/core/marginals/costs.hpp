@@ -1,5 +1,5 @@
-// What the ways of evaluating marginals cost: nanoseconds, roughly, measured on one core of a shared server.
-// They decide only how long an evaluation takes, never its result.
+// Approximate costs of the ways of evaluating marginals, in nanoseconds on one core. They affect the time of
+// an evaluation, never its result.
 #pragma once
 
 #include "core/columns.hpp"
@@ -17,7 +17,7 @@ constexpr double list_pair = 0.75, list_row = 6.0, list_cell = 2.0, list_clear =
 
 }  // namespace costs
 
-// How many pairs of ids the lists would visit, estimated from evenly spaced rows.
+// The number of pairs of ids that lists would visit, estimated from evenly spaced rows.
 struct PairStatistics {
     Wiped<double> within_all;           // by position of the pair's first attribute
     std::vector<Wiped<double>> within;  // [position of the rarest][position of the pair's first]
@@ -25,7 +25,7 @@ struct PairStatistics {
 
 PairStatistics sample_pairs(const Columns& columns);
 
-// How many cells the lists' sums have for pairs whose first attribute is at positions [first, last).
+// The number of cells of the lists' sums for pairs whose first attribute is at positions [first, last).
 double pair_cells(const IdLayout& layout, std::size_t first, std::size_t last);
 
 }  // namespace privmw

@@ -1,4 +1,4 @@
-// Marginals that are planned when they are first evaluated: those whose cells are effects need no plan.
+// Marginals that are planned at their first evaluation: cells evaluated by effects need no plan.
 #pragma once
 
 #include <mutex>

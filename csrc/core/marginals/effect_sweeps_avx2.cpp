@@ -1,5 +1,5 @@
-// The sweeps for processors with AVX2, which price four cells at a time: this file alone is compiled for
-// them, and called only where the processor says that it has it. Empty elsewhere.
+// The sweeps for processors with AVX2, which price four cells at a time: only this file is compiled
+// for them, and called if the processor has AVX2. Empty elsewhere.
 #include "core/marginals/effect_sweeps_of.hpp"
 
 #ifdef PRIVMW_TILES_AVX2

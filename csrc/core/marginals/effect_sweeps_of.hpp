@@ -1,5 +1,4 @@
-// The sweeps. Each file that includes this is compiled for its own kind of processor: everything here has
-// internal linkage.
+// The conversions, with internal linkage: each file that includes this is compiled for its own processor.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +36,7 @@ struct EffectSweepsHere {
             const Member member(sets, sets.members[j], scratch);
             member.read(sums);
             member.give_common();
-            member.cells[member.count] = 0;  // of a place that has no cell
+            member.cells[member.count] = 0;  // of a place without a cell
             for (std::size_t i = member.first_place; i < member.last_place; ++i)
                 places[i] = static_cast<Mass>(member.cells[sets.cell_of[i]]);
         }
@@ -79,14 +78,14 @@ struct EffectSweepsHere {
         return sets.parents.data() + set.parents + without * set.count;
     }
 
-    // Calls use(parent, values) until all values (IN, one per effect of a set) were used, several of one
-    // parent alone or together.
+    // Calls use(parent, values) for all values (IN, one per effect of a set), one or several of a parent at a
+    // time.
     template <class Use>
     static void sum_by_parent(const EffectSets& sets, const EffectSets::Set& set, std::size_t without,
                               bool last, const Wrapping* values, Wrapping* running, Use&& use) {
         if (last) {
-            // Those of a parent lie side by side: the sum of a few is the difference of two running sums,
-            // without a loop whose end no processor can predict.
+            // Values of a parent are adjacent: their sum is the difference of two running sums, which avoids
+            // a loop with an unpredictable end.
             const std::uint32_t* const ends = sets.ends.data() + set.ends;
             Wrapping sum = 0;
             running[0] = 0;
@@ -103,7 +102,7 @@ struct EffectSweepsHere {
         }
     }
 
-    // The cells of a member while they turn into effects, or effects into cells.
+    // The cells of a member during a conversion.
     struct Member : EffectSets::Member {
         static constexpr std::size_t most_bits = std::size_t{1} << EffectSets::most_attributes;
 
@@ -135,7 +134,7 @@ struct EffectSweepsHere {
             }
         }
 
-        // Attribute by attribute, what its uncommon values add to its common one.
+        // Attribute by attribute: the differences of uncommon values from the common one.
         void take_common() const {
             for (std::size_t bit = 1; bit < bits_end; bit <<= 1)
                 for (std::size_t bits = bit; bits < bits_end; bits = (bits + 1) | bit) {

@@ -34,11 +34,11 @@ std::vector<double> Effects::by_cell(const double* prices) const {
 
 namespace {
 
-// Kept from call to call: fits make hundreds, and fresh pages cost more than what is written to them.
-thread_local std::vector<std::vector<Wrapping>> sum_storage, shared_storage;  // of each task
+// Kept between calls: fits make hundreds, and fresh pages cost more than writing to them.
+thread_local std::vector<std::vector<Wrapping>> sum_storage, shared_storage;  // per task
 thread_local std::vector<Wrapping> value_storage;
 
-// Runs use(task, the first and the end of its items) for ranges of so many items.
+// Runs use(task, begin, end) for ranges of items.
 template <class Use>
 std::size_t share_items(std::size_t items, int threads, Use&& use) {
     const auto tasks = std::max<std::size_t>(1, std::min<std::size_t>(threads, items));
@@ -47,7 +47,7 @@ std::size_t share_items(std::size_t items, int threads, Use&& use) {
     return tasks;
 }
 
-// Adds up what each task wrote, to the first.
+// Sums the results of all tasks into the first.
 void add_up(std::vector<std::vector<Wrapping>>& storage, std::size_t tasks, std::size_t count) {
     for (std::size_t t = 1; t < tasks; ++t)
         for (std::size_t i = 0; i < count; ++i) storage[0][i] += storage[t][i];

@@ -1,14 +1,13 @@
-// Cells of marginals over rows as effects of uncommon values: potentials, sums, and one after the other.
+// Potentials and sums of cells of marginals, by effects of uncommon values.
 //
-// Each attribute has its commonest value. A function of a marginal's cells is the sum of effects, one for
-// each set of its attributes: what the values of that set add where all others are common, beyond what its
-// subsets add. An effect of a common value is zero. So a row has the effects of the sets of its *uncommon*
-// values alone, and those of one set that come from several marginals are one number: of 1,024 marginals of
-// a survey a row has 192 effects, of 286 of ADULT 32. Rows list theirs.
+// A function of a marginal's cells is a sum of effects, one per set of its attributes, relative to the
+// commonest value of each attribute (as dummy coding in ANOVA): effects that involve a common value are zero.
+// So a row has effects for the sets of its *uncommon* values only, and the same set in several marginals has
+// one effect: of 1,024 marginals of a survey a row has 192 effects, of 286 of ADULT 32. Rows list theirs.
 //
-// A row that has the effect of a set has those of all its subsets. So each set has another, of one attribute
-// more, that carries it: the effects that rows list are those of a set and of all that it carries, and a row
-// lists a set only where it does not have the one that carries it: 111 effects of the survey, 18 of ADULT.
+// A row with the effect of a set has those of all subsets. So each set is carried by a set with one more
+// attribute: a listed effect includes the effects that it carries, and a row lists a set only if it lacks its
+// carrier: 111 effects of the survey, 18 of ADULT.
 //
 // Values are integers, added modulo 2^64: sums are exact, and the same bits as cell by cell.
 #pragma once
@@ -23,12 +22,12 @@ namespace privmw {
 
 class Effects {
   public:
-    // places: the cells that have values, ascending, of all the workload's. Nothing where the lists would
-    // have more bytes than most_bytes.
+    // places: the cells with values, ascending, among the workload's. Nothing if the lists would exceed
+    // most_bytes.
     static std::optional<Effects> of(const Columns& columns, const MarginalList& workload,
                                      std::span<const std::int64_t> places, std::size_t most_bytes);
 
-    // Leaves out all places but these (IN, ascending): their numbers among those that there are.
+    // Keeps only these places (IN, ascending), by index among the present ones.
     void keep(std::span<const std::int64_t> kept);
 
     std::size_t bytes() const;
@@ -41,12 +40,11 @@ class Effects {
     // sums: OUT, one per place. masses: IN, one per given row.
     void sum(std::span<const Row> rows, const Mass* masses, int threads, Mass* sums) const;
 
-    // The prices of places (IN), by cell of a marginal that has an effect; 0 where that is no place.
+    // The prices of places (IN), by cell with an effect; 0 for cells that are not places.
     std::vector<double> by_cell(const double* prices) const;
 
-    // Both: potentials (OUT, one per given row) of the values  price * sum  of cells, rounded to units of
-    // 2^unit and below 2^51 of those, times 2^exponent. masses: IN, one per given row; prices: as by_cell has
-    // them.
+    // Potentials (OUT, one per given row) of price * sum of each cell, rounded to units of 2^unit and below
+    // 2^51 of those, times 2^exponent. masses: IN, one per given row; prices: from by_cell.
     void spread(std::span<const Row> rows, const Mass* masses, const double* prices, int unit, int exponent,
                 int threads, double* potentials) const;
 
@@ -55,8 +53,8 @@ class Effects {
 
     Effects() = default;
     Wrapping* sum_effects(std::span<const Row> rows, const Mass* masses, int threads) const;
-    // Runs sweep(first member, the end, scratch, effects that are shared) over all members, which also writes
-    // the effects that are not. effects: OUT, those that rows list.
+    // Runs sweep(begin, end, scratch, shared effects) over all members; it also writes the effects that are
+    // not shared. effects: OUT, the listed ones.
     template <class Sweep>
     void find_effects(int threads, Wrapping* effects, Sweep&& sweep) const;
     void gather_effects(std::span<const Row> rows, const Wrapping* effects, int exponent, int threads,

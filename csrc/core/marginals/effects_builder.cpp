@@ -1,4 +1,4 @@
-// Which sets of attributes have effects, which carry others, and the effects that each row lists.
+// Finds the sets of attributes with effects, their carriers, and the effects that each row lists.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -11,7 +11,7 @@ namespace privmw {
 namespace {
 
 constexpr std::uint32_t absent = 0xffffffff;
-constexpr std::size_t choosing_rows = 4096;  // by which is chosen which sets carry others
+constexpr std::size_t choosing_rows = 4096;  // sampled to choose carriers
 constexpr std::uint32_t low_end = 0x10000;   // of the numbers in two bytes
 
 }  // namespace
@@ -55,7 +55,7 @@ class Effects::Builder {
                 nodes_.push_back({*attributes, cells_, {}, 0, static_cast<std::uint32_t>(attributes_)});
                 std::size_t cells = 1;
                 for (std::uint32_t a : *attributes) cells *= columns.column(a).size;
-                if (attributes->size() == 1) asked_.push_back(attributes->front());
+                if (attributes->size() == 1) in_a_set_.push_back(attributes->front());
                 cells_ += cells;
             }
         EffectSets& sets = made_.sets_;
@@ -70,7 +70,7 @@ class Effects::Builder {
         }
     }
 
-    // Finds the effects that rows list. False where they are too many.
+    // Finds the listed effects of rows. False if they are too many.
     bool find_listed(std::size_t most_bytes) {
         if (std::max(cells_, choose_carriers()) * sizeof(std::uint32_t) > most_bytes) return false;
         numbers_of_cells_.assign(cells_, absent);
@@ -97,13 +97,13 @@ class Effects::Builder {
     }
 
   private:
-    // What is known of a set while its effects are found.
+    // A set while its effects are being found.
     struct Node {
         std::vector<std::uint32_t> attributes;  // ascending
         std::size_t first = 0;                  // of its cells among those of all sets
         std::vector<std::uint32_t> values;      // of its attributes: effects x order
-        std::size_t carrier = 0;                // the set that carries it, if not 0
-        std::uint32_t more = 0;                 // the attribute that this has besides, or their number
+        std::size_t carrier = 0;                // its carrier, if not 0
+        std::uint32_t more = 0;  // the additional attribute of the carrier, or the number of attributes
     };
 
     // Rows, some at a time.
@@ -119,7 +119,7 @@ class Effects::Builder {
             first = last;
             last = std::min(columns.rows(), first + most);
             std::ranges::fill(uncommon_, 0);
-            for (std::uint32_t a : builder_.asked_) {
+            for (std::uint32_t a : builder_.in_a_set_) {
                 std::uint32_t* const codes = codes_.data() + a * most;
                 with_codes(columns.column(a),
                            [&](const auto* column) { std::copy(column + first, column + last, codes); });
@@ -191,14 +191,14 @@ class Effects::Builder {
         std::vector<std::uint64_t> uncommon_;  // a bit for each row; and of no attribute, where none has it
     };
 
-    // Each set is carried by the one that most rows have, by some of the rows. Returns about how many effects
-    // all rows list.
+    // The carrier of a set is the one that most sampled rows have. Returns the approximate number of listed
+    // effects.
     std::size_t choose_carriers() {
         const std::size_t step = columns_.rows() / choosing_rows + 1,
                           rows = (columns_.rows() + step - 1) / step;
         const std::size_t words = (rows + 63) / 64;
         std::vector<std::uint64_t> uncommon(attributes_ * words);  // of an attribute: a bit for each row
-        for (std::uint32_t a : asked_)
+        for (std::uint32_t a : in_a_set_)
             with_codes(columns_.column(a), [&](const auto* column) {
                 set_bits(rows, uncommon.data() + a * words,
                          [&, common = columns_.common(a)](std::size_t row) {
@@ -228,7 +228,7 @@ class Effects::Builder {
         return step * listed;
     }
 
-    // Bit i of words becomes is(i), the others behind the last stay 0.
+    // Bit i of words becomes is(i); bits after the last stay 0.
     template <class Is>
     static void set_bits(std::size_t count, std::uint64_t* words, Is&& is) {
         for (std::size_t first = 0; first < count; first += 64, ++words) {
@@ -239,7 +239,7 @@ class Effects::Builder {
         }
     }
 
-    // A row that has an effect has those that it carries.
+    // A row with an effect has those that it carries.
     void find_carried() {
         EffectSets& sets = made_.sets_;
         for (std::size_t s = 1; s < nodes_.size(); ++s) {
@@ -269,12 +269,12 @@ class Effects::Builder {
         }
     }
 
-    // Number the effects set by set, in the order of cells: neighbours lie side by side.
+    // Number the effects set by set, in the order of cells, so that neighbours are adjacent.
     void number_effects() {
         std::size_t next = 0;
         for (std::size_t s = 0; s < nodes_.size(); ++s) {
             EffectSets::Set& set = made_.sets_.sets[s];
-            if (s == 1) next = RowEffects::nobody + 1;
+            if (s == 1) next = RowEffects::padding + 1;
             if (s == shared_sets_) made_.sets_.shared = next;
             set.first = next;
             std::uint32_t* const numbers = numbers_of_cells_.data() + nodes_[s].first;
@@ -282,7 +282,7 @@ class Effects::Builder {
                 if (numbers[i] != absent) numbers[i] = static_cast<std::uint32_t>(next++);
             set.count = next - set.first;
         }
-        made_.count_ = std::max<std::size_t>(next, RowEffects::nobody + 1);
+        made_.count_ = std::max<std::size_t>(next, RowEffects::padding + 1);
         if (shared_sets_ == nodes_.size()) made_.sets_.shared = made_.count_;
     }
 
@@ -295,7 +295,7 @@ class Effects::Builder {
         lists.high.resize(made_.count_ > low_end ? most : 1);
         std::size_t low = 0, high = 0;
         const auto fill_up = [](auto& list, std::size_t& end) {
-            for (; end % RowEffects::step; ++end) list[end] = RowEffects::nobody;
+            for (; end % RowEffects::step; ++end) list[end] = RowEffects::padding;
         };
         std::vector<std::uint32_t> effects;  // of some rows
         std::vector<std::size_t> ends;
@@ -425,7 +425,7 @@ class Effects::Builder {
     std::size_t cells_ = 0;                                        // of all sets
     std::vector<std::uint32_t> numbers_of_cells_;  // the effects, by cell of a set; absent where no row is
     std::size_t listed_ = 0;                       // effects, of all rows
-    std::vector<std::uint32_t> asked_;             // attributes that are in a set
+    std::vector<std::uint32_t> in_a_set_;          // attributes
     std::vector<std::uint32_t> lengths_;           // of the list of each row
 };
 

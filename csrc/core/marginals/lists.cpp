@@ -6,7 +6,7 @@ namespace privmw {
 
 namespace {
 
-// The padding's sum holds a row up to three times and may overflow; it is never read.
+// The sum for padding may overflow; it is never read.
 void add_wrapping(Mass& sum, Mass mass) {
     sum = static_cast<Mass>(static_cast<std::uint64_t>(sum) + static_cast<std::uint64_t>(mass));
 }
@@ -21,7 +21,7 @@ IdPairSums::IdPairSums(const IdLayout& layout, std::uint32_t first, std::uint32_
         const std::uint32_t next = layout.first[p + 1];  // partners are ids of later attributes
         for (std::uint32_t id = std::max(first, layout.first[p]); id < std::min(last, next); ++id) {
             row_[id - first] = cells - static_cast<std::ptrdiff_t>(next);
-            cells += count - next + 1;  // one more: where padding lands
+            cells += count - next + 1;  // one extra, for padding
         }
     }
     pairs_.resize(cells);
@@ -53,13 +53,13 @@ class IdPairSums::RowAdder {
     void operator()(const Id* begin, const Id* end, Mass mass) const {
         add(singles_, begin, end, mass);
         while (begin < end && *begin < first_) ++begin;
-        // A row has one id of an attribute, so the ids that follow are of later attributes.
+        // A row has one id per attribute, so later ids belong to later attributes.
         for (; begin + 1 < end && *begin < last_; ++begin) add(pairs_ + row_[*begin], begin + 1, end, mass);
     }
 
   private:
-    // Four at a time: with the padding, the trip count depends on the length alone, which the branch
-    // predictor learns since rows are sorted.
+    // Four at a time, with padding: the trip count depends on the length only, which is predictable since
+    // rows are sorted.
     static void add(Mass* sums, const Id* id, const Id* end, Mass mass) {
         for (; id < end; id += 4) {
             add_wrapping(sums[id[0]], mass);

@@ -1,8 +1,7 @@
-// Sparse evaluation over lists of uncommon values: all pairs of uncommon ids among some rows, in one pass.
+// Sparse evaluation by lists of uncommon values: all pairs of uncommon ids of some rows, in one pass.
 //
-// A scope is a set of rows: all of them, or those with one uncommon value. A row adds its mass to the cell of
-// every pair of its ids. Cells with a common value follow by inclusion and exclusion: the total less all
-// uncommon values.
+// A scope is all rows, or those with one uncommon value. A row adds its mass to the cell of every pair of its
+// ids. Cells with a common value follow by inclusion and exclusion: the total less the uncommon values.
 #pragma once
 
 #include <span>
@@ -20,7 +19,7 @@ class IdPairSums {
 
     void clear();
     void add_all_rows(const UncommonIds& ids, std::size_t rows, const Mass* masses);
-    void add_rows_with(std::uint32_t id, const UncommonIds& ids, const Mass* masses);  // the ids behind it
+    void add_rows_with(std::uint32_t id, const UncommonIds& ids, const Mass* masses);  // the ids after it
     void add(const IdPairSums& other);                                                 // of the same range
 
     std::size_t cells() const { return pairs_.size(); }
@@ -37,10 +36,10 @@ class IdPairSums {
     Wiped<Mass> singles_;
     Wiped<Mass> pairs_;
     std::vector<std::ptrdiff_t>
-        row_;  // of an id from first_ on: where its pairs lie, less the smallest partner
+        row_;  // of an id from first_ on: the offset of its pairs, less the smallest partner
 };
 
-// An attribute of a marginal as the lists see it.
+// An attribute of a marginal, for the lists.
 struct ListedAxis {
     std::uint32_t first_id = 0;
     std::uint32_t size = 1;

@@ -11,7 +11,8 @@ MarginalCells::MarginalCells(const DeferredMarginals& marginals, std::span<const
       effects_(Effects::of(marginals.columns(), marginals.workload(), places, most_bytes)) {}
 
 void MarginalCells::keep(std::span<const std::int64_t> kept) {
-    for (std::size_t i = 0; i < kept.size(); ++i) places_[i] = places_[kept[i]];  // ascending: none is lost
+    for (std::size_t i = 0; i < kept.size(); ++i)
+        places_[i] = places_[kept[i]];  // ascending, so nothing is overwritten
     places_.resize(kept.size());
     places_.shrink_to_fit();
     if (effects_) effects_->keep(kept);
@@ -25,7 +26,7 @@ void MarginalCells::sum(std::span<const Row> rows, const Mass* masses, int threa
     if (effects_) return effects_->sum(rows, masses, threads, sums);
     const Marginals& marginals = marginals_.planned();
     std::vector<Mass> of_rows, of_cells(marginals.cells());
-    if (rows.size() < marginals.columns().rows()) {  // ascending: otherwise they are all rows, in order
+    if (rows.size() < marginals.columns().rows()) {  // otherwise all rows, in order
         of_rows.resize(marginals.columns().rows());
         for (std::size_t i = 0; i < rows.size(); ++i) of_rows[rows[i]] = masses[i];
         masses = of_rows.data();

@@ -1,5 +1,5 @@
-// Some cells of marginals over some of the rows, evaluated again and again: by effects where the rows' lists
-// of them are not too large, otherwise as the marginals' plan has it.
+// Some cells of marginals over some of the rows, for repeated evaluation: by effects if the rows' lists are
+// not too large, otherwise by the marginals' plan.
 #pragma once
 
 #include "core/marginals/deferred.hpp"
@@ -13,12 +13,12 @@ class MarginalCells {
     MarginalCells(const DeferredMarginals& marginals, std::span<const std::int64_t> places,
                   std::size_t most_bytes);
 
-    // Leaves out all cells but these (IN, ascending): their numbers among those that there are.
+    // Keeps only these cells (IN, ascending), by index among the present ones.
     void keep(std::span<const std::int64_t> kept);
 
     std::size_t bytes() const;
 
-    // As of Effects.
+    // As in Effects.
     void sum(std::span<const Row> rows, const Mass* masses, int threads, Mass* sums) const;
     void potentials(std::span<const Row> rows, const std::int64_t* values, int exponent, int threads,
                     double* potentials) const;
@@ -31,19 +31,19 @@ class MarginalCells {
     friend class GramProduct;
 };
 
-// Cells with a price each.
+// The operator Q diag(prices) Q^T on rows, where Q says which cell holds which row.
 class GramProduct {
   public:
     // Keeps a reference to `cells`. prices: IN, one per cell.
     GramProduct(const MarginalCells& cells, std::span<const double> prices);
 
-    // As of Effects.
+    // As in Effects.
     void spread(std::span<const Row> rows, const Mass* masses, int unit, int exponent, int threads,
                 double* potentials) const;
 
   private:
     const MarginalCells& cells_;
-    std::vector<double> prices_;  // as the effects have them, if there are any
+    std::vector<double> prices_;  // in the order of the effects, if used
 };
 
 }  // namespace privmw

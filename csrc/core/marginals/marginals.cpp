@@ -10,9 +10,8 @@ namespace privmw {
 
 namespace {
 
-// Columns gathered for way `rare` are stored up to this limit; those beyond it are gathered at every
-// evaluation. In bytes per row, so that the cost of a row does not depend on the number of rows; less where
-// ids are stored too.
+// Columns gathered for way `rare` are stored up to this limit, and gathered at every evaluation beyond it. In
+// bytes per row, so that the cost per row does not depend on their number; less if ids are stored too.
 constexpr std::size_t rare_bytes_a_row = 160, rare_bytes_beside_ids = 32;
 constexpr std::size_t least_rare_bytes = std::size_t{64} << 20;
 
@@ -133,7 +132,7 @@ void Marginals::add_changes(std::span<const Row> rows, const Mass* changes, int 
     const auto taken = columns_.take(rows);
     const double share = static_cast<double>(rows.size()) / static_cast<double>(columns_.rows());
     const double planned = plan_.cost_of_cells + share * plan_.cost;
-    // A handful of rows: going through them marginal by marginal costs less than visiting every cell.
+    // Few rows: going through them marginal by marginal costs less than visiting every cell.
     const double by_tiles =
         (static_cast<double>(rows.size()) * 2 + 50) * static_cast<double>(plan_.requested);
     if (by_tiles < planned)

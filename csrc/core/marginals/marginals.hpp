@@ -27,19 +27,19 @@ class Marginals {
     void add_changes(std::span<const Row> rows, const Mass* changes, int threads, Mass* sums) const;
 
     // The adjoint of sum. values: IN, one per cell; potentials: OUT, one per row, 2^exponent times the sum of
-    // the values of the cells it lies in, which is within 64 bits. Integers are added: the bits depend on
-    // the row alone, not on the plan, the other rows or the number of threads.
+    // the values of its cells, which fits 64 bits. Sums are exact: they depend neither on the plan and the
+    // other rows nor on the number of threads.
     void potentials(const std::int64_t* values, int exponent, int threads, double* potentials) const;
 
   private:
     // The uncommon rows of an attribute and the other columns there, for way `rare`.
     struct RareRows {
         std::vector<Row> rows;
-        std::vector<OwnedColumn> columns;  // by attribute; empty where none needs it
+        std::vector<OwnedColumn> columns;  // by attribute; empty if not needed
         std::size_t bytes() const;
     };
-    // What the lists write of a marginal: the pair beside its rarest attribute, or the pair that it is, or
-    // its one attribute (c).
+    // What the lists write of a marginal: for three attributes the two besides the rarest, else its two, or
+    // its only one (c).
     struct Listed {
         ListedAxis b, c;
         std::uint32_t order = 0, rarest_stride = 0;
@@ -68,7 +68,7 @@ class Marginals {
 
     const Columns& columns_;
     Plan plan_;
-    std::vector<std::vector<Listed>> listed_;      // by task of way lists, side by side as they are written
+    std::vector<std::vector<Listed>> listed_;      // by task of way lists, in the order of writing
     std::map<std::uint32_t, RareRows> rare_rows_;  // by rarest attribute, where they fit
 };
 

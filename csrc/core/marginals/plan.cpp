@@ -89,7 +89,7 @@ class Planner {
     }
 
     double sparse_cost(const PlannedMarginal& marginal) const {
-        // Once a group uses the lists, their passes cost nothing more.
+        // Once a group uses the lists, their passes are free for others.
         return marginal.way == Way::lists ? static_cast<double>(marginal.cells) * list_cell
                                           : rare_cost(marginal);
     }
@@ -104,7 +104,7 @@ class Planner {
                    (columns_.column(rarest).size - 1);
     }
 
-    // All three-way marginals with the same rarest attribute share the lists' passes: worth it when they are
+    // All three-way marginals with the same rarest attribute share the lists' passes: worth it if they are
     // many.
     void choose_lists_of_triples() {
         std::map<std::uint32_t, std::vector<std::size_t>> groups;
@@ -130,7 +130,7 @@ class Planner {
                 otherwise += std::min(tiles_cost(plan_.marginals[at]), rare_cost(plan_.marginals[at]));
         const double cost = pairs * list_pair + static_cast<double>(columns_.rows()) * list_row +
                             pair_cells(columns_.layout(), 0, columns_.layout().ranked.size()) * list_clear;
-        // Where triples need the ids anyway, changes are cheaper with them: no columns to gather.
+        // If triples need the ids anyway, changes are cheaper with them: no columns to gather.
         const bool ids_are_there = std::any_of(plan_.marginals.begin(), plan_.marginals.end(),
                                                [](auto& marginal) { return marginal.way == Way::lists; });
         if (cost > otherwise * (ids_are_there ? 2 : 1)) return;
@@ -139,8 +139,8 @@ class Planner {
                 if (listed(plan_.marginals[at])) plan_.marginals[at].way = Way::lists;
     }
 
-    // Marginals with the same parent are decided together: all for which it pays use it, or the parent is
-    // left out.
+    // Marginals with the same parent are decided together: those that gain from the parent use it, if it is
+    // worth its cost.
     void choose_sparse_or_tiles(std::size_t order) {
         std::unordered_map<std::u32string, std::vector<std::size_t>> families;
         std::vector<std::u32string> names;

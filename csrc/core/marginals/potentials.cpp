@@ -1,11 +1,10 @@
 // The potentials of rows: for each row the sum of the values of its cells.
 //
-// The plan's way of summing, backwards. Where the plan derives a marginal's common slab from a parent, its
-// values there are added to the parent's and taken off all its slabs: then only rows whose rarest attribute
-// is uncommon have something to add. Marginals that the plan joins are spread over the joint's cells, and a
-// row adds one value for all of them. What the plan leaves to the lists is done one by one like the rest, its
-// pairs leaning on single attributes. Values are integers, added modulo 2^64: subtracting and adding them
-// again on the way leaves a row's sum exact.
+// The adjoint of the plan's summation. Where the plan derives a marginal's common slab from a parent, its
+// values there are added to the parent's and subtracted from all its slabs: then only rows whose rarest
+// attribute is uncommon have something to add. Marginals of a joint are added to the joint's cells, and a row
+// adds one value for all of them. Marginals that the plan evaluates by lists are treated like the others,
+// with single attributes as the parents of pairs. Integers are added modulo 2^64, so sums stay exact.
 #include <algorithm>
 #include <numeric>
 
@@ -17,10 +16,9 @@ namespace privmw {
 
 namespace {
 
-constexpr std::size_t potentials_block =
-    16384;  // rows: their sums stay in L2 while marginal after marginal adds
+constexpr std::size_t potentials_block = 16384;  // rows, whose sums stay in L2
 
-// Takes the common slab off every slab of `cells`, adding it to the parent.
+// Subtracts the common slab from every slab of `cells`, and adds it to the parent.
 void take_common(const Slabs& shape, std::uint32_t common, Wrapping* cells, Wrapping* parent) {
     const std::size_t slab = shape.size * shape.after;
     for (std::size_t i = 0; i < shape.before; ++i, cells += slab, parent += shape.after)
@@ -31,7 +29,7 @@ void take_common(const Slabs& shape, std::uint32_t common, Wrapping* cells, Wrap
         }
 }
 
-// Adds a marginal's cells to every cell of a joint that lies in them. keeps: bit i, whether the marginal has
+// Adds each cell of a marginal to the cells of a joint within it. keeps: bit i, whether the marginal has
 // attribute i of the joint; sizes: of the joint's attributes.
 void spread(const Wrapping* cells, std::uint32_t keeps, std::span<const std::size_t> sizes, Wrapping* joint) {
     const std::size_t last = sizes.size() - 1;
@@ -55,7 +53,7 @@ void spread(const Wrapping* cells, std::uint32_t keeps, std::span<const std::siz
     }
 }
 
-// Rows of [first, last) whose code is not the common one.
+// The rows of [first, last) with an uncommon code.
 std::vector<Row> uncommon_rows(const Column& column, std::uint32_t common, std::size_t first,
                                std::size_t last) {
     std::vector<Row> found(last - first);
@@ -74,7 +72,7 @@ std::vector<Row> uncommon_rows(const Column& column, std::uint32_t common, std::
 
 // One call's values, made sparse.
 struct Marginals::Leaning {
-    // A row adds the value of its cell.
+    // Adds to each row the value of its cell.
     struct Gather {
         std::vector<std::uint32_t> attributes;
         std::size_t cells, start;
@@ -96,7 +94,7 @@ Marginals::Leaning Marginals::lean(const std::int64_t* values, std::vector<Wrapp
     made.values.reserve(plan_.cells);
     for (const PlannedMarginal& marginal : plan_.marginals) starts.push_back(set_aside(marginal.cells));
     std::copy_n(values, plan_.cells, made.values.begin());  // the caller's marginals are the plan's first
-    // What pairs of the lists lean on. Made when first asked for: other attributes may have many more values.
+    // The parents of pairs of the lists. Made on demand: other attributes may have many more values.
     std::map<std::uint32_t, std::size_t> singles;
     const auto single = [&](std::uint32_t a) {
         const auto [at, added] = singles.try_emplace(a);
@@ -106,7 +104,7 @@ Marginals::Leaning Marginals::lean(const std::int64_t* values, std::vector<Wrapp
         }
         return at->second;
     };
-    // Larger marginals first: a parent is complete before it leans itself.
+    // Larger marginals first, so that a parent is complete before its own parent is used.
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
         return plan_.marginals[a].attributes.size() > plan_.marginals[b].attributes.size();
@@ -187,7 +185,7 @@ void Marginals::add_uncommon(const Leaning& leaning, std::uint32_t attribute, st
 }
 
 void Marginals::potentials(const std::int64_t* values, int exponent, int threads, double* potentials) const {
-    // Kept from call to call: fits make hundreds, and fresh pages cost more than what is written to them.
+    // Kept between calls: fits make hundreds, and fresh pages cost more than writing to them.
     thread_local std::vector<Wrapping> storage;
     const Leaning leaning = lean(values, storage);
     const PowerOfTwo power(exponent);

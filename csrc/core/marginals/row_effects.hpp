@@ -8,11 +8,11 @@
 
 namespace privmw {
 
-// Besides number 0, which every row has and none lists. Numbers below 2^16 take half the bytes, which is what
-// a sweep has to read. Lists are as long as a multiple of `step`: filled up with `nobody`, whose value is 0.
+// Without number 0, which every row has. Numbers below 2^16 take half the bytes that a sweep reads. Lists are
+// padded to a multiple of `step` with `padding`, whose value is 0.
 struct RowEffects {
     static constexpr std::size_t step = 4;
-    static constexpr std::uint32_t nobody = 1;
+    static constexpr std::uint32_t padding = 1;
 
     // potentials: OUT, one per given row, the sum of its effects' values (IN, one per effect) in a unit.
     void potentials(std::span<const Row> rows, const Wrapping* values, PowerOfTwo unit,

@@ -28,7 +28,7 @@ class Tasks {
             by_order[order].push_back(at);
         }
         plan_.stages.resize(by_order.size());
-        std::vector<std::size_t> pairs;  // and single attributes: one pass serves them all
+        std::vector<std::size_t> pairs;  // and single attributes, in one pass
         for (std::size_t order = 1; order < by_order.size(); ++order) {
             std::vector<std::size_t> tiled;
             std::map<std::uint32_t, std::vector<std::size_t>> rare, triples;
@@ -48,7 +48,7 @@ class Tasks {
                                list_row * static_cast<double>(columns_.uncommon_rows(attribute)));
             }
         }
-        // Stage 0: nothing comes before them.
+        // Stage 0 needs no parents.
         if (!pairs.empty())
             add_list_tasks(0, pairs, 0, statistics_.within_all,
                            list_row * static_cast<double>(columns_.rows()));
@@ -125,8 +125,7 @@ class Tasks {
 
     void add_tiles_tasks(std::size_t stage, const std::vector<std::size_t>& members) {
         const auto joints = join(members, static_cast<double>(columns_.rows()));
-        // Few joints of many rows: share the rows instead. Wide marginals would need a copy of their cells
-        // each.
+        // Few joints of many rows: divide the rows instead, unless copies of the cells would be too large.
         const bool few = joints.size() < 32;
         const std::size_t parts = few ? std::clamp<std::size_t>(columns_.rows() >> 18, 1, 16) : 1;
         add_tasks_of(stage, joints, few ? 1 : 8, [&](PlannedTask& task) {

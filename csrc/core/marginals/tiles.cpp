@@ -60,7 +60,7 @@ void scatter(const Index* index, const Mass* masses, std::size_t count, Mass* su
     for (std::size_t i = 0; i < count; ++i) sums[index[i]] += masses[i];
 }
 
-// Two copies of each cell: neighbouring rows often add to the same one, each waiting for the other.
+// Two copies of each cell: neighbouring rows often add to the same one, which would stall.
 template <class Index>
 void scatter_twice(const Index* index, const Mass* masses, std::size_t count, Mass* sums, std::size_t cells) {
     Mass* const second = sums + cells;
@@ -112,7 +112,7 @@ void add_marginal(const TiledJoint& joint, const Mass* cells, const TiledMargina
         }
         const std::size_t before = total / (size * after);
         work.resize(joint.cells);
-        // In place: what is written lies at or before what is still to be read.
+        // In place: writes stay at or before the next read.
         for (std::size_t b = 0; b < before; ++b)
             for (std::size_t k = 0; k < after; ++k) {
                 Mass sum = 0;

@@ -1,5 +1,4 @@
-// Dense evaluation: every row's cell is computed and its mass added there, in tiles of rows that stay in
-// cache.
+// Dense evaluation: compute every row's cell and add its mass there, in tiles of rows that stay in cache.
 //
 // Marginals that share all but one attribute are cheaper as one joint: each row adds its mass once, and each
 // marginal is the joint with the other attributes summed out.
@@ -26,8 +25,8 @@ struct TiledJoint {
 // Adds the masses of rows [first, last) to the cells of every marginal.
 void add_tiles(std::span<const TiledJoint> joints, const Mass* masses, std::size_t first, std::size_t last);
 
-// The adjoint, one marginal at a time: adds to the sums (IN and OUT) of rows [first, last), the first of them
-// at sums[0], the value (IN, one per cell) of the cell each lies in.
+// The adjoint, one marginal at a time: adds to the sums (IN and OUT, from sums[0]) of rows [first, last) the
+// value (IN, one per cell) of their cells.
 void add_values(const std::vector<Column>& columns, std::size_t cells, const Wrapping* values,
                 std::size_t first, std::size_t last, Wrapping* sums);
 

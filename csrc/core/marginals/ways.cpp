@@ -8,7 +8,7 @@ namespace privmw {
 
 namespace {
 
-// Sums by pairs of ids that one task holds at a time: 4 MB.
+// Sums by pairs of ids that a task has at a time: 4 MB.
 constexpr std::size_t most_pair_cells = std::size_t{1} << 19;
 
 template <bool add>
@@ -45,7 +45,7 @@ std::vector<TiledJoint> Marginals::tiled_joints(const PlannedTask& task, Find&& 
     return joints;
 }
 
-// Runs the joints of a task into cells set aside for its marginals, then hands each marginal its cells.
+// Evaluates the joints of a task into scratch cells, then passes each marginal its cells.
 template <class Find, class Use>
 void Marginals::run_aside(const PlannedTask& task, Find&& column, const Mass* masses, std::size_t first,
                           std::size_t last, Use&& use) const {
@@ -184,8 +184,7 @@ void Marginals::run_lists_of_triples(const Evaluation& evaluation, const Planned
     const UncommonIds& ids = evaluation.columns.uncommon_ids();
     const std::uint32_t size = columns_.column(task.rarest).size, common = columns_.common(task.rarest);
     const std::uint32_t first_id = layout.first[layout.position[task.rarest]];
-    // The values are taken a few at a time, as many as keep their sums in cache: each marginal is then
-    // written in one go.
+    // A few values at a time, so that their sums stay in cache and each marginal is written at once.
     IdPairSums uncommon(layout, layout.first[task.first_second], layout.first[task.last_second]);
     Wiped<IdPairSums> some(std::clamp<std::size_t>(most_pair_cells / (uncommon.cells() + 1), 1, size - 1),
                            uncommon);

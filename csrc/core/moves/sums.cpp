@@ -7,7 +7,7 @@ TablesOfSums::TablesOfSums(const std::vector<Arranged>& marginals, std::size_t s
     for (const Arranged& marginal : marginals) of_order[marginal.others].push_back(marginal);
     std::vector<First> firsts(slots);
     for (std::uint32_t slot = 0; slot < slots; ++slot) firsts[slot].slot = slot;
-    // What a table leans on belongs to one of fewer attributes, which is made after it.
+    // A table passes its common part to one of fewer attributes, which is made after it.
     for (std::uint32_t order = 3; order > 0; --order)
         for (const Group& group : make(order, of_order[order], threads)) {
             const Side* const sides = group.marginals[0].sides;

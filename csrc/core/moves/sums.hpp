@@ -1,4 +1,4 @@
-// What the cells of up to three attributes add to a record, leaning on common values as scores do.
+// The sums over cells of up to three attributes per record, relative to common values as scores are.
 #pragma once
 
 #include <span>
@@ -39,7 +39,7 @@ class TablesOfSums {
     std::vector<Group> make(std::uint32_t order, std::vector<Arranged>& marginals, int threads);
     static void fill(const Group& group, std::uint32_t order);
 
-    Wrapping alone_ = 0;  // what all records add
+    Wrapping alone_ = 0;  // the part that all records share
     std::vector<First> firsts_;
     std::vector<Pair> pairs_;
     std::vector<Triple> triples_;

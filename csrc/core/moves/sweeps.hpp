@@ -1,5 +1,5 @@
-// Sweeps over a tile of records, for the processor at hand: scores added up, values drawn. Scores are
-// integers modulo 2^64, and nothing is fused or reordered in floating point: every processor has the same
+// Sweeps over a tile of records: add scores, draw values; compiled per kind of processor. Scores are integers
+// modulo 2^64, and floating-point operations are neither fused nor reordered: every processor gives the same
 // bits.
 #pragma once
 
@@ -11,10 +11,9 @@ namespace privmw {
 
 // The marginals of the attribute that is drawn, rearranged: a row holds the values of a cell's other codes,
 // one for each value of the attribute but the first, from which they are counted (sums are at most 2^61, so
-// differences fit). A marginal of three leans on the common value b0 of the attribute b that is uncommon in
-// fewer records: f(v, b, c) becomes f(v, b0, c), which is added to the rows of c, and f(v, b, c) - f(v, b0,
-// c), which only records with an uncommon b have to add. In the same way the rows of c lean on their common
-// one.
+// differences fit). A marginal of three is split at the common value b0 of the attribute b that is uncommon
+// in fewer records: f(v, b, c) is f(v, b0, c), which is added to the rows of c, plus f(v, b, c) - f(v, b0,
+// c), which only records with an uncommon b add. The rows of c are split at their common value too.
 struct ScoreTables {
     struct Triple {
         std::uint32_t slot, size;  // of the other partner
@@ -23,9 +22,9 @@ struct ScoreTables {
     struct Partner {
         std::uint32_t slot;
         const Wrapping* rows;    // one a value, summed over marginals; null if there are none
-        std::size_t begin, end;  // its triples: those whose other partner is uncommon more often
+        std::size_t begin, end;  // its triples, whose other partner is uncommon more often
     };
-    std::size_t stride;     // of rows, as row_stride has it
+    std::size_t stride;     // of rows, from row_stride
     const Wrapping* alone;  // the row that all records add
     std::vector<Partner> partners;
     std::vector<Triple> triples;
@@ -45,7 +44,7 @@ struct Drawing {
     double* sums;                // as many
 };
 
-// Records of which all is done at once: fewer where their scores would take much memory.
+// Records per block: fewer if their scores would take much memory.
 constexpr std::size_t drawn_together(std::size_t size) {
     return size <= 128 ? 16 : 4;
 }
@@ -59,7 +58,7 @@ struct MoveSweeps {
                  std::size_t count, std::uint32_t* codes);
 };
 
-// The fastest that the processor can run.
+// The fastest version that the processor supports.
 const MoveSweeps& move_sweeps();
 
 #ifdef PRIVMW_TILES_AVX2

@@ -56,7 +56,7 @@ struct MoveSweepsHere {
     static MoveSweeps all() { return {add, draw}; }
 
   private:
-    // Some columns of rows, which stay in registers while a record adds all that a partner asks for.
+    // Some columns of rows, which stay in registers while a record adds the rows of a partner.
     template <std::size_t width>
     struct Sums {
         static constexpr std::size_t wide = width * 8 < vector_bytes ? width * 8 : vector_bytes,
@@ -141,7 +141,7 @@ struct MoveSweepsHere {
 #endif
     }
 
-    // Records side by side, so that all is done for several at once: sums are added value after value.
+    // Several records at once: sums are added value by value.
     template <std::size_t lanes, bool scored>
     static void draw_together(const Wrapping* scores, std::size_t stride, const Drawing& drawing,
                               std::size_t first, std::size_t count, std::uint32_t* codes) {
@@ -153,7 +153,7 @@ struct MoveSweepsHere {
         const auto size = static_cast<std::int64_t>(weighing.base.size());
         alignas(vector_bytes) Wrapping kept_codes[lanes], given_words[lanes];
         for (std::size_t i = 0; i < lanes; ++i) {
-            const std::size_t r = first + (i < count ? i : count - 1);  // the last again: not written
+            const std::size_t r = first + (i < count ? i : count - 1);  // repeat the last: not written
             kept_codes[i] = weighing.kept[r * weighing.step];
             given_words[i] = drawing.words[r];
         }
@@ -186,7 +186,7 @@ struct MoveSweepsHere {
                 for (std::size_t i = 0; i < together; ++i) {
                     weights[i] = (kept[k + i] == code) ? with : without;
                     if constexpr (!scored) continue;
-                    // Values of weight zero may have scores above the most: they stay zero.
+                    // Values of weight zero may have scores above the largest: they stay zero.
                     const Words above = of_values[v * vectors + k + i] - reinterpret_cast<Words>(most[k + i]);
                     const Reals score = to_doubles<Reals, Words>(above) * power.first * power.second;
                     weights[i] = (score < least_normal) ? Reals{} : weights[i];

@@ -12,8 +12,8 @@ struct Shape {
     }
 };
 
-// rows: OUT, one a value of the last side of all these marginals. That of its common value is what the others
-// lean on.
+// rows: OUT, one a value of the last side of all these marginals. The row of its common value is
+// subtracted from the others.
 void fill_partner(std::span<const Arranged* const> marginals, const Shape& shape, Wrapping* rows) {
     const Side& last = marginals[0]->last();
     std::fill_n(rows, last.size * shape.stride, 0);
@@ -54,7 +54,7 @@ void TablesOfScores::make(std::span<const Arranged> arranged, std::size_t size, 
     const Shape shape{size, row_stride(size)};
     scores.stride = shape.stride;
 
-    // What the rows of each partner sum, and what its triples are.
+    // The marginals summed in the rows of each partner, and its triples.
     triples_.clear();
     sums_.clear();
     std::size_t rows = 1;
@@ -98,7 +98,7 @@ void TablesOfScores::make(std::span<const Arranged> arranged, std::size_t size, 
         partner.end = triple;
         if (partner.rows || partner.end > partner.begin) scores.partners.push_back(partner);
     }
-    // Small tables are filled sooner than a thread is there.
+    // Small tables are filled before a thread would start.
     for_each_task(static_cast<std::int64_t>(fills_.size()), rows * shape.stride < alone_below ? 1 : threads,
                   [&](std::int64_t i) {
                       const Fill& fill = fills_[i];

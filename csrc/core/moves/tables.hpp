@@ -1,4 +1,4 @@
-// The tables of one attribute, made anew for each that is drawn.
+// The tables of one attribute, rebuilt for each attribute that is drawn.
 #pragma once
 
 #include "core/moves/arranged.hpp"
@@ -6,7 +6,7 @@
 
 namespace privmw {
 
-// Memory that grows, and is not cleared.
+// Growing memory that is not cleared.
 template <class T>
 class Space {
   public:
@@ -36,7 +36,7 @@ class TablesOfScores {
         bool triple;
         Wrapping* rows;
     };
-    // Kept from one making to the next.
+    // Kept between rebuilds.
     std::vector<const Arranged*> triples_, sums_;
     std::vector<Fill> fills_;
     Space<Wrapping> rows_;

@@ -197,7 +197,7 @@ void Products::gradient(const T* tables, const T* weights, const T* by_cell, std
     });
     constexpr std::size_t length = panel<T>;
     const std::size_t panels = (products + length - 1) / length;
-    // Every panel of products is one task, with derivatives of its own: nothing is added over threads.
+    // Every panel of products is one task with its own derivatives: threads add nothing together.
     for_each_task(static_cast<std::int64_t>(panels), threads, [&](std::int64_t p) {
         const std::size_t begin = static_cast<std::size_t>(p) * length;
         const std::size_t count = std::min(length, products - begin);

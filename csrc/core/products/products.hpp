@@ -1,9 +1,9 @@
-// Marginals of a mixture of products: K products, each of which has one table of every attribute.
+// Marginals of a mixture of K products, each with one table per attribute.
 //
 // A cell is the sum over products of a weight times the entries of the cell's values. Marginals that differ
-// in one attribute only, the hub, form a group: the products of the others' tables are made once, a block of
-// rows at a time, and multiplied with the tables of all hubs as matrices. Sums are floating-point: their bits
-// do not depend on the number of threads, but on the kind of processor.
+// in one attribute only, the hub, form a group: the products of the other tables are computed once, a block
+// of rows at a time, and multiplied with the tables of all hubs as matrices. Sums are floating-point: their
+// bits depend on the kind of processor, not on the number of threads.
 #pragma once
 
 #include "core/marginals/plan.hpp"
@@ -23,7 +23,7 @@ class Products {
     template <class T>
     void answers(const T* tables, const T* weights, std::size_t products, T* answers, int threads) const;
 
-    // by_cell: IN, the derivatives of a loss by each cell. by_tables, by_weights: OUT, by the tables and
+    // by_cell: IN, the gradient of a loss with respect to cells; by_tables, by_weights: OUT, to tables and
     // weights. Combinations whose cells all have derivative 0 cost nothing.
     template <class T>
     void gradient(const T* tables, const T* weights, const T* by_cell, std::size_t products, T* by_tables,

@@ -1,5 +1,5 @@
-// Matrix products of small blocks, for the processor at hand. Shapes are small, so that operands stay in the
-// first-level cache and need no packing.
+// Matrix products of small blocks, compiled per kind of processor. Operands fit the first-level cache and
+// need no packing.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct Tiles {
                     std::size_t terms, const T* in, T* out);
 };
 
-// The fastest that the processor can run.
+// The fastest version that the processor supports.
 template <class T>
 const Tiles<T>& tiles();
 

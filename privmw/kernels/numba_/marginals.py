@@ -10,7 +10,7 @@ from privmw.kernels.arrays import Codes, Int64s, UInt32s
 from privmw.kernels.numba_.compiled import compiled
 from privmw.kernels.numpy_ import marginals
 
-_BLOCK = 2**14  # rows: their cell numbers stay in cache from one column to the next
+_ROWS_IN_CACHE = 2**14  # whose cell numbers stay in cache from column to column
 
 
 @compiled
@@ -69,9 +69,9 @@ class Marginals(marginals.Marginals):
         these.
         """
         columns, sizes = self._columns.columns, self._columns.sizes
-        cells = np.empty(min(_BLOCK, rows), np.int64)
-        for first in range(0, rows, _BLOCK):
-            block = slice(first, first + _BLOCK)
+        cells = np.empty(min(_ROWS_IN_CACHE, rows), np.int64)
+        for first in range(0, rows, _ROWS_IN_CACHE):
+            block = slice(first, first + _ROWS_IN_CACHE)
             codes = [column[block] for column in columns]
             for marginal, place in self._marginals:
                 cells[:] = 0

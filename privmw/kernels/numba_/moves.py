@@ -47,7 +47,7 @@ def _draw(
         total, last = 0.0, 0
         for v in range(len(base)):
             weight = base[v] + keep if v == kept[r] else base[v]
-            # Values of weight zero may have scores above the most: they stay zero.
+            # Values of weight zero may have scores above the largest: they stay zero.
             below = np.float64(min(scores[r, v] - most, 0)) * first * second
             weight *= exp_of_negative(below) if below >= LEAST_NORMAL else 0.0
             if weight > 0:

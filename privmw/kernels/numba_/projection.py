@@ -65,20 +65,20 @@ def split_lists(
     starts: Int64s,
     queries: UInt32s,
     first: int,
-    held: Int64s,
-    held_starts: Int64s,
+    matched: Int64s,
+    matched_starts: Int64s,
     cut: Int64s,
     cut_starts: Int64s,
 ) -> tuple[Int64s, UInt32s]:
     """The lists of groups' queries with more queries, numbered from `first`; their starts come first."""
-    groups, added = len(starts) - 1, len(held_starts) - 1
+    groups, added = len(starts) - 1, len(matched_starts) - 1
     new_starts = np.zeros(groups + len(cut) + 1, np.int64)
     lengths = new_starts[1:]
     lengths[:groups] = np.diff(starts)
     count = groups
     for q in range(added):
-        for i in range(held_starts[q], held_starts[q + 1]):
-            lengths[held[i]] += 1
+        for i in range(matched_starts[q], matched_starts[q + 1]):
+            lengths[matched[i]] += 1
         for i in range(cut_starts[q], cut_starts[q + 1]):
             lengths[count] = lengths[cut[i]] + 1
             count += 1
@@ -91,9 +91,9 @@ def split_lists(
             ends[g] += 1
     count = groups
     for q in range(added):
-        for i in range(held_starts[q], held_starts[q + 1]):
-            new_queries[ends[held[i]]] = first + q
-            ends[held[i]] += 1
+        for i in range(matched_starts[q], matched_starts[q + 1]):
+            new_queries[ends[matched[i]]] = first + q
+            ends[matched[i]] += 1
         for i in range(cut_starts[q], cut_starts[q + 1]):
             for at in range(new_starts[cut[i]], ends[cut[i]]):
                 new_queries[ends[count]] = new_queries[at]

@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.kernels.arrays import Float64s, Int32s, Int64s, UInt32s
+from privmw.kernels.numpy_.projection import GRAM_BLOCK_CELLS
 from privmw.kernels.python_.least_squares import newton
-
-_BLOCK_CELLS = 2**20  # of a dense block of rows, for a gram matrix: 8 MB
 
 
 class Tallies:
-    """Which queries count each row."""
+    """The queries that each row matches."""
 
     def __init__(
         self,
@@ -60,10 +59,10 @@ class Tallies:
         np.append(values, 0.0)[self.queries].sum(axis=1, out=out)
 
     def gram(self, weights: Float64s) -> Float64s:
-        """For each pair of queries the weight of the rows that both count."""
+        """For each pair of queries the weight of the rows that match both."""
         matrix = np.zeros((self.count + 1, self.count + 1))
         weighted = np.flatnonzero(weights)
-        block = max(1, _BLOCK_CELLS // (self.count + 1))
+        block = max(1, GRAM_BLOCK_CELLS // (self.count + 1))
         for first in range(0, len(weighted), block):
             rows = weighted[first : first + block]
             dense = np.zeros((len(rows), self.count + 1))

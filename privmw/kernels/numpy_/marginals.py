@@ -14,13 +14,13 @@ from privmw.kernels.numpy_.columns import Columns
 from privmw.kernels.scale import powers_of_two
 from privmw.secrecy import erasing
 
-_BLOCK = 2**22  # rows: sums of so many 31-bit numbers are exact in doubles
+_EXACT_ROWS = 2**22  # sums of this many 31-bit numbers are exact in doubles
 
 
 def add_masses(cells: Int64s, masses: Int64s, sums: Int64s) -> None:
     """Adds masses to the sums of their cells, exactly: in halves of 31 bits, each exact in doubles."""
-    for first in range(0, len(cells), _BLOCK):
-        at, mass = cells[first : first + _BLOCK], masses[first : first + _BLOCK]
+    for first in range(0, len(cells), _EXACT_ROWS):
+        at, mass = cells[first : first + _EXACT_ROWS], masses[first : first + _EXACT_ROWS]
         for half, bits in ((mass & (2**31 - 1), 0), (mass >> 31, 31)):
             with erasing() as erased:
                 in_doubles = erased(np.bincount(at, half, len(sums)))
@@ -75,12 +75,12 @@ class Marginals:
 
     @property
     def cells(self) -> int:
-        """How many cells there are."""
+        """The number of cells."""
         return self._marginals[-1][1].stop if self._marginals else 0
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self._columns.columns[0])
 
     def ways(self) -> dict[str, int]:
@@ -99,7 +99,7 @@ class MarginalCells:
         self._marginals, self._places = marginals, places
 
     def keep(self, kept: Int64s) -> None:
-        """Leaves out all cells but these, by their numbers among those that there are."""
+        """Keeps only these cells, by index among the present ones."""
         self._places = self._places[kept]
 
     def sums(self, rows: UInt32s, masses: Int64s, out: Int64s, threads: int) -> None:
@@ -122,7 +122,7 @@ class MarginalCells:
 
 
 class GramProduct:
-    """Cells with a price each: the twin of csrc/core/marginals/marginal_cells.hpp, for numba too."""
+    """The operator Q diag(prices) Q^T: the twin of csrc/core/marginals/marginal_cells.hpp, for numba too."""
 
     def __init__(self, cells: MarginalCells, prices: Float64s) -> None:
         self._cells, self._prices = cells, prices

@@ -80,7 +80,7 @@ class Moves:
         most = scores.max(axis=1, initial=np.iinfo(np.int64).min, where=weights > 0)
         first, second = powers_of_two(self._exponent)
         with np.errstate(over="ignore", under="ignore"):
-            # Values of weight zero may have scores above the most: they stay zero.
+            # Values of weight zero may have scores above the largest: they stay zero.
             below = np.minimum(scores - most[:, None], 0).astype(np.float64) * first * second
             powers = exp_of_negative(np.maximum(below, LEAST_NORMAL).ravel()).reshape(below.shape)
             weights *= np.where(below < LEAST_NORMAL, 0, powers)

@@ -15,11 +15,11 @@ INVERSE_LN2 = float.fromhex("0x1.71547652b82fep0")
 LN2_HIGH, LN2_LOW = float.fromhex("0x1.62e42fefa0000p-1"), float.fromhex("0x1.cf79abc9e3b3ap-40")
 TAYLOR = tuple(1 / math.factorial(k) for k in range(13, 1, -1))
 
-_BLOCK_CELLS = 2**20  # of a dense block of groups, for a gram matrix: 8 MB
+GRAM_BLOCK_CELLS = 2**20  # of a dense block of rows for a gram matrix: 8 MB
 
 
 class Incidence:
-    """Which groups answer yes to which queries, group by group."""
+    """The queries that groups match, group by group."""
 
     def __init__(self, starts: Int64s, queries: UInt32s, count: int) -> None:
         self._starts, self._queries, self._count = starts, queries, count
@@ -38,9 +38,9 @@ class Incidence:
         out[:] = np.bincount(self._queries, self._of_entries(weights), len(out))
 
     def gram(self, weights: Float64s, threads: int) -> Float64s:
-        """For each pair of queries the sum of the weights of the groups that answer yes to both."""
+        """For each pair of queries the sum of the weights of the groups that match both."""
         matrix = np.zeros((self._count, self._count))
-        block = max(1, _BLOCK_CELLS // max(1, self._count))
+        block = max(1, GRAM_BLOCK_CELLS // max(1, self._count))
         for first in range(0, len(weights), block):
             block_weights = weights[first : first + block]
             starts = self._starts[first : first + block + 1]
@@ -60,20 +60,20 @@ def split_lists(
     starts: Int64s,
     queries: UInt32s,
     first: int,
-    held: Int64s,
-    held_starts: Int64s,
+    matched: Int64s,
+    matched_starts: Int64s,
     cut: Int64s,
     cut_starts: Int64s,
 ) -> tuple[Int64s, UInt32s]:
     """The lists of groups' queries with more queries, numbered from `first`; their starts come first."""
     groups = len(starts) - 1
-    held_by = np.split(held, held_starts[1:-1])
+    matched_by = np.split(matched, matched_starts[1:-1])
     cut_by = np.split(cut, cut_starts[1:-1])
     lengths = np.zeros(groups + len(cut), np.int64)
     lengths[:groups] = np.diff(starts)
     count = groups
-    for whole, parents in zip(held_by, cut_by, strict=True):
-        lengths[whole] += 1
+    for entire, parents in zip(matched_by, cut_by, strict=True):
+        lengths[entire] += 1
         lengths[count : count + len(parents)] = lengths[parents] + 1
         count += len(parents)
     new_starts = np.zeros(count + 1, np.int64)
@@ -81,7 +81,7 @@ def split_lists(
     new_queries, ends = np.empty(new_starts[-1], np.uint32), new_starts[:-1].copy()
 
     def append(first_group: int, source: UInt32s, begins: Int64s, sizes: Int64s) -> None:
-        """Append to groups from this one on some entries of a source each."""
+        """Append to each group from this one on some entries of its source."""
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         groups_ends = ends[first_group : first_group + len(sizes)]
         new_queries[np.repeat(groups_ends, sizes) + within] = source[np.repeat(begins, sizes) + within]
@@ -89,9 +89,9 @@ def split_lists(
 
     append(0, queries, starts[:-1], np.diff(starts))
     count = groups
-    for query, (whole, parents) in enumerate(zip(held_by, cut_by, strict=True), first):
-        new_queries[ends[whole]] = query
-        ends[whole] += 1
+    for query, (entire, parents) in enumerate(zip(matched_by, cut_by, strict=True), first):
+        new_queries[ends[entire]] = query
+        ends[entire] += 1
         append(count, new_queries, new_starts[parents], ends[parents] - new_starts[parents])
         parts = slice(count, count + len(parents))
         new_queries[ends[parts]] = query

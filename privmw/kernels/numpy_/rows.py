@@ -13,7 +13,7 @@ from privmw.kernels.numpy_.columns import Columns
 
 
 def distinct_rows(columns: Sequence[Codes], sizes: Sequence[int], threads: int) -> tuple[UInt32s, Int64s]:
-    """The first row of each kind, kinds in ascending order of codes, and how many rows are of it."""
+    """The first occurrence of each distinct row, ascending by codes, and their counts."""
     order = np.lexsort(list(columns)[::-1])  # stable; the last key is the primary one
     new = np.zeros(len(order), bool)
     new[0] = True

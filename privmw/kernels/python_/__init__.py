@@ -1,1 +1,1 @@
-"""What is plain Python: the exact draws, and the Newton iteration that numba_ and numpy_ share."""
+"""Kernels in plain Python: the exact draws, and the Newton iteration that numba_ and numpy_ share."""

@@ -7,11 +7,11 @@ import numpy as np
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.secrecy import erasing
 
-BLOCK = 2**15  # cells: a block and its errors stay in the cache
+CELLS_IN_CACHE = 2**15  # with their errors
 
 
 class Errors:
-    """|count 2^bits - rint(answer whole)|, of counts and answers that are one a cell."""
+    """|count 2^bits - rint(answer whole)|, one per cell."""
 
     def __init__(self, counts: Int64s, answers: Float64s, whole: float, bits: int) -> None:
         if len(counts) != len(answers):
@@ -24,8 +24,8 @@ class Errors:
     def scores(self) -> Int64s:
         """Return every error, as a new array."""
         scores = np.empty(len(self), np.int64)
-        for start in range(0, len(self), BLOCK):
-            block = slice(start, start + BLOCK)
+        for start in range(0, len(self), CELLS_IN_CACHE):
+            block = slice(start, start + CELLS_IN_CACHE)
             target = np.rint(self._answers[block] * self._whole).astype(np.int64)
             np.left_shift(self._counts[block], self._bits, out=scores[block])
             np.subtract(scores[block], target, out=scores[block])
@@ -33,7 +33,7 @@ class Errors:
         return scores
 
     def largest(self, starts: Int64s) -> Int64s:
-        """Return the largest error of each run of cells starts[j] .. starts[j + 1]."""
+        """Return the largest error among the cells starts[j] .. starts[j + 1] - 1, for each j."""
         with erasing() as erased:
             scores = erased(self.scores())  # as secret as the counts
             largest: Int64s = np.maximum.reduceat(scores[: starts[-1]], starts[:-1])

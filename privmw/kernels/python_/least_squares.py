@@ -1,9 +1,9 @@
 """Newton's method on the dual of a least squares problem, in Python: the twin of csrc/core/least_squares.cpp.
 
 The problem: weights x of rows within bounds, near `centre`, whose sums A x are near `answers`, also within
-bounds. Each multiplier belongs to a query; given all, x = clip(centre - variance * A' multipliers), and the
-sums that the queries ask for are y = clip(answers + spread * multipliers). The dual is convex with gradient
-y - A x, piecewise linear: Newton's steps, taken to where the slope along them vanishes, end at its root.
+bounds. With one multiplier per query, x = clip(centre - variance * A' multipliers), and the targets of the
+sums are y = clip(answers + spread * multipliers). The dual is convex, and its gradient y - A x is piecewise
+linear: Newton steps with an exact line search end at its root.
 """
 
 from __future__ import annotations
@@ -16,11 +16,19 @@ import numpy as np
 from privmw.kernels.arrays import Bools, Float64s
 from privmw.kernels.conjugate_gradients import conjugate_gradients
 
-MOST_EXACT = 500  # unknowns: beyond, conjugate gradients
-MOST_INNER = 400  # conjugate gradients for one step
-SINGULAR = 1e-10  # of a query's curvature is added: exact queries may imply one another
-MOST_IDLE = 20  # steps without gain
-ENOUGH = 0.1  # of the first slope may be left where a step ends
+
+@dataclass(frozen=True, slots=True)
+class LeastSquaresSettings:
+    """Constants of the solver, those of csrc/core, chosen by benches/bench_least_squares.py."""
+
+    most_exact: int = 500  # unknowns; beyond, conjugate gradients
+    most_inner: int = 400  # conjugate gradient steps
+    ridge: float = 1e-10  # share of a query's curvature that is added: exact queries may be redundant
+    most_idle: int = 20  # steps without gain
+    slope_left: float = 0.1  # share of the first slope at which the line search ends
+
+
+LEAST_SQUARES = LeastSquaresSettings()
 
 
 class TalliesCore(Protocol):
@@ -35,7 +43,7 @@ class TalliesCore(Protocol):
         """For each row the sum of the values of its queries."""
 
     def gram(self, weights: Float64s) -> Float64s:
-        """For each pair of queries the weight of the rows that both count."""
+        """For each pair of queries the weight of the rows that match both."""
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +79,7 @@ def newton(
     """Weights, multipliers, the largest |y - A x|, the dual value and the number of steps.
 
     Bounds and variances are one number or one for each. A query of infinite spread is ignored, one of spread
-    zero is met exactly. Ends at the tolerance, after `steps` steps or MOST_IDLE without gain, or when the
+    zero is met exactly. Ends at the tolerance, after `steps` steps or `most_idle` without gain, or when the
     value exceeds the limit: no weights within bounds cost less.
     """
     rows, count = len(centre), core.count
@@ -80,7 +88,7 @@ def newton(
     ridge = np.where(used, spread, 0.0)
     multipliers = np.where(used, start, 0.0)
     extra = _sums(core, np.broadcast_to(variance, rows).astype(np.float64))
-    extra = np.where(used, SINGULAR * np.maximum(extra, extra.max(initial=0.0) * 1e-6), 1.0)
+    extra = np.where(used, LEAST_SQUARES.ridge * np.maximum(extra, extra.max(initial=0.0) * 1e-6), 1.0)
     potentials = _potentials(core, multipliers, rows)
     fresh, step, idle, worst, best = True, 0, 0, 0.0, np.inf
     while True:
@@ -97,10 +105,10 @@ def newton(
         if left <= tolerance and not fresh:  # steps accumulate rounding errors
             potentials, fresh = _potentials(core, multipliers, rows), True
             continue
-        if left <= tolerance or step == steps or idle == MOST_IDLE or value > limit:
+        if left <= tolerance or step == steps or idle == LEAST_SQUARES.most_idle or value > limit:
             return weights, multipliers, left, value, step
         curved = np.where((wanted > least) & (wanted < most), ridge, 0.0) + extra
-        if count <= MOST_EXACT:
+        if count <= LEAST_SQUARES.most_exact:
             direction = _exact(core, inner, curved, missing, used)
         else:
             accuracy = max(left / worst, tolerance / left)
@@ -132,13 +140,13 @@ def line_search(queries_ray: Ray, rows_ray: Ray, first: float) -> float:
     while at_high < first / 2 and high < 2.0**30:
         low, at_low, high = high, at_high, 2 * high
         at_high = slope(high)
-    if at_high <= -ENOUGH * first:
+    if at_high <= -LEAST_SQUARES.slope_left * first:
         return high
     side = 0
     for _ in range(60):  # regula falsi, halving the end that stays (Illinois)
         length = low + (high - low) * (at_low / (at_low - at_high))
         here = slope(length)
-        if abs(here) <= -ENOUGH * first or not low < length < high:
+        if abs(here) <= -LEAST_SQUARES.slope_left * first or not low < length < high:
             return length
         if here < 0:
             low, at_low = length, here
@@ -175,7 +183,7 @@ def _conjugate(
         scaling,
         dot=lambda a, b: float(a @ b),
         accuracy=min(0.01, accuracy / 10),
-        most_steps=MOST_INNER,
+        most_steps=LEAST_SQUARES.most_inner,
     )
     return solution
 

@@ -179,7 +179,7 @@ class Response:
             dot=_dot,
             accuracy=0.0,
             most_steps=SOLVER_STEPS,
-            enough=enough,
+            stop=enough,
         )
         return self._marginals.potentials(multipliers)
 
