@@ -1,14 +1,20 @@
-"""Docstrings as Markdown: their examples become code, and the five headings of a mechanism a list."""
+"""Docstrings as Markdown: examples become code; sections, parameters and headings are marked."""
 
 import re
 
 import griffe
 
 HEADINGS = re.compile(r"^(Requires|Ensures|Privacy|Numerics|Checked by): ")
+SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.M)
+PARAMETER = re.compile(r"^([\w, ]+) : (.+)\n((?: {4}.*\n?)+)", re.M)
+RETURNED = re.compile(r"^(\*\*Returns\*\*\n\n)(\w.*)\n((?: {4}.*\n?)+)", re.M)
 
 
 def to_markdown(text: str) -> str:
-    """The same docstring with fences around its examples."""
+    """The same docstring with fences around its examples, and numpy's sections as lists."""
+    text = SECTION.sub(r"**\1**\n\n", text)
+    text = PARAMETER.sub(r"- `\1` : \2\n\3", text)
+    text = RETURNED.sub(r"\1- \2\n\3", text)
     lines: list[str] = []
     inside = False
     for line in text.splitlines():

@@ -20,16 +20,16 @@ from privmw import accounting, experiments, kernels, mechanisms, postprocess, st
 from privmw.accounting import Account, Budget, BudgetError, Ledger, Neighbors
 from privmw.algorithms.auto import release_auto
 from privmw.algorithms.choose_public import choose_public
-from privmw.algorithms.dual_query import DualQuery, release_dual_query
-from privmw.algorithms.fem import FEM, release_fem
-from privmw.algorithms.gem import GEM, release_gem
+from privmw.algorithms.dual_query import DualQuery
+from privmw.algorithms.fem import FEM
+from privmw.algorithms.gem import GEM
 from privmw.algorithms.measure import measure_marginals
-from privmw.algorithms.mw_pub import MWPub, release_mw_pub
-from privmw.algorithms.mwem import MWEM, release_mwem
-from privmw.algorithms.mwem_pub import MWEMPub, release_mwem_pub
-from privmw.algorithms.one_shot import HDMM, OneShot, release_hdmm
-from privmw.algorithms.pep import PEP, release_pep
-from privmw.algorithms.rap import RAP, release_rap
+from privmw.algorithms.mw_pub import MWPub
+from privmw.algorithms.mwem import MWEM
+from privmw.algorithms.mwem_pub import MWEMPub
+from privmw.algorithms.one_shot import HDMM, OneShot
+from privmw.algorithms.pep import PEP
+from privmw.algorithms.rap import RAP
 from privmw.cluster.sharded_records import ShardedRecords
 from privmw.cluster.sharded_support import ShardedSupport
 from privmw.curator import Curator
@@ -100,15 +100,6 @@ __all__ = [
     "postprocess",
     "read_table",
     "release_auto",
-    "release_dual_query",
-    "release_fem",
-    "release_gem",
-    "release_hdmm",
-    "release_mw_pub",
-    "release_mwem",
-    "release_mwem_pub",
-    "release_pep",
-    "release_rap",
     "scan_table",
     "strategies",
 ]

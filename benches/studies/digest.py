@@ -58,18 +58,17 @@ def main() -> None:
         print(f"{backend:7} {name:30} {digest}", flush=True)
 
     for name, options in MW.items():
-        for kind, release in (("mw_pub", pmw.release_mw_pub), ("mwem_pub", pmw.release_mwem_pub)):
+        for kind, algorithm in (("mw_pub", pmw.MWPub), ("mwem_pub", pmw.MWEMPub)):
             if kind == "mwem_pub" and ("warm_up" in options or options.get("select") == "all"):
                 continue
-            made = release(
-                private, support, workload, epsilon=1.0, delta=1e-6, rng=3, **{"rounds": 6, **options}
-            )
+            configured = algorithm(**{"rounds": 6, **options})
+            made = configured.release(private, support, workload, epsilon=1.0, delta=1e-6, rng=3)
             show(f"{kind} {name}", digest_of_release(made))
     for delta in (0, 1e-6):
-        made = pmw.release_mwem(private, support, workload, epsilon=1.0, delta=delta, rng=3, rounds=6)
+        made = pmw.MWEM(rounds=6).release(private, support, workload, epsilon=1.0, delta=delta, rng=3)
         show(f"mwem delta {delta}", digest_of_release(made))
     for name, options in PEP.items():
-        made = pmw.release_pep(private, support, workload, rho=0.02, rng=3, **{"rounds": 6, **options})
+        made = pmw.PEP(**{"rounds": 6, **options}).release(private, support, workload, rho=0.02, rng=3)
         show(f"pep {name}", digest_of_release(made))
     for epsilon in (0.1, 1.0):
         made = pmw.release_auto(private, support, workload, epsilon=epsilon, delta=1e-9, rng=3)

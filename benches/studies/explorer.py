@@ -67,8 +67,8 @@ def survey() -> pmw.Release:
     support = pmw.Support.from_table(pmw.Table.from_codes(rows, table.domain, private=False))
     private = pmw.Table.from_codes(codes[codes[:, 0] < 5], table.domain, private=True)
     workload = pmw.Workload.all(table.domain, k=2)
-    return pmw.release_pep(
-        private, support, workload, epsilon=1.0, delta=1e-9, select="all", rng=1, public_is_public=True
+    return pmw.PEP(select="all").release(
+        private, support, workload, epsilon=1.0, delta=1e-9, rng=1, public_is_public=True
     )
 
 

@@ -23,9 +23,9 @@ from privmw.population import draw_population
 
 METHODS = {
     "auto": pmw.release_auto,
-    "pep": pmw.release_pep,
-    "mw-pub": pmw.release_mw_pub,
-    "mwem-pub": pmw.release_mwem_pub,
+    "pep": pmw.PEP().release,
+    "mw-pub": pmw.MWPub().release,
+    "mwem-pub": pmw.MWEMPub().release,
 }
 DELTA = 1e-9
 SHAPES = {  # records in each file, attributes, order of the marginals

@@ -35,6 +35,7 @@ from privmw.algorithms.mechanism import Mechanism
 from privmw.algorithms.options import lists_options
 from privmw.algorithms.pep import PEP
 from privmw.algorithms.question import check_inputs
+from privmw.algorithms.run_options import RunOptions
 from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.workload import MOVED, Workload
@@ -102,12 +103,11 @@ def release_auto(
     account: AccountPath = None,
     public_is_public: bool = False,
 ) -> Release:
-    """Release by the recommended method.
+    """Release by the recommended method; the parameters are those of `Configuration.release`.
 
-    epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint,
-    every, account and public_is_public: as for a calibrated `Mechanism`.
-    A support of None is no public table; its rows may lack attributes (`Support.from_table` with a domain).
-    The release's settings say what was chosen. Its support may have more rows than the given one.
+    The support may be None, where there is no public table, and its rows may lack attributes
+    (`Support.from_table` with a domain). The settings of the release say which method was chosen. Its
+    support may have more rows than the given one. delta must not be 0: the noise is Gaussian.
 
     >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
@@ -121,9 +121,16 @@ def release_auto(
     rows = PEP(particles=PARTICLES).public_rows(support, workload)
     size = check_inputs(private, rows, workload, completes=True)
     mechanism = recommend(size.n, rows, workload, at_most=size.at_most, epsilon=epsilon, delta=delta, rho=rho)
-    return mechanism.run_checked(
-        size, private, rows, workload, rng, threads, progress, checkpoint, every, account, public_is_public
+    options = RunOptions(
+        rng=rng,
+        threads=threads,
+        progress=progress,
+        checkpoint=checkpoint,
+        every=every,
+        account=account,
+        public_is_public=public_is_public,
     )
+    return mechanism.run_checked(size, private, rows, workload, options)
 
 
 def recommend(

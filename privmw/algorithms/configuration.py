@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,15 +12,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, get_args
 
 from privmw.accounting import Budget
 from privmw.accounting.rounding import Real, positive_integer
-from privmw.algorithms.loop import Model
+from privmw.algorithms.accounted import AccountPath
+from privmw.algorithms.loop import Model, Progress
 from privmw.algorithms.mechanism import Mechanism
-from privmw.algorithms.options import check_options
+from privmw.algorithms.options import check_options, lists_options
 from privmw.algorithms.plan import Effort
-from privmw.algorithms.question import Question, Unit, check_is_workload, make_question
+from privmw.algorithms.question import Question, Unit, check_inputs, check_is_workload, make_question
+from privmw.algorithms.run_options import RunOptions
 from privmw.algorithms.schedule import Schedule
+from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.checks import check_number
+from privmw.random import Rng
+from privmw.release import Release
 from privmw.secrecy import shown
 
 Select = Literal["permute-and-flip", "exponential", "all"]
@@ -108,6 +114,100 @@ class Configuration(ABC):
         """
         budget = make_budget(epsilon, delta, rho=rho, n=n, advanced=self.advanced)
         return Mechanism(self.for_budget(budget, n, positive_integer("at_most", at_most)), budget)
+
+    @lists_options
+    def release(
+        self,
+        private: Records | None,
+        support: Support | None,
+        workload: Workload,
+        *,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        rho: Real | None = None,
+        rng: Rng = None,
+        threads: int | None = None,
+        progress: Progress | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: int | None = 10,
+        account: AccountPath = None,
+        public_is_public: bool = False,
+    ) -> Release:
+        """Calibrate to a budget and run: short for `calibrate(...)(private, support, workload, ...)`.
+
+        Parameters
+        ----------
+        private : Table
+            The private records; the only argument that is secret. Their number is public.
+        support : Support or None
+            The public rows. None means that there is no public table: MWEM then takes every row of the
+            domain; PEP with particles, RAP, GEM, DualQuery and FEM make their own rows; others refuse it.
+        workload : Workload
+            The marginals to answer, on the domain of the private records.
+        epsilon, delta : number, optional
+            The budget, above 0. delta is below 1, by default 1 / n^2 for n private records; a delta of 0
+            asks for pure differential privacy, with Laplace noise.
+        rho : number, optional
+            The budget in zCDP, instead of epsilon and delta.
+        rng : None, int or numpy Generator, default None
+            The randomness that protects. None is the operating system's, and the only one for a real
+            release; a seed repeats an experiment, and marks the release as not for release.
+        threads : int, optional
+            Threads of the kernels, by default all that are available. Results do not depend on it.
+        progress : callable, optional
+            Called after each round with a `Round`, which holds released values only.
+        checkpoint : path, optional
+            A folder that stores the released values of every round. The same call resumes from there and
+            spends nothing twice. Give the same private table: nothing private is stored.
+        every : int or None, default 10
+            With a checkpoint, the weights are stored each `every` rounds; None stores none.
+        account : Account or path, optional
+            The account of the private table. The cost of the run is reserved there before the table is looked
+            at; if it exceeds the account's limit, a BudgetError is raised. A resumed run reserves nothing
+            twice.
+        public_is_public : bool, default False
+            Accept public records of which many equal private ones. They will be published; by default they
+            are refused, before anything is spent.
+
+        Returns
+        -------
+        Release
+            Weighted rows, with the measurements and a ledger of what was spent.
+
+        Notes
+        -----
+        An exception that ends a run early, such as Ctrl-C or an error of `progress`, carries the ledger as
+        its attribute `ledger`: what was spent stays spent.
+
+        Where the support is sharded over several ranks, all of them call this. Only rank 0 needs rng,
+        progress, account and the private table, for which the others give None; or all give the same
+        `ShardedRecords`. Only rank 0 needs to see the checkpoint if every is None.
+
+        Examples
+        --------
+        >>> from privmw import PEP, Domain, Support, Table, Workload
+        >>> domain = Domain({"age": 3, "sex": 2})
+        >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
+        >>> public = Table.from_codes([[0, 0], [0, 1], [2, 1], [1, 0]], domain, private=False)
+        >>> support, workload = Support.from_table(public), Workload.all(domain, k=2)
+        >>> release = PEP(rounds=1).release(private, support, workload, epsilon=1.0, delta=1e-9)
+        >>> release.ledger.epsilon(1e-9) <= 1.0
+        True
+
+        """
+        rows = self.public_rows(support, workload)
+        size = check_inputs(private, rows, workload, completes=self.completes)
+        mechanism = self.calibrate(epsilon, delta, rho=rho, n=size.n, at_most=size.at_most)
+        options = RunOptions(
+            rng=rng,
+            threads=threads,
+            progress=progress,
+            checkpoint=checkpoint,
+            every=every,
+            account=account,
+            public_is_public=public_is_public,
+        )
+        return mechanism.run_checked(size, private, rows, workload, options)
 
     def for_budget(self, budget: Budget, n: int | None, at_most: int = 1) -> Configuration:
         """The configuration with every option that follows from the budget and from public sizes.

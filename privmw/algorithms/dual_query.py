@@ -10,24 +10,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 from dataclasses import dataclass
 
 from privmw.accounting import Budget
-from privmw.accounting.rounding import Real
-from privmw.algorithms.accounted import AccountPath
-from privmw.algorithms.loop import Model, Progress
-from privmw.algorithms.options import lists_options
-from privmw.algorithms.question import Question, check_inputs
+from privmw.algorithms.loop import Model
+from privmw.algorithms.question import Question
 from privmw.algorithms.responding import MOST_ROUNDS, Responding
 from privmw.algorithms.schedule import Schedule
-from privmw.data.records import Records
 from privmw.data.support import Support
-from privmw.data.workload import Workload
 from privmw.models.bag import BestResponses
-from privmw.models.oracle import Kind, make_oracle
-from privmw.random import Rng
-from privmw.release import Release
+from privmw.models.oracle import make_oracle
 from privmw.secrecy import shown
 
 USUAL_ETA = 2.0
@@ -104,49 +96,3 @@ class DualQuery(Responding):
         """A bag that grows by one record a round."""
         oracle = make_oracle(self.oracle, support, question.workload, starts=self.starts, threads=threads)
         return BestResponses(support, question.workload, oracle, samples=self.samples)
-
-
-@lists_options
-def release_dual_query(
-    private: Records | None,
-    support: Support | None,
-    workload: Workload,
-    *,
-    epsilon: Real | None = None,
-    delta: Real | None = None,
-    rho: Real | None = None,
-    rounds: int | None = None,
-    samples: int = 25,
-    oracle: Kind = "local",
-    starts: int = 20,
-    eta: float | None = None,
-    rng: Rng = None,
-    threads: int | None = None,
-    progress: Progress | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    every: int | None = 10,
-    account: AccountPath = None,
-    public_is_public: bool = False,
-) -> Release:
-    """Release by DualQuery; the options of the algorithm are those of `DualQuery`.
-
-    A support of None is no public table; public rows are where climbs start, or what oracle="support" answers
-    with.
-
-    epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint,
-    every, account and public_is_public: as for a calibrated `Mechanism`.
-
-    >>> from privmw import Domain, Table
-    >>> domain = Domain({"age": 3, "sex": 2})
-    >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
-    >>> release = release_dual_query(private, None, Workload.all(domain, k=2), epsilon=1.0)
-    >>> len(release.measurements), release.ledger.rho <= release.ledger.budget.limit
-    (0, True)
-    """
-    algorithm = DualQuery(rounds=rounds, samples=samples, oracle=oracle, starts=starts, eta=eta)
-    rows = algorithm.public_rows(support, workload)
-    size = check_inputs(private, rows, workload, completes=algorithm.completes)
-    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n, at_most=size.at_most)
-    return mechanism.run_checked(
-        size, private, rows, workload, rng, threads, progress, checkpoint, every, account, public_is_public
-    )

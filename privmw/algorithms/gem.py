@@ -12,22 +12,16 @@ import os
 from dataclasses import dataclass
 from typing import ClassVar
 
-from privmw.accounting.rounding import Real
-from privmw.algorithms.accounted import AccountPath
 from privmw.algorithms.configuration import Algorithm, Select
-from privmw.algorithms.loop import Model, Progress
-from privmw.algorithms.options import lists_options
+from privmw.algorithms.loop import Model
 from privmw.algorithms.plan import Effort
-from privmw.algorithms.question import Question, Unit, check_inputs, check_public
+from privmw.algorithms.question import Question, Unit, check_public
 from privmw.algorithms.rap import HEAVIEST, MOST_DRAWS, MOST_STEPS
-from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.checks import check_integer
 from privmw.models.generated import GeneratedRows, Loss, pretrained_generator
 from privmw.models.generator import Generator, GeneratorShape
-from privmw.random import Rng
-from privmw.release import Release
 from privmw.secrecy import expect, shown
 
 
@@ -164,81 +158,3 @@ class GEM(Algorithm):
             pretrained=self.pretrained,
             threads=threads,
         )
-
-
-@lists_options
-def release_gem(
-    private: Records | None,
-    support: Support | None,
-    workload: Workload,
-    *,
-    epsilon: Real | None = None,
-    delta: Real | None = None,
-    rho: Real | None = None,
-    rounds: int | None = None,
-    select: Select = "exponential",
-    measure: Unit = "marginal",
-    per_round: int = 1,
-    split: float = 0.33,
-    warm_up: float = 0.1,
-    order: int | None = 1,
-    rows: int = 256,
-    inputs: int = 64,
-    widths: tuple[int, ...] = (128, 128),
-    steps: int = 100,
-    rate: float = 3e-3,
-    draws: int = 20_000,
-    loss: Loss = "squared",
-    prior_weight: float | None = None,
-    epochs: int = 2000,
-    seed: int = 0,
-    pretrained: str | None = None,
-    rng: Rng = None,
-    threads: int | None = None,
-    progress: Progress | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    every: int | None = 10,
-    account: AccountPath = None,
-    public_is_public: bool = False,
-) -> Release:
-    """Release by GEM; with public rows, GEM-Pub. The options of the algorithm are those of `GEM`.
-
-    A support of None is no public table. Public rows only train the network: they are not released.
-
-    epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint,
-    every, account and public_is_public: as for a calibrated `Mechanism`.
-
-    >>> from privmw import Domain, Table
-    >>> domain = Domain({"age": 3, "sex": 2})
-    >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
-    >>> small = {"rows": 8, "inputs": 4, "widths": (8,), "steps": 5, "draws": 50}
-    >>> release = release_gem(private, None, Workload.all(domain, k=2), epsilon=1.0, rounds=1, **small)
-    >>> release.n, release.support.size <= 6
-    (300, True)
-    """
-    algorithm = GEM(
-        rounds=rounds,
-        select=select,
-        measure=measure,
-        per_round=per_round,
-        split=split,
-        warm_up=warm_up,
-        order=order,
-        rows=rows,
-        inputs=inputs,
-        widths=widths,
-        steps=steps,
-        rate=rate,
-        draws=draws,
-        loss=loss,
-        prior_weight=prior_weight,
-        epochs=epochs,
-        seed=seed,
-        pretrained=pretrained,
-    )
-    public = algorithm.public_rows(support, workload)
-    size = check_inputs(private, public, workload, completes=algorithm.completes)
-    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n)
-    return mechanism.run_checked(
-        size, private, public, workload, rng, threads, progress, checkpoint, every, account, public_is_public
-    )

@@ -23,6 +23,7 @@ from privmw.algorithms.expected import ExpectedRounds
 from privmw.algorithms.loop import Progress, adapt
 from privmw.algorithms.plan import NoiseLevel, Plan, bytes_of_release, check_memory, make_plan, noise_of_steps
 from privmw.algorithms.question import PrivateSize, Question, check_inputs, check_public
+from privmw.algorithms.run_options import RunOptions
 from privmw.algorithms.schedule import Planned
 from privmw.curator.on_ranks import open_curator
 from privmw.curator.overlap import shares_records
@@ -172,41 +173,19 @@ class Mechanism:
         account: AccountPath = None,
         public_is_public: bool = False,
     ) -> Release:
-        """Make a release. rng: None for a release; a seed for experiments, which marks the ledger.
-
-        progress is called after each round with a `Round`. An exception that ends a run early, such as Ctrl-C
-        or an error of `progress`, carries the ledger as its attribute `ledger`: what was spent stays spent.
-
-        checkpoint: a folder that stores every round's released values, and the weights every `every` rounds.
-        The same call resumes from there and spends nothing twice; the caller must give the same private
-        table, since nothing private is stored. With every=None no weights are stored.
-
-        account: the `Account` of the private table, or its file. The cost of the run is reserved there before
-        the table is looked at, and refused with a BudgetError if the account's limit does not cover it; it
-        stays reserved whatever ends the run. A resumed run reserves nothing twice.
-
-        public_is_public: take public records although many are private ones, which will be published; else
-        they are refused, before anything is spent (privmw/curator/overlap.py).
-
-        Where the support is sharded over several ranks, all of them call this. Only rank 0 needs rng,
-        progress, account and the private table, for which the others give None; or all give the same
-        `ShardedRecords`. Only rank 0 needs to see the checkpoint if every is None.
-        """
+        """Make a release; the parameters are those of `Configuration.release`, without the budget."""
         rows = self.algorithm.public_rows(support, workload)
         size = check_inputs(private, rows, workload, completes=self.algorithm.completes)
-        return self.run_checked(
-            size,
-            private,
-            rows,
-            workload,
-            rng,
-            threads,
-            progress,
-            checkpoint,
-            every,
-            account,
-            public_is_public,
+        options = RunOptions(
+            rng=rng,
+            threads=threads,
+            progress=progress,
+            checkpoint=checkpoint,
+            every=every,
+            account=account,
+            public_is_public=public_is_public,
         )
+        return self.run_checked(size, private, rows, workload, options)
 
     def run_checked(
         self,
@@ -214,15 +193,11 @@ class Mechanism:
         private: Records | None,
         support: Support,
         workload: Workload,
-        rng: Rng,
-        threads: int | None,
-        progress: Progress | None,
-        checkpoint: str | os.PathLike[str] | None,
-        every: int | None,
-        account: AccountPath,
-        public_is_public: bool = False,
+        options: RunOptions,
     ) -> Release:
         """Make a release from inputs that `check_inputs` has checked, of private records of this size."""
+        rng, checkpoint, every, account = options.rng, options.checkpoint, options.every, options.account
+        progress, public_is_public = options.progress, options.public_is_public
         if not isinstance(public_is_public, bool):
             raise TypeError(f"public_is_public ({shown(public_is_public)}) must be True or False")
         n, unit, at_most = size
@@ -245,7 +220,7 @@ class Mechanism:
             journal = Checkpoint(checkpoint, about, support, terms=terms, expected=expected, every=every)
             rng = on_every_rank(comm, partial(journal.rng, rng))
         run = secrets.token_hex(16) if journal is None else journal.run
-        model = self.algorithm.model(support, question, n, threads)
+        model = self.algorithm.model(support, question, n, options.threads)
         on_root(comm, lambda: None if opened is None else self._reserve(opened, run, terms, rng, journal))
         spent = None if journal is None else journal.ledger
         with open_curator(private, question.measured, self.budget, rng, comm, spent) as curator:

@@ -7,22 +7,14 @@ epsilon0 = sqrt(rho / T), each costs epsilon0^2 / 2.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from privmw.accounting.rounding import Real
-from privmw.algorithms.accounted import AccountPath
-from privmw.algorithms.configuration import Algorithm, Select
-from privmw.algorithms.loop import Model, Progress
-from privmw.algorithms.options import lists_options
-from privmw.algorithms.question import Question, Unit, check_inputs
-from privmw.data.records import Records
+from privmw.algorithms.configuration import Algorithm
+from privmw.algorithms.loop import Model
+from privmw.algorithms.question import Question
 from privmw.data.support import Start, Support
-from privmw.data.workload import Workload
 from privmw.models.multiplicative import MultiplicativeWeights, Output, Replay
-from privmw.random import Rng
-from privmw.release import Release
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -90,63 +82,3 @@ class MWPub(Algorithm):
             output=self.output,
             threads=threads,
         )
-
-
-@lists_options
-def release_mw_pub(
-    private: Records | None,
-    support: Support,
-    workload: Workload,
-    *,
-    epsilon: Real | None = None,
-    delta: Real | None = None,
-    rho: Real | None = None,
-    rounds: int | None = None,
-    select: Select = "permute-and-flip",
-    measure: Unit = "cell",
-    per_round: int = 1,
-    split: float = 0.5,
-    warm_up: float = 0.0,
-    order: int | None = None,
-    replay: Replay = "paper",
-    output: Output = "last",
-    start: Start = "public",
-    rng: Rng = None,
-    threads: int | None = None,
-    progress: Progress | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    every: int | None = 10,
-    account: AccountPath = None,
-    public_is_public: bool = False,
-) -> Release:
-    """Release by MW-Pub; the options of the algorithm are those of `MWPub`.
-
-    epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint,
-    every, account and public_is_public: as for a calibrated `Mechanism`.
-
-    >>> from privmw import Domain, Table
-    >>> domain = Domain({"age": 3, "sex": 2})
-    >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
-    >>> public = Table.from_codes([[0, 0], [0, 1], [2, 1], [1, 0]], domain, private=False)
-    >>> support = Support.from_table(public)
-    >>> release_mw_pub(private, support, Workload.all(domain, k=2), epsilon=1.0, delta=1e-6, rounds=5).n
-    300
-    """
-    algorithm = MWPub(
-        rounds=rounds,
-        select=select,
-        measure=measure,
-        per_round=per_round,
-        split=split,
-        warm_up=warm_up,
-        order=order,
-        replay=replay,
-        output=output,
-        start=start,
-    )
-    support = algorithm.public_rows(support, workload)
-    size = check_inputs(private, support, workload)
-    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n)
-    return mechanism.run_checked(
-        size, private, support, workload, rng, threads, progress, checkpoint, every, account, public_is_public
-    )

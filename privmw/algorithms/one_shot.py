@@ -20,6 +20,7 @@ from privmw.accounting.rounding import Real, float_up, positive_integer, probabi
 from privmw.accounting.statement import show
 from privmw.algorithms.accounted import AccountPath, open_account, settle
 from privmw.algorithms.configuration import make_budget
+from privmw.algorithms.options import lists_options
 from privmw.algorithms.question import check_is_workload
 from privmw.algorithms.schedule import Planned
 from privmw.algorithms.shots import measure_shot
@@ -82,6 +83,57 @@ class OneShot:
                 assert budget.delta is not None
                 budget = Budget.approximate(budget.epsilon, budget.delta, event_delta=aside)
         return OneShotMechanism(self, budget)
+
+    @lists_options
+    def release(
+        self,
+        private: Records,
+        workload: Workload,
+        *,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        rho: Real | None = None,
+        rng: Rng = None,
+        account: AccountPath = None,
+    ) -> UnbiasedAnswers:
+        """Calibrate to a budget and measure: short for `calibrate(...)(private, workload, ...)`.
+
+        Parameters
+        ----------
+        private : Table
+            The private records; the only argument that is secret. Their number is public.
+        workload : Workload
+            The marginals to answer, on the domain of the private records.
+        epsilon, delta : number, optional
+            The budget, above 0. delta is below 1, by default 1 / n^2 for n private records; a delta of 0
+            asks for pure differential privacy, with Laplace noise, which residual strategies do not have.
+        rho : number, optional
+            The budget in zCDP, instead of epsilon and delta.
+        rng : None, int or numpy Generator, default None
+            The randomness that protects. None is the operating system's, and the only one for a real
+            release; a seed repeats an experiment, and marks the answers as not for release.
+        account : Account or path, optional
+            The account of the private table. The cost of the run is reserved there before the table is looked
+            at; if it exceeds the account's limit, a BudgetError is raised.
+
+        Returns
+        -------
+        UnbiasedAnswers
+            The answers with their standard errors, and a ledger of what was spent.
+
+        Examples
+        --------
+        >>> from privmw import HDMM, Domain, Table
+        >>> domain = Domain({"age": 3, "sex": 2})
+        >>> private = Table.from_codes([[2, 0], [0, 1], [2, 0]] * 500, domain, private=True)
+        >>> workload = Workload.all(domain, k=1)
+        >>> HDMM().release(private, workload, epsilon=1.0, rng=1).standard_errors().shape
+        (5,)
+
+        """
+        expect("private", private, Records, "a Table", quote=False)
+        mechanism = self.calibrate(epsilon, delta, rho=rho, n=private.n or None)
+        return mechanism(private, workload, rng=rng, account=account)
 
     if not TYPE_CHECKING:  # a call is a type error too
 
@@ -266,27 +318,3 @@ def _check_unsettled(account: Account, run: str) -> None:
     """Refuse a run that has released: another draw under its reservation would be free."""
     if any(known.run == run and known.finished for known in account.runs):
         raise ValueError(f"run ({run}) must not be one that the account says is finished: it has released")
-
-
-def release_hdmm(
-    private: Records,
-    workload: Workload,
-    *,
-    epsilon: Real | None = None,
-    delta: Real | None = None,
-    rho: Real | None = None,
-    rng: Rng = None,
-    account: AccountPath = None,
-) -> UnbiasedAnswers:
-    """Unbiased answers by HDMM, in one line; delta by default 1 / n^2, and 0 for Laplace noise.
-
-    >>> from privmw import Domain, Table
-    >>> domain = Domain({"age": 3, "sex": 2})
-    >>> private = Table.from_codes([[2, 0], [0, 1], [2, 0]] * 500, domain, private=True)
-    >>> release_hdmm(private, Workload.all(domain, k=1), epsilon=1.0, rng=1).standard_errors().shape
-    (5,)
-    """
-    expect("private", private, Records, "a Table", quote=False)
-    n = private.n or None
-    mechanism = HDMM().calibrate(epsilon, delta, rho=rho, n=n)
-    return mechanism(private, workload, rng=rng, account=account)

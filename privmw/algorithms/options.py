@@ -1,4 +1,4 @@
-"""How a `release_*` refuses an option that it does not have: with a list of those it has."""
+"""How a release refuses an option that it does not have: with a list of those it has."""
 
 from __future__ import annotations
 

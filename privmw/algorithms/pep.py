@@ -8,24 +8,16 @@ always feasible. privmw/models/projection solves both, with a certificate.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import ClassVar
 
-from privmw.accounting.rounding import Real
-from privmw.algorithms.accounted import AccountPath
 from privmw.algorithms.configuration import Algorithm, Select
-from privmw.algorithms.loop import Model, Progress
-from privmw.algorithms.options import lists_options
+from privmw.algorithms.loop import Model
 from privmw.algorithms.plan import Effort
-from privmw.algorithms.question import Question, Unit, check_inputs
-from privmw.data.records import Records
+from privmw.algorithms.question import Question, Unit
 from privmw.data.support import Start, Support
-from privmw.data.workload import Workload
 from privmw.models.grown import COMPLETED, LARGEST_WIDENED, GrowingModel
 from privmw.models.projected import Kind, ProjectionModel
-from privmw.random import Rng
-from privmw.release import Release
 from privmw.secrecy import shown
 
 LIGHTEST, HEAVIEST = 1e-3, 1e12  # records: outside, the start is no prior, or nothing is fitted
@@ -138,70 +130,3 @@ class PEP(Algorithm):
             prior_weight=self.prior_weight,
             threads=threads,
         )
-
-
-@lists_options
-def release_pep(
-    private: Records | None,
-    support: Support | None,
-    workload: Workload,
-    *,
-    epsilon: Real | None = None,
-    delta: Real | None = None,
-    rho: Real | None = None,
-    rounds: int | None = None,
-    select: Select = "exponential",
-    measure: Unit = "marginal",
-    per_round: int = 1,
-    split: float = 0.5,
-    warm_up: float = 0.0,
-    order: int | None = None,
-    start: Start = "public",
-    slack: Kind = "l2",
-    gamma: float | None = None,
-    prior_weight: float | None = None,
-    particles: int | None = None,
-    rng: Rng = None,
-    threads: int | None = None,
-    progress: Progress | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    every: int | None = 10,
-    account: AccountPath = None,
-    public_is_public: bool = False,
-) -> Release:
-    """Release by PEP; the options of the algorithm are those of `PEP`.
-
-    A support of None is no public table; it needs particles.
-
-    epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint,
-    every, account and public_is_public: as for a calibrated `Mechanism`.
-
-    >>> from privmw import Domain, Table
-    >>> domain = Domain({"age": 3, "sex": 2})
-    >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
-    >>> public = Table.from_codes([[0, 0], [0, 1], [2, 1], [1, 0]], domain, private=False)
-    >>> support = Support.from_table(public)
-    >>> release = release_pep(private, support, Workload.all(domain, k=2), epsilon=1.0, rounds=1)
-    >>> release.history[-1].details["gap"] < 1e-9
-    True
-    """
-    algorithm = PEP(
-        rounds=rounds,
-        select=select,
-        measure=measure,
-        per_round=per_round,
-        split=split,
-        warm_up=warm_up,
-        order=order,
-        start=start,
-        slack=slack,
-        gamma=gamma,
-        prior_weight=prior_weight,
-        particles=particles,
-    )
-    rows = algorithm.public_rows(support, workload)
-    size = check_inputs(private, rows, workload, completes=algorithm.completes)
-    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n)
-    return mechanism.run_checked(
-        size, private, rows, workload, rng, threads, progress, checkpoint, every, account, public_is_public
-    )

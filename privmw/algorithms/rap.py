@@ -8,24 +8,17 @@ What is released are rows drawn from these, weighted by the projection onto what
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import ClassVar
 
-from privmw.accounting.rounding import Real
-from privmw.algorithms.accounted import AccountPath
 from privmw.algorithms.configuration import Algorithm, Select
-from privmw.algorithms.loop import Model, Progress
-from privmw.algorithms.options import lists_options
+from privmw.algorithms.loop import Model
 from privmw.algorithms.plan import Effort
-from privmw.algorithms.question import Question, Unit, check_inputs
-from privmw.data.records import Records
+from privmw.algorithms.question import Question, Unit
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.checks import check_integer
 from privmw.models.relaxed_rows import RelaxedRows
-from privmw.random import Rng
-from privmw.release import Release
 from privmw.secrecy import expect, shown
 
 MOST_ROWS, MOST_STEPS, MOST_DRAWS = 100_000, 1_000_000, 10_000_000
@@ -129,83 +122,3 @@ class RAP(Algorithm):
             seed=self.seed,
             threads=threads,
         )
-
-
-@lists_options
-def release_rap(
-    private: Records | None,
-    support: Support | None,
-    workload: Workload,
-    *,
-    epsilon: Real | None = None,
-    delta: Real | None = None,
-    rho: Real | None = None,
-    rounds: int | None = None,
-    select: Select = "exponential",
-    measure: Unit = "marginal",
-    per_round: int = 1,
-    split: float = 0.5,
-    warm_up: float = 0.0,
-    order: int | None = None,
-    rows: int = 300,
-    softmax: bool = True,
-    rate: float | None = None,
-    steps: int = 150,
-    prior_weight: float | None = None,
-    draws: int = 20_000,
-    seed: int = 0,
-    rng: Rng = None,
-    threads: int | None = None,
-    progress: Progress | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    every: int | None = 10,
-    account: AccountPath = None,
-    public_is_public: bool = False,
-) -> Release:
-    """Release by RAP; the options of the algorithm are those of `RAP`.
-
-    support: None, or one without public rows that has constraints.
-
-    epsilon and delta, or rho: the budget; without a delta it is 1 / n^2. rng, threads, progress, checkpoint,
-    every, account and public_is_public: as for a calibrated `Mechanism`.
-
-    >>> from privmw import Domain, Table
-    >>> domain = Domain({"age": 3, "sex": 2})
-    >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 1000, domain, private=True)
-    >>> workload = Workload.all(domain, k=2)
-    >>> release = release_rap(private, None, workload, epsilon=1.0, select="all", rows=20, steps=200, rng=0)
-    >>> release.answers().round(1).tolist()
-    [0.3, 0.3, 0.0, 0.0, 0.0, 0.3]
-    """
-    algorithm = RAP(
-        rounds=rounds,
-        select=select,
-        measure=measure,
-        per_round=per_round,
-        split=split,
-        warm_up=warm_up,
-        order=order,
-        rows=rows,
-        softmax=softmax,
-        rate=rate,
-        steps=steps,
-        prior_weight=prior_weight,
-        draws=draws,
-        seed=seed,
-    )
-    rows_of_run = algorithm.public_rows(support, workload)
-    size = check_inputs(private, rows_of_run, workload, completes=algorithm.completes)
-    mechanism = algorithm.calibrate(epsilon, delta, rho=rho, n=size.n)
-    return mechanism.run_checked(
-        size,
-        private,
-        rows_of_run,
-        workload,
-        rng,
-        threads,
-        progress,
-        checkpoint,
-        every,
-        account,
-        public_is_public,
-    )

@@ -37,16 +37,12 @@ from privmw import (
     Table,
     Workload,
     load_release,
-    release_mw_pub,
-    release_mwem,
-    release_mwem_pub,
-    release_pep,
 )
 from privmw.models.targets import Targets
 from privmw.models.weighted_rows import WeightedRows
 from privmw.release.measurements import Measurement
 
-ALL = {"MWPub": release_mw_pub, "MWEMPub": release_mwem_pub, "PEP": release_pep}
+ALL = {"MWPub": MWPub, "MWEMPub": MWEMPub, "PEP": PEP}
 OTHER = Domain({"a": 3, "b": 2, "c": 5, "d": 1, "e": 2})
 OTHER_TABLE = Table.from_codes([[0, 0, 4, 0, 0]] * 2, OTHER, private=False)
 OTHER_PRIVATE = Table.from_codes([[0, 0, 4, 0, 0]] * 2, OTHER, private=True)
@@ -62,11 +58,15 @@ def no_door(monkeypatch):
     monkeypatch.setattr(privmw.curator.on_ranks, "Curator", opened)
 
 
-def run(kind=release_mw_pub, **options):
-    given = {"private": private(), "support": support(), "workload": WORKLOAD, "rounds": 2, **options}
+def run(kind=MWPub, **options):
+    """A release of two rounds; options of the algorithm and of the run."""
+    given = {"private": private(), "support": support(), "workload": WORKLOAD}
+    configured = {"rounds": 2}
+    for name, value in options.items():
+        (given if name in inspect.signature(kind.release).parameters else configured)[name] = value
     if "rho" not in given:
         given.setdefault("epsilon", 1.0)
-    return kind(given.pop("private"), given.pop("support"), given.pop("workload"), **given)
+    return kind(**configured).release(**given)
 
 
 NAN, INF = math.nan, math.inf
@@ -240,9 +240,9 @@ def test_attributes_of_one_value_everywhere_work():
     domain = Domain({"a": 1, "b": 1})
     hidden = Table.from_codes([[0, 0]] * 5, domain, private=True)
     public = Support.full(domain)
-    for kind in (release_mw_pub, release_pep):
+    for kind in (MWPub, PEP):
         for options in ({"select": "all", "order": 2}, {"rounds": 2, "warm_up": 0.5, "order": 2}):
-            release = kind(hidden, public, Workload.all(domain, k=1), epsilon=1.0, rng=1, **options)
+            release = kind(**options).release(hidden, public, Workload.all(domain, k=1), epsilon=1.0, rng=1)
             assert release.weights.tolist() == [1.0]
 
 
@@ -262,11 +262,11 @@ def test_shorthands_and_mechanisms_give_the_same_release():
     shorthand = run(rounds=4, epsilon=0.5, delta=1e-7, rng=2, measure="marginal", threads=2)
     mechanism = MWPub(rounds=4, measure="marginal").calibrate(0.5, 1e-7)
     assert mechanism(private(), support(), WORKLOAD, rng=2) == shorthand
-    pure = release_mwem(private(), None, WORKLOAD, epsilon=1, delta=0, rounds=3, rng=2)
+    pure = MWEM(rounds=3).release(private(), None, WORKLOAD, epsilon=1, delta=0, rng=2)
     full = Support.full(DOMAIN)
-    assert pure == release_mwem(private(), full, WORKLOAD, epsilon=1, delta=0, rounds=3, rng=2)
+    assert pure == MWEM(rounds=3).release(private(), full, WORKLOAD, epsilon=1, delta=0, rng=2)
     with pytest.raises(TypeError, match=r"workload \('all'\) must be a Workload"):
-        release_mwem(private(), None, "all", epsilon=1)
+        MWEM().release(private(), None, "all", epsilon=1)
 
 
 def test_numbers_of_numpy_are_taken_as_plain_ones():
@@ -293,7 +293,7 @@ def test_an_algorithm_is_a_value():
 
 
 def test_settings_and_history_survive_a_file(tmp_path):
-    for release in (run(rng=1, warm_up=0.5, order=1), run(release_pep, rng=1)):
+    for release in (run(rng=1, warm_up=0.5, order=1), run(PEP, rng=1)):
         release.save(tmp_path / "x.release", overwrite=True)
         assert load_release(tmp_path / "x.release") == release
         assert release.settings["rounds"] == 2
@@ -320,75 +320,19 @@ def test_a_plan_says_what_a_run_will_need(unit):
         mechanism.plan(support(), WORKLOAD, n=0)
 
 
-RELEASES = {
-    privmw.release_mw_pub: MWPub,
-    privmw.release_mwem: privmw.MWEM,
-    privmw.release_mwem_pub: privmw.MWEMPub,
-    privmw.release_pep: PEP,
-    privmw.release_dual_query: privmw.DualQuery,
-    privmw.release_fem: privmw.FEM,
-    privmw.release_rap: privmw.RAP,
-    privmw.release_auto: None,
-}
-OF_EVERY_RUN = {"epsilon", "delta", "rho", "rng", "threads", "progress", "checkpoint", "every", "account"}
-OF_EVERY_RUN |= {"public_is_public"}
+RELEASES = {"of an algorithm": MWPub().release, "auto": privmw.release_auto}
 
 
-@pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.__name__)
-def test_a_release_has_every_option_of_its_algorithm_with_the_same_default(release):
-    fields = dataclasses.fields(RELEASES[release]) if RELEASES[release] else ()
-    options = {
-        parameter.name: parameter.default
-        for parameter in inspect.signature(release).parameters.values()
-        if parameter.kind is parameter.KEYWORD_ONLY
-    }
-    assert {name: options[name] for name in options if name not in OF_EVERY_RUN} == {
-        field.name: field.default for field in fields
-    }
-    assert set(options) >= OF_EVERY_RUN
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_release_refuses_an_option_that_it_does_not_have(name):
     with pytest.raises(
         TypeError, match=r"option \('epslion'\) must be one of .*delta.*; did you mean epsilon"
     ):
-        release(private(), support(), WORKLOAD, epslion=1)
-
-
-RESPONDING = {
-    privmw.release_dual_query: {"rounds": 3, "samples": 4, "oracle": "support", "starts": 2, "eta": None},
-    privmw.release_fem: {"rounds": 3, "samples": 4, "oracle": "support", "starts": 2, "noise": 0.5},
-}
-
-
-@pytest.mark.parametrize("release", RESPONDING)
-def test_every_option_of_best_responses_reaches_its_algorithm(release):
-    unusual = RESPONDING[release]
-    assert set(unusual) == {field.name for field in dataclasses.fields(RELEASES[release])}
-    settings = release(private(), support(), WORKLOAD, rho=1.0, rng=1, **unusual).settings
-    assert settings == {"algorithm": RELEASES[release].__name__, **unusual}
-
-
-MEASURING = [release for release in RELEASES if RELEASES[release] and release not in RESPONDING]
-
-
-@pytest.mark.parametrize("release", MEASURING)
-def test_every_option_of_a_release_reaches_its_algorithm(release):
-    unusual = {"rounds": 3, "select": "exponential", "measure": "marginal", "per_round": 2, "split": 0.25}
-    unusual |= {"warm_up": 0.5, "order": 1}
-    rows = support()
-    if RELEASES[release] is PEP:
-        unusual |= {"start": "uniform", "slack": "l1", "gamma": 0.25, "prior_weight": 12.0, "particles": None}
-    elif RELEASES[release] is privmw.RAP:
-        unusual |= {"rows": 7, "softmax": True, "rate": 0.25, "steps": 2, "prior_weight": 12.0}
-        unusual |= {"draws": 50, "seed": 3}
-        rows = None
-    else:
-        unusual |= {"start": "uniform", "replay": "none", "output": "average"}
-    assert set(unusual) == {field.name for field in dataclasses.fields(RELEASES[release])}
-    settings = release(private(), rows, WORKLOAD, rho=1.0, rng=1, **unusual).settings
-    assert settings == {"algorithm": RELEASES[release].__name__, **unusual}
+        RELEASES[name](private(), support(), WORKLOAD, epslion=1)
 
 
 def test_particles_reach_the_algorithm():
-    release = release_pep(private(), support(), WORKLOAD, rho=1.0, rng=1, rounds=1, particles=100)
+    release = PEP(rounds=1, particles=100).release(private(), support(), WORKLOAD, rho=1.0, rng=1)
     assert release.settings["particles"] == 100
     assert release.history[-1].details["grown_rows"] > 0
 
@@ -408,9 +352,9 @@ def test_a_configuration_without_a_budget_says_what_is_missing():
         MWPub().calibrate(rho=1, n="many")
 
 
-@pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.__name__)
-def test_the_annotations_of_a_release_can_be_resolved(release):
-    assert typing.get_type_hints(release)["return"] is privmw.Release
+@pytest.mark.parametrize("name", RELEASES)
+def test_the_annotations_of_a_release_can_be_resolved(name):
+    assert typing.get_type_hints(RELEASES[name])["return"] is privmw.Release
 
 
 TRIED = [
@@ -426,22 +370,21 @@ PROGRAM = """
 import json, sys
 sys.path[:0] = {path!r}
 from algorithms.cases import FULL, MW_OPTIONS, WORKLOAD, private, support
-from privmw import kernels, release_mw_pub, release_mwem, release_pep
+from privmw import MWEM, PEP, MWPub, kernels
 found = {{"backend": kernels.backend()}}
 for name in {names!r}:
     for threads in (1, 2, 5):
-        release = release_mw_pub(
-            private(), support(), WORKLOAD, rho=0.5, threads=threads, **{{**FULL, **MW_OPTIONS[name]}}
+        release = MWPub(**{{"rounds": FULL["rounds"], **MW_OPTIONS[name]}}).release(
+            private(), support(), WORKLOAD, rho=0.5, threads=threads, rng=FULL["rng"]
         )
         chosen = [entry.chosen for entry in release.history]
         found[f"{{name}}, {{threads}}"] = [release.weights.tobytes().hex(), chosen]
-pure = release_mwem(private(), None, WORKLOAD, epsilon=1.0, delta=0, rounds=5, rng=1)
+pure = MWEM(rounds=5).release(private(), None, WORKLOAD, epsilon=1.0, delta=0, rng=1)
 found["pure"] = [pure.weights.tobytes().hex(), [e.chosen for e in pure.history]]
 for slack, measure in (("l2", "marginal"), ("l2", "cell"), ("l1", "cell")):
     for threads in (1, 2, 5):
-        release = release_pep(
-            private(), support(), WORKLOAD, rho=0.5, rounds=5, rng=1, threads=threads,
-            slack=slack, measure=measure, prior_weight=300.0,
+        release = PEP(rounds=5, slack=slack, measure=measure, prior_weight=300.0).release(
+            private(), support(), WORKLOAD, rho=0.5, rng=1, threads=threads
         )
         found[f"PEP, {{slack}}, {{measure}}, {{threads}}"] = [
             release.answers().tolist(), [e.chosen for e in release.history]
@@ -487,19 +430,19 @@ def test_the_same_seed_gives_the_same_release_on_every_backend_and_number_of_thr
 
 # What is run, and the share of the start's largest error that its release must stay below.
 IMPROVING = {
-    "MWPub": (release_mw_pub, {"rounds": 30, "output": "last"}, 0.45),
-    "MWPub, fresh": (release_mw_pub, {"rounds": 30, "output": "last", "replay": "fresh"}, 0.25),
-    "MWPub, marginals": (release_mw_pub, {"rounds": 15, "output": "last", "measure": "marginal"}, 0.45),
-    "MWEMPub": (release_mwem_pub, {"rounds": 15, "measure": "marginal", "replay": "paper"}, 0.45),
-    "PEP": (release_pep, {"rounds": 10, "prior_weight": 100.0}, 0.15),
-    "PEP, all": (release_pep, {"select": "all", "prior_weight": 100.0}, 0.15),
-    "PEP, l1": (release_pep, {"rounds": 20, "measure": "cell", "slack": "l1"}, 0.2),
+    "MWPub": (MWPub, {"rounds": 30, "output": "last"}, 0.45),
+    "MWPub, fresh": (MWPub, {"rounds": 30, "output": "last", "replay": "fresh"}, 0.25),
+    "MWPub, marginals": (MWPub, {"rounds": 15, "output": "last", "measure": "marginal"}, 0.45),
+    "MWEMPub": (MWEMPub, {"rounds": 15, "measure": "marginal", "replay": "paper"}, 0.45),
+    "PEP": (PEP, {"rounds": 10, "prior_weight": 100.0}, 0.15),
+    "PEP, all": (PEP, {"select": "all", "prior_weight": 100.0}, 0.15),
+    "PEP, l1": (PEP, {"rounds": 20, "measure": "cell", "slack": "l1"}, 0.2),
 }
 
 
 def improves(name):
     kind, options, share = IMPROVING[name]
-    release = kind(private(), support(), WORKLOAD, epsilon=3.0, rng=7, **options)
+    release = kind(**options).release(private(), support(), WORKLOAD, epsilon=3.0, rng=7)
     true = private().counts(WORKLOAD) / N
     before, after = (np.abs(found - true).max() for found in (support().answers(WORKLOAD), release.answers()))
     return after <= share * before

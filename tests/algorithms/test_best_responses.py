@@ -215,8 +215,8 @@ def test_the_same_seed_gives_the_same_release_on_every_backend_and_number_of_thr
 
 def test_a_unit_of_several_records_is_paid_for():
     table = private().capped(np.arange(N) // 3, unit="household", at_most=3)
-    release = pmw.release_dual_query(table, None, WORKLOAD, rho=0.01, samples=5, rng=1)
-    alone = pmw.release_dual_query(private(), None, WORKLOAD, rho=0.01, samples=5, rng=1)
+    release = pmw.DualQuery(samples=5).release(table, None, WORKLOAD, rho=0.01, rng=1)
+    alone = pmw.DualQuery(samples=5).release(private(), None, WORKLOAD, rho=0.01, rng=1)
     assert release.settings["rounds"] < alone.settings["rounds"]
     assert release.ledger.rho == pytest.approx(0.01, rel=1e-9)
 
@@ -225,11 +225,10 @@ def test_one_value_one_record_and_one_row_work():
     domain = pmw.Domain({"one": 1, "sex": 2})
     table = Table.from_codes([[0, 1]], domain, private=True)
     row = Support.from_table(Table.from_codes([[0, 0]], domain, private=False))
-    for make in (pmw.release_dual_query, pmw.release_fem):
+    for kind in (DualQuery, FEM):
         for rows, oracle in ((None, "local"), (row, "support"), (None, "exact")):
-            release = make(
-                table, rows, Workload.all(domain, k=1), rho=1.0, rounds=2, samples=3, oracle=oracle
-            )
+            algorithm = kind(rounds=2, samples=3, oracle=oracle)
+            release = algorithm.release(table, rows, Workload.all(domain, k=1), rho=1.0)
             assert release.answers()[0] == 1
 
 
@@ -261,11 +260,11 @@ def test_what_cannot_be_run_is_refused_before_anything_is_spent(monkeypatch):
     monkeypatch.setattr(Table, "counts", lambda *_: pytest.fail("the private table was looked at"))
     table = Table.from_codes([[0, 0, 0, 0, 0]], DOMAIN, private=True)
     with pytest.raises(ValueError, match=r"support \(None\) must be a Support: oracle='support'"):
-        pmw.release_dual_query(table, None, WORKLOAD, rho=1, rounds=2, oracle="support")
+        pmw.DualQuery(rounds=2, oracle="support").release(table, None, WORKLOAD, rho=1)
     few = Table.from_codes([[0, 1]], pmw.Domain({"a": 3, "b": 2}), private=False)
     with pytest.raises(ValueError, match="must have every attribute"):
-        pmw.release_fem(
-            table, Support.from_table(few, domain=DOMAIN), WORKLOAD, rho=1, rounds=2, oracle="support"
+        pmw.FEM(rounds=2, oracle="support").release(
+            table, Support.from_table(few, domain=DOMAIN), WORKLOAD, rho=1
         )
     with pytest.raises(TypeError, match="rounds must be given, or n"):
         DualQuery().calibrate(rho=1)
@@ -278,10 +277,10 @@ def test_what_cannot_be_run_is_refused_before_anything_is_spent(monkeypatch):
     with pytest.raises(ValueError, match="must be zCDP or pure"):
         DualQuery(rounds=3).schedule.shares(Budget.approximate(1, 1e-7, "advanced"))
     with pytest.raises(TypeError, match="must be a Support"):
-        pmw.release_dual_query(table, 7, WORKLOAD, rho=1, rounds=2)
+        pmw.DualQuery(rounds=2).release(table, 7, WORKLOAD, rho=1)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ModuleNotFoundError, match="must come with scipy"):
-        pmw.release_fem(table, None, WORKLOAD, rho=1, rounds=2, oracle="exact")
+        pmw.FEM(rounds=2, oracle="exact").release(table, None, WORKLOAD, rho=1)
 
 
 def test_rows_on_several_ranks_are_refused_on_all_of_them():

@@ -24,9 +24,6 @@ from privmw import (
     MWPub,
     Support,
     Workload,
-    release_mw_pub,
-    release_mwem,
-    release_pep,
 )
 from privmw.accounting import DiscreteGaussian, DiscreteLaplace
 from privmw.curator import Curator
@@ -36,7 +33,9 @@ from truth import reference
 
 
 def mw(rho=0.5, table=None, **options):
-    return release_mw_pub(table or private(), support(), WORKLOAD, rho=rho, **{**FULL, **options})
+    rng = options.pop("rng", FULL["rng"])
+    algorithm = MWPub(**{"rounds": FULL["rounds"], **options})
+    return algorithm.release(table or private(), support(), WORKLOAD, rho=rho, rng=rng)
 
 
 def rounds_of(release):
@@ -76,7 +75,7 @@ def test_multiplicative_weights_are_those_of_the_slow_truth(name):
 
 @pytest.mark.parametrize("table_of", [lambda: private(), lambda: private(n=150, skew=3.0)])
 def test_the_mechanisms_of_2012_and_2020_agree_with_the_slow_truth(table_of):
-    pure = release_mwem(table_of(), None, WORKLOAD, epsilon=2.0, delta=0, **FULL)
+    pure = MWEM(rounds=6).release(table_of(), None, WORKLOAD, epsilon=2.0, delta=0, rng=3)
     advanced = MWEMPub(rounds=6).calibrate(2.0, 1e-6)(table_of(), support(), WORKLOAD, rng=3)
     for release in (pure, advanced):
         assert all(m.noise == "discrete-laplace" for m in release.measurements)
@@ -293,13 +292,13 @@ INTERRUPTED = """
 import os, sys, time
 sys.path[:0] = {path!r}
 from algorithms.cases import WORKLOAD, private, support
-from privmw import release_mw_pub
+from privmw import MWPub
 try:
     def progress(entry):
         if entry.round == 3:
             print("ready", flush=True)
         time.sleep(0.01 if entry.round >= 3 else 0)
-    release = release_mw_pub(private(), support(), WORKLOAD, rho=0.5, rounds=3000, rng=3, progress=progress)
+    release = MWPub(rounds=3000).release(private(), support(), WORKLOAD, rho=0.5, rng=3, progress=progress)
     release.save("finished.release")
 except KeyboardInterrupt as stopped:
     events = stopped.ledger.events
@@ -335,7 +334,7 @@ def test_the_same_seed_gives_the_same_release_and_another_another():
     assert first.weights.tobytes() == again.weights.tobytes()
     assert first != other
     assert not first.ledger.for_release
-    pep = [release_pep(private(), support(), WORKLOAD, rho=0.5, rounds=3, rng=1) for _ in range(2)]
+    pep = [PEP(rounds=3).release(private(), support(), WORKLOAD, rho=0.5, rng=1) for _ in range(2)]
     assert pep[0] == pep[1]
 
 

@@ -55,7 +55,7 @@ def test_pure_privacy_takes_laplace_noise():
 
 def test_shorthands_do_what_the_mechanism_does():
     by_hand = HDMM().calibrate(1.0, n=2000)(PRIVATE, WORKLOAD, rng=4)
-    assert pmw.release_hdmm(PRIVATE, WORKLOAD, epsilon=1.0, rng=4) == by_hand
+    assert pmw.HDMM().release(PRIVATE, WORKLOAD, epsilon=1.0, rng=4) == by_hand
     by_hand = OneShot(strategy=strategies.equal()).calibrate(rho=0.01)(PRIVATE, WORKLOAD, rng=4)
     assert measure_marginals(PRIVATE, list(WORKLOAD), rho=0.01, strategy=strategies.equal(), rng=4) == by_hand
 

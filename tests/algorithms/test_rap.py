@@ -49,7 +49,7 @@ def test_a_release_is_weighted_rows_without_a_public_table(name):
 
 def test_everything_at_once_is_near_the_truth():
     """The noise of a count is .1 % of the records; evenly drawn rows err by a quarter of them."""
-    release = pmw.release_rap(private(), None, WORKLOAD, rho=1.0, select="all", rng=1)
+    release = pmw.RAP(select="all").release(private(), None, WORKLOAD, rho=1.0, rng=1)
     assert np.abs(release.answers() - TRUTH).max() < 0.01
     assert np.abs(pmw.Support.full(DOMAIN).answers(WORKLOAD) - TRUTH).max() > 0.25
 
@@ -192,9 +192,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_bad_options_are_refused_before_anything_is_spent(message, nothing_is_asked):
+def test_bad_options_are_refused(message):
     with pytest.raises((TypeError, ValueError), match="^" + message):
-        pmw.release_rap(private(), None, WORKLOAD, rho=0.3, **REFUSED[message])
+        pmw.RAP(**REFUSED[message])
 
 
 def test_public_rows_are_refused_before_anything_is_spent(nothing_is_asked):
@@ -202,7 +202,7 @@ def test_public_rows_are_refused_before_anything_is_spent(nothing_is_asked):
     for call in (
         lambda: mechanism(private(), support(), WORKLOAD),
         lambda: mechanism.plan(support(), WORKLOAD),
-        lambda: pmw.release_rap(private(), support(), WORKLOAD, rho=0.3),
+        lambda: pmw.RAP().release(private(), support(), WORKLOAD, rho=0.3),
     ):
         with pytest.raises(ValueError, match=r"^support \(.*\) must be None: RAP makes its rows itself"):
             call()
@@ -215,7 +215,6 @@ def test_public_rows_are_refused_before_anything_is_spent(nothing_is_asked):
 def test_attributes_of_one_value_only_are_released_too():
     domain = pmw.Domain({"a": 1, "b": 1})
     table = pmw.Table.from_codes(np.zeros((30, 2), np.uint8), domain, private=True)
-    release = pmw.release_rap(
-        table, None, pmw.Workload.all(domain, k=2), rho=0.1, select="all", rng=1, **SMALL
-    )
+    algorithm = pmw.RAP(select="all", **SMALL)
+    release = algorithm.release(table, None, pmw.Workload.all(domain, k=2), rho=0.1, rng=1)
     assert release.answers().tolist() == [1.0]

@@ -54,29 +54,25 @@ def test_the_recommended_release_needs_no_public_table():
 
 
 def test_a_projection_with_particles_needs_no_public_table():
-    release = pmw.release_pep(PRIVATE, None, WORKLOAD, rho=0.3, select="all", particles=150, rng=4)
+    release = pmw.PEP(select="all", particles=150).release(PRIVATE, None, WORKLOAD, rho=0.3, rng=4)
     assert release == released(None)
     assert release == released(NONE)
     assert np.abs(release.answers() - TRUTH).max() < 0.05
 
 
 def test_mwem_without_a_public_table_has_the_full_domain():
-    release = pmw.release_mwem(PRIVATE, None, WORKLOAD, rho=0.3, rounds=2, rng=1)
-    assert release == pmw.release_mwem(PRIVATE, pmw.Support.full(DOMAIN), WORKLOAD, rho=0.3, rounds=2, rng=1)
+    release = pmw.MWEM(rounds=2).release(PRIVATE, None, WORKLOAD, rho=0.3, rng=1)
+    assert release == pmw.MWEM(rounds=2).release(PRIVATE, pmw.Support.full(DOMAIN), WORKLOAD, rho=0.3, rng=1)
     called = pmw.MWEM(rounds=2).calibrate(rho=0.3)
     assert called(PRIVATE, None, WORKLOAD, rng=1) == release
     assert called.plan(None, WORKLOAD).rows == DOMAIN.size
     assert called.bytes_of_release(None, WORKLOAD) > 0
 
 
-@pytest.mark.parametrize(
-    "release",
-    [pmw.release_mw_pub, pmw.release_mwem_pub, pmw.release_pep],
-    ids=lambda release: release.__name__,
-)
-def test_other_algorithms_say_that_they_need_public_rows(release, nothing_is_asked):
+@pytest.mark.parametrize("algorithm", [pmw.MWPub(), pmw.MWEMPub(), pmw.PEP()])
+def test_other_algorithms_say_that_they_need_public_rows(algorithm, nothing_is_asked):
     with pytest.raises(ValueError, match=r"support \(None\) must be a Support: \w+ re-weights public rows"):
-        release(PRIVATE, None, WORKLOAD, rho=0.3, rounds=2)
+        algorithm.release(PRIVATE, None, WORKLOAD, rho=0.3)
 
 
 @pytest.mark.parametrize("algorithm", [pmw.MWPub(rounds=1), pmw.MWEMPub(rounds=1), pmw.MWEM(rounds=1)])
@@ -244,7 +240,7 @@ def test_particles_are_a_number_of_records(particles):
     with pytest.raises((TypeError, ValueError), match=r"particles \(.*\) must be"):
         pmw.PEP(particles=particles)
     with pytest.raises((TypeError, ValueError), match=r"particles \(.*\) must be"):
-        pmw.release_pep(PRIVATE, None, WORKLOAD, rho=1, particles=particles)
+        pmw.PEP(particles=particles).release(PRIVATE, None, WORKLOAD, rho=1)
 
 
 def test_numpy_integers_are_numbers_of_particles():
@@ -360,8 +356,8 @@ def test_a_workload_of_single_attributes_is_enough(algorithm):
 
 
 def test_pure_privacy_grows_too():
-    release = pmw.release_pep(
-        PRIVATE, None, WORKLOAD, epsilon=5, delta=0, rounds=3, particles=150, rng=1, threads=1
+    release = pmw.PEP(rounds=3, particles=150).release(
+        PRIVATE, None, WORKLOAD, epsilon=5, delta=0, rng=1, threads=1
     )
     sound(release)
     assert release.measurements[0].noise == "discrete-laplace"

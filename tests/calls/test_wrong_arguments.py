@@ -97,7 +97,7 @@ def valid():
     noise = accounting.DiscreteGaussian(sigma=4, l2_sensitivity_squared=1)
     residual = accounting.ResidualGaussian((3, 2), ((0,), (0, 1)), (9.0, 9.0))
     shot = strategies.equal().calibrate(workload, pmw.Budget.zcdp(0.01))
-    answers = pmw.release_hdmm(private, workload, rho=0.5, rng=0)
+    answers = pmw.HDMM().release(private, workload, rho=0.5, rng=0)
     measured = postprocess.NoisyMarginals.of_release(made)
     columns = kernels.Columns([np.ascontiguousarray(c, np.uint8) for c in codes.T], [3, 2, 4])
     attributes, starts = np.array([0, 1, 1, 2], np.int32), np.array([0, 2, 4])

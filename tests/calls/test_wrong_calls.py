@@ -70,7 +70,7 @@ pmw.release_auto(private, support, workload, epsilon=1, threads=0) | ValueError 
 pmw.release_auto(private, support, workload, epsilon=1, rng="x") | TypeError | rng | 'x' | an integer seed
 pmw.release_auto(private, support, workload, epsilon=1, progress=3) | TypeError | progress | 3 | be callable
 pmw.release_auto(private, support, workload, epsilon=1, checkpoint=3) | TypeError | checkpoint | 3 | path of a
-pmw.release_mw_pub(private, None, workload, epsilon=1) | ValueError | support | None | must be a Support
+pmw.MWPub().release(private, None, workload, epsilon=1) | ValueError | support | None | must be a Support
 pmw.MWPub(rounds=0) | ValueError | rounds | (0) | must be positive
 pmw.MWPub(rounds=2.5) | TypeError | rounds | 2.5 | must be an integer
 pmw.MWPub(select="best") | ValueError | select | 'best' | must be one of 'permute-and-flip', 'exponential'
@@ -167,8 +167,8 @@ pmw.release_auto(private, support, workload, epsilon=secret)
 pmw.release_auto(private, support, workload, epsilon=1, rng=secret)
 pmw.release_auto(private, support, workload, epsilon=1, checkpoint=secret)
 pmw.release_auto(private, support, workload, epsilon=1, account=secret)
-pmw.release_mwem(private, secret, workload, epsilon=1)
-pmw.release_pep(private, secret, workload, epsilon=1)
+pmw.MWEM().release(private, secret, workload, epsilon=1)
+pmw.PEP().release(private, secret, workload, epsilon=1)
 pmw.evaluate(secret, private)
 pmw.evaluate(release, secret)
 pmw.best_mixture_error(secret, private, workload)

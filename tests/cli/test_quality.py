@@ -99,13 +99,12 @@ def disagreeing():
     private = people(2).codes()
     public = people(1).codes()
     public = public[public[:, 1] == 0]  # no person is M
-    return pmw.release_pep(
+    return pmw.PEP(select="all").release(
         pmw.Table.from_codes(private, DOMAIN, private=True),
         pmw.Support.from_table(pmw.Table.from_codes(public, DOMAIN, private=False)),
         WORKLOAD,
         epsilon=1.0,
         delta=1e-6,
-        select="all",
         rng=1,
     )
 
@@ -171,7 +170,7 @@ def test_an_answer_for_an_unknown_label_says_that_it_is_for_all_others(tmp_path,
     monkeypatch.chdir(tmp_path)
     domain = pmw.Domain({"sex": {"labels": ["F", "M"], "other": "X"}})
     private = pmw.Table.from_codes([[0], [1], [2]] * 10, domain, private=True)
-    release = pmw.release_mwem(private, None, pmw.Workload.all(domain, k=1), epsilon=1, delta=0, rounds=1)
+    release = pmw.MWEM(rounds=1).release(private, None, pmw.Workload.all(domain, k=1), epsilon=1, delta=0)
     (tmp_path / "out").mkdir()
     release.save(tmp_path / "out" / "release.npz")
     assert main(["answer", "out", "--query", "sex=Male", "--json"]) == 0

@@ -182,7 +182,7 @@ def test_a_curator_of_one_rank_takes_sharded_records():
     records = ShardedRecords(table(), ALONE)
     support = pmw.Support.full(DOMAIN)
     found, true = (
-        pmw.release_mw_pub(private, support, WORKLOAD, epsilon=1.0, rng=7, rounds=3)
+        pmw.MWPub(rounds=3).release(private, support, WORKLOAD, epsilon=1.0, rng=7)
         for private in (records, table())
     )
     assert np.array_equal(found.weights, true.weights)

@@ -74,12 +74,12 @@ def test_the_ranks_of_mpi_count_the_same_records(tmp_path, size):
 def test_a_release_on_ranks_is_that_of_the_capped_table(tmp_path):
     path = write(tmp_path / "t.parquet")
     support = pmw.Support.full(DOMAIN)
-    alone = pmw.release_mw_pub(CAPPED, support, WORKLOAD, epsilon=1.0, rng=7, rounds=3)
+    alone = pmw.MWPub(rounds=3).release(CAPPED, support, WORKLOAD, epsilon=1.0, rng=7)
 
     def program(comm):
         records = ShardedRecords.from_parquet(path, DOMAIN, comm, private=True, **UNIT)
         shard = pmw.ShardedSupport.of(support, comm)
-        release = pmw.release_mw_pub(records, shard, WORKLOAD, epsilon=1.0, rng=7, rounds=3)
+        release = pmw.MWPub(rounds=3).release(records, shard, WORKLOAD, epsilon=1.0, rng=7)
         return release.ledger, release.gathered()
 
     found = run_ranks(2, program)

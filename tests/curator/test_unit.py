@@ -128,7 +128,7 @@ def capped(at_most=2, n=60):
 
 
 def test_the_statement_names_the_unit_and_counts_records():
-    release = pmw.release_mw_pub(capped(), pmw.Support.full(DOMAIN), WORKLOAD, rho=0.5, rounds=2)
+    release = pmw.MWPub(rounds=2).release(capped(), pmw.Support.full(DOMAIN), WORKLOAD, rho=0.5)
     assert release.ledger.unit == "household of at most 2 records"
     assert release.ledger.n == 40
     words = release.statement()
@@ -150,7 +150,7 @@ def test_the_statement_names_the_unit_and_counts_records():
 def test_a_release_costs_the_unit_no_more_than_its_budget():
     support = pmw.Support.full(DOMAIN)
     for at_most in (1, 3):
-        release = pmw.release_pep(capped(at_most), support, WORKLOAD, rho=0.5, rounds=3, measure="marginal")
+        release = pmw.PEP(rounds=3, measure="marginal").release(capped(at_most), support, WORKLOAD, rho=0.5)
         assert release.ledger.rho <= 0.5
         scales = {event.sigma for event in release.ledger.events if isinstance(event, DiscreteGaussian)}
         squares = {e.l2_sensitivity_squared for e in release.ledger.events if isinstance(e, DiscreteGaussian)}

@@ -102,16 +102,14 @@ def test_values_are_compared_however_they_are_stored(tmp_path):
 def test_every_release_refuses_them_before_anything_is_spent(tmp_path):
     private, public = table_of(people(3_000, 1), private=True), support_of(people(3_000, 1)[:300])
     account = pmw.Account.create(tmp_path / "account", Budget.zcdp(1))
-    releases = {
-        pmw.release_auto: {},
-        pmw.release_mw_pub: {"rounds": 1},
-        pmw.release_pep: {"rounds": 1},
-        pmw.release_mwem_pub: {"rounds": 1},
-        FAST.calibrate(0.01, 1e-9): None,
-    }
-    for release, options in releases.items():
-        budget = {} if options is None else {"epsilon": 0.01, "delta": 1e-9}
-        given = {**budget, **(options or {}), "rng": 1}
+    budget = {"epsilon": 0.01, "delta": 1e-9}
+    releases = [
+        (pmw.release_auto, budget),
+        (pmw.PEP(rounds=1).release, budget),
+        (FAST.calibrate(**budget), {}),
+    ]
+    for release, options in releases:
+        given = {**options, "rng": 1}
         with pytest.raises(ValueError, match="public records must not be private ones") as refusal:
             release(private, public, WORKLOAD, account=account, **given)
         assert not any(letter.isdigit() for letter in str(refusal.value))
@@ -126,10 +124,10 @@ def test_rows_that_are_no_public_records_are_never_refused():
     private = pmw.Table.from_codes([[a, b] for a in range(8) for b in range(6)], domain, private=True)
     workload = pmw.Workload.all(domain, k=1)
     full = pmw.Support.full(domain)
-    release = pmw.release_mw_pub(private, full, workload, epsilon=1, rounds=1, rng=1)
+    release = pmw.MWPub(rounds=1).release(private, full, workload, epsilon=1, rng=1)
     assert shares_records(private, pmw.Support(full.table, full.counts))  # as public records they would be
     assert release.as_public().samples == ()
-    pmw.release_mwem(private, full, workload, epsilon=1, rounds=1, rng=1)
+    pmw.MWEM(rounds=1).release(private, full, workload, epsilon=1, rng=1)
     pmw.release_auto(private, None, workload, epsilon=1, rng=1)
 
 
@@ -147,11 +145,11 @@ def test_counts_without_records_say_that_they_were_not_compared():
     private, support = table_of(people(3_000, 1), private=True), support_of(people(300, 1))
     counts = Counts.from_records(private, WORKLOAD)
     with pytest.warns(UserWarning, match="holds no records: they were not compared with the public ones"):
-        pmw.release_mw_pub(counts, support, WORKLOAD, epsilon=1, rounds=1, rng=1)
+        pmw.MWPub(rounds=1).release(counts, support, WORKLOAD, epsilon=1, rng=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        pmw.release_mw_pub(counts, support, WORKLOAD, epsilon=1, rounds=1, rng=1, public_is_public=True)
-        pmw.release_mwem(counts, pmw.Support.full(DOMAIN), WORKLOAD, epsilon=1, rounds=1, rng=1)
+        pmw.MWPub(rounds=1).release(counts, support, WORKLOAD, epsilon=1, rng=1, public_is_public=True)
+        pmw.MWEM(rounds=1).release(counts, pmw.Support.full(DOMAIN), WORKLOAD, epsilon=1, rng=1)
 
 
 def test_ids_of_units_leave_no_trace(tmp_path):

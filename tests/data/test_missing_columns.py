@@ -83,7 +83,7 @@ def test_what_is_not_known_is_not_answered():
     for call in (
         lambda: support.widened(),
         lambda: check_public(support, known),
-        lambda: pmw.release_pep(private, support, known, epsilon=1),
+        lambda: pmw.PEP().release(private, support, known, epsilon=1),
         lambda: pmw.Release(support, known, support.start(), ledger=ledger, settings={}),
         lambda: pmw.ShardedSupport.of(support, ALONE),
     ):

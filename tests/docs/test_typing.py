@@ -15,15 +15,15 @@ support = pmw.Support.from_table(public)
 workload = pmw.Workload.all(public.domain, k=2)
 release = pmw.{function}(private, support, workload, {option}=1.0)
 """
-FUNCTIONS = ["release_auto", "release_mw_pub", "release_mwem_pub", "release_pep"]
+FUNCTIONS = {"auto": "release_auto", "pep": "PEP(rounds=2).release"}
 CHECKERS = {"mypy": ["--strict"], "pyright": ["--pythonpath", sys.executable]}
 
 
 def check(checker, folder, option):
     pytest.importorskip(checker, reason="the type checkers need privmw[lint]")
     paths = []
-    for function in FUNCTIONS:
-        paths.append(folder / f"{function}.py")
+    for name, function in FUNCTIONS.items():
+        paths.append(folder / f"{name}.py")
         paths[-1].write_text(PROGRAM.format(function=function, option=option))
     command = [sys.executable, "-m", checker, *CHECKERS[checker], *map(str, paths)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)

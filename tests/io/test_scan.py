@@ -161,7 +161,7 @@ def test_a_release_from_a_scan_is_the_release_from_its_table(tmp_path, monkeypat
         pmw.scan_table(small(tmp_path / "public.parquet", seed=1), SMALL, private=False)
     )
     workload = pmw.Workload.all(SMALL, 2)
-    for run in (pmw.release_mw_pub, pmw.release_pep, pmw.release_auto):
+    for run in (pmw.MWPub().release, pmw.PEP().release, pmw.release_auto):
         found = [
             run(opened(private, SMALL, private=True), support, workload, epsilon=1.0, rng=7)
             for opened in (pmw.scan_table, pmw.read_table)

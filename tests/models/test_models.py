@@ -12,7 +12,7 @@ from scipy import optimize
 
 from algorithms.cases import DOMAIN, FULL, PEP_OPTIONS, WORKLOAD, N, private, support
 from kernels.cases import skewed
-from privmw import Domain, Support, Table, Workload, kernels, release_pep
+from privmw import PEP, Domain, Support, Table, Workload, kernels
 from privmw.models.groups import Groups
 from privmw.models.multiplicative import MultiplicativeWeights
 from privmw.models.projected import ProjectionModel
@@ -282,8 +282,8 @@ def test_an_l1_projection_is_the_one_that_scipy_finds():
 @pytest.mark.parametrize("name", PEP_OPTIONS)
 @pytest.mark.parametrize("rho", [0.001, 0.1, 10.0])
 def test_every_round_of_pep_ends_with_its_certificate(name, rho):
-    options = {**FULL, **PEP_OPTIONS[name]}
-    release = release_pep(private(), support(), WORKLOAD, rho=rho, **options)
+    options = {"rounds": FULL["rounds"], **PEP_OPTIONS[name]}
+    release = PEP(**options).release(private(), support(), WORKLOAD, rho=rho, rng=FULL["rng"])
     for entry in release.history:
         assert 0 <= entry.details["gap"] <= 1e-9
         if options.get("slack") == "l1":
@@ -306,8 +306,8 @@ def test_a_gamma_that_is_hardly_met_ends_with_its_certificate_too(rho, gamma, me
     def progress(entry):
         assert max(entry.details["gap"], entry.details["kkt"]) <= 1e-9
 
-    options = {"rounds": 12, "rng": 3, "slack": "l1", "gamma": gamma, "measure": measure}
-    release_pep(private(), support(), WORKLOAD, rho=rho, progress=progress, **options)
+    algorithm = PEP(rounds=12, slack="l1", gamma=gamma, measure=measure)
+    algorithm.release(private(), support(), WORKLOAD, rho=rho, rng=3, progress=progress)
 
 
 def contradicting(answers):

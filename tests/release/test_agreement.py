@@ -16,9 +16,9 @@ from release.cases import release
 
 METHODS = {
     "auto": pmw.release_auto,
-    "pep": pmw.release_pep,
-    "mw-pub": pmw.release_mw_pub,
-    "mwem-pub": pmw.release_mwem_pub,
+    "pep": pmw.PEP().release,
+    "mw-pub": pmw.MWPub().release,
+    "mwem-pub": pmw.MWEMPub().release,
 }
 
 
@@ -233,15 +233,16 @@ def test_a_cell_that_no_row_has_is_told_while_the_shares_look_fine():
 def test_too_few_rounds_are_told_as_such_and_more_rounds_mend_it():
     (public, domain), (private, _) = people(5, n=20_000), people(6, n=20_000, shift=1.0)
     few, many = (
-        pmw.release_mw_pub(
+        pmw.MWPub(rounds=rounds)
+        .release(
             pmw.Table.from_codes(private, domain, private=True),
             pmw.Support.from_table(pmw.Table.from_codes(public, domain, private=False)),
             pmw.Workload.all(domain, k=2),
             epsilon=4.0,
             delta=1e-9,
-            rounds=rounds,
             rng=1,
-        ).agreement()
+        )
+        .agreement()
         for rounds in (25, 400)
     )
     assert not few.agrees

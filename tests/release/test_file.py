@@ -408,7 +408,7 @@ def test_grown_rows_that_the_history_contradicts_are_refused(lie, tmp_path):
     private = pmw.Table.from_codes([[0, 1, 5], [1, 0, 3]] * 50, DOMAIN, private=True)
     support = pmw.Support.from_table(pmw.Table.from_codes([[0, 1, 5]], DOMAIN, private=False))
     path = tmp_path / "x.release"
-    made = pmw.release_pep(private, support, WORKLOAD, rho=1, rounds=1, particles=100, rng=1)
+    made = pmw.PEP(rounds=1, particles=100).release(private, support, WORKLOAD, rho=1, rng=1)
     made.save(path)
     assert load_release(path) == made
     if lie == "counts":

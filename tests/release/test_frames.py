@@ -119,7 +119,7 @@ def test_the_frame_of_all_answers_is_that_of_the_files(release, tmp_path):
 
 def test_what_has_no_interval_has_an_answer():
     table = pmw.Table.from_frame(people(1000, 1), DOMAIN, private=True)
-    release = pmw.release_mwem(table, None, WORKLOAD, epsilon=1.0, rounds=2, rng=0)
+    release = pmw.MWEM(rounds=2).release(table, None, WORKLOAD, epsilon=1.0, rng=0)
     frame = release.marginal("sex")
     assert frame["answer"].sum() == pytest.approx(1)
     assert frame[["standard_error", "low", "high"]].isna().all(axis=None)

@@ -70,14 +70,14 @@ def runs():
     everywhere = {"epsilon": 1.0, "delta": 1e-6, "rng": 3}
     return {
         "auto": pmw.release_auto(table, rows, WORKLOAD, **everywhere),
-        "rounds": pmw.release_mw_pub(table, rows, WORKLOAD, rounds=6, measure="marginal", **everywhere),
-        "cells": pmw.release_pep(table, rows, WORKLOAD, rounds=5, measure="cell", **everywhere),
-        "warm-up": pmw.release_mw_pub(table, rows, WORKLOAD, rounds=4, warm_up=0.3, order=1, **everywhere),
-        "other marginals": pmw.release_pep(table, rows, WORKLOAD, select="all", order=1, **everywhere),
-        "pure": pmw.release_mwem(table, None, WORKLOAD, epsilon=1.0, delta=0, rounds=4, rng=3),
-        "pure, one shot": pmw.release_mwem(table, None, WORKLOAD, epsilon=1.0, delta=0, select="all", rng=3),
-        "advanced": pmw.release_mwem_pub(table, rows, WORKLOAD, rounds=4, **everywhere),
-        "many rounds": pmw.release_mw_pub(table, rows, WORKLOAD, rounds=130, per_round=4, **everywhere),
+        "rounds": pmw.MWPub(rounds=6, measure="marginal").release(table, rows, WORKLOAD, **everywhere),
+        "cells": pmw.PEP(rounds=5, measure="cell").release(table, rows, WORKLOAD, **everywhere),
+        "warm-up": pmw.MWPub(rounds=4, warm_up=0.3, order=1).release(table, rows, WORKLOAD, **everywhere),
+        "other marginals": pmw.PEP(select="all", order=1).release(table, rows, WORKLOAD, **everywhere),
+        "pure": pmw.MWEM(rounds=4).release(table, None, WORKLOAD, epsilon=1.0, delta=0, rng=3),
+        "pure, one shot": pmw.MWEM(select="all").release(table, None, WORKLOAD, epsilon=1.0, delta=0, rng=3),
+        "advanced": pmw.MWEMPub(rounds=4).release(table, rows, WORKLOAD, **everywhere),
+        "many rounds": pmw.MWPub(rounds=130, per_round=4).release(table, rows, WORKLOAD, **everywhere),
     }
 
 

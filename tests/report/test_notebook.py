@@ -169,7 +169,7 @@ def test_a_large_marginal_shows_its_largest_cells_and_the_rest_together():
 def test_a_release_without_intervals_or_public_rows_has_a_picture_and_says_why():
     private = draw_population(1_000, attributes=3, seed=2, private=True)
     workload = pmw.Workload.all(private.domain, k=2)
-    release = pmw.release_rap(private, None, workload, epsilon=1.0, select="all", steps=5, rng=0)
+    release = pmw.RAP(select="all", steps=5).release(private, None, workload, epsilon=1.0, rng=0)
     picture = release.plot_marginal("age")
     assert "for the truth, by what was measured alone" in picture.caption
     assert "public" not in picture.alt

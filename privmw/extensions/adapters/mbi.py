@@ -187,10 +187,10 @@ class ReleaseModel:
     Whatever mbi does with models (its summaries, its metrics, its own measurements as a start) takes it. It
     answers every set of attributes, not only those that were measured.
 
-    >>> from privmw import Support, release_mwem
+    >>> from privmw import MWEM, Support
     >>> domain = Domain({"age": 2, "sex": 2})
     >>> private = Table.from_codes([[1, 0], [0, 1]] * 500, domain, private=True)
-    >>> release = release_mwem(private, None, Workload.all(domain, k=2), epsilon=1.0, delta=1e-9, rounds=2)
+    >>> release = MWEM(rounds=2).release(private, None, Workload.all(domain, k=2), epsilon=1.0, delta=1e-9)
     >>> model = ReleaseModel(release)
     >>> round(float(model.project(("sex", "age")).sum())), model.synthetic_data(10).records
     (1000, 10)

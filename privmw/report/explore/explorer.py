@@ -56,11 +56,11 @@ def write_explorer(
     """Write the explorer of a release to one HTML file, whole or not at all; see `render_explorer`.
 
     >>> import tempfile
-    >>> from privmw import Domain, Support, Table, Workload, release_pep
+    >>> from privmw import PEP, Domain, Support, Table, Workload
     >>> domain = Domain({"age": 3, "sex": ["F", "M"]})
     >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
     >>> support, workload = Support.full(domain), Workload.all(domain, k=2)
-    >>> release = release_pep(private, support, workload, epsilon=1.0, select="all")
+    >>> release = PEP(select="all").release(private, support, workload, epsilon=1.0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_explorer(os.path.join(folder, "explore.html"), release)
     ...     os.listdir(folder)

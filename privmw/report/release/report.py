@@ -81,11 +81,11 @@ def write_report(
     """Write the report of a release to one HTML file, whole or not at all; see `render`.
 
     >>> import tempfile
-    >>> from privmw import Domain, Support, Table, Workload, release_pep
+    >>> from privmw import PEP, Domain, Support, Table, Workload
     >>> domain = Domain({"age": 3, "sex": ["F", "M"]})
     >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
     >>> support, workload = Support.full(domain), Workload.all(domain, k=2)
-    >>> release = release_pep(private, support, workload, epsilon=1.0, select="all")
+    >>> release = PEP(select="all").release(private, support, workload, epsilon=1.0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_report(os.path.join(folder, "report.html"), release)
     ...     os.listdir(folder)
@@ -114,10 +114,10 @@ def render(
     title, data, date: the heading, the name of the data and the date, as the reader is to see them. files:
     names of files beside the report, to which it links.
 
-    >>> from privmw import Domain, Table, Workload, evaluate, release_mwem
+    >>> from privmw import MWEM, Domain, Table, Workload, evaluate
     >>> domain = Domain({"age": 3, "sex": ["F", "M"]})
     >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
-    >>> release = release_mwem(private, None, Workload.all(domain, k=2), epsilon=1.0, delta=0, rounds=3)
+    >>> release = MWEM(rounds=3).release(private, None, Workload.all(domain, k=2), epsilon=1.0, delta=0)
     >>> marked = render(release, evaluation=evaluate(release, private))
     >>> "NOT PRIVATE" in render(release), "NOT PRIVATE" in marked
     (False, True)

@@ -24,8 +24,8 @@ WORKLOAD = pmw.Workload.all(DOMAIN, k=2)
 @pytest.fixture(scope="module")
 def release():
     support = pmw.Support.full(DOMAIN)
-    return pmw.release_mw_pub(
-        PRIVATE, support, WORKLOAD, epsilon=20.0, delta=1e-6, rounds=6, measure="marginal", rng=3
+    return pmw.MWPub(rounds=6, measure="marginal").release(
+        PRIVATE, support, WORKLOAD, epsilon=20.0, delta=1e-6, rng=3
     )
 
 

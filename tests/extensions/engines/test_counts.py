@@ -52,8 +52,10 @@ def test_what_is_asked_leaves_the_counts_as_they_are(counts, table):
     "release",
     [
         lambda private, support: pmw.release_auto(private, support, WORKLOAD, epsilon=1, delta=1e-6, rng=7),
-        lambda private, support: pmw.release_mw_pub(private, support, WORKLOAD, epsilon=1, delta=1e-6, rng=7),
-        lambda private, support: pmw.release_pep(private, support, WORKLOAD, epsilon=1, delta=1e-6, rng=7),
+        lambda private, support: pmw.MWPub().release(
+            private, support, WORKLOAD, epsilon=1, delta=1e-6, rng=7
+        ),
+        lambda private, support: pmw.PEP().release(private, support, WORKLOAD, epsilon=1, delta=1e-6, rng=7),
     ],
     ids=["auto", "mw_pub", "pep"],
 )
