@@ -403,9 +403,8 @@ def test_a_null_pointer_is_a_status(handles):
 HUGE = 2**64 - 1
 
 
-@pytest.mark.parametrize(
-    ("name", "at", "value", "status"),
-    [
+def test_a_size_that_does_not_fit_is_a_status(handles):
+    for name, at, value, status in [
         ("columns_new", 1, 0, SIZE),
         ("columns_new", 2, 0, SIZE),
         ("columns_new", 2, 2**32, SIZE),
@@ -447,11 +446,9 @@ HUGE = 2**64 - 1
                 (5, 10, SIZE),
             )
         ),
-    ],
-)
-def test_a_size_that_does_not_fit_is_a_status(handles, name, at, value, status):
-    right = calls(handles)[name]
-    assert run(name, [*right[:at], value, *right[at + 1 :]]) == status
+    ]:
+        right = calls(handles)[name]
+        assert run(name, [*right[:at], value, *right[at + 1 :]]) == status
 
 
 def changed(array, at, value):
@@ -460,9 +457,8 @@ def changed(array, at, value):
     return other
 
 
-@pytest.mark.parametrize(
-    ("name", "at", "change"),
-    [
+def test_a_value_outside_its_domain_is_a_status(handles):
+    for name, at, change in [
         ("matching_rows", 1, lambda a: changed(a, 0, 4)),
         ("matching_rows", 2, lambda a: changed(a, 0, 10)),
         ("marginals_new", 1, lambda a: changed(a, 0, -1)),
@@ -493,12 +489,10 @@ def changed(array, at, value):
         *(("tilt", at, lambda a, v=v: changed(a, 5, v)) for at in (0, 1) for v in (np.nan, np.inf)),
         ("tilt", 0, lambda a: changed(a, 5, -1e-300)),
         ("tilt", 0, np.zeros_like),
-    ],
-)
-def test_a_value_outside_its_domain_is_a_status(handles, name, at, change):
-    right = calls(handles)[name]
-    wrong = change(right[at])
-    assert run(name, [*right[:at], wrong, *right[at + 1 :]]) == VALUE
+    ]:
+        right = calls(handles)[name]
+        wrong = change(right[at])
+        assert run(name, [*right[:at], wrong, *right[at + 1 :]]) == VALUE
 
 
 @pytest.mark.parametrize(
@@ -636,9 +630,9 @@ def broken(cycle, name, numerator, denominator, size):
 
 
 @pytest.mark.parametrize("law", LAWS + CHOICES)
-@pytest.mark.parametrize("word", [0, 1, HALF, ONES // 3, ONES - 1, ONES])
-def test_a_source_of_one_word_is_a_status_and_no_noise(law, word):
-    assert broken([word], *law, size=40) == STUCK
+def test_a_source_of_one_word_is_a_status_and_no_noise(law):
+    for word in [0, 1, HALF, ONES // 3, ONES - 1, ONES]:
+        assert broken([word], *law, size=40) == STUCK
 
 
 @pytest.mark.parametrize(

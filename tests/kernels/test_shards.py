@@ -208,38 +208,32 @@ def test_the_largest_and_the_smallest_values_have_potentials(backend):
 
 
 @pytest.mark.parametrize("ranks", RANKS)
-@pytest.mark.parametrize(
-    ("program", "bad", "match"),
-    [
+def test_weights_that_one_rank_cannot_take_are_refused_by_all(ranks, backend):
+    for program, bad, match in [
         *((kernels.rescale, bad, "weights must be finite") for bad in (np.nan, np.inf, -1.0)),
         *((kernels.to_masses, bad, "weights must be rescaled first") for bad in (np.nan, 5.0, -1.0, 4.0)),
-    ],
-)
-def test_weights_that_one_rank_cannot_take_are_refused_by_all(ranks, program, bad, match, backend):
-    weights = np.append(np.full(7, 0.125), bad)
-    with door_of(backend):
-        raised = sharded(ranks, lambda comm, own: program(own, comm=comm), weights, errors=True)
-    for error in raised:
-        with pytest.raises(ValueError, match=match):
-            raise error
+    ]:
+        weights = np.append(np.full(7, 0.125), bad)
+        with door_of(backend):
+            raised = sharded(ranks, lambda comm, own, of=program: of(own, comm=comm), weights, errors=True)
+        for error in raised:
+            with pytest.raises(ValueError, match=match):
+                raise error
 
 
 @pytest.mark.parametrize("ranks", RANKS)
-@pytest.mark.parametrize(
-    ("bad_base", "bad_potential", "match"),
-    [
+def test_tilts_that_one_rank_cannot_make_are_refused_by_all(ranks, backend):
+    for bad_base, bad_potential, match in [
         *((bad, 0.0, "base must be finite") for bad in (np.nan, np.inf, -1.0)),
         *((1.0, bad, "potentials must be finite") for bad in (np.nan, np.inf, -np.inf)),
         (np.nan, np.nan, "base must be finite"),
-    ],
-)
-def test_tilts_that_one_rank_cannot_make_are_refused_by_all(ranks, bad_base, bad_potential, match, backend):
-    base, by = np.append(np.ones(7), bad_base), np.append(np.zeros(7), bad_potential)
-    with door_of(backend):
-        raised = sharded(ranks, tilt, base, by, errors=True)
-    for error in raised:
-        with pytest.raises(ValueError, match=match):
-            raise error
+    ]:
+        base, by = np.append(np.ones(7), bad_base), np.append(np.zeros(7), bad_potential)
+        with door_of(backend):
+            raised = sharded(ranks, tilt, base, by, errors=True)
+        for error in raised:
+            with pytest.raises(ValueError, match=match):
+                raise error
 
 
 @pytest.mark.parametrize("ranks", RANKS)

@@ -55,9 +55,8 @@ def test_masses_come_of_rescaled_weights_only(weights):
         kernels.to_masses(weights)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_what_is_no_update_is_refused_by_name():
+    for name, value in [
         *(
             ("factor", bad)
             for bad in (0, -1.0, 2.0**33, 2.0**-33, np.nan, np.inf, None, "1", 1j, True, [1.0])
@@ -66,28 +65,23 @@ def test_masses_come_of_rescaled_weights_only(weights):
         *(("threads", bad) for bad in (0, -1, 1025, 1.0, "1", True, 2**70)),
         ("rows", np.array([1, 0], np.uint32)),
         ("rows", np.array([1, 1], np.uint32)),
-    ],
-)
-def test_what_is_no_update_is_refused_by_name(name, value):
-    weights = np.array([0.25, 0.75])
-    arguments = {"rows": np.array([0, 1], np.uint32), "factor": 1.5, "threads": 1}
-    with pytest.raises((TypeError, ValueError), match=rf"{name} .*must|{name} must"):
-        kernels.multiply(weights, **{**arguments, name: value})
-    assert weights.tolist() == [0.25, 0.75]
+    ]:
+        weights = np.array([0.25, 0.75])
+        arguments = {"rows": np.array([0, 1], np.uint32), "factor": 1.5, "threads": 1}
+        with pytest.raises((TypeError, ValueError), match=rf"{name} .*must|{name} must"):
+            kernels.multiply(weights, **{**arguments, name: value})
+        assert weights.tolist() == [0.25, 0.75]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_what_is_no_total_is_refused_by_name():
+    for name, value in [
         *(("total", bad) for bad in (2**58 - 1, 2**62 + 1, 2.0**60, None, "1", True, -1, 10**400)),
         *(("before", bad) for bad in (-1, 2**63, 1.0, None)),
         *(("rows", bad) for bad in (-1, 1.0, None)),
         *(("factor", bad) for bad in (0, 2.0**33, np.nan, "1", True)),
         *(("gained", bad) for bad in (2**63, 1.0, None)),
         ("total", 2**59),
-    ],
-)
-def test_what_is_no_total_is_refused_by_name(name, value):
-    arguments = {"total": 2**60, "before": 2**60, "rows": 3, "factor": 1.5, "gained": 2**59}
-    with pytest.raises((TypeError, ValueError), match=rf"{name} .*must|{name} must"):
-        kernels.total_after(**{**arguments, name: value})
+    ]:
+        arguments = {"total": 2**60, "before": 2**60, "rows": 3, "factor": 1.5, "gained": 2**59}
+        with pytest.raises((TypeError, ValueError), match=rf"{name} .*must|{name} must"):
+            kernels.total_after(**{**arguments, name: value})

@@ -31,21 +31,18 @@ def marginals():
     return kernels.Marginals(columns, np.array([0], np.int32), np.array([0, 1]))
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_what_is_no_incidence_is_refused_by_name():
+    for name, value in [
         *(("starts", bad) for bad in (np.array([0, 2]), np.array([1, 3]), np.array([0, 3, 2, 3]), [0, 3])),
         *(("starts", bad) for bad in (np.empty(0, np.int64), np.array([0, 3], np.int32), None)),
         *(("queries", np.array(bad, np.uint32)) for bad in ([1, 0, 1], [1, 1, 1], [0, 2, 1])),
         *(("queries", bad) for bad in (QUERIES.astype(np.int64), QUERIES[::-1], QUERIES.tolist(), None)),
         *(("count", bad) for bad in (-1, 2**32, 2.0, True, "2", None)),
         ("queries", np.ma.masked_array(QUERIES, [0, 0, 1])),
-    ],
-)
-def test_what_is_no_incidence_is_refused_by_name(name, value):
-    arguments = {"starts": STARTS, "queries": QUERIES, "count": 2}
-    with pytest.raises((TypeError, ValueError), match=rf"{name} .*must|{name} must"):
-        kernels.Incidence(**{**arguments, name: value})
+    ]:
+        arguments = {"starts": STARTS, "queries": QUERIES, "count": 2}
+        with pytest.raises((TypeError, ValueError), match=rf"{name} .*must|{name} must"):
+            kernels.Incidence(**{**arguments, name: value})
 
 
 def test_an_incidence_keeps_what_nobody_can_write_to():
@@ -107,18 +104,15 @@ def test_what_is_written_lies_apart_from_what_is_read():
         kernels.tilt(np.ones(3), memory, memory)
 
 
-@pytest.mark.parametrize(
-    ("base", "by", "match"),
-    [
+def test_what_cannot_be_tilted_is_refused(backend):
+    for base, by, match in [
         *(([1.0, bad], [0.0, 0.0], "base must be finite") for bad in (-1.0, np.nan, np.inf, -np.inf)),
         *(([1.0, 0.0], [0.0, bad], "potentials must be finite") for bad in (np.nan, np.inf, -np.inf)),
         ([0.0, 0.0], [0.0, 0.0], "not all zero"),
         ([], [], "not all zero"),
-    ],
-)
-def test_what_cannot_be_tilted_is_refused(base, by, match, backend):
-    with door_of(backend), pytest.raises(ValueError, match=match):
-        kernels.tilt(np.array(base), np.array(by))
+    ]:
+        with door_of(backend), pytest.raises(ValueError, match=match):
+            kernels.tilt(np.array(base), np.array(by))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -27,15 +27,15 @@ def test_there_are_14_attributes_that_read_well_and_67_in_all():
     assert population_domain(67).project(population_domain().names) == population_domain()
 
 
-@pytest.mark.parametrize("node", [*PEOPLE, *DETAILS], ids=lambda node: node.name)
-def test_every_table_has_a_row_for_each_value_of_its_parents(node):
-    domain = population_domain(67)
-    size = domain[node.name].size
-    assert np.shape(node.odds) == ((size,) if node.given is None else (domain[node.given].size, size))
-    for parent, by_value in node.tilts.items():
-        assert np.ndim(by_value) == 0 or len(by_value) == domain[parent].size
-    for parent in (*([node.given] if node.given else []), *node.tilts):
-        assert domain.index(parent) < domain.index(node.name)
+def test_every_table_has_a_row_for_each_value_of_its_parents():
+    for node in [*PEOPLE, *DETAILS]:
+        domain = population_domain(67)
+        size = domain[node.name].size
+        assert np.shape(node.odds) == ((size,) if node.given is None else (domain[node.given].size, size))
+        for parent, by_value in node.tilts.items():
+            assert np.ndim(by_value) == 0 or len(by_value) == domain[parent].size
+        for parent in (*([node.given] if node.given else []), *node.tilts):
+            assert domain.index(parent) < domain.index(node.name)
 
 
 def test_the_same_seed_gives_the_same_people_on_every_machine():

@@ -34,16 +34,16 @@ def obeys(c, D, k, d, epsilon=None, delta=0.0, rho=None):  # noqa: N803
 
 
 @every
-@pytest.mark.parametrize("d", [10, 10**4, 10**9])
 @pytest.mark.parametrize("c", [0.0, 0.7, 3.0, 20.0])
-def test_the_least_sum_error_is_where_some_k_is_just_obeyed(privacy, d, c):
+def test_the_least_sum_error_is_where_some_k_is_just_obeyed(privacy, c):
     unit = 1 / privacy["epsilon"] if "epsilon" in privacy else 1 / math.sqrt(privacy["rho"])
     c *= unit
-    least = theory.least_sum_error(c, d, **privacy)
-    ks = unit * np.geomspace(1e-3, 100, 1_001)
-    assert all(obeys(c, least * 1.0001 + 1e-9 * unit, k, d, **privacy) for k in ks)
-    if least > 1e-3 * unit:
-        assert not all(obeys(c, least * 0.99, k, d, **privacy) for k in ks)
+    for d in (10, 10**4, 10**9):
+        least = theory.least_sum_error(c, d, **privacy)
+        ks = unit * np.geomspace(1e-3, 100, 1_001)
+        assert all(obeys(c, least * 1.0001 + 1e-9 * unit, k, d, **privacy) for k in ks)
+        if least > 1e-3 * unit:
+            assert not all(obeys(c, least * 0.99, k, d, **privacy) for k in ks)
 
 
 @every
