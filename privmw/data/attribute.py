@@ -184,14 +184,14 @@ class Attribute:
                 )
             return self.size - 1
         if isinstance(value, bool):
-            value = str(value).lower() if self.labels else value
+            value = self._truth(value) if self.labels else value
         elif isinstance(value, numbers.Real):
-            value = _number(value) if self.edges else _whole(value)
+            value = _number(value) if self.edges else self._whole(value)
         kind = _kind(value)
         if kind in ("string", "integer") and value in self._codes:
             return self._codes[value]
-        if kind == "string" and value in self.words:
-            return self.size - 1
+        if isinstance(value, str) and value in self.words:
+            return self.words[value]
         first: object = (self.edges or self.labels or (0,))[0]
         if isinstance(first, datetime.date):
             value = _date(value)
@@ -228,6 +228,20 @@ class Attribute:
         with suppress(TypeError):
             return self.code(value)
         raise ValueError(f"attribute {shown(self.name)}: value ({shown(text)}) must be {self.rule}")
+
+    def _truth(self, value: bool) -> str | bool:
+        """The label that a boolean means; the boolean, which is refused, if several could be meant."""
+        labels = [word for word in _spellings(value) if word in self._codes] or [str(value).lower()]
+        return labels[0] if len(labels) == 1 else value
+
+    def _whole(self, number: Any) -> Any:
+        """A whole number as an integer, unless it may have been rounded from a label or to one.
+
+        pandas makes a column of integers one of floats as soon as a record lacks a value.
+        """
+        if number != number // 1 or (isinstance(number, float) and number in self.inexact):
+            return number
+        return int(number)
 
     def _search(self, value: Any) -> int | None:
         if self.edges and (self.open or self.edges[0] <= value <= self.edges[-1]):
@@ -276,20 +290,31 @@ class Attribute:
         texts: dict[str, int] = {}
         for value, code in self._codes.items():
             texts.setdefault(str(value), code)
-        for word in ("true", "false"):
-            if self.labels and word in self._codes:
-                for spelling in (word.title(), word.upper()):
-                    texts.setdefault(spelling, self._codes[word])
         if self.takes_missing:
-            for word in ("", *self.words):
-                texts.setdefault(word, self.size - 1)
+            texts.setdefault("", self.size - 1)
+        for word, code in self.words.items():
+            texts.setdefault(word, code)
         return texts | {guarded(text): code for text, code in texts.items()}
 
     @cached_property
     def words(self) -> Mapping[str, int]:
-        """The words that mean a missing value here, with its code: none where missing values are refused."""
-        words = MISSING_WORDS if self.takes_missing else ()
-        return {word: self.size - 1 for word in words if word not in self._codes}
+        """Words that are no labels, with the code of what they mean.
+
+        Where a value may be missing, MISSING_WORDS; and the other spellings of labels such as "true":
+        to pandas, a column of such words is one of booleans until a record has another word.
+        """
+        words = dict.fromkeys(MISSING_WORDS, self.size - 1) if self.takes_missing else {}
+        for value in (True, False):
+            labels = [word for word in _spellings(value) if self.labels and word in self._codes]
+            if labels:
+                words |= dict.fromkeys(_spellings(value), self._codes[labels[0]])
+        return {word: code for word, code in words.items() if word not in self._codes}
+
+    @cached_property
+    def inexact(self) -> frozenset[float]:
+        """The floats to which integer labels of 2^53 or more are rounded, as are integers beside them."""
+        large = (label for label in self._codes if _kind(label) == "integer" and abs(int(label)) >= 2**53)
+        return frozenset(map(float, large)) if not self.edges else frozenset()
 
     def __repr__(self) -> str:
         return f"Attribute({shown(self.name)}, size={self.size})"
@@ -371,8 +396,8 @@ def _number(number: Any) -> int | float:
     return int(number) if number.is_integer() and abs(number) <= 2**53 else number
 
 
-def _whole(number: Any) -> Any:
-    return int(number) if number == number // 1 else number
+def _spellings(value: bool) -> tuple[str, ...]:
+    return str(value).lower(), str(value), str(value).upper()
 
 
 def _parsed_number(text: str) -> int | float:

@@ -134,7 +134,10 @@ def arrow_chunks(taken: Any, name: str) -> list[Any]:
     column = _quietly(lambda: taken.get_column(name).to_arrow())
     if column is None:
         raise TypeError(f"column {shown(name)} must hold values of one kind")
-    if str(getattr(taken.get_column(name), "dtype", "")) == "Object" and getattr(column.type, "tz", None):
+    # A column, or the categories of one, that pandas holds as objects.
+    kind = getattr(taken.get_column(name).to_native(), "dtype", None)
+    of_objects = str(getattr(getattr(kind, "categories", None), "dtype", kind)).lower() == "object"
+    if of_objects and getattr(getattr(column.type, "value_type", column.type), "tz", None):
         # The first object's zone would decide the day of all others.
         raise TypeError(f"column {shown(name)} must be one of dates or times, not of objects with time zones")
     return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]

@@ -72,6 +72,8 @@ class Lookup:
             fits = whole & (values >= -(2.0**63)) & (values < 2.0**63)
             codes = self.integers(np.where(fits, values, 0).astype(np.int64))
             codes = np.where(fits, codes, np.where(whole, self._unlisted, REFUSED))
+            if self.attribute.inexact:
+                codes[np.isin(values, list(self.attribute.inexact))] = REFUSED
         codes[np.isnan(values)] = self.missing
         return codes
 

@@ -8,12 +8,15 @@ planted readers, which look at private files as earlier ones did, the same check
 
 import codecs
 import csv
+import datetime
 import gzip
 import io
 import itertools
 import json
 import re
+from contextlib import suppress
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -342,3 +345,49 @@ def test_a_quote_that_is_not_closed_reaches_no_other_line(tmp_path, monkeypatch)
         pmw.read_table(path, domain, private=True)
     monkeypatch.setattr(lines, "clean_lines", lambda block, separator, width: block)
     assert pmw.read_table(path, domain, private=True).n == 1  # without an error
+
+
+BIG = 2**53
+EAST, WEST = (datetime.timezone(datetime.timedelta(hours=hours)) for hours in (14, -11))
+MIDNIGHT = datetime.datetime(2020, 1, 1, 23, 30)
+FRAMED = {  # a declaration, with the values of the other records
+    "integers beyond 2^53": ({"labels": [1, BIG, BIG + 1, -BIG - 1], "other": -1}, [1, BIG, BIG + 1, 3]),
+    "booleans": ({"labels": ["true", "false"], "other": "o"}, [True, False, True, True]),
+    "booleans in capitals": ({"labels": ["TRUE", "FALSE"], "other": "o"}, [True, False, True, True]),
+    "times": ({"edges": ["1990-01-01", "2020-01-02", "2030-01-01"], "open": True}, [MIDNIGHT] * 4),
+    "days": ({"edges": ["1990-01-01", "2020-01-02", "2030-01-01"], "open": True}, [MIDNIGHT.date()] * 4),
+    "words": ({"labels": ["1", "a", "true"], "other": "o"}, ["1", "a", "true", "zz"]),
+    "numbers": ({"edges": [0, 2, BIG, BIG + 2], "open": True}, [1, BIG, BIG + 1, 1.5]),
+}
+ANYTHING = [
+    *(None, float("nan"), 1, -1, 1.5, float(BIG), BIG + 1, 2**63, 10**30, True, False, "1", "a", "", "true"),
+    *("nan", "2020-01-02", MIDNIGHT, MIDNIGHT.date(), datetime.datetime(9999, 1, 1), b"a", [1], 1j),
+    *(MIDNIGHT.replace(tzinfo=EAST), MIDNIGHT.replace(tzinfo=WEST), Decimal("2.5"), Decimal("1e25")),
+]
+FRAMES = {
+    "inferred": lambda pandas, values: pandas.DataFrame({"a": values}),
+    "objects": lambda pandas, values: pandas.DataFrame({"a": pandas.Series(values, dtype=object)}),
+    "categories": lambda pandas, values: pandas.DataFrame({"a": pandas.Series(values, dtype="category")}),
+    "of csv": lambda pandas, values: pandas.read_csv(
+        io.StringIO(pandas.DataFrame({"a": values}).to_csv(index=False))
+    ),
+}
+
+
+@pytest.mark.parametrize("made", FRAMES)
+def test_a_record_that_changes_the_type_of_its_column_moves_no_other(made):
+    """pandas decides the type of a column by all records; the codes of the others must not change with it."""
+    pandas = pytest.importorskip("pandas")
+    both = 0
+    for declared, others in FRAMED.values():
+        domain = pmw.Domain({"a": {**declared, "missing": "N"}})
+        read = []
+        for place, value in itertools.product((0, 4), ANYTHING):
+            rows = [*others[:place], value, *others[place:]]
+            with suppress(TypeError, ValueError, OverflowError):  # pandas or the table refuses
+                frame = FRAMES[made](pandas, rows)
+                codes = pmw.Table.from_frame(frame, domain, private=True).codes().ravel().tolist()
+                read.append(codes[:place] + codes[place + 1 :])
+        assert all(codes == read[0] for codes in read)
+        both += len(read)
+    assert both >= 60
