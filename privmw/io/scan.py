@@ -1,8 +1,9 @@
 """Tables in files: parquet, csv, or a folder of parquet files, read batch by batch.
 
-A scan reads its file once when it is opened, to check every value, so that nothing fails later because of a
-value. Messages name the file; about a private file they give the column and the rule, and never pyarrow's
-message, which can quote cells.
+A scan reads and encodes its file when it is opened, which checks every value, so that nothing fails later
+because of a value. It keeps the codes if they fit in memory, and otherwise reads the file again for each use.
+Messages name the file; about a private file they give the column and the rule, and never pyarrow's message,
+which can quote cells.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from privmw.data.domain import Domain
+from privmw.data.memory import available_memory
 from privmw.data.records import Records, Traces, check_domain_and_privacy, known_part
 from privmw.data.row_hash import Hashes
 from privmw.data.syntax import PLAIN, Syntax, plain_for
@@ -33,17 +35,20 @@ if TYPE_CHECKING:
     from privmw.io.lookup import SignedCodes
 
 Say: TypeAlias = "Callable[[str], None]"
+Encoded: TypeAlias = "tuple[list[SignedCodes], Traces]"  # of a batch: one array of codes per attribute
 Read: TypeAlias = "tuple[str, Sequence[int] | None]"  # a path, and its row groups to read; None for all
 
 BATCH = 2**18  # rows of a table, about
+KEPT = 0.25  # the share of the memory that the codes of a scan may take
 _NONE: Traced = {}
 
 
 class Scan(Records):
-    """A table that stays in its file, if it is larger than memory: `scan_table` opens it.
+    """A table in a file that may be larger than memory: `scan_table` opens it.
 
-    A file that changes after it was checked is refused. With a unit it keeps which records enter, a byte
-    each, and no id.
+    It is read once if its codes fit in a quarter of the memory, which depends on the number of records, the
+    columns and the domain, all of them public, and on no value. A file that changes after it was checked is
+    refused. With a unit it keeps which records enter, a byte each, and no id.
     """
 
     __slots__ = (
@@ -52,12 +57,14 @@ class Scan(Records):
         "_domain",
         "_enters",
         "_for_release",
+        "_kept",
         "_n",
         "_path",
         "_private",
         "_reads",
         "_stamps",
         "_syntax",
+        "_traced",
         "_unit",
     )
 
@@ -119,9 +126,18 @@ class Scan(Records):
         self._enters: Bools | None = None
         self._n, parts = 0, []
         self._syntax = syntax
-        for codes, hashes, _ in _codes(self._reads, domain, private, unit, syntax):
+        self._traced = _traced([path for path, _ in reads], domain, unit, private=private, syntax=syntax)
+        kept: list[Encoded] | None = []
+        room = int(KEPT * available_memory())
+        for codes, hashes, traces in _codes(self._reads, domain, private, unit, syntax, self._traced):
             self._n += len(codes[0])
             parts.append(hashes)
+            room -= sum(column.nbytes for column in (*codes, *traces.values()))
+            if room < 0:
+                kept = None
+            if kept is not None:
+                kept.append((codes, traces))
+        self._kept = kept
         self._check_unchanged()
         return np.concatenate([np.empty(0, np.uint64), *parts])
 
@@ -169,16 +185,12 @@ class Scan(Records):
     @property
     def trace_names(self) -> tuple[str, ...]:
         """The keys of the traces that `batches_with_traces` has."""
-        return tuple(self._traced())
-
-    def _traced(self) -> Traced:
-        paths = [path for path, _ in self._reads]
-        return _traced(paths, self._domain, self._unit, private=self._private, syntax=self._syntax)
+        return tuple(self._traced)
 
     @sealed
     def batches_with_traces(self) -> Iterator[Table]:
         """All rows that enter, in order, with traces of their raw values."""
-        yield from self._batches(self._traced())
+        yield from self._batches(self._traced)
 
     def _batches(self, traced: Traced) -> Iterator[Table]:
         self._check_unchanged()
@@ -203,9 +215,7 @@ class Scan(Records):
     def _entering_codes(self, traced: Traced) -> Iterator[tuple[list[SignedCodes], Traces]]:
         """The codes and traces of the rows that enter, of every batch that has some."""
         first = 0
-        reads, domain, private = self._reads, self._domain, self._private
-        read = _codes(reads, domain, private, syntax=self._syntax, traced=traced)
-        for codes, _, traces in read:
+        for codes, traces in self._encoded(traced):
             last = first + len(codes[0])
             if self._enters is not None:
                 enters = self._enters[first:last]
@@ -215,6 +225,16 @@ class Scan(Records):
             first = last
             if len(codes[0]):
                 yield codes, traces
+
+    def _encoded(self, traced: Traced) -> Iterator[Encoded]:
+        """The codes and traces of every batch: those that were kept, or read again."""
+        if self._kept is not None:
+            for codes, traces in self._kept:
+                yield list(codes), {key: traces[key] for key in traced}
+            return
+        read = _codes(self._reads, self._domain, self._private, syntax=self._syntax, traced=traced)
+        for codes, _, traces in read:
+            yield codes, traces
 
     def _table(self, batches: list[list[SignedCodes]], traces: list[Traces]) -> Table:
         table = _table(batches, traces, self._domain, self._private, self._unit, self._at_most)
@@ -261,8 +281,8 @@ def scan_table(
 ) -> Scan:
     r"""Open a table that is too large for memory, to be counted or made into a support batch by batch.
 
-    The arguments are those of `read_table`. The file is read once now, to check every value, and again for
-    every count.
+    The arguments are those of `read_table`. The file is read now, which checks every value, and again for
+    each use only if its codes would take more than a quarter of the memory.
 
     >>> import pathlib, tempfile
     >>> domain = Domain({"age": {"edges": [0, 18, 120]}, "sex": ["F", "M"]})
