@@ -51,7 +51,7 @@ SHOWS = {
     "accounting": {"extensions/adapters", "report"},
     "algorithms": {"report"},
     "data": {"report"},
-    "release": {"report"},
+    "release": {"extensions/explorer", "report"},
 }
 # Rooms and modules that a room of released values never meets, and what the mechanisms need not know.
 NEVER_KNOWS = {

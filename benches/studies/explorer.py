@@ -23,7 +23,7 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
 import privmw as pmw
-from privmw import report
+from privmw.extensions import explorer
 from privmw.population import draw_population
 
 ASKED = [(1, 0), (2, 0), (3, 0), (1, 1), (2, 2), (3, 4)]  # columns, conditions
@@ -82,7 +82,7 @@ def open_browser() -> Any:
 
 def study(name: str, release: pmw.Release, browser: Any, folder: Path) -> None:
     path = folder / f"{name}.html"
-    report.write_explorer(path, release, title=name, overwrite=True)
+    explorer.write_explorer(path, release, title=name, overwrite=True)
     browser.get(path.as_uri())
     browser.execute_async_script("""const done = arguments[0], wait = () =>
         document.documentElement.dataset.ready ? done() : setTimeout(wait, 5); wait()""")

@@ -23,7 +23,6 @@ from privmw.cli import (
     demo,
     domain,
     evaluate,
-    explore,
     finish,
     inspect,
     measure,
@@ -36,6 +35,7 @@ from privmw.cli.console import Console
 from privmw.cli.options import Parser
 from privmw.cli.refusal import explain
 from privmw.cluster import abort_job, mpi, wait_to_report
+from privmw.extensions.explorer import command as explore
 from privmw.version import __version__
 
 COMMANDS = {

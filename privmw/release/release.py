@@ -431,8 +431,8 @@ class Release(Immutable):
         write_report(path, self, **options)
 
     def explore(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Write one HTML page to query the release; options: those of `privmw.report.write_explorer`."""
-        from privmw.report import write_explorer  # here: only those who ask for a page need it
+        """Write one HTML page to query the release; options: see extensions/explorer."""
+        from privmw.extensions.explorer import write_explorer  # here: an extension
 
         write_explorer(path, self, **options)
 

@@ -1,7 +1,6 @@
 """The reports: a release, or a fit to noisy answers, as one HTML file that needs no other file.
 
     release/, fit/, unbiased/    what each report shows: report (the page), facts (figures), words, pictures
-    explore/          a release as a page that answers questions itself
     notebook/         what a notebook shows: small panels, and the picture of a marginal
     agreement.py      pictures of how answers agree with noisy ones: both reports show them
     page.py, svg.py   a template becomes a page, a figure becomes a picture in it
@@ -12,7 +11,6 @@ Nothing is drawn at random: the same release gives the same bytes. matplotlib an
 report is made.
 """
 
-from privmw.report.explore import render_explorer, write_explorer
 from privmw.report.notebook import panel, plot_marginal
 from privmw.report.page import check_installed
 from privmw.report.release import render, write_report
@@ -22,7 +20,5 @@ __all__ = [
     "panel",
     "plot_marginal",
     "render",
-    "render_explorer",
-    "write_explorer",
     "write_report",
 ]

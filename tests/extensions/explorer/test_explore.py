@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from privmw import report
 from privmw.cli import main
+from privmw.extensions import explorer
+from privmw.extensions.explorer import marginals_with_intervals, pack
 from privmw.release.errors import measured_intervals_of
-from privmw.report.explore import marginals_with_intervals, pack
 from report.cases import HOSTILE, by_hand, hostile, runs, unusual
 
 pytest.importorskip("matplotlib")
@@ -59,7 +59,7 @@ def unpacked(page):
 )
 def test_every_row_travels_with_both_weights_and_every_code(name):
     release = {**runs(), **unusual()}[name]
-    facts, weights, columns, _ = unpacked(report.render_explorer(release))
+    facts, weights, columns, _ = unpacked(explorer.render_explorer(release))
     support = release.support
     assert facts["sample"] is None
     assert facts["rows"] == support.size
@@ -79,24 +79,24 @@ def test_only_intervals_that_are_known_travel():
     known = measured_intervals_of(release, 0.95, asked)
     assert known.offered.all()
     assert set(asked) < set(marginals_with_intervals(release.support.domain))
-    facts, _, _, (noisy, reach) = unpacked(report.render_explorer(release))
+    facts, _, _, (noisy, reach) = unpacked(explorer.render_explorer(release))
     assert facts["intervals"] == "measured"
     assert facts["marginals"] == asked.attributes.tolist()
     assert noisy == pytest.approx(known.noisy, rel=1e-6)
     assert np.maximum(np.clip(noisy, 0, 1) - reach, 0) == pytest.approx(known.low, abs=1e-6)
     assert np.minimum(np.clip(noisy, 0, 1) + reach, 1) == pytest.approx(known.high, abs=1e-6)
     fitted = release.intervals(0.9, workload=asked, refits=10)
-    facts, _, _, (low, high) = unpacked(report.render_explorer(release, intervals=fitted))
+    facts, _, _, (low, high) = unpacked(explorer.render_explorer(release, intervals=fitted))
     assert (facts["intervals"], facts["level"]) == ("fitted", 0.9)
     assert low == pytest.approx(fitted.low, abs=1e-6)
     assert high == pytest.approx(fitted.high, abs=1e-6)
     some = by_hand()  # no marginal was measured whole
-    assert unpacked(report.render_explorer(some))[0]["marginals"] == []
+    assert unpacked(explorer.render_explorer(some))[0]["marginals"] == []
 
 
 def test_a_sample_is_stated_and_has_the_size_that_was_asked_for():
     release = runs()["auto"]
-    page = report.render_explorer(release, rows=20)
+    page = explorer.render_explorer(release, rows=20)
     facts, (released, public), columns, _ = unpacked(page)
     assert facts["sample"] == 10
     assert facts["rows"] <= 20
@@ -106,24 +106,24 @@ def test_a_sample_is_stated_and_has_the_size_that_was_asked_for():
         assert set(np.rint(masses * 10 / 2.0**60)) <= set(range(11))
     there = {tuple(row) for row in release.support.rows.tolist()}
     assert {tuple(row) for row in np.stack(columns, axis=1).tolist()} <= there
-    assert "a sample of" not in report.render_explorer(release)
+    assert "a sample of" not in explorer.render_explorer(release)
 
 
 def test_rows_that_do_not_fit_become_a_sample_that_does(monkeypatch):
-    from privmw.report.explore import explorer
+    from privmw.extensions.explorer import explorer as page_of
 
     release = unusual()["60,000 values"]
-    whole = report.render_explorer(release)
-    monkeypatch.setattr(explorer, "PAGE_BYTES", 0)
+    whole = explorer.render_explorer(release)
+    monkeypatch.setattr(page_of, "PAGE_BYTES", 0)
     size = len(re.search(r'id="rows">(.*?)</script>', whole)[1])
-    monkeypatch.setattr(explorer, "MOST_BYTES", size // 4)
-    page = report.render_explorer(release)
+    monkeypatch.setattr(page_of, "MOST_BYTES", size // 4)
+    page = explorer.render_explorer(release)
     assert len(re.search(r'id="rows">(.*?)</script>', page)[1]) <= size // 4 + 4
     assert taken_apart(page)[0]["sample"] > 10
 
 
 def test_names_cannot_break_out_and_nothing_can_be_fetched():
-    page = report.render_explorer(hostile(), title=HOSTILE, folder=HOSTILE)
+    page = explorer.render_explorer(hostile(), title=HOSTILE, folder=HOSTILE)
     scripts = re.findall(r"<script[^>]*>", page)
     assert scripts == [
         '<script type="application/json" id="facts">',
@@ -145,25 +145,27 @@ def test_names_cannot_break_out_and_nothing_can_be_fetched():
 
 
 def test_a_seeded_release_is_marked_and_another_is_not():
-    assert "NOT FOR RELEASE" in report.render_explorer(runs()["auto"])
-    assert "NOT FOR RELEASE" not in report.render_explorer(by_hand())
+    assert "NOT FOR RELEASE" in explorer.render_explorer(runs()["auto"])
+    assert "NOT FOR RELEASE" not in explorer.render_explorer(by_hand())
 
 
 def test_the_same_release_gives_the_same_bytes():
-    assert report.render_explorer(by_hand()) == report.render_explorer(by_hand())
-    assert report.render_explorer(runs()["auto"], rows=7) == report.render_explorer(runs()["auto"], rows=7)
+    assert explorer.render_explorer(by_hand()) == explorer.render_explorer(by_hand())
+    assert explorer.render_explorer(runs()["auto"], rows=7) == explorer.render_explorer(
+        runs()["auto"], rows=7
+    )
 
 
 def test_only_releases_and_their_intervals_are_explored():
     with pytest.raises(TypeError, match=r"release \(3\) must be a Release"):
-        report.render_explorer(3)
+        explorer.render_explorer(3)
     with pytest.raises(TypeError, match=r"intervals \(3\) must be FittedIntervals"):
-        report.render_explorer(by_hand(), intervals=3)
+        explorer.render_explorer(by_hand(), intervals=3)
     with pytest.raises(ValueError, match=r"rows \(0\) must be"):
-        report.render_explorer(by_hand(), rows=0)
+        explorer.render_explorer(by_hand(), rows=0)
     other = runs()["auto"].intervals(refits=10)
     with pytest.raises(ValueError, match="intervals must be on the domain of the release"):
-        report.render_explorer(by_hand(), intervals=other)
+        explorer.render_explorer(by_hand(), intervals=other)
 
 
 def test_the_command_writes_one_file_and_never_over_another(tmp_path, capsys):
@@ -203,5 +205,6 @@ def test_codes_are_packed_with_the_first_in_the_lowest_bits(count):
         assert len(data) == -(-count * width // 8)
 
 
-def test_pmw_names_it():
-    assert pmw.report.write_explorer is report.write_explorer
+def test_a_release_writes_its_page(tmp_path):
+    by_hand().explore(tmp_path / "explore.html")
+    assert (tmp_path / "explore.html").read_text("utf-8") == explorer.render_explorer(by_hand())

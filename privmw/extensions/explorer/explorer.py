@@ -22,6 +22,7 @@ import numpy.typing as npt
 from privmw import kernels
 from privmw.data.domain import Attribute, Domain
 from privmw.data.workload import Workload
+from privmw.extensions.explorer import pack
 from privmw.io.whole_file import whole_file
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.kernels.checks import check_integer
@@ -29,7 +30,6 @@ from privmw.random import sampling_stream
 from privmw.release import FittedIntervals, Release
 from privmw.release.apportion import randomised
 from privmw.release.errors import MeasuredIntervals, measured_intervals_of, quantile_of
-from privmw.report.explore import pack
 from privmw.report.page import check_installed, make_page
 from privmw.report.release.words import promise
 from privmw.secrecy import expect
@@ -112,7 +112,7 @@ def render_explorer(
     script = _resource("explore.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return make_page(
-        "report/explore/explore.html.j2",
+        "extensions/explorer/explore.html.j2",
         name=title or "A private release",
         release=release,
         promise=promise(release.ledger),
@@ -251,4 +251,4 @@ def _for_script(facts: dict[str, Any]) -> str:
 
 
 def _resource(name: str) -> str:
-    return (files("privmw.report.explore") / name).read_text("utf-8")
+    return (files("privmw.extensions.explorer") / name).read_text("utf-8")

@@ -5,6 +5,6 @@ pack.py        codes and weights as few bytes
 explore.html.j2, explore.css, explore.js    the page; it runs where it is opened, and fetches nothing
 """
 
-from privmw.report.explore.explorer import marginals_with_intervals, render_explorer, write_explorer
+from privmw.extensions.explorer.explorer import marginals_with_intervals, render_explorer, write_explorer
 
 __all__ = ["marginals_with_intervals", "render_explorer", "write_explorer"]

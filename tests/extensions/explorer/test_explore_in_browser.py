@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from privmw import report
 from privmw.cli import main
+from privmw.extensions import explorer
 from privmw.release.errors import measured_intervals_of
 from report.cases import hostile, runs
 from report.test_browser import LEAST_CONTRAST, OVERFLOW
@@ -30,7 +30,7 @@ CELLS = "return window.explorer.cells().map(c => [c.values, c.released, c.publis
 
 def opened(browser, release, *, width=1280, dark=False, **options):
     path = browser.folder / "explore.html"
-    path.write_text(report.render_explorer(release, **options), "utf-8")
+    path.write_text(explorer.render_explorer(release, **options), "utf-8")
     metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     theme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]

@@ -13,8 +13,8 @@ from privmw.cli.console import Console
 from privmw.cli.options import level, positive
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import release_of
-from privmw.report import check_installed, write_explorer
-from privmw.report.explore import marginals_with_intervals
+from privmw.extensions.explorer import marginals_with_intervals, write_explorer
+from privmw.report import check_installed
 
 PAGE = "explore.html"
 
