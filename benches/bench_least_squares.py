@@ -17,9 +17,9 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from race import Case, Figures, Line, Ratio, each_line
 
 import privmw as pmw
-from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls, reweight
-from privmw.postprocess.problem import Problem, make_problem
-from privmw.postprocess.reweight import _reweighted
+from privmw.extensions.postprocess import NoisyMarginal, NoisyMarginals, nnls, reweight
+from privmw.extensions.postprocess.problem import Problem, make_problem
+from privmw.extensions.postprocess.reweight import _reweighted
 
 LAWSON = "scipy.optimize.nnls"
 SPLITTING = "OSQP"

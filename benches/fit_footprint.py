@@ -15,7 +15,7 @@ from footprint import memory, reset_peak
 from shapes import acs67
 
 import privmw as pmw
-from privmw.postprocess import Fit, NoisyMarginal, NoisyMarginals, nnls, reweight
+from privmw.extensions.postprocess import Fit, NoisyMarginal, NoisyMarginals, nnls, reweight
 from privmw.release.measurements import Measurement
 
 

@@ -16,7 +16,7 @@ The way of the data, room by room (README.md has the map):
    reads the papers' data sets.
 """
 
-from privmw import accounting, experiments, kernels, mechanisms, postprocess, strategies
+from privmw import accounting, experiments, kernels, mechanisms, strategies
 from privmw.accounting import Account, Budget, BudgetError, Ledger, Neighbors
 from privmw.algorithms.auto import release_auto
 from privmw.algorithms.choose_public import choose_public
@@ -41,7 +41,7 @@ from privmw.data.syntax import Syntax
 from privmw.data.table import Table
 from privmw.data.workload import Workload
 from privmw.evaluation import best_mixture_error, evaluate
-from privmw.extensions import engines
+from privmw.extensions import engines, postprocess
 from privmw.extensions.synthesizer import Synthesizer
 from privmw.io.scan import Scan, read_table, scan_table
 from privmw.kernels.c_interface import get_cmake_dir, get_include, get_pkgconfig_dir

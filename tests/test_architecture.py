@@ -34,12 +34,11 @@ MAY_KNOW = {
     "release": "accounting data io kernels random ranks secrecy strategies",
     "strategies": "accounting data secrecy",
     "models": "data kernels random ranks release secrecy",
-    "postprocess": "accounting data io kernels random release secrecy",
     "algorithms": "accounting curator data io kernels models random ranks release secrecy strategies version",
     "evaluation": "data kernels release secrecy",
     "population": "data kernels",
-    "report": "accounting algorithms data evaluation io kernels postprocess random release secrecy version",
-    "cli": "accounting algorithms cluster curator data evaluation io population postprocess ranks "
+    "report": "accounting algorithms data evaluation io kernels release secrecy version",
+    "cli": "accounting algorithms cluster curator data evaluation io population ranks "
     "release report secrecy strategies version",
     "experiments": "data io secrecy",
     "__main__": "cli",
@@ -57,7 +56,7 @@ SHOWS = {
 NEVER_KNOWS = {
     "mechanisms": {"algorithms", "curator", "data", "models", "release"},
     "models": {"algorithms", "curator", "data.records", "data.table", "mechanisms"},
-    "postprocess": {"curator", "mechanisms"},
+    "extensions/postprocess": {"curator", "mechanisms"},
     "strategies": {"curator", "data.records", "data.table", "mechanisms"},
     "release": {"curator", "mechanisms"},
     "report": {"curator", "evaluation.mixture", "mechanisms"},

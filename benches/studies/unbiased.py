@@ -16,9 +16,9 @@ import privmw as pmw
 from privmw import strategies
 from privmw.accounting import Budget
 from privmw.algorithms.shots import measure_shot
+from privmw.extensions.postprocess import theory
 from privmw.mechanisms import add_discrete_laplace, add_thresholded_laplace
 from privmw.population import draw_population
-from privmw.postprocess import theory
 from privmw.release.unbiased.intervals import half_widths
 
 CASES = {

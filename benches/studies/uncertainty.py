@@ -4,7 +4,8 @@
     python benches/study.py uncertainty sweep     # every histogram, six budgets: no failure, KKT residuals
 
 PRIVMW_DATA names the folder of real data. The paper dropped runs whose optimiser failed, so its MaxFit and
-Sequential columns are not what we should find: tests/postprocess/test_fits.py holds them to other solvers.
+Sequential columns are not what we should find: tests/extensions/postprocess/test_fits.py compares with other
+solvers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from pathlib import Path
 import numpy as np
 
 import privmw as pmw
-from privmw.postprocess import NoisyMarginal, NoisyMarginals, max_fit, nnls, ols, reweight, sequential
+from privmw.extensions.postprocess import (
+    NoisyMarginal,
+    NoisyMarginals,
+    max_fit,
+    nnls,
+    ols,
+    reweight,
+    sequential,
+)
 
 METHODS = {method.__name__: method for method in (ols, nnls, max_fit, sequential, reweight)}
 # The paper's squared errors, by method in the order above: of the sum; and of all cells, of the worst cell.

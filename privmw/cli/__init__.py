@@ -26,7 +26,6 @@ from privmw.cli import (
     finish,
     inspect,
     measure,
-    postprocess,
     release,
     synthesize,
 )
@@ -36,6 +35,7 @@ from privmw.cli.options import Parser
 from privmw.cli.refusal import explain
 from privmw.cluster import abort_job, mpi, wait_to_report
 from privmw.extensions.explorer import command as explore
+from privmw.extensions.postprocess import command as postprocess
 from privmw.version import __version__
 
 COMMANDS = {

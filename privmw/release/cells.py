@@ -2,7 +2,7 @@
 
 A cell of k attributes fills columns attribute_1, value_1, ..., attribute_k, value_k; the other such columns
 are empty. Values are written as `Attribute.label` returns them. Released values only.
-`privmw.postprocess.read_noisy_marginals` reads measurements back. Needs pyarrow (extra `io`).
+`privmw.extensions.postprocess.read_noisy_marginals` reads measurements back. Needs pyarrow (extra `io`).
 """
 
 from __future__ import annotations

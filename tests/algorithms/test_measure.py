@@ -5,7 +5,7 @@ import pytest
 
 import privmw as pmw
 from privmw import Budget, Curator, Neighbors, measure_marginals
-from privmw.postprocess import nnls, to_microdata
+from privmw.extensions.postprocess import nnls, to_microdata
 
 DOMAIN = pmw.Domain({"age": 9, "origin": 24})
 ADD_REMOVE = {"neighbors": Neighbors.ADD_REMOVE_ONE, "public_n": 300}

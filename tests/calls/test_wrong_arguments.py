@@ -37,7 +37,7 @@ PACKAGES = [
     "privmw.kernels",
     "privmw.mechanisms",
     "privmw.population",
-    "privmw.postprocess",
+    "privmw.extensions.postprocess",
     "privmw.random",
     "privmw.release",
     "privmw.report",

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from privmw import Budget, Domain, Ledger, Neighbors, Release, Support, Table, Workload
-from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls
-from privmw.postprocess.fitted_file import write_fitted
+from privmw.extensions.postprocess import NoisyMarginal, NoisyMarginals, nnls
+from privmw.extensions.postprocess.fitted_file import write_fitted
 from privmw.release.cells import write_answers, write_measurements
 from privmw.release.measurements import Measurement
 

@@ -14,7 +14,7 @@ from scipy import stats
 import privmw as pmw
 from privmw import Budget, Curator, Workload, measure_marginals, strategies
 from privmw.algorithms.shots import measure_shot
-from privmw.postprocess import nnls, ols
+from privmw.extensions.postprocess import nnls, ols
 from privmw.release.unbiased import UnbiasedAnswers, load_unbiased_answers
 from privmw.release.unbiased.intervals import CellError, error_of, half_widths
 

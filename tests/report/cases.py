@@ -6,9 +6,17 @@ import numpy as np
 
 import privmw as pmw
 from algorithms.cases import DOMAIN, WORKLOAD, private, support
-from postprocess.cases import drawn
+from extensions.postprocess.cases import drawn
 from privmw.accounting import DiscreteGaussian, ExponentialMechanism
-from privmw.postprocess import NoisyMarginal, NoisyMarginals, max_fit, nnls, ols, reweight, sequential
+from privmw.extensions.postprocess import (
+    NoisyMarginal,
+    NoisyMarginals,
+    max_fit,
+    nnls,
+    ols,
+    reweight,
+    sequential,
+)
 from privmw.release import Release, Round
 from privmw.release.measurements import Measurement
 

@@ -12,7 +12,7 @@ from report.cases import evaluated, fits, hostile, runs, unusual
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 report = pytest.importorskip("privmw.report")
-fit = pytest.importorskip("privmw.report.fit")
+fit = pytest.importorskip("privmw.extensions.postprocess.report")
 
 SIZES = {"phone": (360, 740), "desk": (1280, 900)}
 

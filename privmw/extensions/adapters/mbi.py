@@ -94,7 +94,7 @@ def to_measurements(measured: Release | NoisyMarginals) -> list[Any]:
     Cells of one marginal that were measured with several variances become a measurement for each; where not
     all were measured, its query takes those that were.
 
-    >>> from privmw.postprocess import NoisyMarginal
+    >>> from privmw.release.noisy_marginals import NoisyMarginal
     >>> sex = NoisyMarginal(("sex",), [40.0, 61.0], noise="gaussian", scale=2.0)
     >>> (measurement,) = to_measurements(NoisyMarginals([sex], Domain({"age": 2, "sex": 2})))
     >>> measurement.clique, measurement.stddev, measurement.noisy_measurement.tolist()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls
+from privmw.extensions.postprocess import NoisyMarginal, NoisyMarginals, nnls
 
 mbi = pytest.importorskip("mbi", reason="privmw[mbi]")
 if not hasattr(mbi, "Model"):

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 
+from privmw.extensions.postprocess import Fit
+from privmw.extensions.postprocess.report import facts, pictures
 from privmw.io.whole_file import whole_file
-from privmw.postprocess import Fit
 from privmw.report.agreement import FITTED, against_noisy, gaps
-from privmw.report.fit import facts, pictures
 from privmw.report.page import check_installed, files_beside, make_page
 from privmw.secrecy import expect
 
@@ -52,7 +52,7 @@ def write_fit_report(
 
     >>> import tempfile
     >>> from privmw import Domain
-    >>> from privmw.postprocess import NoisyMarginal, NoisyMarginals, reweight
+    >>> from privmw.extensions.postprocess import NoisyMarginal, NoisyMarginals, reweight
     >>> histogram = NoisyMarginal(("age",), [90.0, 4.0, -2.0], noise="laplace", scale=2.0)
     >>> fit = reweight(NoisyMarginals([histogram], Domain({"age": 3})))
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -88,7 +88,7 @@ def render_fit(
     if cost is not None:
         drawn.append(pictures.changes(cost))
     return make_page(
-        "report/fit/fit.html.j2",
+        "extensions/postprocess/report/fit.html.j2",
         fit=fit,
         certificate=fit.certificate,
         for_release=for_release,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from privmw.report.fit.facts import ChangeFromOLS
+from privmw.extensions.postprocess.report.facts import ChangeFromOLS
 from privmw.report.formats import number, percent, plural
 from privmw.report.svg import INK, ORANGE, Picture, draw, square_root_axis, thin_out
 

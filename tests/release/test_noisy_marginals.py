@@ -6,8 +6,8 @@ from scipy import stats
 
 import privmw as pmw
 from privmw.accounting.noise import make_noise
-from privmw.postprocess import NoisyMarginal, NoisyMarginals
 from privmw.release.measurements import Measurement
+from privmw.release.noisy_marginals import NoisyMarginal, NoisyMarginals
 
 DOMAIN = pmw.Domain({"age": 3, "sex": 2})
 

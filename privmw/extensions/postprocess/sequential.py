@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from privmw.data.support import Support
+from privmw.extensions.postprocess.fit import Fit, Stage
+from privmw.extensions.postprocess.problem import Problem, make_problem
+from privmw.extensions.postprocess.solve import Bounds, number, solve
 from privmw.kernels.arrays import Bools, Float64s
 from privmw.kernels.query_matrix import QueryMatrix
-from privmw.postprocess.fit import Fit, Stage
-from privmw.postprocess.problem import Problem, make_problem
-from privmw.postprocess.solve import Bounds, number, solve
 from privmw.release.noisy_marginals import NoisyMarginals
 from privmw.secrecy import expect
 
@@ -35,7 +35,7 @@ def sequential(
     them the marginals come one by one, those of fewer attributes first.
 
     >>> from privmw import Domain
-    >>> from privmw.postprocess import NoisyMarginal
+    >>> from privmw.extensions.postprocess import NoisyMarginal
     >>> histogram = NoisyMarginal(("sex",), [4.0, -1.0], noise="laplace", scale=2.0)
     >>> measured = NoisyMarginals([histogram, NoisyMarginal((), [3.0], "laplace", 2.0)], Domain({"sex": 2}))
     >>> sequential(measured).weights.round(9)

@@ -12,11 +12,11 @@ import numpy as np
 
 from privmw.accounting.noise import NoiseDistribution
 from privmw.data.support import Support
+from privmw.extensions.postprocess.fit import Fit
+from privmw.extensions.postprocess.problem import Problem, make_problem, regroup
+from privmw.extensions.postprocess.solve import Bounds, solve
 from privmw.kernels.arrays import Bools, Float64s
 from privmw.kernels.checks import check_number
-from privmw.postprocess.fit import Fit
-from privmw.postprocess.problem import Problem, make_problem, regroup
-from privmw.postprocess.solve import Bounds, solve
 from privmw.release.noisy_marginals import NoisyMarginals
 from privmw.secrecy import shown
 
@@ -36,7 +36,7 @@ def reweight(
     and at least 1. Every marginal must have one noise.
 
     >>> from privmw import Domain
-    >>> from privmw.postprocess import NoisyMarginal
+    >>> from privmw.extensions.postprocess import NoisyMarginal
     >>> histogram = NoisyMarginal(("age",), [90.0, 4.0, -2.0, 3.0, -1.0], noise="laplace", scale=2.0)
     >>> reweight(NoisyMarginals([histogram], Domain({"age": 5}))).weights.round(2)
     array([90.  ,  2.91,  0.  ,  1.91,  0.  ])

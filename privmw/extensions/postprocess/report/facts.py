@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmw.data.names import plain
+from privmw.extensions.postprocess import Fit, ols
 from privmw.kernels.arrays import Float64s
-from privmw.postprocess import Fit, ols
 from privmw.release.agreement import Agreement, compare
 from privmw.report.formats import cell_name, mechanism, number, plural
 
@@ -155,7 +155,7 @@ def certificate_in_words(fit: Fit) -> list[str]:
     """What was fitted and how well, in a few sentences.
 
     >>> from privmw import Domain
-    >>> from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls
+    >>> from privmw.extensions.postprocess import NoisyMarginal, NoisyMarginals, nnls
     >>> histogram = NoisyMarginal(("sex",), [4.0, -1.0], noise="laplace", scale=2.0)
     >>> print(certificate_in_words(nnls(NoisyMarginals([histogram], Domain({"sex": 2}))))[0])
     2 rows, all that the domain has, weigh 4 records. They fit 2 noisy answers to 1 marginal.

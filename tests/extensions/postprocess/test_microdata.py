@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import privmw as pmw
-from postprocess.cases import domain_of, drawn, subsets
-from privmw.postprocess import (
+from extensions.postprocess.cases import domain_of, drawn, subsets
+from privmw.extensions.postprocess import (
     NoisyMarginal,
     NoisyMarginals,
     microdata,
@@ -15,7 +15,7 @@ from privmw.postprocess import (
     sequential,
     to_microdata,
 )
-from privmw.postprocess.rounding import round_flow
+from privmw.extensions.postprocess.rounding import round_flow
 
 METHODS = ("controlled", "randomised")
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from privmw.data.support import Support
+from privmw.extensions.postprocess.fit import Fit, Stage
+from privmw.extensions.postprocess.problem import Problem, make_problem
+from privmw.extensions.postprocess.solve import Bounds, Solved, solve
 from privmw.kernels.arrays import Float64s
 from privmw.kernels.checks import check_number
-from privmw.postprocess.fit import Fit, Stage
-from privmw.postprocess.problem import Problem, make_problem
-from privmw.postprocess.solve import Bounds, Solved, solve
 from privmw.release.noisy_marginals import NoisyMarginals
 from privmw.secrecy import shown
 
@@ -36,7 +36,7 @@ def max_fit(
     slack: by how many standard deviations the bound is loosened for the second stage.
 
     >>> from privmw import Domain
-    >>> from privmw.postprocess import NoisyMarginal
+    >>> from privmw.extensions.postprocess import NoisyMarginal
     >>> histogram = NoisyMarginal(("sex",), [4.0, -1.0], noise="gaussian", scale=1.0)
     >>> measured = NoisyMarginals([histogram, NoisyMarginal((), [5.0], "gaussian", 1.0)], Domain({"sex": 2}))
     >>> max_fit(measured, slack=0.0).certificate.stages[0].bound

@@ -10,9 +10,8 @@ import pytest
 
 import privmw as pmw
 from marks.slow import slow_among
-from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls, ols, reweight
-from privmw.report import fit as report
-from privmw.report.fit import facts
+from privmw.extensions.postprocess import NoisyMarginal, NoisyMarginals, nnls, ols, report, reweight
+from privmw.extensions.postprocess.report import facts
 from report.cases import fits
 from report.html_page import Page, assert_readable, assert_whole
 

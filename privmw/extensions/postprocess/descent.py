@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from privmw.extensions.postprocess.problem import Problem
 from privmw.kernels.arrays import Float64s
-from privmw.postprocess.problem import Problem
 from privmw.random import sampling_stream
 
 LARGE = 2**18  # rows from which on rows are chosen; fewer are visited in full, which ends sooner there

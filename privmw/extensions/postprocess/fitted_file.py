@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from privmw.data.workload import Queries, find_queries
+from privmw.extensions.postprocess.fit import Fit
 from privmw.io.files import SEEDED
-from privmw.postprocess.fit import Fit
 from privmw.release.cells import table_maker, write_cells
 
 
@@ -22,7 +22,7 @@ def write_fitted(
     fitted, all in counts. The file is .parquet, .csv or .feather; for_release=False marks it as made from
     seeded noise; raw is as of `Table.write`.
 
-    >>> from privmw.postprocess.fitted_file import write_fitted
+    >>> from privmw.extensions.postprocess.fitted_file import write_fitted
     >>> write_fitted(fit, "fitted.parquet")  # doctest: +SKIP
     """
     import pyarrow as pa

@@ -6,8 +6,24 @@ from scipy.optimize import linprog
 from scipy.optimize import nnls as lawson_hanson
 
 import privmw as pmw
-from postprocess.cases import domain_of, drawn, drawn_histogram, matrix_of, measure, real_histograms, subsets
-from privmw.postprocess import NoisyMarginal, NoisyMarginals, max_fit, nnls, ols, reweight, sequential
+from extensions.postprocess.cases import (
+    domain_of,
+    drawn,
+    drawn_histogram,
+    matrix_of,
+    measure,
+    real_histograms,
+    subsets,
+)
+from privmw.extensions.postprocess import (
+    NoisyMarginal,
+    NoisyMarginals,
+    max_fit,
+    nnls,
+    ols,
+    reweight,
+    sequential,
+)
 
 METHODS = {method.__name__: method for method in (ols, nnls, max_fit, sequential, reweight)}
 SHAPES = {
@@ -245,7 +261,7 @@ def test_coordinate_descent_and_proximal_steps_answer_alike(shape, method, monke
     measured = drawn(*SHAPES[shape], 4)
     for support in (None, some_support(measured, 4, 0.8)):
         stepped = method(measured, support)
-        monkeypatch.setattr("privmw.postprocess.solve.MOST_QUERIES", 0)
+        monkeypatch.setattr("privmw.extensions.postprocess.solve.MOST_QUERIES", 0)
         descended = method(measured, support)
         monkeypatch.undo()
         assert descended.certificate.kkt < 1e-7

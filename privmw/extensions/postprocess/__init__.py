@@ -4,14 +4,14 @@ noise, common_noise, noisy_marginals, noisy_file -> problem -> descent, solve ->
 sequential, max_fit -> fit -> rounding, microdata.
 """
 
-from privmw.postprocess import theory
-from privmw.postprocess.fit import Certificate, Fit, Stage
-from privmw.postprocess.least_squares import nnls, ols
-from privmw.postprocess.max_fit import max_fit
-from privmw.postprocess.microdata import to_microdata
-from privmw.postprocess.noisy_file import read_noisy_marginals
-from privmw.postprocess.reweight import reweight
-from privmw.postprocess.sequential import sequential
+from privmw.extensions.postprocess import theory
+from privmw.extensions.postprocess.fit import Certificate, Fit, Stage
+from privmw.extensions.postprocess.least_squares import nnls, ols
+from privmw.extensions.postprocess.max_fit import max_fit
+from privmw.extensions.postprocess.microdata import to_microdata
+from privmw.extensions.postprocess.noisy_file import read_noisy_marginals
+from privmw.extensions.postprocess.reweight import reweight
+from privmw.extensions.postprocess.sequential import sequential
 from privmw.release.noisy_marginals import NoisyMarginal, NoisyMarginals
 
 __all__ = [

@@ -7,7 +7,7 @@ import pytest
 
 import privmw as pmw
 from privmw.accounting.noise import make_noise
-from privmw.postprocess import NoisyMarginal, NoisyMarginals, read_noisy_marginals
+from privmw.extensions.postprocess import NoisyMarginal, NoisyMarginals, read_noisy_marginals
 from privmw.release.cells import write_measurements
 from privmw.release.measurements import Measurement
 

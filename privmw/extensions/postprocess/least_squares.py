@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from privmw.data.support import Support
-from privmw.postprocess.fit import Fit
-from privmw.postprocess.problem import make_problem
-from privmw.postprocess.solve import Bounds, number, solve
+from privmw.extensions.postprocess.fit import Fit
+from privmw.extensions.postprocess.problem import make_problem
+from privmw.extensions.postprocess.solve import Bounds, number, solve
 from privmw.release.noisy_marginals import NoisyMarginals
 
 
@@ -17,7 +17,7 @@ def ols(measured: NoisyMarginals, support: Support | None = None, *, total: floa
     total: a public number of records, which the weights then have exactly.
 
     >>> from privmw import Domain
-    >>> from privmw.postprocess import NoisyMarginal
+    >>> from privmw.extensions.postprocess import NoisyMarginal
     >>> histogram = NoisyMarginal(("sex",), [4.0, -1.0], noise="laplace", scale=2.0)
     >>> measured = NoisyMarginals([histogram, NoisyMarginal((), [0.0], "laplace", 2.0)], Domain({"sex": 2}))
     >>> ols(measured).weights.round(6)
@@ -32,7 +32,7 @@ def nnls(measured: NoisyMarginals, support: Support | None = None, *, total: flo
     Sums of many small cells come out too large: each is fitted at 0 or more. `reweight` mends that.
 
     >>> from privmw import Domain
-    >>> from privmw.postprocess import NoisyMarginal
+    >>> from privmw.extensions.postprocess import NoisyMarginal
     >>> histogram = NoisyMarginal(("sex",), [4.0, -1.0], noise="laplace", scale=2.0)
     >>> measured = NoisyMarginals([histogram, NoisyMarginal((), [3.0], "laplace", 2.0)], Domain({"sex": 2}))
     >>> nnls(measured).weights

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 import privmw as pmw
-import privmw.cli.postprocess
+import privmw.extensions.postprocess.command
 from cli.cases import names_in, release_line, write_pair
 from privmw import postprocess
 from privmw.cli import main
-from privmw.cli.postprocess import METHODS
+from privmw.extensions.postprocess.command import METHODS
 
 FILES = ["certificate.json", "fitted.parquet", "report.html", "synthetic.parquet"]
 DOMAIN = pmw.Domain({"age": {"edges": [0, 18, 65, 100]}, "sex": ["F", "M"]})

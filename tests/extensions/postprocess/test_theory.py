@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from privmw import kernels
+from privmw.extensions.postprocess import theory
 from privmw.mechanisms import add_discrete_laplace, add_thresholded_laplace
-from privmw.postprocess import theory
 
 DEFINITIONS = [
     {"epsilon": 1.0},

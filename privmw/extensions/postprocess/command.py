@@ -12,7 +12,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from privmw import postprocess
 from privmw.cli.console import Console
 from privmw.cli.folder import new_folder
 from privmw.cli.options import (
@@ -32,13 +31,14 @@ from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.data.memory import available_memory
 from privmw.data.support import Support
+from privmw.extensions import postprocess
+from privmw.extensions.postprocess import Fit
+from privmw.extensions.postprocess.fitted_file import write_fitted
+from privmw.extensions.postprocess.microdata import MOST_RECORDS
+from privmw.extensions.postprocess.problem import MOST_ROWS
+from privmw.extensions.postprocess.report import certificate_in_words, write_fit_report
 from privmw.io.files import about, files_of
 from privmw.io.scan import scan_table
-from privmw.postprocess import Fit
-from privmw.postprocess.fitted_file import write_fitted
-from privmw.postprocess.microdata import MOST_RECORDS
-from privmw.postprocess.problem import MOST_ROWS
-from privmw.report.fit import certificate_in_words, write_fit_report
 
 METHODS: dict[str, Callable[..., Fit]] = {
     "ols": postprocess.ols,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from privmw.postprocess import NoisyMarginal, NoisyMarginals
+from privmw.extensions.postprocess import NoisyMarginal, NoisyMarginals
 
 
 def domain_of(sizes):

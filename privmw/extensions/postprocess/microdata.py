@@ -1,6 +1,6 @@
 """Microdata: records whose marginals are those of a fit, each within one where that is possible.
 
-Two chains of nested marginals can be kept at once (privmw.postprocess.rounding), and the total with them.
+Two chains of nested marginals can be kept at once (rounding.py), and the total with them.
 Declared invariants come first, then the measured marginals, the smaller before the larger. All of it is
 post-processing: it uses the sampling stream, and no private value.
 """
@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from privmw.data.domain import positions_of
 from privmw.data.table import Table
+from privmw.extensions.postprocess.fit import Fit
+from privmw.extensions.postprocess.rounding import round_flow
 from privmw.kernels.arrays import Float64s, Int64s
-from privmw.postprocess.fit import Fit
-from privmw.postprocess.rounding import round_flow
 from privmw.random import sampling_stream
 from privmw.secrecy import expect, shown
 
@@ -40,7 +40,7 @@ def to_microdata(
     Of the others that were measured, those that fit into the chains stay within one of the fit.
 
     >>> from privmw import Domain
-    >>> from privmw.postprocess import NoisyMarginal, NoisyMarginals, nnls
+    >>> from privmw.extensions.postprocess import NoisyMarginal, NoisyMarginals, nnls
     >>> histogram = NoisyMarginal(("sex",), [3.4, 1.3], noise="laplace", scale=2.0)
     >>> fit = nnls(NoisyMarginals([histogram], Domain({"sex": 2})), total=5)
     >>> to_microdata(fit, exact=[()]).column("sex").tolist()

@@ -14,12 +14,12 @@ from functools import cached_property
 
 import numpy as np
 
+from privmw.extensions.postprocess.descent import descend
+from privmw.extensions.postprocess.fit import Stage
+from privmw.extensions.postprocess.problem import Problem
 from privmw.kernels import FitTargets
 from privmw.kernels.arrays import Bools, Float64s
 from privmw.kernels.query_matrix import QueryMatrix
-from privmw.postprocess.descent import descend
-from privmw.postprocess.fit import Stage
-from privmw.postprocess.problem import Problem
 
 TOLERANCE = 1e-11  # of the largest count: the |y - A x| at which Newton's method ends
 ENOUGH = 1e-10  # of the largest count: the KKT residual at which proximal steps may end
