@@ -33,9 +33,12 @@ from truth import reference
 
 
 def mw(rho=0.5, table=None, **options):
-    rng = options.pop("rng", FULL["rng"])
-    algorithm = MWPub(**{"rounds": FULL["rounds"], **options})
-    return algorithm.release(table or private(), support(), WORKLOAD, rho=rho, rng=rng)
+    configured = {name: value for name, value in options.items() if name in MWPub.__dataclass_fields__}
+    of_run = {name: value for name, value in options.items() if name not in configured}
+    algorithm = MWPub(**{"rounds": FULL["rounds"], **configured})
+    return algorithm.release(
+        table or private(), support(), WORKLOAD, rho=rho, **{"rng": FULL["rng"], **of_run}
+    )
 
 
 def rounds_of(release):
