@@ -273,14 +273,7 @@ class Configuration(ABC):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Algorithm(Configuration):
-    """Options of every algorithm that measures.
-
-    rounds: how often the model is improved. select: how a round chooses; "all" chooses nothing and measures
-    every marginal once, with the whole budget. measure: what is chosen and measured, single cells or whole
-    marginals. per_round: how many are chosen in a round. split: alpha, between 0 and 1: the larger, the more
-    of a round's budget is spent on choosing. warm_up: the share of the budget for a first shot at every
-    marginal before the rounds. order: the shot measures all marginals of this order, not the workload's.
-    """
+    """Options of every algorithm that measures; each subclass documents them with its own defaults."""
 
     select: Select = "permute-and-flip"
     measure: Unit = "cell"

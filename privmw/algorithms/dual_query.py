@@ -31,11 +31,24 @@ LEAST_EXPONENT = 1e-100  # its square is a float
 class DualQuery(Responding):
     """A bag of best responses to drawn cells.
 
-    samples: how many signed cells a round draws. eta: the rate of multiplicative weights, by default 2, from
-    which the number of rounds follows: a bag of T = (6 n^2 rho / (samples eta^2))^(1/3) records spends rho.
-    rounds: how many are paid for, one less than the bag has records; then eta is the rate that spends the
-    budget, and must not be given.
+    Parameters
+    ----------
+    rounds : int, optional
+        Rounds that are paid for, 1 to 100,000: the bag has one record more. None follows from eta.
+    samples : int, default 25
+        Signed cells that a round draws, 1 to 1,000,000.
+    oracle : {'local', 'support', 'exact'}, default 'local'
+        How the record with the largest score is found: by climbing from several records, as the best
+        public row, or by an integer program, slowly.
+    starts : int, default 20
+        Records from which the local oracle climbs, 1 to 10,000.
+    eta : float, optional
+        Rate of multiplicative weights, above 0 and below 1,000; None is 2. A bag of
+        T = (6 n^2 rho / (samples eta^2))^(1/3) records spends rho. Not with rounds: then eta is the rate
+        that spends the budget.
 
+    Examples
+    --------
     >>> mechanism = DualQuery(samples=25, eta=2.0).calibrate(epsilon=1.0, n=43_944)
     >>> mechanism.algorithm
     DualQuery(rounds=118)

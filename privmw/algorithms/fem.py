@@ -31,9 +31,22 @@ LARGEST_NOISE = 1000.0
 class FEM(Responding):
     """Bags of best responses to all cells drawn so far, perturbed.
 
-    samples: how many records a bag has. rounds: by default as many draws of epsilon .016 sqrt(epsilon) as
-    spend the budget. noise: a perturbation has the mean noise sqrt(rounds), in queries satisfied.
+    Parameters
+    ----------
+    rounds : int, optional
+        1 to 100,000. None takes as many draws of epsilon 0.016 sqrt(epsilon) as spend the budget.
+    samples : int, default 50
+        Records in a bag, 1 to 1,000,000.
+    oracle : {'local', 'support', 'exact'}, default 'local'
+        How the record with the largest score is found: by climbing from several records, as the best
+        public row, or by an integer program, slowly.
+    starts : int, default 5
+        Records from which the local oracle climbs, 1 to 10,000.
+    noise : float, default 0.2
+        A perturbation has the mean noise sqrt(rounds), in queries satisfied; from 0 to below 1,000.
 
+    Examples
+    --------
     >>> mechanism = FEM().calibrate(epsilon=1.0, n=48_842)
     >>> mechanism.algorithm, [(event.step, event.count) for event in mechanism.events]
     (FEM(rounds=445), [('draw', 445)])

@@ -29,15 +29,50 @@ from privmw.secrecy import expect, shown
 class GEM(Algorithm):
     """A generator network trained on what was measured; GEM-Pub where there are public rows.
 
-    rows: products of the mixture. inputs, widths: of the network, how much fixed noise a row begins with, and
-    the outputs of each block. steps, rate: of training after each round; the rate falls to 0 as half a
-    cosine. loss: what training lowers, the squared misfit of all measured cells ("squared") or, as in the
-    paper, the mean absolute one of cells near the largest ("absolute"). prior_weight (squared): how many
-    records independent attributes are worth; None chooses it from the noise. draws: how many records are
-    drawn at the end; equal ones become one row of the release. epochs: of training on public rows, at most.
-    pretrained: a file of `GEM.pretrain(...).save(file)` to begin with, instead of public rows. seed: of the
-    sampling stream, which begins the network and draws the records; it protects nothing.
+    Parameters
+    ----------
+    rounds : int, optional
+        Rounds of choosing, measuring and improving, at least 1; None is 50. Not with select='all'.
+    select : {'permute-and-flip', 'exponential', 'all'}, default 'exponential'
+        How a round chooses. 'all' measures every marginal once, with the whole budget, without rounds.
+    measure : {'cell', 'marginal'}, default 'marginal'
+        What is chosen and measured: single cells or whole marginals.
+    per_round : int, default 1
+        How many are chosen in a round, at least 1.
+    split : float, default 0.33
+        Above 0 and below 1: the larger, the more of a round's budget is spent on choosing.
+    warm_up : float, default 0.1
+        Share of the budget, from 0 to below 1, for measuring every marginal once before the rounds.
+    order : int, default 1
+        Where every marginal is measured: those of all sets of this many attributes, instead of the
+        workload's (None). With select='all' or a warm_up above 0.
+    rows : int, default 256
+        Products in the mixture, 1 to 100,000.
+    inputs : int, default 64
+        Fixed noise values with which a row begins, 1 to 16,384.
+    widths : tuple of int, default (128, 128)
+        Outputs of each block of the network, 1 to 16,384.
+    steps : int, default 100
+        Training steps after each round, 1 to 1,000,000.
+    rate : float, default 0.003
+        Step size, above 0 and below 1, when training begins; it falls to 0 as half a cosine.
+    draws : int, default 20000
+        Records drawn at the end, 1 to 10,000,000; equal ones become one row of the release.
+    loss : {'squared', 'absolute'}, default 'squared'
+        What training lowers: the squared misfit of all measured cells or, as in the paper, the mean
+        absolute misfit of cells near the largest.
+    prior_weight : float, optional
+        With loss='squared': how many records independent attributes are worth, 0 to below 1e12. None
+        chooses it from the noise.
+    epochs : int, default 2000
+        At most this many training steps on public rows, 1 to 1,000,000.
+    seed : int, default 0
+        Of the sampling stream, which makes the first state and the draws. At least 0; it protects nothing.
+    pretrained : path, optional
+        A file of `GEM.pretrain(...).save(file)` to begin with, instead of public rows.
 
+    Examples
+    --------
     >>> GEM(rounds=50).calibrate(rho=0.01).rho
     0.01
     >>> GEM.as_published(rounds=100).rows

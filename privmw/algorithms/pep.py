@@ -28,12 +28,40 @@ FEWEST_PARTICLES, MOST_PARTICLES = 100, 10_000_000
 class PEP(Algorithm):
     """Projection onto all measurements, from a public or uniform start, on a public support or a full one.
 
-    gamma (l1): how far an answer may be missed, as a fraction; None takes each measurement's standard
-    deviation. Where no distribution on the support is that near, or none can be certified, gamma is doubled
-    until one is; the history records it. prior_weight (l2): how many records the start is worth; None chooses
-    it from the measurements, at no cost. particles (l2): how many records move through the domain at the last
-    round, to become rows that the public table lacks; None adds none.
+    Parameters
+    ----------
+    rounds : int, optional
+        Rounds of choosing, measuring and improving, at least 1; None is 50. Not with select='all'.
+    select : {'permute-and-flip', 'exponential', 'all'}, default 'exponential'
+        How a round chooses. 'all' measures every marginal once, with the whole budget, without rounds.
+    measure : {'cell', 'marginal'}, default 'marginal'
+        What is chosen and measured: single cells or whole marginals.
+    per_round : int, default 1
+        How many are chosen in a round, at least 1.
+    split : float, default 0.5
+        Above 0 and below 1: the larger, the more of a round's budget is spent on choosing.
+    warm_up : float, default 0.0
+        Share of the budget, from 0 to below 1, for measuring every marginal once before the rounds.
+    order : int, optional
+        Where every marginal is measured: those of all sets of this many attributes, instead of the
+        workload's (None). With select='all' or a warm_up above 0.
+    start : {'public', 'uniform'}, default 'public'
+        First weights: the public frequencies, or equal ones.
+    slack : {'l1', 'l2'}, default 'l2'
+        'l2' weighs misfit by its noise against a prior weight; 'l1' fits every answer within gamma.
+    gamma : float, optional
+        With slack='l1': how far an answer may be missed, as a fraction from 0 to below 1. None takes each
+        measurement's standard deviation. Where no distribution on the support is that near, or none can be
+        certified, gamma is doubled until one is; the history records it.
+    prior_weight : float, optional
+        With slack='l2': how many records the start is worth, above 0.001 and below 1e12. None chooses it
+        from the measurements, at no cost.
+    particles : int, optional
+        With slack='l2', start='public' and no prior_weight: records, 100 to 10,000,000, that move through
+        the domain at the last round to become rows that the public table lacks. None adds no row.
 
+    Examples
+    --------
     >>> PEP(rounds=25, measure="marginal", prior_weight=300).calibrate(rho=0.01).rho
     0.01
     """

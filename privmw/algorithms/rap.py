@@ -31,13 +31,42 @@ HEAVIEST = 1e12  # records: heavier, nothing is fitted
 class RAP(Algorithm):
     """Relaxed rows fitted by gradient steps, without a public table.
 
-    rows: how many relaxed rows. softmax: whether each is a product of distributions; without, answers of the
-    model may leave 0 to 1, and are clipped where a round chooses by them. rate, steps: of Adam in each round;
-    a rate of None is .2 with softmax and .005 without. prior_weight (softmax): how many records independent
-    attributes are worth in each fit; None chooses it from the noise, 0 is the papers' loss. draws: how many
-    records are drawn at the end; equal ones become one row of the release. seed: of the sampling stream,
-    which begins the rows and draws the records; it protects nothing.
+    Parameters
+    ----------
+    rounds : int, optional
+        Rounds of choosing, measuring and improving, at least 1; None is 50. Not with select='all'.
+    select : {'permute-and-flip', 'exponential', 'all'}, default 'exponential'
+        How a round chooses. 'all' measures every marginal once, with the whole budget, without rounds.
+    measure : {'cell', 'marginal'}, default 'marginal'
+        What is chosen and measured: single cells or whole marginals.
+    per_round : int, default 1
+        How many are chosen in a round, at least 1.
+    split : float, default 0.5
+        Above 0 and below 1: the larger, the more of a round's budget is spent on choosing.
+    warm_up : float, default 0.0
+        Share of the budget, from 0 to below 1, for measuring every marginal once before the rounds.
+    order : int, optional
+        Where every marginal is measured: those of all sets of this many attributes, instead of the
+        workload's (None). With select='all' or a warm_up above 0.
+    rows : int, default 300
+        Relaxed rows, 1 to 100,000.
+    softmax : bool, default True
+        Whether a row is a product of distributions. If not, answers of the model may leave 0 to 1, and are
+        clipped where a round chooses by them.
+    rate : float, optional
+        Step size of Adam, above 0 and below 10; None is 0.2 with softmax and 0.005 without.
+    steps : int, default 150
+        Steps of Adam in each round, 1 to 1,000,000.
+    prior_weight : float, optional
+        With softmax: how many records independent attributes are worth in each fit, 0 to below 1e12.
+        None chooses it from the noise; 0 is the papers' loss.
+    draws : int, default 20000
+        Records drawn at the end, 1 to 10,000,000; equal ones become one row of the release.
+    seed : int, default 0
+        Of the sampling stream, which makes the first state and the draws. At least 0; it protects nothing.
 
+    Examples
+    --------
     >>> RAP(rounds=10, per_round=5).calibrate(rho=0.01).rho
     0.01
     """

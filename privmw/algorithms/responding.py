@@ -18,11 +18,7 @@ SECONDS = {"support": 2e-3, "exact": 0.1}  # of a response, as measured on thous
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Responding(Configuration):
-    """Options of every algorithm whose rounds draw signed cells and answer with records.
-
-    oracle: how the record of largest score is found. "local" climbs from `starts` records; "support" takes
-    the best public row; "exact" solves an integer program, slowly. samples: of a round.
-    """
+    """Options of every algorithm whose rounds draw signed cells and answer with records."""
 
     samples: int
     oracle: Kind = "local"

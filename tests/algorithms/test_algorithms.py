@@ -8,6 +8,7 @@ import json
 import math
 import os
 import pickle
+import re
 import subprocess
 import sys
 import typing
@@ -329,6 +330,17 @@ def test_a_release_refuses_an_option_that_it_does_not_have(name):
         TypeError, match=r"option \('epslion'\) must be one of .*delta.*; did you mean epsilon"
     ):
         RELEASES[name](private(), support(), WORKLOAD, epslion=1)
+
+
+@pytest.mark.parametrize(
+    "algorithm", [MWPub, MWEM, MWEMPub, PEP, privmw.RAP, privmw.GEM, privmw.DualQuery, privmw.FEM]
+)
+def test_every_option_is_documented_with_its_default(algorithm):
+    documented = dict(re.findall(r"^    (\w+) : (.*)$", algorithm.__doc__, re.M))
+    assert documented.keys() == {field.name for field in dataclasses.fields(algorithm)}
+    for field in dataclasses.fields(algorithm):
+        default = "optional" if field.default is None else f"default {field.default!r}"
+        assert documented[field.name].endswith(f", {default}"), field.name
 
 
 def test_particles_reach_the_algorithm():
