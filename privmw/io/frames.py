@@ -147,5 +147,7 @@ def _quietly(make: Callable[[], Any]) -> Any:
     """The result of another library, or None: its error can quote values, and must not become a context."""
     try:
         return make()
-    except Exception:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # a panic of polars is not an Exception
         return None

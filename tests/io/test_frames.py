@@ -77,6 +77,19 @@ def test_a_stream_of_batches_is_read_once():
         pmw.Table.from_frame(reader, pmw.Domain({"a": 3}), private=True)
 
 
+def test_a_panic_of_polars_is_not_shown():
+    class Panic(BaseException):
+        """As pyo3 raises it: no Exception."""
+
+    def panic(frame):
+        raise Panic("secret")
+
+    lazy = pl.LazyFrame({"a": [1]}).map_batches(panic)
+    with pytest.raises(ValueError, match=r"^frame \(lazy\) must be one that can be collected$") as raised:
+        pmw.Table.from_frame(lazy, pmw.Domain({"a": 3}), private=True)
+    assert raised.value.__context__ is None
+
+
 def test_a_relation_of_duckdb_is_a_frame_without_a_copy_on_disk():
     duckdb = pytest.importorskip("duckdb")
     columns = pa.table(COLUMNS)
