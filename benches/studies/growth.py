@@ -34,7 +34,7 @@ from privmw.accounting import Budget
 from privmw.accounting.noise import DISCRETE_GAUSSIAN
 from privmw.algorithms.configuration import make_budget
 from privmw.algorithms.mechanism import Mechanism
-from privmw.data.workload import MOVED
+from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL
 
 EPSILONS = (0.1, 0.25, 0.5, 1.0)
 SEEN = (
@@ -135,7 +135,7 @@ def _before(n: int, workload: pmw.Workload, budget: Budget) -> pmw.PEP:
             shot = pmw.Workload.all(workload.domain, k=order)
             if noise(shot.sensitivity(range(marginals))) <= 0.02:
                 return pmw.PEP(select="all", order=order)
-    rounds = int((0.015 / noise(MOVED, budget.limit / 2)) ** 2)
+    rounds = int((0.015 / noise(CELLS_CHANGED_PER_MARGINAL, budget.limit / 2)) ** 2)
     return pmw.PEP(rounds=min(max(rounds, 10), 50))
 
 

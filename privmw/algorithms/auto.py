@@ -38,7 +38,7 @@ from privmw.algorithms.question import check_inputs
 from privmw.algorithms.run_options import RunOptions
 from privmw.data.records import Records
 from privmw.data.support import Support
-from privmw.data.workload import MOVED, Workload
+from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL, Workload
 from privmw.random import Rng
 from privmw.release import Release
 
@@ -81,7 +81,9 @@ def choose_algorithm(n: int, support: Support, workload: Workload, budget: Budge
     if whole <= MOST_WITHOUT_CHOICE:
         return PEP(select="all", particles=particles)
     # Half of what the warm-up leaves measures, one marginal a round: rounds multiply the square of the noise.
-    rounds = int((ROUND_NOISE / noise(MOVED, (1 - Fraction(WARM_UP)) * budget.limit / 2)) ** 2)
+    rounds = int(
+        (ROUND_NOISE / noise(CELLS_CHANGED_PER_MARGINAL, (1 - Fraction(WARM_UP)) * budget.limit / 2)) ** 2
+    )
     rounds = min(max(rounds, FEWEST), MOST)
     return PEP(rounds=rounds, warm_up=WARM_UP, order=1, particles=particles)
 

@@ -22,7 +22,7 @@ from privmw.algorithms.schedule import Planned
 from privmw.curator import Curator
 from privmw.data.domain import Domain
 from privmw.data.records import Records
-from privmw.data.workload import MOVED, Workload
+from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL, Workload
 from privmw.kernels.arrays import Int64s
 from privmw.random import Rng
 from privmw.release.noisy_marginals import NoisyMarginals
@@ -141,7 +141,7 @@ def measure_marginals(
     # The deltas of all that can vanish add up to delta, in the proportions of their costs.
     vanishing = sum((cost for names, cost in zip(requested, costs, strict=True) if names != ()), Fraction(0))
     deltas = [Fraction(budget.event_delta) * cost / (vanishing or 1) for cost in costs]
-    moved = MOVED if neighbors is Neighbors.REPLACE_ONE else 1
+    moved = CELLS_CHANGED_PER_MARGINAL if neighbors is Neighbors.REPLACE_ONE else 1
     noise, _ = noise_for(rho=rho, epsilon=epsilon)
     for names, cost, own in zip(requested, costs, deltas, strict=True):
         changed = workload.sensitivity([workload.index(names)], moved) if names else 1

@@ -30,7 +30,7 @@ from privmw.curator.overlap import shares_records
 from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.unit import unit_in_words
-from privmw.data.workload import MOVED, Workload
+from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL, Workload
 from privmw.models.growth.completion import completed_evenly
 from privmw.random import Rng, is_seeded
 from privmw.ranks import check_same, on_every_rank, on_root
@@ -60,7 +60,7 @@ class Mechanism:
         shares = self.algorithm.schedule.shares(self.budget)
         for share in (shares.shot, shares.measure):
             if share is not None:
-                _check_scale(shares.noise, share, MOVED)
+                _check_scale(shares.noise, share, CELLS_CHANGED_PER_MARGINAL)
         if math.isinf(self.rho):
             raise ValueError(f"budget ({shown(self.budget)}) must be less: its rho is beyond any float")
 
@@ -284,7 +284,7 @@ class Mechanism:
         if shares.shot is not None:
             _check_scale(shares.noise, shares.shot, question.sensitivity_of_shot, at_most)
         if shares.measure is not None:
-            _check_scale(shares.noise, shares.measure, MOVED, at_most)
+            _check_scale(shares.noise, shares.measure, CELLS_CHANGED_PER_MARGINAL, at_most)
         return question
 
     def _repr_html_(self) -> str | None:

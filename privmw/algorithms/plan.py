@@ -19,7 +19,7 @@ from privmw.algorithms.question import Question, Unit
 from privmw.algorithms.schedule import Schedule
 from privmw.data.memory import available_memory
 from privmw.data.support import Support
-from privmw.data.workload import MOVED
+from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL
 from privmw.kernels.arrays import Int64s
 
 # Arrays with one number per cell: counts, sums, answers, scores, targets and their precisions; and with one
@@ -159,7 +159,7 @@ def noise_of_steps(
         levels.append(level("shot", shares.shot, sensitivity, "marginal", len(shot), orders[shot]))
     if shares.measure is not None:
         choices, candidates = schedule.rounds * schedule.per_round, orders[: len(question.workload)]
-        sensitivity = 1 if question.unit == "cell" else MOVED
+        sensitivity = 1 if question.unit == "cell" else CELLS_CHANGED_PER_MARGINAL
         levels.append(level("measure", shares.measure, sensitivity, question.unit, choices, candidates))
     return tuple(levels)
 

@@ -41,23 +41,23 @@ from privmw.version import __version__
 COMMANDS = {
     "synthesize": (
         synthesize,
-        "make synthetic records from a private file, and a public one if any",
+        "make synthetic records from a private file and an optional public one",
     ),
     "domain": (domain, "propose a domain from a public file"),
     "inspect": (inspect, "estimate the noise, memory and time of a release, from public information"),
-    "release": (release, "make a private release from a private file, and public ones if there are any"),
+    "release": (release, "make a private release from a private file and optional public ones"),
     "measure": (measure, "measure marginals of a private file, for unbiased answers with standard errors"),
-    "finish": (finish, "write the files that a release lacks, where its command ended early"),
+    "finish": (finish, "write the missing files of a release whose command ended early"),
     "postprocess": (postprocess, "fit consistent, non-negative data to noisy counts, with a certificate"),
     "evaluate": (evaluate, "compute the true errors of a release (NOT PRIVATE: for experiments)"),
     "answer": (answer, "answer queries from a release"),
     "explore": (
         explore,
-        "write one HTML page in which a release answers questions, without installing anything",
+        "write one HTML page to query a release in any browser",
     ),
-    "account": (account, "make or show the account of everything spent on a private table"),
-    "completion": (completion, "print the script that lets a shell complete commands and options"),
-    "demo": (demo, "make up two populations, and release, evaluate and report on them"),
+    "account": (account, "make or show the account of all budget spent on a private table"),
+    "completion": (completion, "print the shell script that completes commands and options"),
+    "demo": (demo, "simulate two populations, then release, evaluate and report on them"),
 }
 
 PATIENCE = 2.0  # seconds: signals that follow within it are the same interruption
@@ -127,7 +127,7 @@ def make_parser(named: str | None = None) -> Parser:
             output.add_argument(
                 "--progress",
                 action="store_true",
-                help="print what is being done every few seconds where there is no terminal, too",
+                help="print progress every few seconds, also without a terminal",
             )
     parser.commands, parser.named = commands.choices, named
     return parser

@@ -31,10 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--event-delta",
         type=number,
-        help="the part of delta that is set aside for events with a delta of their own, as residual noise "
-        "of `privmw measure` has (default: 0, which refuses them; 1e-6 of delta is plenty)",
+        help="the part of delta reserved for events with a delta of their own, such as residual noise of "
+        "`privmw measure` (default: 0, which refuses them; 1e-6 of delta is plenty)",
     )
-    parser.add_argument("--unit", help="what a new account protects, one at a time (default: record)")
+    parser.add_argument("--unit", help="the unit of privacy of a new account (default: record)")
 
 
 def run(options: argparse.Namespace, console: Console) -> None:

@@ -1,6 +1,6 @@
-"""`privmw answer`: how many records have these values, by a release. It sees no private data.
+"""`privmw answer`: answer queries from a release. It sees no private data.
 
-A release knows bins, not the numbers in them: a query for a number is answered for its bin, and says so.
+A query for a number is answered for its whole bin, and the answer says so.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Condition(NamedTuple):
-    """An attribute, a value of it as written, and the code that this has."""
+    """An attribute, a value as written, and its code."""
 
     attribute: Attribute
     value: str
@@ -36,7 +36,7 @@ class Condition(NamedTuple):
 
     @property
     def stands_for(self) -> Literal["bin", "other"] | None:
-        """Whether the answer is for a whole bin, or for all other values, and the query did not say so.
+        """Return "bin" or "other" if the answer is for a whole bin or all other values, unlike the query.
 
         >>> domain = Domain({"age": {"edges": [0, 10, 20]}, "sex": {"labels": ["F", "M"], "other": "X"}})
         >>> [condition.stands_for for condition in read_query("age=15,sex=Male", domain)]
@@ -80,9 +80,9 @@ def run(options: argparse.Namespace, console: Console) -> None:
 
 
 def read_query(query: str, domain: Domain) -> list[Condition]:
-    """The conditions of a query such as "age=3,sex=F".
+    """Parse the conditions of a query such as "age=3,sex=F".
 
-    A comma that no equals sign follows belongs to the value before it, as in "[0, 10)".
+    A comma without a later equals sign belongs to the value before it, as in "[0, 10)".
 
     >>> domain = Domain({"age": {"edges": [0, 10, 20]}, "sex": ["F", "M"]})
     >>> [(condition.value, condition.code) for condition in read_query("age=[10, 20], sex=F", domain)]

@@ -1,7 +1,6 @@
-"""`privmw completion`: the script that lets a shell complete commands, options, their values and files.
+"""`privmw completion`: the shell script that completes commands, options, their values and files.
 
-shtab (extra `app`) makes it from the parsers of all commands, so that it knows every option. The script runs
-in the shell alone: pressing the tab key starts no Python.
+shtab (extra `app`) makes it from the parsers of all commands. The script runs in the shell, without Python.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ FOLDERS = ("FOLDER", "RELEASE")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("shell", choices=SHELLS, help="the shell that is to complete")
+    parser.add_argument("shell", choices=SHELLS, help="the shell")
 
 
 def run(options: argparse.Namespace, console: Console) -> None:

@@ -16,8 +16,7 @@ from typing import Any
 from privmw.cli.refusal import RefusalError
 from privmw.io.whole_file import whole_file
 
-# A checkpoint belongs to one run, and a recorded configuration makes another run; what was forced or vouched
-# for, was so for one run too.
+# Options of a single run: a recorded configuration makes another run.
 NOT_RECORDED = (
     "command",
     "config",
@@ -50,10 +49,10 @@ def with_config(arguments: Sequence[str], known: Mapping[str, argparse.Action]) 
         if option not in known or name in NOT_RECORDED:
             near = difflib.get_close_matches(option, known, n=1)
             hint = f"did you mean {near[0][2:].replace('-', '_')}?" if near else None
-            raise RefusalError(f"{path}: {name} is no option of a release", hint)
+            raise RefusalError(f"{path}: {name} is not an option of a release", hint)
         if known[option].nargs is None and isinstance(known[option], argparse._AppendAction):
             if any(word.partition("=")[0] == option for word in arguments):
-                continue  # those of the command line replace the recorded ones, and do not add to them
+                continue  # the command line overrides the file
             values = value if isinstance(value, list) else [value]
             if not all(isinstance(one, str) for one in values):
                 raise RefusalError(f"{path}: {name} must be text or a list of texts")
@@ -72,9 +71,9 @@ def with_config(arguments: Sequence[str], known: Mapping[str, argparse.Action]) 
 
 @contextlib.contextmanager
 def record_config(options: argparse.Namespace) -> Iterator[None]:
-    """Write the options to the file that --config names, if it does not exist, when the run has ended well.
+    """Write the options to a new file that --config names, after a successful run.
 
-    A file that cannot be written is refused at once, and a run that is killed leaves none behind.
+    A file that cannot be written is refused before the run; a run that is killed leaves none behind.
     """
     if options.config is None or os.path.lexists(options.config):
         yield
@@ -102,7 +101,7 @@ def record_config(options: argparse.Namespace) -> Iterator[None]:
 
 
 class _TriedError(Exception):
-    """Ends a trial: the file could be made, and is to be removed again."""
+    """Ends a trial write: the file can be written, and is removed again."""
 
 
 def _read(path: str) -> dict[str, Any]:

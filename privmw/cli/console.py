@@ -1,8 +1,7 @@
-"""What commands print: results on standard output, progress and errors on standard error.
+"""Output of commands: results on standard output, progress and errors on standard error.
 
-They print released and public values only. With --json a result is one JSON object; with --quiet only errors
-are printed. Progress moves all the time on a terminal, and with --progress there is a line now and then
-without one.
+Prints released and public values only. With --json a result is one JSON object; with --quiet only errors are
+printed. Progress is animated on a terminal; with --progress, a line every few seconds is printed without one.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 Show: TypeAlias = Callable[[Round], None]
-Advance: TypeAlias = Callable[[int], None]  # is told how much of a step is done
+Advance: TypeAlias = Callable[[int], None]  # called with the amount of a step that is done
 
 LOG_EVERY = 10.0  # seconds between two lines of a log
-NO_TIME = 0.05  # seconds: a step that took less is not worth a line
+NO_TIME = 0.05  # seconds: shorter steps get no line
 
 
 class Console:
-    """What one command prints."""
+    """The output of one command."""
 
     def __init__(
         self, command: str = "privmw", *, json: bool = False, quiet: bool = False, progress: bool = False
@@ -48,11 +47,11 @@ class Console:
             return
         try:
             _print(json.dumps(facts, allow_nan=False) if self.json else text, sys.stdout)
-        except BrokenPipeError:  # the reader of our output closed it: the command ends as it would
+        except BrokenPipeError:  # the reader closed our output
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except OSError as error:
             why = f"standard output cannot be written: {error.strerror}"
-            raise RefusalError(why, "the command did its work: do not repeat a release for this") from None
+            raise RefusalError(why, "the command is complete: do not repeat a release for this") from None
 
     def note(self, text: str) -> None:
         """Print what the command is doing."""
@@ -70,7 +69,7 @@ class Console:
             _print(line, sys.stderr)
 
     def ask(self, question: str) -> bool:
-        """Ask a person on the terminal; only a clear yes is one."""
+        """Ask a yes/no question on the terminal; anything but yes is no."""
         if not self.can_ask():
             raise RefusalError("there is no terminal to ask on", "--yes answers yes")
         if sys.stderr is not None:
@@ -78,12 +77,12 @@ class Console:
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     def can_ask(self) -> bool:
-        """Whether there is a person to ask."""
+        """True if there is a terminal to ask on."""
         return self._on_terminal() and sys.stdin is not None and sys.stdin.isatty()
 
     @contextlib.contextmanager
     def step(self, doing: str, total: int | None = None) -> Iterator[Advance]:
-        """Show what is being done, that it goes on, and how long it took.
+        """Show the progress of a step, and how long it took.
 
         total: how much there is to do. Yields the function to call with how much is done.
         """
@@ -101,7 +100,7 @@ class Console:
 
     @contextlib.contextmanager
     def rounds(self, doing: str, rounds: int, *, log: bool = False) -> Iterator[Show | None]:
-        """Show the rounds done, the time left and the last release; without rounds as `step`.
+        """Show the rounds done, the time left and the last round; without rounds as `step`.
 
         log: as with --progress. Yields the function to call after each round.
         """
@@ -120,7 +119,7 @@ class Console:
         self._took(doing, began)
 
     def _took(self, doing: str, began: float) -> None:
-        """Say how long a step took, unless that was no time."""
+        """Print how long a step took, unless it was shorter than NO_TIME."""
         seconds = time.perf_counter() - began
         if seconds >= NO_TIME:
             self.note(f"{doing}: {seconds:.1f} s")
@@ -134,7 +133,7 @@ class Console:
 
 @contextlib.contextmanager
 def _bar(doing: str, total: int | None) -> Iterator[Callable[[int, str], None]]:
-    """A line on the terminal that a thread keeps moving: a spinner, a bar if there is a total, the time."""
+    """A line that a thread animates: a spinner, a bar if there is a total, and the time."""
     import rich.console
     import rich.progress as bars
 
@@ -148,7 +147,7 @@ def _bar(doing: str, total: int | None) -> Iterator[Callable[[int, str], None]]:
 
 
 class _Heartbeat:
-    """Prints a line every LOG_EVERY seconds as long as a step takes, whether or not anything advances."""
+    """Prints a line every LOG_EVERY seconds during a step, even without progress."""
 
     def __init__(self, console: Console, doing: str, total: int | None, unit: str = "") -> None:
         self._console, self._doing, self._total, self._unit = console, doing, total, unit
@@ -157,7 +156,7 @@ class _Heartbeat:
         self._thread = threading.Thread(target=self._beat, daemon=True)
 
     def advance(self, done: int, summary: str = "") -> None:
-        """Say how much is done; the next line shows it, and a line follows at once for the last."""
+        """Set the amount done, for the next line; the last amount is printed at once."""
         self._done, self._summary = done, summary
         if done == self._total and summary:
             self._say()
@@ -191,7 +190,7 @@ def _summary(entry: Round) -> str:
 def _print(text: str, stream: TextIO | None) -> None:
     """Print and flush, if the stream is open: a closed pipe is noticed here, not at exit."""
     if stream is not None:
-        encoding = stream.encoding or "utf-8"  # not every terminal can show every name
+        encoding = stream.encoding or "utf-8"  # names may have characters that the terminal lacks
         print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""What the public rows do not cover, and what a release does about it: lines for people, facts for JSON."""
+"""Messages about values that no public row has, and what a release does about them: text and JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAMED, LISTED = 3, 100  # marginals in a line, and in the facts
 
 
 def coverage_lines(coverage: Coverage, domain: Domain, *, grows: bool, measures: bool = True) -> list[str]:
-    """Lines about what no public row has; grows, measures: what the method does."""
+    """Lines about missing values; grows, measures: whether the method grows rows, and measures."""
     if len(coverage.lacking) == len(domain):
         learnt = "measured" if measures else "drawn"
         return [f"no public table: rows are grown from what is {learnt} alone"]
@@ -73,11 +73,11 @@ def coverage_facts(coverage: Coverage, domain: Domain) -> dict[str, Any]:
 
 
 def growth_lines(growth: Growth, domain: Domain) -> list[str]:
-    """The line about the rows that were grown, if any were."""
+    """The line about grown rows, if there are any."""
     if not growth.grown_rows:
         return []
     if not growth.public_rows:
-        return [f"{growth.rows:,} rows, all grown: no public record is among them."]
+        return [f"{growth.rows:,} rows, all grown: none is a public record."]
     values = [
         (new.mass, cell_name(domain, (attribute.name,), (new.value,), most=30))
         for attribute in growth.attributes
@@ -114,7 +114,7 @@ def growth_facts(growth: Growth, domain: Domain) -> dict[str, Any]:
 
 
 def _consequence(count: int, grows: bool) -> str:
-    """What a release does about what no public row has: the one place that says so."""
+    """What a release does about missing values."""
     them, they = ("it", "it") if count == 1 else ("them", "they")
     if grows:
         return f"rows are grown for {them} where what is measured asks for it"
@@ -124,7 +124,7 @@ def _consequence(count: int, grows: bool) -> str:
 
 
 def _some(missing: tuple[Missing, ...], domain: Domain) -> str:
-    """The first combination of each of the first attributes, and how many more attributes there are."""
+    """The first combination of each of the first attributes, and the number of further attributes."""
     shown = []
     for found in missing[:NAMED]:
         others = f" and {found.count - 1:,} more" if found.count > 1 else ""

@@ -1,6 +1,6 @@
-"""`privmw demo`: every step once, on made-up populations: files, release, evaluation, report.
+"""`privmw demo`: every step once, on simulated populations: files, release, evaluation, report.
 
-It prints the commands that it runs, as a person would type them.
+It prints the commands that it runs.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
-    """Make up two populations, then inspect, release, evaluate and answer a query."""
+    """Simulate two populations, then inspect, release, evaluate and answer a query."""
     began = time.perf_counter()
     workload = "--domain domain.json --marginals 3"
     with new_folder(options.output, paid="out") as folder, _inside(folder):
-        with console.step("making up two populations"):
+        with console.step("simulating two populations"):
             write_populations(options.attributes, options.n)
         inner = Console(console.command, quiet=console.quiet or console.json)
         _run(inspect, f"inspect public.parquet {workload} --epsilon 1", inner)
@@ -78,7 +78,7 @@ def _run(command: ModuleType, line: str, console: Console) -> None:
 
 @contextmanager
 def _inside(folder: os.PathLike[str]) -> Iterator[None]:
-    """Work in a folder, so that commands name files as a person would."""
+    """Change the working directory, so that commands use plain file names."""
     before = os.getcwd()
     os.chdir(folder)
     try:

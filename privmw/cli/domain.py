@@ -19,14 +19,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: print it)")
     parser.add_argument("--columns", type=names, metavar="A,B", help="only these columns")
     parser.add_argument(
-        "--bins", type=positive, default=10, help="about how many bins for a number or date (default: 10)"
+        "--bins",
+        type=positive,
+        default=10,
+        help="approximate number of bins of a number or date (default: 10)",
     )
     parser.add_argument(
         "--most-labels",
         type=positive,
         default=64,
         metavar="N",
-        help="columns with more values get bins, or keep the commonest (default: 64)",
+        help="columns with more values get bins, or their commonest labels (default: 64)",
     )
     parser.add_argument(
         "--other",
@@ -38,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-missing",
         action="store_true",
-        help="propose no missing value where the public file has none",
+        help="declare no missing value if the public file has none",
     )
     add_syntax(parser)
 

@@ -1,4 +1,4 @@
-"""`privmw evaluate`: the true errors of a release. NOT PRIVATE: for experiments, and never to be published.
+"""`privmw evaluate`: the true errors of a release. NOT PRIVATE: for experiments only.
 
 It writes to a separate folder, so that the release's folder holds only what may be published.
 """
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--marginals",
         type=orders,
         metavar="K[,K]",
-        help="the errors of every marginal of K attributes (default: those that the release answers)",
+        help="errors of every marginal of K attributes (default: the marginals of the release)",
     )
     parser.add_argument(
         "--sample", type=positive, metavar="N", help="only N of these marginals, drawn with a public seed"
@@ -95,15 +95,15 @@ def run(options: argparse.Namespace, console: Console) -> None:
 
 
 def true_records(options: argparse.Namespace, asked: Workload, console: Console) -> Records:
-    """The private records, or the counts of them that an engine made."""
+    """The private records, or an engine's counts of them."""
     if is_counts(options.private):
         return read_counts(options.private, asked)
     syntax = syntax_of(vars(options))
-    return scan_table(options.private, asked.domain, private=True, syntax=syntax, say=console.note)
+    return scan_table(options.private, asked.domain, private=True, syntax=syntax, on_note=console.note)
 
 
 def at_start(release: Release) -> Release | None:
-    """The same rows with the weights that the release started from; None without a public record."""
+    """The same rows with the initial weights of the release; None without a public record."""
     if not release.support.records:
         return None
     kind = release.settings.get("start", "public")

@@ -1,7 +1,7 @@
-"""What commands of the core take from extensions. No other module of a command imports them.
+"""Imports from extensions for commands of the core; no other module of a command has any.
 
-Two algorithms that --method names, the ranks of --cluster, and counts that an engine made. A command of an
-extension is a line of COMMANDS in privmw/cli/__init__.py.
+Two algorithms of --method, the ranks of --cluster, and an engine's counts. A command of an extension is a
+line of COMMANDS in privmw/cli/__init__.py.
 """
 
 from privmw.algorithms.dual_query import DualQuery

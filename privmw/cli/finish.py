@@ -1,6 +1,6 @@
-"""`privmw finish`: write the files that a release lacks, where its command ended early.
+"""`privmw finish`: write the missing files of a release whose command ended early.
 
-Post-processing of release.npz: it draws nothing from the private table and spends nothing.
+Post-processing of release.npz: it does not use the private table and spends nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from privmw.cli.outputs import Heading, Synthetic, check_outputs, check_records,
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RunFolder
 
-# The files that options say how to write: one that is there is never written again.
+# The options that decide how a file is written; an existing file is never written again.
 DECIDED_BY = {
     "synthetic": {"records", "bins", "seed", "format", "raw_csv"},
     "answers": {"intervals", "format", "raw_csv"},
@@ -25,20 +25,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("output", metavar="FOLDER", help="the folder that `privmw release` began to write")
     parser.add_argument(
-        "--records", type=positive, metavar="N", help="number of synthetic records (default: as began, or n)"
+        "--records",
+        type=positive,
+        metavar="N",
+        help="number of synthetic records (default: as in the interrupted run, or n)",
     )
     add_format(parser, "synthetic records, answers and measurements", default=None)
     add_bins(parser, default=None)
     add_intervals(parser)
     add_heading(parser)
     parser.add_argument(
-        "--public", action="append", metavar="FILE", help="a public file, for --bins draw (default: as began)"
+        "--public",
+        action="append",
+        metavar="FILE",
+        help="a public file, for --bins draw (default: as in the interrupted run)",
     )
     parser.add_argument("--seed", type=whole, help="of the synthetic records")
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Write what is missing, as the options of the run say, or those given here."""
+    """Write the missing files, by the options of the run, overridden by those given here."""
     with RunFolder.of_release(options.output) as folder:
         release = folder.load()
         began = folder.options() or _format_of(folder)
@@ -57,7 +63,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 
 def _format_of(folder: RunFolder) -> dict[str, str]:
-    """The format of the files that are there, if any: that of the others too."""
+    """The format of the existing files, if any, which the others get too."""
     files = (written_file(folder.path, stem) for stem in DECIDED_BY)
     form = next((file.suffix[1:] for file in files if file is not None), None)
     return {} if form is None else {"format": form}

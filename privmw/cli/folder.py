@@ -1,4 +1,4 @@
-"""A folder that appears whole or not at all, and never over another one."""
+"""Atomic folders: a folder appears complete or not at all, and never replaces another one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from privmw.cli.refusal import RefusalError, Remedy
 
 @contextlib.contextmanager
 def new_folder(path: str, *, mode: int = 0o777, paid: str | None = None) -> Iterator[Path]:
-    """Yield a folder to fill, which gets its final name at the end; after an error nothing is left behind.
+    """Yield a temporary folder, which gets its final name at the end, and is removed after an error.
 
     mode: who may enter the folder, and, but for the right to enter, read its files. paid: the name of an
     output that is never lost: once it is in the folder, an error leaves all of it under the final name.
@@ -34,7 +34,7 @@ def new_folder(path: str, *, mode: int = 0o777, paid: str | None = None) -> Iter
         with _naming(path):
             for file in unfinished.iterdir() if mode != 0o777 else ():
                 file.chmod(mode & 0o666)
-            # Unlike a file, a folder is never moved over another one unless that is empty.
+            # rename replaces an existing file, but no folder unless it is empty.
             os.rename(unfinished, path)
     except BaseException as error:
         if paid is not None and (unfinished / paid).exists():
@@ -48,7 +48,7 @@ def new_folder(path: str, *, mode: int = 0o777, paid: str | None = None) -> Iter
 
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Make errors name the final folder, not the unfinished one."""
+    """Make errors name the final folder, not the temporary one."""
     try:
         yield
     except OSError as error:

@@ -1,6 +1,6 @@
-"""What commands make from public information: the support, the workload, and the mechanism with its budget.
+"""Inputs of commands: the support, the workload, and the mechanism with its budget.
 
-`inspect` and `release` share it, so that `inspect` reports what `release` will do.
+`inspect` and `release` share them, so that `inspect` reports what `release` will do.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ METHODS: dict[str, type[Configuration]] = {
 # Methods that take no public file, and why.
 WITHOUT_PUBLIC = {"mwem": "it uses the whole domain", "rap": "it makes its rows itself"}
 
-USUAL_ORDER = 3  # of marginals
-SAMPLE_SEED = 0  # the draw of marginals is public: the same on every computer
+DEFAULT_ORDER = 3  # of marginals
+SAMPLE_SEED = 0  # of the sample of marginals, which is public
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
@@ -60,13 +60,13 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure",
         choices=get_args(Unit),
-        help="what a round measures, single cells or whole marginals, for methods other than auto that "
-        "measure (default: that of the method)",
+        help="measure single cells or whole marginals in a round; for methods other than auto that measure "
+        "(default: that of the method)",
     )
 
 
 class PublicInputs(NamedTuple):
-    """The workload of a release, the public rows to re-weight, and those of each public file."""
+    """The workload of a release, the support, and the rows of each public file."""
 
     support: Support
     workload: Workload
@@ -74,11 +74,11 @@ class PublicInputs(NamedTuple):
 
 
 def join_ranks(cluster: str | None) -> Communicator:
-    """Return the ranks of MPI, or this one alone."""
+    """Return the MPI ranks, or a single rank."""
     if cluster is not None:
         return mpi()
     if launched() > 1:
-        hint = "say --cluster mpi: otherwise each of them makes, and pays for, a release"
+        hint = "add --cluster mpi: otherwise each of them makes, and pays for, a release"
         raise RefusalError(f"{launched()} ranks were started", hint)
     return ALONE
 
@@ -88,8 +88,7 @@ def read_public_inputs(
 ) -> PublicInputs:
     """Make the support and the workload; the support of MWEM is every row of the domain.
 
-    Without a public file the support has no public row, which `auto` and models that make their own rows can
-    do with.
+    Without a public file the support has no public row; `auto` and models with rows of their own allow this.
     """
     constraints = on_every_rank(
         comm, lambda: Constraints.read(options.constraints, domain) if options.constraints else None
@@ -125,7 +124,7 @@ def read_public_inputs(
                 domain,
                 private=False,
                 missing_ok=_completes(options.method),
-                say=console.note,
+                on_note=console.note,
             )
             files.append(Support.from_table(public, constraints, domain=domain))
         if files[-1].missing and len(options.public) > 1:
@@ -137,7 +136,7 @@ def read_public_inputs(
 
 
 def read_private_input(options: argparse.Namespace, workload: Workload, console: Console) -> Records:
-    """The private file of a command line, every value checked: records, or the counts of them."""
+    """Read the private file of a command line: checked records, or counts."""
     with console.step(f"checking {options.private}"):
         if is_counts(options.private):
             return read_counts(options.private, workload, options.unit, options.at_most)
@@ -148,14 +147,14 @@ def read_private_input(options: argparse.Namespace, workload: Workload, console:
             unit=options.unit,
             at_most=options.at_most,
             syntax=syntax_of(vars(options)),
-            say=console.note,
+            on_note=console.note,
         )
 
 
 def read_counts(path: str, workload: Workload, unit: str | None = None, at_most: int | None = None) -> Counts:
-    """Counts that an engine made (docs/engines.md), of this workload; what differs is refused by its name.
+    """Read an engine's counts (docs/engines.md); refuses counts of another domain, workload or unit.
 
-    unit, at_most: as the options say, if they do: the engine has seen to them, and the file says which.
+    unit, at_most: options that, if given, must agree with the file: the engine has applied the limit.
     """
     counts = Counts.load(path)
     domain, counted = workload.domain, counts.domain
@@ -182,7 +181,7 @@ def read_counts(path: str, workload: Workload, unit: str | None = None, at_most:
 
 
 def _completes(method: str) -> bool:
-    """Whether a method completes public rows that lack columns, or does without any."""
+    """True if a method accepts public rows with missing columns, or none at all."""
     return method == "auto" or METHODS[method]().completes
 
 
@@ -193,7 +192,7 @@ def _read_shard(
     console: Console,
     comm: Communicator,
 ) -> Support:
-    """The rows of this rank, of one public file with every column of the domain."""
+    """Read this rank's rows of one public file with every column of the domain."""
     if len(options.public) > 1:
         raise RefusalError("--cluster must come with one public file", "several lie on one rank")
     (path,) = options.public
@@ -215,7 +214,7 @@ def _read_shard(
 
 def make_workload(options: argparse.Namespace, domain: Domain) -> Workload:
     """All marginals of the orders that --marginals lists, or a sample of them."""
-    orders = options.marginals or [min(USUAL_ORDER, len(domain))]
+    orders = options.marginals or [min(DEFAULT_ORDER, len(domain))]
     listed = ",".join(map(str, orders))
     if options.sample is not None and len(orders) > 1:
         raise RefusalError(f"--sample ({options.sample}) must come with one order of marginals, not {listed}")
@@ -234,7 +233,7 @@ def make_workload(options: argparse.Namespace, domain: Domain) -> Workload:
 def choose(options: argparse.Namespace, n: int, inputs: PublicInputs, at_most: int = 1) -> Mechanism:
     """Make the mechanism of --method with the budget of the options.
 
-    n, at_most: the number of private records, and how many of a unit enter.
+    n, at_most: the number of private records, and the maximum per unit.
     """
     if n == 0:
         raise RefusalError("private (0 records) must have at least one record")

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--n",
         type=positive,
-        help="number of private records (default: as many as public ones); must be given without these",
+        help="number of private records (default: that of the public records; required without them)",
     )
     add_method(parser)
 
@@ -54,8 +54,8 @@ def run(options: argparse.Namespace, console: Console) -> None:
     unit, at_most = checked_unit(options.unit, options.at_most, inputs.support.domain, private=True)
     mechanism, support = choose(options, n, inputs, at_most), inputs.support
     with console.step("comparing the public rows with the domain"):
-        # Forced: a release would refuse what this reports.
-        known = quality.before(mechanism, support, inputs.workload, n, at_most, force=True)
+        # force: report what a release would refuse
+        preflight_report = quality.preflight(mechanism, support, inputs.workload, n, at_most, force=True)
     with console.step("timing one evaluation"):
         plan = mechanism.plan(support, inputs.workload, n=n, at_most=at_most)
     rows = 0 if len(support.missing) == len(support.domain) else support.size
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
         "unit": unit,
         "at_most": at_most,
         "rho": mechanism.rho,
-        "quality": known.facts,
+        "quality": preflight_report.facts,
         "plan": {**dataclasses.asdict(plan), "noise": [dataclasses.asdict(noise) for noise in plan.noise]},
     }
     described = f"{rows:,} distinct rows of {records:,} public records" if rows else "no public row"
@@ -82,13 +82,13 @@ def run(options: argparse.Namespace, console: Console) -> None:
         f"method     {mechanism.algorithm!r} for {n:,} private records",
         *(f"           {line}" for line in mechanism.statement(unit_in_words(unit, at_most)).splitlines()),
         f"plan       {plan}; reading and writing files and drawing the report take their time beside these",
-        *(f"{'quality' if place == 0 else '':11}{line}" for place, line in enumerate(known.lines)),
+        *(f"{'quality' if place == 0 else '':11}{line}" for place, line in enumerate(preflight_report.lines)),
     ]
     console.result(facts, "\n".join(lines))
 
 
 def uncommon_values(support: Support) -> float:
-    """How many attributes of a row, on average, have another value than their commonest: the sparsity.
+    """The mean number of attributes of a row that do not have their commonest value (sparsity).
 
     >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})

@@ -1,8 +1,8 @@
 """`privmw measure`: from a private file to unbiased answers, their privacy statement and a report.
 
-The output folder is reserved first, and everything that can be known is checked before the budget is spent.
-Then answers.npz, which holds all that was paid for, is written before any other file; the same command goes
-on after any end, and spends nothing twice.
+The output folder is reserved, and everything possible is checked, before the budget is spent. answers.npz,
+which holds the released values, is written before any other file; the same command resumes an interrupted
+run, and spends nothing twice.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ STRATEGIES: dict[str, Callable[[], strategies.Strategy]] = {
     "equal": strategies.equal,
     "hdmm": strategies.hdmm,
 }
-# Options that may differ where a command goes on.
-ANY = ("command", "output", "json", "quiet", "progress", "title", "data", "date")
+# options that may differ when a command resumes a run
+MAY_CHANGE_ON_RESUME = ("command", "output", "json", "quiet", "progress", "title", "data", "date")
 TEXTS = 2**16  # bytes: the settings, the domain and the ledger
 
 
@@ -66,8 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--marginals",
         type=orders,
         metavar="K[,K]",
-        help="answer every marginal of K attributes, and everything inside (default: 3, or all where there "
-        "are fewer)",
+        help="answer every marginal of K attributes, and those inside (default: 3, or all attributes "
+        "if there are fewer)",
     )
     parser.add_argument(
         "--sample", type=positive, metavar="N", help="only N of these marginals, drawn with a public seed"
@@ -77,12 +77,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--strategy",
         choices=tuple(STRATEGIES),
         default="largest",
-        help="what is made small: the largest standard error (default), the mean over marginals or over "
-        "cells; or equal noise for all marginals, or HDMM",
+        help="minimise the largest standard error (default), the mean over marginals or over cells; or use "
+        "equal noise for all marginals, or HDMM",
     )
     parser.add_argument("--level", type=number, default=0.95, help="of the intervals (default: 0.95)")
     parser.add_argument(
-        "--simultaneous", action="store_true", help="intervals that all hold at once with this probability"
+        "--simultaneous", action="store_true", help="intervals that all hold together with this probability"
     )
     add_format(parser, "the answers")
     add_heading(parser)
@@ -94,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class AnswersFolder(RunFolder):
-    """The folder of unbiased answers: answers.npz was paid for, and the same command writes the rest."""
+    """The folder of unbiased answers: if answers.npz exists, the same command writes the other files."""
 
     FILE = "answers.npz"
     finish = "the same command"
@@ -104,7 +104,7 @@ class AnswersFolder(RunFolder):
         return load_unbiased_answers(self.path / self.FILE)
 
     def run(self) -> str:
-        """The identifier of this run for an account: the same where it is repeated before it released."""
+        """The identifier of this run for an account: the same if the run is repeated before its release."""
         file = self.checkpoint / "run.json"
         if not file.exists():
             self.checkpoint.mkdir(mode=0o700, exist_ok=True)
@@ -121,7 +121,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     join_ranks(None)
     if not 0 < options.level < 1:
         raise RefusalError(f"--level ({options.level}) must be above 0 and below 1")
-    with AnswersFolder.reserve(options.output, run_identity(options, ANY)) as folder:
+    with AnswersFolder.reserve(options.output, run_identity(options, MAY_CHANGE_ON_RESUME)) as folder:
         if not folder.has_release:
             measure(options, console, folder)
         answers = folder.answers()
@@ -143,7 +143,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
 
 
 def measure(options: argparse.Namespace, console: Console, folder: AnswersFolder) -> None:
-    """Check everything that can be known, then spend the budget and save the answers."""
+    """Check everything possible, then spend the budget and save the answers."""
     need("pyarrow.parquet", "write files", "app")
     check_installed()
     account = None if options.account is None else Account(options.account)

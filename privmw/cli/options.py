@@ -21,7 +21,7 @@ from privmw.release.errors.intervals import LARGEST_LEVEL, LEAST_LEVEL
 MOST_EPSILON = 1_000_000
 
 
-IN_OUR_WORDS = {  # what argparse says, and how privmw says it
+REWORDED = {  # messages of argparse, and those of privmw
     r"^argument ([^:]+): (?=\()": r"\1 ",
     r"^argument ([^:]+): ignored explicit argument '(.*)'$": r"\1 (\2) takes no value",
     r"^argument ([^:]+): expected (.*)$": r"\1 must have a value: expected \2",
@@ -30,7 +30,7 @@ IN_OUR_WORDS = {  # what argparse says, and how privmw says it
 
 
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser with errors of one line, and without abbreviations: new options would change them."""
+    """An ArgumentParser with one-line errors and without abbreviations (new options would break them)."""
 
     commands: Mapping[str, argparse.ArgumentParser] = MappingProxyType({})  # by name, of privmw itself
     named: str | None = None  # the command of the line, of privmw itself
@@ -39,14 +39,14 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**options, allow_abbrev=False)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuse an option that does not exist by its name, before anything else that a line lacks."""
+        """Report an unknown option before missing arguments."""
         for word in args or ():
             if word == "--" or (self.commands and not word.startswith("-")):
                 break
             option = word.partition("=")[0]
             if option.startswith("--") and option not in self._option_string_actions:
                 self.error(
-                    f"{option} is no option of {self.prog}{_meant(option, self._option_string_actions)}"
+                    f"{option} is not an option of {self.prog}{_meant(option, self._option_string_actions)}"
                 )
         return super().parse_known_args(args, namespace)
 
@@ -57,8 +57,8 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"({value}) must be {listed}{_meant(str(value), known)}")
 
     def error(self, message: str) -> NoReturn:
-        """Raise a RefusalError: the argument, its value, the rule; it points to --help."""
-        for theirs, ours in IN_OUR_WORDS.items():
+        """Raise a RefusalError with the argument, its value, the rule, and a pointer to --help."""
+        for theirs, ours in REWORDED.items():
             message = re.sub(theirs, ours, message)
         prog = self.prog if self.named not in self.commands else f"{self.prog} {self.named}"
         raise RefusalError(message, f"see {prog} --help")
@@ -71,7 +71,7 @@ def _meant(word: str, known: Iterable[str]) -> str:
 
 
 def number(text: str) -> float:
-    """Parse a finite number that is not negative; the library checks further limits."""
+    """Parse a finite, non-negative number; the library checks further limits."""
     try:
         value = float(text)
     except ValueError:
@@ -82,12 +82,12 @@ def number(text: str) -> float:
 
 
 def epsilon(text: str) -> float:
-    """Parse an epsilon of at most a million: more is no protection, and a fit without noise may not end."""
+    """Parse an epsilon up to a million: more protects nothing, and a fit without noise may not converge."""
     value = number(text)
     if value == 0:
-        raise argparse.ArgumentTypeError(f"({text}) must be positive: 0 tells nothing of the private file")
+        raise argparse.ArgumentTypeError(f"({text}) must be positive: 0 allows no use of the private file")
     if value > MOST_EPSILON:
-        raise argparse.ArgumentTypeError(f"({text}) must be at most {MOST_EPSILON:,}: more protects nobody")
+        raise argparse.ArgumentTypeError(f"({text}) must be at most {MOST_EPSILON:,}: more protects nothing")
     return value
 
 
@@ -133,7 +133,7 @@ def names(text: str) -> list[str]:
 
 
 def add_workload(parser: argparse.ArgumentParser, *, proposed: bool = False) -> None:
-    """Add the options of the domain and the workload; proposed: whether the domain need not be given."""
+    """Add the options of the domain and the workload; proposed: the domain is optional."""
     default = " (default: proposed from the public file)" if proposed else ""
     parser.add_argument(
         "--domain", required=not proposed, metavar="FILE", help=f"the domain, a JSON file{default}"
@@ -145,13 +145,13 @@ def add_workload(parser: argparse.ArgumentParser, *, proposed: bool = False) -> 
         "--marginals",
         type=orders,
         metavar="K[,K]",
-        help="answer every marginal of K attributes (default: 3, or all where there are fewer)",
+        help="answer every marginal of K attributes (default: 3, or the number of attributes if smaller)",
     )
     parser.add_argument(
         "--sample",
         type=positive,
         metavar="N",
-        help="only N of these marginals, drawn with a public seed: for domains of many attributes",
+        help="only N of these marginals, sampled with a public seed: for domains of many attributes",
     )
 
 
@@ -163,30 +163,28 @@ def add_budget(parser: argparse.ArgumentParser, *, required: bool) -> None:
 
 
 def add_syntax(parser: argparse.ArgumentParser) -> None:
-    """Add the options of how text files are written; `syntax_of` makes a Syntax of them."""
+    """Add the options of the syntax of text files; `syntax_of` makes a Syntax of them."""
     group = parser.add_argument_group(
         "text files",
-        "how csv and the like are written (default: as $syntax in the domain says, or else as a public file "
-        "tells; a private file never tells anything, and is then UTF-8 with commas, decimal points and ISO "
-        "dates). If the domain has a $syntax, these options are for the private file alone.",
+        "syntax of csv and similar files (default: $syntax of the domain; without it, detected on a public "
+        "file, while a private file, on which nothing is detected, is UTF-8 with commas, decimal points and "
+        "ISO dates). If the domain has a $syntax, these options are for the private file alone.",
     )
     group.add_argument("--separator", metavar="MARK", help="between columns: ',' ';' '|' or tab")
     group.add_argument("--encoding", metavar="NAME", help="utf-8, latin-1, utf-16, ...")
     header = group.add_mutually_exclusive_group()
     header.add_argument("--header", action="store_true", help="the first line names the columns")
     header.add_argument(
-        "--no-header", action="store_true", help="it does not: they are 'column 1', 'column 2', ..."
+        "--no-header", action="store_true", help="there is no header: columns are 'column 1', 'column 2', ..."
     )
-    group.add_argument(
-        "--skip", type=whole, metavar="N", help="lines at the top that are no part of the table"
-    )
+    group.add_argument("--skip", type=whole, metavar="N", help="number of lines before the table")
     group.add_argument("--decimal", metavar="MARK", help="of numbers: . or ,")
-    group.add_argument("--thousands", metavar="MARKS", help="that may stand between thousands, such as ,")
+    group.add_argument("--thousands", metavar="MARKS", help="allowed thousands separators, such as ,")
     group.add_argument("--dates", metavar="ORDER", help="dmy (31/12/1999), mdy (12/31/1999) or ymd")
 
 
 def syntax_of(options: Mapping[str, Any]) -> Syntax:
-    r"""The syntax that the options of `add_syntax` say; None where they say nothing.
+    r"""The Syntax of the options of `add_syntax`; None for options that are not given.
 
     >>> syntax_of({"separator": "tab", "no_header": True}).to_dict()
     {'separator': '\t', 'header': False}
@@ -202,29 +200,29 @@ def syntax_of(options: Mapping[str, Any]) -> Syntax:
 
 
 def read_domain(options: argparse.Namespace) -> Domain:
-    """The domain file; where it does not say how text is written, the options say it for every file."""
+    """Read the domain file; if it has no syntax, that of the options applies to every file."""
     domain = Domain.read(options.domain)
     syntax = syntax_of(vars(options))
     return domain if domain.syntax is not None or not syntax.to_dict() else domain.with_syntax(syntax)
 
 
 def add_private(parser: argparse.ArgumentParser) -> None:
-    """Add the private file, of records or of the counts that an engine made of them."""
+    """Add the private file, of records or of an engine's counts."""
     parser.add_argument(
         "--private",
         required=True,
         metavar="FILE",
-        help="the private file: parquet, csv, ..., or .counts that an engine made",
+        help="the private file: parquet, csv, ..., or an engine's .counts",
     )
 
 
 def add_unit(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the unit that is protected; `check_unit` checks them."""
+    """Add the options of the unit of privacy; `check_unit` checks them."""
     parser.add_argument(
         "--unit",
         metavar="COLUMN",
         help="protect all records with the same value in this column together, such as those of a household "
-        "(default: every record by itself); it must not be in the domain",
+        "(default: every record separately); must not be in the domain",
     )
     parser.add_argument(
         "--at-most", type=positive, metavar="K", help="with --unit: at most K records of a unit enter"
@@ -240,7 +238,7 @@ def check_unit(options: argparse.Namespace) -> None:
 
 
 def is_counts(path: str) -> bool:
-    """Whether a private file holds counts that an engine made, not records.
+    """True if a private file holds an engine's counts, not records.
 
     >>> is_counts("people.counts"), is_counts("counts.csv")
     (True, False)
@@ -249,7 +247,7 @@ def is_counts(path: str) -> bool:
 
 
 def check_files(options: argparse.Namespace, *, prefix: str = "--") -> None:
-    """Refuse input files that do not exist, or are of no known kind, by the names of their options.
+    """Refuse input files that do not exist or have an unknown suffix; errors name the option.
 
     prefix: of the private and the public file's, which may be positional. The private one may hold counts.
     """
@@ -271,7 +269,9 @@ def check_files(options: argparse.Namespace, *, prefix: str = "--") -> None:
 
 
 def add_bins(
-    parser: argparse.ArgumentParser, default: str | None = "label", otherwise: str = "as began"
+    parser: argparse.ArgumentParser,
+    default: str | None = "label",
+    otherwise: str = "as in the interrupted run",
 ) -> None:
     """Add the option of how synthetic records show a bin; otherwise: what a default of None stands for."""
     parser.add_argument(
@@ -287,7 +287,7 @@ def add_format(
     parser: argparse.ArgumentParser,
     what: str,
     default: str | None = "parquet",
-    otherwise: str = "as began",
+    otherwise: str = "as in the interrupted run",
 ) -> None:
     """Add the option of the format in which records or answers are written; otherwise: as of `add_bins`."""
     parser.add_argument(
@@ -300,8 +300,8 @@ def add_format(
         "--raw-csv",
         action="store_true",
         default=None if default is None else False,
-        help="write texts such as =1+1 to csv as they are, though a spreadsheet program would run them; else "
-        "a quote precedes them",
+        help="write texts such as =1+1 to csv unchanged, although spreadsheet programs run them as formulas "
+        "(default: put a quote before them)",
     )
 
 
@@ -314,18 +314,18 @@ def level(text: str) -> float:
 
 
 def add_heading(parser: argparse.ArgumentParser) -> None:
-    """Add what the report says of itself."""
+    """Add the options of the report's heading."""
     parser.add_argument("--title", metavar="TEXT", help="the heading of the report")
     parser.add_argument("--data", metavar="NAME", help="the name of the data, for the report")
-    parser.add_argument("--date", metavar="TEXT", help="the date of the release, as the report is to show it")
+    parser.add_argument("--date", metavar="TEXT", help="the date of the release, as shown in the report")
 
 
 def add_intervals(parser: argparse.ArgumentParser) -> None:
-    """Add the option of how far off answers may be."""
+    """Add the option of intervals and expected errors."""
     parser.add_argument(
         "--intervals",
         type=level,
         metavar="LEVEL",
-        help="say how far off answers are: intervals of this level, such as 0.95, in the answers, and "
-        "expected errors in the report; costs no privacy, but several times the time of the release",
+        help="add intervals of this level, such as 0.95, to the answers, and expected errors to the report; "
+        "costs no privacy, but takes several times as long as the release",
     )

@@ -1,6 +1,6 @@
-"""The files of a release, and what can be checked of them before the budget is spent.
+"""The files of a release, and their checks before the budget is spent.
 
-Everything but release.npz is post-processing of it: it can be written later, or again (`privmw finish`).
+Everything but release.npz is post-processing of it, and can be written later (`privmw finish`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from privmw.release import Release
 from privmw.release.cells import write_answers, write_measurements
 from privmw.report import check_installed, write_report
 
-# Of a cell in the file of answers with its interval, and of a record for each byte of its codes, about.
+# Approximate file sizes: per cell of answers with intervals, and per byte of a record's codes.
 BYTES_OF_ANSWER = {"parquet": 29, "feather": 40, "csv": 120}
 BYTES_OF_CODE = {"parquet": 1, "feather": 2, "csv": 10}
 
@@ -64,7 +64,7 @@ class Synthetic(NamedTuple):
 
 
 class Heading(NamedTuple):
-    """What the report says of itself, as given."""
+    """The heading of the report, from the options."""
 
     title: str | None = None
     data: str | None = None
@@ -92,7 +92,7 @@ def written_file(folder: Path, stem: str) -> Path | None:
 
 
 def check_outputs(synthetic: Synthetic, domain: Domain, folder: RunFolder) -> None:
-    """Refuse outputs that cannot be written: packages or public values are missing. Writes one record."""
+    """Check, by writing one record, that no package or public value is missing."""
     check_installed()
     if synthetic.bins == "draw" and not synthetic.public:
         raise RefusalError("--bins (draw) must come with a public file, from which values are drawn")
@@ -137,16 +137,16 @@ def finish_release(
     folder: RunFolder,
     synthetic: Synthetic,
     console: Console,
-    known: quality.Before | None = None,
+    preflight_report: quality.Preflight | None = None,
     level: float | None = None,
     heading: Heading | None = None,
 ) -> int:
-    """Write the files that the folder lacks, print the promise and the quality; returns the exit code.
+    """Write the missing files, print the privacy statement and the quality; returns the exit code.
 
-    known: what was known of the quality before the release. level: of intervals, if they are to be written.
+    preflight_report: of `quality.preflight`. level: of intervals, if they are to be written.
     """
-    with console.step("comparing the release with what was measured"):
-        told = quality.after(release, known)
+    with console.step("comparing the release with its measurements"):
+        told = quality.postflight(release, preflight_report)
     writers = _writers(release, synthetic, told, level, heading or Heading())
     write_files(folder, writers, console)
     if synthetic.copy is not None:
@@ -165,7 +165,7 @@ def finish_release(
 
 
 class Writer(NamedTuple):
-    """How a file of a folder is written, and of how many rows, where these are worth a bar.
+    """The function that writes a file of a folder, and its number of rows if it shows a progress bar.
 
     write: takes the path, and the function to call with the number of rows that are written.
     """
@@ -175,7 +175,7 @@ class Writer(NamedTuple):
 
 
 def write_files(folder: RunFolder, writers: Mapping[str, Writer], console: Console) -> None:
-    """Write the files that a folder lacks, in this order."""
+    """Write the missing files of a folder, in this order."""
     for name, writer in writers.items():
         if not (folder.path / name).exists():
             with console.step(f"writing {name}", writer.rows) as advance:
@@ -183,7 +183,7 @@ def write_files(folder: RunFolder, writers: Mapping[str, Writer], console: Conso
 
 
 def _writers(
-    release: Release, synthetic: Synthetic, told: quality.After, level: float | None, heading: Heading
+    release: Release, synthetic: Synthetic, told: quality.Postflight, level: float | None, heading: Heading
 ) -> dict[str, Writer]:
     """The files of a release besides release.npz, in the order in which they are written."""
 
@@ -223,7 +223,7 @@ def _records_name(release: Release, synthetic: Synthetic) -> str:
 
 
 def copy_records(records: Path, path: str) -> None:
-    """Copy the records of a folder to the file that was asked for, unless they are there already."""
+    """Copy the records of a folder to the requested file, unless it already holds them."""
     if os.path.lexists(path):
         if os.path.isfile(path) and filecmp.cmp(records, path, shallow=False):
             return
@@ -233,12 +233,12 @@ def copy_records(records: Path, path: str) -> None:
 
 
 def write_json(path: Path, facts: Mapping[str, Any]) -> None:
-    """Write facts to a JSON file, whole or not at all."""
+    """Write facts to a JSON file, atomically."""
     write_text(path, json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text to a file, whole or not at all."""
+    """Write a text to a file, atomically."""
     with whole_file(path) as file:
         file.write(text.encode())
 

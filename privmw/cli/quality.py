@@ -1,9 +1,8 @@
-"""What a release can be trusted with, before it is made and after: lines for people, facts for JSON.
+"""Quality of a release, before and after it is made: lines to print, and facts for quality.json.
 
-Before: what will be measured of what is asked, with how much noise, and what the public rows do not cover;
-noise that drowns every count is refused. After: whether the released answers agree with the noisy counts, and
-which rows were grown.
-`inspect`, `release` and `finish` print these; quality.json holds the facts. Public and released values only.
+Preflight: what will be measured of the workload, the noise, and the values without a public row; refuses
+noise larger than all counts. Postflight: whether the released answers agree with the noisy counts, and the
+grown rows. `inspect`, `release` and `finish` print these. Public and released values only.
 """
 
 from __future__ import annotations
@@ -26,27 +25,27 @@ from privmw.release.agreement import ALPHA
 from privmw.report.release.facts import noise_levels
 
 MUCH_NOISE, TOO_MUCH_NOISE = 0.2, 1.0  # deviations of a count, as shares of the records
-LISTED = 100  # cells beyond chance in the facts
+LISTED = 100  # cells in the facts whose gaps noise does not explain
 
 
 @dataclass(frozen=True)
-class Before:
-    """What is known before a budget is spent: lines to print, and facts as JSON values."""
+class Preflight:
+    """What is checked before the budget is spent: lines to print, and facts as JSON values."""
 
     lines: tuple[str, ...]
     facts: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class After:
-    """What a release says of itself: the last lines to print, the content of quality.json, an exit code."""
+class Postflight:
+    """The last lines to print, the content of quality.json, and the exit code."""
 
     lines: tuple[str, ...]
     facts: dict[str, Any]
     code: int
 
 
-def before(
+def preflight(
     mechanism: Mechanism,
     support: Support,
     workload: Workload,
@@ -54,18 +53,18 @@ def before(
     at_most: int = 1,
     *,
     force: bool = False,
-) -> Before:
-    """Say what a release will measure and what its rows do not cover; refuses too much noise unless forced.
+) -> Preflight:
+    """Describe the measurements and the coverage of a release; refuses too much noise unless forced.
 
-    A collective call. n, at_most: how many private records there are, and how many of a unit.
+    A collective call. n, at_most: the number of private records, and the maximum per unit.
     """
     levels = mechanism.noise(workload, n, at_most)
     most = max((level.deviation / n for level in levels), default=0.0)
     fewer = "" if mechanism.algorithm.rounds is None else ", fewer rounds"
     advice = f"a larger epsilon, fewer or smaller marginals{fewer} lower it"
     if most > TOO_MUCH_NOISE and not force:
-        told = f"noise of {most:.0%} of the records drowns every count"
-        raise RefusalError(told, f"{advice}; --force releases all the same")
+        told = f"noise of {most:.0%} of the records is larger than every count"
+        raise RefusalError(told, f"{advice}; --force makes the release anyway")
     lines = []
     if not levels:
         lines.append(_asked_and_drawn(mechanism, workload))
@@ -85,15 +84,15 @@ def before(
         ],
         "coverage": coverage_facts(coverage, support.domain),
     }
-    return Before(tuple(lines), facts)
+    return Preflight(tuple(lines), facts)
 
 
-def after(release: Release, known: Before | None = None) -> After:
-    """Say how a release agrees with what it measured; known: its coverage, which is computed otherwise."""
+def postflight(release: Release, preflight_report: Preflight | None = None) -> Postflight:
+    """Compare a release with its measurements; its coverage is taken from `preflight_report` if given."""
     agreement, growth, domain = release.agreement(), release.growth(), release.support.domain
     coverage = None  # a release without a public row does not say which columns the public file had
-    if known is not None:
-        coverage = known.facts["coverage"]
+    if preflight_report is not None:
+        coverage = preflight_report.facts["coverage"]
     elif growth.public_rows:
         coverage = coverage_facts(coverage_of(release.support), domain)
     facts = {
@@ -111,14 +110,14 @@ def after(release: Release, known: Before | None = None) -> After:
         "growth": growth_facts(growth, domain),
     }
     lines = (*growth_lines(growth, domain), *_lines(agreement, drawn=len(release.history) > 0))
-    return After(lines, facts, 0 if agreement.agrees else DISAGREES)
+    return Postflight(lines, facts, 0 if agreement.agrees else DISAGREES)
 
 
 def _lines(agreement: Agreement, *, drawn: bool) -> list[str]:
     if len(agreement.cells) == 0 and drawn:
-        return ["Nothing was measured: the records answer drawn cells, and no noisy count tells how well."]
+        return ["Nothing was measured: there are no noisy counts to compare the records with."]
     if len(agreement.cells) == 0:
-        return ["Nothing was measured: the release is the public rows as they are."]
+        return ["Nothing was measured: the release is the unchanged public rows."]
     within, expected = (
         ", ".join(f"{share:.1%}" for share in shares) for shares in (agreement.within, agreement.expected)
     )
@@ -136,7 +135,7 @@ def _lines(agreement: Agreement, *, drawn: bool) -> list[str]:
 
 
 def _measures_all(levels: tuple[NoiseLevel, ...], workload: Workload) -> bool:
-    """Whether a first shot measures exactly what is asked."""
+    """True if a first shot measures exactly the workload."""
     orders = np.unique(np.diff(workload.starts)).tolist()
     return levels[0].step == "shot" and (levels[0].count, list(levels[0].orders)) == (len(workload), orders)
 

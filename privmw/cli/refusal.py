@@ -1,7 +1,7 @@
-"""How a command fails: with one line and an exit code, which never show a private value.
+"""Failures of commands: a message of one line and an exit code, which never show a private value.
 
 Exit codes: 0 success; 1 a bug in privmw; 2 something to correct (an option, a file, the disk, a missing
-extra); 3 a release was written, but disagrees with what was measured; 130 interrupted.
+extra); 3 a release was written, but disagrees with its noisy counts; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FAULT, REFUSED, DISAGREES, INTERRUPTED = 1, 2, 3, 130
 
 
 class RefusalError(Exception):
-    """Something that the user can correct, with a hint how."""
+    """An error that the user can correct, with a hint."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class RefusalError(Exception):
 
 
 class Remedy(NamedTuple):
-    """What a failed command has left behind, and the command that goes on with it; an error's `remedy`."""
+    """The state that a failed command left, and the command that resumes it; an error's `remedy`."""
 
     state: str
     command: str
@@ -60,7 +60,7 @@ def explain(error: BaseException, *, interrupted: bool = False) -> Ending:
         nothing = ", nothing was written" if ending.code == INTERRUPTED else ""
         return ending._replace(message=ending.message.replace("interrupted", f"interrupted{nothing}", 1))
     hint = remedy.command
-    if ending.hint is not None:  # but for another folder, which would be paid for again
+    if ending.hint is not None:  # without "another folder", which would spend the budget again
         hint = f"{ending.hint.removesuffix(' or name another folder')}; then {remedy.command}"
     return ending._replace(message=f"{ending.message}; {remedy.state}", hint=hint)
 
@@ -101,5 +101,5 @@ def _of_system(error: OSError) -> str:
 
 
 def _ours(error: BaseException) -> bool:
-    """Whether privmw raised the error, not a library that privmw called."""
+    """True if privmw raised the error, not a library that it called."""
     return raised_in(error).partition(".")[0] == "privmw"

@@ -1,9 +1,9 @@
 """`privmw release`: from a private file and public ones to a release, its privacy statement and a report.
 
-The output folder is reserved first, and everything that can be known is checked before the budget is spent.
-Then the rounds are stored in the folder as they are released, so that the same command goes on after any end,
-and the release itself is written before its other files. With --cluster every rank of mpiexec runs this: the
-ranks share the public rows, and only rank 0 reads the private file, shows progress and writes.
+The output folder is reserved, and everything possible is checked, before the budget is spent. The rounds are
+stored in the folder as they are released, so that the same command resumes an interrupted run, and the
+release is written before its other files. With --cluster every rank of mpiexec runs this: the ranks share the
+public rows, and only rank 0 reads the private file, shows progress and writes.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ from privmw.io.files import same_contents, stamp
 from privmw.ranks import ALONE, Communicator, on_every_rank
 from privmw.release import Release
 
-# Options that may differ where a command resumes a release.
-ANY = (
+# options that may differ when a command resumes a release
+MAY_CHANGE_ON_RESUME = (
     "command",
     "output",
     "threads",
@@ -80,8 +80,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--public",
         action="append",
         metavar="FILE",
-        help="the public file, with the same columns or, for --method auto and gem, some of them; give it "
-        "several times to use several files, or not at all",
+        help="the public file, with the same columns or, for --method auto and gem, some of them; optional, "
+        "may be repeated",
     )
     add_workload(parser)
     add_run(parser)
@@ -93,8 +93,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint",
         metavar="FOLDER",
-        help="store the rounds here, not in the output folder; the same command resumes them, and spends "
-        "nothing twice",
+        help="store the rounds here instead of in the output folder; the same command resumes them, and "
+        "spends nothing twice",
     )
     parser.add_argument(
         "--every",
@@ -111,7 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """Add what every command that makes a release takes."""
+    """Add the options of every command that makes a release."""
     parser.add_argument(
         "--public-is-public",
         action="store_true",
@@ -131,17 +131,17 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "--seed", type=whole, metavar="N", help="for experiments: repeatable, and marked 'not for release'"
     )
     parser.add_argument(
-        "--force", action="store_true", help="release even where the noise is more than all records"
+        "--force", action="store_true", help="release even if the noise is larger than the number of records"
     )
     parser.add_argument(
         "--account",
         metavar="FILE",
-        help="the account of the private table (`privmw account`): what its limit does not cover is refused",
+        help="the account of the private table (`privmw account`), whose limit must cover the budget",
     )
 
 
-class Offer(NamedTuple):
-    """What the budget is about to be spent on: the mechanism, what it sees in public, and the records."""
+class PendingRelease(NamedTuple):
+    """A checked release before its budget is spent: the mechanism, the public inputs and the records."""
 
     mechanism: Mechanism
     inputs: PublicInputs
@@ -163,8 +163,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 
 def reserve(options: argparse.Namespace) -> RunFolder:
-    """Make the output folder, or take over one in which a run with the same options ended early."""
-    return RunFolder.reserve(options.output, run_identity(options, ANY), options.checkpoint)
+    """Make the output folder, or take over that of an interrupted run with the same options."""
+    return RunFolder.reserve(options.output, run_identity(options, MAY_CHANGE_ON_RESUME), options.checkpoint)
 
 
 def release_into(
@@ -172,21 +172,23 @@ def release_into(
     options: argparse.Namespace,
     console: Console,
     comm: Communicator = ALONE,
-    agree: Callable[[Offer], None] | None = None,
+    agree: Callable[[PendingRelease], None] | None = None,
 ) -> int:
-    """Make the release of a folder unless it is there, then its other files; returns the exit code.
+    """Make the release of a folder unless it exists, then its other files; returns the exit code.
 
     agree: called before the budget is spent, and may refuse it; not for a run that goes on.
     """
     if comm.broadcast(not folder.has_release):
-        release, known = make_release(options, console, comm, folder, None if folder.paid else agree)
+        release, preflight_report = make_release(
+            options, console, comm, folder, None if folder.paid else agree
+        )
         assert release is not None
         folder.save(release)
     else:
-        release, known = folder.load(), None
+        release, preflight_report = folder.load(), None
     given = vars(options)
     code = finish_release(
-        release, folder, Synthetic.of(given), console, known, options.intervals, Heading.of(given)
+        release, folder, Synthetic.of(given), console, preflight_report, options.intervals, Heading.of(given)
     )
     if options.account is None:
         console.note("No --account: privmw does not remember what other releases of this table spend.")
@@ -194,10 +196,10 @@ def release_into(
 
 
 def run_identity(options: argparse.Namespace, may_change: Collection[str]) -> dict[str, Any]:
-    """The options of a run, and which private files it reads: rounds of two must not become one release.
+    """The options and private files of a run, so that rounds of two runs never become one release.
 
-    A digest stands for the names, sizes and times of the private files, as a killed run leaves this record
-    behind. It is slow to compute, so that they cannot be guessed from it.
+    The names, sizes and times of the private files are hashed, as a killed run leaves this record behind; the
+    hash is slow, so that they cannot be guessed from it.
     """
     identity = {name: value for name, value in vars(options).items() if name not in (*may_change, "private")}
     files = [file[:3] for file in stamp(options.private)] if os.path.exists(options.private) else None
@@ -213,15 +215,15 @@ def every(options: argparse.Namespace, comm: Communicator) -> int | None:
 
 
 def not_public(options: argparse.Namespace, public: str) -> RefusalError:
-    """The refusal of a public file that holds private records: its rows are published as they are."""
+    """The error for a public file that holds private records: its rows would be published."""
     return RefusalError(
         f"{public} holds records of {options.private}, and public rows are published as they are",
-        "name another public file; --public-is-public says that these records are no secret",
+        "name another public file; --public-is-public confirms that these records are not secret",
     )
 
 
 def check_not_private(options: argparse.Namespace) -> None:
-    """Refuse the private file itself, or a copy of its bytes, as a public one."""
+    """Refuse a public file that is the private file, or has the same bytes."""
     for path in [] if options.public_is_public else options.public or []:
         if same_contents(options.private, path):
             raise not_public(options, path)
@@ -232,12 +234,11 @@ def make_release(
     console: Console,
     comm: Communicator,
     folder: RunFolder | None,
-    agree: Callable[[Offer], None] | None = None,
-) -> tuple[Release | None, quality.Before]:
-    """Read the files and spend the budget; returns the release, on ranks other than 0 None.
+    agree: Callable[[PendingRelease], None] | None = None,
+) -> tuple[Release | None, quality.Preflight]:
+    """Read the files and spend the budget; returns the release (None on ranks above 0) and preflight.
 
-    Whatever can be known before the budget is spent is checked here, on rank 0 with the output folder, and
-    what was known of its quality is returned too.
+    Everything possible is checked before the budget is spent, on rank 0 with the output folder.
     """
     compared = [] if options.public_is_public else options.public or []
     no_records = is_counts(options.private)
@@ -269,7 +270,7 @@ def make_release(
     n = comm.broadcast(0 if private is None else private.n)
     at_most = comm.broadcast(1 if private is None else private.at_most)
     mechanism, support = choose(options, n, inputs, at_most), inputs.support
-    known = quality.before(mechanism, support, inputs.workload, n, at_most, force=options.force)
+    preflight_report = quality.preflight(mechanism, support, inputs.workload, n, at_most, force=options.force)
 
     def check() -> None:
         if folder is not None:
@@ -279,10 +280,10 @@ def make_release(
     on_every_rank(comm, check)
     if no_records and options.public and not options.public_is_public:
         console.note(f"{options.private} holds no records: they were not compared with the public ones")
-    for line in known.lines:
+    for line in preflight_report.lines:
         console.note(line)
     if agree is not None and private is not None:
-        agree(Offer(mechanism, inputs, private))
+        agree(PendingRelease(mechanism, inputs, private))
     checkpoint = RunFolder(options.output, options.checkpoint).checkpoint
     if before := sum(1 for _ in checkpoint.glob("rounds/[0-9]*.zip")):
         console.note(f"goes on with {checkpoint}: {before:,} rounds were released before, and are paid for")
@@ -301,4 +302,4 @@ def make_release(
             account=options.account if comm.rank == 0 else None,
             public_is_public=True,  # or compared above
         )
-    return release.gathered(), known
+    return release.gathered(), preflight_report

@@ -1,8 +1,8 @@
-"""The output folder of a release: reserved before the budget is spent, and never without what was paid for.
+"""The output folder of a release: reserved before the budget is spent, and kept once it is.
 
 OUT/unfinished/ exists until every file is written. It holds the lock of the process that works on the folder,
-the options of the run, disk space kept free for the release, and the checkpoint of the rounds. release.npz is
-written before any other file, whole, and nothing here deletes it.
+the options of the run, disk space reserved for the release, and the checkpoint of the rounds. release.npz is
+written first, atomically, and nothing here deletes it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TEMPORARY = re.compile(r"\..*\.[0-9a-f]{16}\.unfinished")  # the names that whol
 
 
 def release_of(path: str) -> Release:
-    """The release in the folder that an argument RELEASE names."""
+    """Load the release of a folder given as the argument RELEASE."""
     file = Path(path) / RELEASE_FILE
     if not file.exists():
         raise RefusalError(f"RELEASE ({path}) must be a folder of a release, with {RELEASE_FILE}")
@@ -44,7 +44,7 @@ def release_of(path: str) -> Release:
 
 
 class Paid(Protocol):
-    """What a run paid for: a `Release`, or what an extension releases."""
+    """The result of a run that spent budget: a `Release`, or an extension's."""
 
     @property
     def ledger(self) -> Ledger:
@@ -52,7 +52,7 @@ class Paid(Protocol):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """How it was made, as JSON values."""
+        """The options of the run, as JSON values."""
 
     def statement(self) -> str:
         """The privacy statement."""
@@ -62,10 +62,10 @@ class Paid(Protocol):
 
 
 class RunFolder:
-    """The folder of one release, locked by this process: use it in `with`.
+    """The folder of one release, locked by this process; a context manager.
 
-    At the end the folder is removed if nothing was paid for; otherwise it stays, and an error gets a remedy:
-    the command that goes on. FILE: what was paid for, whole. finish: what writes the other files.
+    On exit the folder is removed if no budget was spent; otherwise it stays, and an error gets a remedy: the
+    command that resumes. FILE: the file of the release. finish: the command that writes the other files.
     """
 
     FILE: ClassVar[str] = RELEASE_FILE
@@ -80,7 +80,7 @@ class RunFolder:
 
     @classmethod
     def reserve(cls, path: str, options: Mapping[str, Any], checkpoint: str | None = None) -> Self:
-        """Make the folder, or take over one in which a run with the same options ended early.
+        """Make the folder, or take over that of an interrupted run with the same options.
 
         checkpoint: where the rounds of the run are stored, if not in the folder.
         """
@@ -106,9 +106,9 @@ class RunFolder:
             names = sorted(name for name in {*before, *options} if before.get(name) != options.get(name))
             raise RefusalError(
                 f"{path} holds an unfinished release with other options ({', '.join(names)})",
-                "repeat its command to go on with it, or name another folder",
+                "repeat its command to resume it, or name another folder",
             )
-        if folder.paid:  # by a run of these options, or of some that are lost: then its checkpoint decides
+        if folder.paid:  # by a run of these options, or of lost ones, which the checkpoint then checks
             return folder
         shutil.rmtree(folder.unfinished / "checkpoint", ignore_errors=True)  # perhaps of other options
         with whole_file(folder.unfinished / "options.json", overwrite=True, mode=0o600) as file:
@@ -117,7 +117,7 @@ class RunFolder:
 
     @classmethod
     def of_release(cls, path: str) -> RunFolder:
-        """Take a folder that holds a release, to write the files that it lacks."""
+        """Open a folder that holds a release, to write its missing files."""
         folder = cls(path)
         if not folder.has_release:
             hint = "repeat the command that began it" if folder.unfinished.is_dir() else None
@@ -127,7 +127,7 @@ class RunFolder:
         return folder
 
     def tidied(self) -> str:
-        """Remove what a kill at the very end left; returns what to say of a folder that lacks nothing."""
+        """Remove leftovers of a run killed at its very end; returns the state for messages."""
         if not self.has_release:
             return "exists"
         self._tidy(f".{UNFINISHED}.*.unfinished")
@@ -135,18 +135,18 @@ class RunFolder:
 
     @property
     def has_release(self) -> bool:
-        """Whether the release is written; all that is left is post-processing."""
+        """True if the release is written, so that only post-processing remains."""
         return (self.path / self.FILE).exists()
 
     @property
     def paid(self) -> bool:
-        """Whether the folder holds a round that was released, or an account the cost of the run."""
+        """True if the folder holds a released round, or an account the cost of the run."""
         inside = self.checkpoint.is_relative_to(self.unfinished)  # else it may be that of another run
         rounds = any(self.checkpoint.glob("rounds/[0-9]*.zip"))
         return self.has_release or (inside and rounds) or self._reserved()
 
     def options(self) -> dict[str, Any] | None:
-        """The options of the run; None if they were never written, are damaged or removed already."""
+        """The options of the run; None if they are missing or damaged."""
         try:
             options: dict[str, Any] = parse_json((self.unfinished / "options.json").read_text("utf-8"))
             return options if isinstance(options, dict) else None
@@ -154,7 +154,7 @@ class RunFolder:
             return None
 
     def keep_space(self, size: int) -> None:
-        """Allocate so many bytes on the disk: where there are too few, that is refused before the run."""
+        """Reserve `size` bytes on the disk, so that a full disk is an error before the run."""
         with _naming(self.path), open(self.unfinished / "space", "wb") as file:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, size)
@@ -162,18 +162,18 @@ class RunFolder:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def save(self, release: Paid) -> None:
-        """Write the release in the space that was kept for it."""
+        """Write the release in its reserved space."""
         with contextlib.suppress(FileNotFoundError):
             (self.unfinished / "space").unlink()
         release.save(self.path / self.FILE)
 
     def load(self) -> Release:
-        """The release of the folder."""
+        """Load the release of the folder."""
         return load_release(self.path / self.FILE)
 
     def finished(self) -> None:
         """Remove what only an unfinished release needs."""
-        # Under another name first: a process that takes the folder meanwhile loses nothing.
+        # Renamed first, in case another process takes over the folder meanwhile.
         self.unfinished.rename(self.path / f".{UNFINISHED}.{secrets.token_hex(8)}.unfinished")
         self._tidy(".*.unfinished")  # also files of processes that were killed
 
@@ -195,7 +195,7 @@ class RunFolder:
             elif self.has_release and self.unfinished.exists():
                 remedy = Remedy(f"{self.path / self.FILE} is written", f"{self._finish} writes the rest")
             elif not self.has_release and (self.paid or (ledger is not None and ledger.rho)):
-                command = "the same command goes on with it, on the same files"
+                command = "the same command resumes it, on the same files"
                 remedy = Remedy(f"{self.checkpoint} keeps the run", command)
             if remedy is not None:
                 error.remedy = remedy  # type: ignore[attr-defined]
@@ -210,14 +210,14 @@ class RunFolder:
         return self.finish or shlex.join(["privmw", "finish", str(self.path)])
 
     def _reserved(self) -> bool:
-        """Whether the account of the run, if it has one, holds its cost."""
+        """True if the run has an account that holds its cost."""
         account, file = (self.options() or {}).get("account"), self.checkpoint / "run.json"
         if account is None or not file.exists():
             return False
         try:
             number = parse_json(file.read_text("utf-8"))["run"]
             return any(entry.run == number for entry in Account(account).runs)
-        except (OSError, ValueError):  # it cannot be read now, and may hold it
+        except (OSError, ValueError):  # unreadable: assume that it does
             return True
 
     def _take(self) -> None:
@@ -247,7 +247,7 @@ class RunFolder:
 
 @contextlib.contextmanager
 def _naming(path: Path) -> Any:
-    """Make errors name the folder that was asked for."""
+    """Make errors name the requested folder."""
     try:
         yield
     except OSError as error:

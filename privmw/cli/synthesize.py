@@ -1,8 +1,7 @@
-"""`privmw synthesize`: from a private file, and a public one if there is one, to synthetic records.
+"""`privmw synthesize`: from a private file and an optional public one to synthetic records.
 
-It proposes a domain where none is given, shows what will be spent and what is promised, asks, and makes a
-release as `privmw release` does, in a folder beside the records: nothing that was paid for is lost, and the
-same command goes on after any end.
+It proposes a domain if none is given, shows the cost and the privacy guarantee, asks, and makes a release as
+`privmw release` does, in a folder beside the records; the same command resumes an interrupted run.
 """
 
 from __future__ import annotations
@@ -53,9 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask before the budget is spent")
     add_workload(parser, proposed=True)
     release.add_run(parser)
-    add_format(
-        parser, "records, answers and measurements", default=None, otherwise="as the name of the file says"
-    )
+    add_format(parser, "records, answers and measurements", default=None, otherwise="from the file's name")
     add_bins(parser, default=None, otherwise="draw, or midpoint without a public file")
     parser.set_defaults(checkpoint=None, every=None, cluster=None, config=None)
 
@@ -88,7 +85,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
                 _proposed_domain(options.public[0], syntax_of(vars(options)), folder, console)
             )
         return release.release_into(
-            folder, options, console, agree=lambda offer: _agree(offer, options, console)
+            folder, options, console, agree=lambda pending: _agree(pending, options, console)
         )
 
 
@@ -132,7 +129,7 @@ def _choose_files(options: argparse.Namespace) -> None:
 
 
 def _proposed_domain(public: str, syntax: Syntax, folder: RunFolder, console: Console) -> Path:
-    """The domain proposed from the public file; a run that goes on keeps that of its beginning."""
+    """The domain proposed from the public file; a resumed run keeps its own."""
     file = folder.unfinished / DOMAIN_FILE
     if not file.exists():
         with console.step(f"proposing a domain from {public}"):
@@ -146,9 +143,9 @@ def _proposed_domain(public: str, syntax: Syntax, folder: RunFolder, console: Co
     return file
 
 
-def _promise(offer: release.Offer) -> str:
-    """The statement that the release will carry, but for the lines on how its noise was drawn."""
-    private, mechanism = offer.private, offer.mechanism
+def _promise(pending: release.PendingRelease) -> str:
+    """The privacy statement of the release, without the lines about the source of its noise."""
+    private, mechanism = pending.private, pending.mechanism
     ledger = Ledger(mechanism.budget, Neighbors.REPLACE_ONE, n=private.n, unit=private.protected)
     for event in mechanism.events:
         ledger.charge(event)
@@ -156,13 +153,13 @@ def _promise(offer: release.Offer) -> str:
     return "\n".join(line for line in lines if not line.startswith(("Numerics:", "Randomness:")))
 
 
-def _agree(offer: release.Offer, options: argparse.Namespace, console: Console) -> None:
-    """Show the plan and the promise, and ask whether to spend the budget."""
-    mechanism, support, workload = offer.mechanism, offer.inputs.support, offer.inputs.workload
+def _agree(pending: release.PendingRelease, options: argparse.Namespace, console: Console) -> None:
+    """Show the plan and the privacy statement, and ask whether to spend the budget."""
+    mechanism, support, workload = pending.mechanism, pending.inputs.support, pending.inputs.workload
     with console.step("timing one evaluation"):
-        plan = mechanism.plan(support, workload, n=offer.private.n, at_most=offer.private.at_most)
+        plan = mechanism.plan(support, workload, n=pending.private.n, at_most=pending.private.at_most)
     console.note(f"Plan: {mechanism.algorithm!r}, {plan}, and those of files and report.")
-    console.note(f"What will be promised:\n{_promise(offer)}")
+    console.note(f"The privacy guarantee:\n{_promise(pending)}")
     if options.yes:
         return
     if not console.ask(f"Spend this on {options.private}, and write {os.path.relpath(options.copy)}?"):

@@ -20,8 +20,7 @@ from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.data.records import Records
 from privmw.data.row_hash import row_hashes
-from privmw.data.sample import MOST as SAMPLED
-from privmw.data.sample import Sample, Sampler
+from privmw.data.sample import SAMPLE_SIZE, Sample, Sampler
 from privmw.data.support import Support, check_public
 from privmw.data.table import Table
 from privmw.kernels.arrays import Array, Bools, Codes, Float64s, freeze
@@ -72,7 +71,7 @@ class ShardedSupport(Support):
         comm = public.comm if isinstance(public, Records) else ALONE
         on_every_rank(comm, lambda: _check(public, constraints, domain))
         check_same(comm, "constraints", "" if constraints is None else constraints.to_json())
-        sampler = Sampler(SAMPLED // comm.size)
+        sampler = Sampler(SAMPLE_SIZE // comm.size)
         rows = _owned_rows(public, sampler)
         if constraints is not None:
             _restrict(rows, public.domain, constraints, comm)

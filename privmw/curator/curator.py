@@ -402,7 +402,7 @@ class Curator:
             sizes = (offsets[1:] - offsets[:-1])[which]
             ends = np.cumsum(sizes)
             cells = np.arange(ends[-1]) + np.repeat(offsets[which] - (ends - sizes), sizes)
-            return cells, workload.sensitivity(which, moved=two)
+            return cells, workload.sensitivity(which, cells_changed=two)
         if marginal is None:
             if queries is None:
                 raise TypeError("one of queries, marginal, marginals and total must be given")

@@ -1,1 +1,1 @@
-"""What is known without privacy: attributes and domains, tables of records, supports and workloads."""
+"""Attributes and domains, tables of records, supports and workloads."""

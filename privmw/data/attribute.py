@@ -35,8 +35,8 @@ NUMBER = (
 )
 DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 BLANKS = " \t\r\n"  # that are cut from texts
-# The beginning of texts that a spreadsheet program runs as formulas when it opens csv, unless they are
-# numbers; with quotes before it, as `guarded` writes them.
+# Start of a text that a spreadsheet program runs as a formula when it opens csv, unless it is a number; also
+# matches the quotes that `guarded` puts before it.
 FORMULA = "'*[=+@\t\r\n＝＋－＠-]"
 # Words that mean a missing value, in columns of text and of numbers alike, unless they are labels.
 MISSING_WORDS = (
@@ -58,10 +58,9 @@ _UNORDERED = (numbers.Real, datetime.date)  # types with a value that is unequal
 
 
 def guarded(text: str) -> str:
-    """The text in csv: with a quote before it where a spreadsheet program would run it as a formula.
+    """Put a quote before a text that a spreadsheet program would run as a formula.
 
-    Numbers are left as they are. Text that looks guarded already gets another quote: every text has a
-    spelling of its own.
+    Numbers are unchanged. Text that looks guarded already gets another quote, so `unguarded` inverts this.
 
     >>> [guarded(text) for text in ("=1+1", "- none", "-5", "'=1+1", "it's")]
     ["'=1+1", "'- none", '-5', "''=1+1", "it's"]
@@ -70,7 +69,7 @@ def guarded(text: str) -> str:
 
 
 def unguarded(text: str) -> str:
-    """The text of which `guarded` makes this one.
+    """The inverse of `guarded`.
 
     >>> unguarded("'=1+1"), unguarded("-5"), unguarded("'quoted'")
     ('=1+1', '-5', "'quoted'")
@@ -80,7 +79,7 @@ def unguarded(text: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Attribute:
-    """One attribute, made by its domain: `labels`, or bin `edges`, or neither: then its values are its codes.
+    """One attribute of a domain: it has `labels`, or bin `edges`, or neither (its values are its codes).
 
     `size` is the number of codes, including those of `other` and `missing`.
 
@@ -101,11 +100,11 @@ class Attribute:
     other: Label | None = None
     missing: Label | None = None
     open: bool = False  # the first bin has all values below, the last all above
-    measured_in: str | None = None  # the word that may stand beside a number: h, EUR, %
+    measured_in: str | None = None  # unit that may follow or precede a number: h, EUR, %
 
     @classmethod
     def declare(cls, name: str, declared: Any) -> Attribute:
-        """The attribute that a domain file declares; an invalid declaration is refused."""
+        """Make the attribute that a domain file declares; refuses an invalid declaration."""
         expect("attribute name", name, str, "a string")
         where = f"attribute {shown(name)}"
         name = str(_label(where, "name", name))
@@ -165,12 +164,12 @@ class Attribute:
         return self._values[code] if self._values else int(code)
 
     def code(self, value: object) -> int:
-        """The code of a value: of a label as `label` returns it, or of the bin of a number or date.
+        """The code of a value: a label as `label` returns it, or a number or date in a bin.
 
-        None, NaN and `MISSING_WORDS` that are no labels are missing, or `other` where no missing value is
-        declared; True and False are the labels "true" and "false"; 3.0 is the integer 3. A value declared as
+        None, NaN and `MISSING_WORDS` (unless they are labels) are missing, or `other` if no missing value is
+        declared. True and False are the labels "true" and "false"; 3.0 is the integer 3. A value declared as
         `other` or `missing` has that code, even inside a bin. Any other value is `other` if that is declared,
-        or refused; a value of the wrong kind is always refused, such as 3.5 among integers. Messages quote
+        else refused; a value of the wrong kind, such as 3.5 among integers, is always refused. Messages quote
         the value: for a private one, use `rule`.
         """
         if getattr(value, "shape", None) == () and hasattr(value, "item"):
@@ -208,8 +207,8 @@ class Attribute:
     def parse(self, text: str) -> int:
         """The code of a value written as text: a label, a number, or a date YYYY-MM-DD.
 
-        Blanks around it are cut, unless it is a label with them; empty text is missing, unless it is a label.
-        Refused as `code` refuses, by a ValueError.
+        Text is stripped unless it is a label as it stands; empty text is missing, unless it is a label. Other
+        texts are `other` or refused, as in `code`.
 
         >>> rooms = Attribute.declare("rooms", {"labels": [1, 2, 3], "other": -1, "missing": "N"})
         >>> [rooms.parse(text) for text in ("2", "02", "2.0", "17", "N", "")]
@@ -252,12 +251,12 @@ class Attribute:
 
     @property
     def takes_missing(self) -> bool:
-        """Whether a value may be missing; the last code is then that of missing values."""
+        """True if a value may be missing; the last code is then that of missing values."""
         return self.missing is not None or self.other is not None
 
     @property
     def rule(self) -> str:
-        """What a value must be, for a message about private data: it quotes no value."""
+        """What a value must be, for messages about private data: quotes no value."""
         if self.edges and self.open:
             return "a date" if isinstance(self.edges[0], datetime.date) else "a number"
         if self.edges:
@@ -283,9 +282,9 @@ class Attribute:
 
     @cached_property
     def texts(self) -> Mapping[str, int]:
-        """The texts that `parse` looks up, with their codes: labels, bins, other and missing.
+        """The codes of the texts that `parse` looks up: labels, bins, other and missing.
 
-        Those that csv guards have this spelling too, which comes before that of another label.
+        Texts that csv guards are also listed as `guarded` spells them; this comes before an equal label.
         """
         texts: dict[str, int] = {}
         for value, code in self._codes.items():
@@ -298,10 +297,10 @@ class Attribute:
 
     @cached_property
     def words(self) -> Mapping[str, int]:
-        """Words that are no labels, with the code of what they mean.
+        """Words that are not labels, with their codes.
 
-        Where a value may be missing, MISSING_WORDS; and the other spellings of labels such as "true":
-        to pandas, a column of such words is one of booleans until a record has another word.
+        MISSING_WORDS if a value may be missing; and the other spellings of labels such as "true":
+        pandas reads a column of such words as booleans, unless a record has another word.
         """
         words = dict.fromkeys(MISSING_WORDS, self.size - 1) if self.takes_missing else {}
         for value in (True, False):

@@ -1,6 +1,6 @@
-"""Several public tables as one prior: the mixture of their frequencies, and its weights moved to fit better.
+"""Several public tables as one prior: the mixture of their frequencies, and updates of its weights.
 
-Public counts and released weights come in: moving the weights is post-processing, and costs no privacy.
+Input: public counts and released weights, so an update is post-processing and costs no privacy.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def mixed_frequencies(block_counts: Int64s, block_weights: Float64s) -> Float64s
 
 
 def moved_block_weights(block_counts: Int64s, weights_of_rows: Float64s, block_weights: Float64s) -> Float64s:
-    """One step of expectation maximisation: block weights under which the weighted rows are likelier.
+    """One EM step: block weights under which the weighted rows have a higher likelihood.
 
     The new w_b is proportional to the sum over rows x of D(x) w_b p_b(x) / sum over c of w_c p_c(x), where
     D(x) is the weight of row x and p_b are the frequencies of block b. The mean log frequency of the rows
-    under the mixture never falls, and rises unless the weights stay. Rows that no block has say nothing; if
-    no other row has weight, the block weights stay. A block of weight 0 keeps it.
+    under the mixture never falls. Rows that no block has are ignored; if no other row has weight, the block
+    weights stay. A weight of 0 stays 0.
 
     >>> counts, fitted = np.array([[3, 0], [1, 4]]), np.array([0.75, 0.25])
     >>> moved_block_weights(counts, fitted, np.array([0.5, 0.5])).tolist()
@@ -48,7 +48,7 @@ def moved_block_weights(block_counts: Int64s, weights_of_rows: Float64s, block_w
 
 
 def _parts(block_counts: Int64s, block_weights: Float64s) -> Float64s:
-    """The share w_b p_b(x) that each block has in each row's frequency."""
+    """The part w_b p_b(x) of each block in each row's frequency."""
     if block_counts.ndim != 2 or block_counts.shape[1:] != block_weights.shape:
         raise ValueError(
             f"block_weights (shape {block_weights.shape}) must be one for each column of block_counts "
@@ -59,7 +59,7 @@ def _parts(block_counts: Int64s, block_weights: Float64s) -> Float64s:
 
 
 def checked_blocks(blocks: Any, weights: Any, counts: Int64s, comm: Communicator) -> Float64s:
-    """Refuse counts of several tables that do not add up; returns their weights, which cannot be written."""
+    """Check that the tables' counts add up to `counts`; returns their weights, read-only."""
     if comm.size > 1:
         raise ValueError("a support of several tables must lie on one rank")
     right = type(blocks) is np.ndarray and blocks.dtype == np.int64 and weights is not None
@@ -74,7 +74,7 @@ def checked_blocks(blocks: Any, weights: Any, counts: Int64s, comm: Communicator
 
 
 def checked_block_weights(weights: npt.ArrayLike, count: int) -> Float64s:
-    """Checked weights of tables, divided by their sum."""
+    """Check weights of tables, and normalise them to sum to 1."""
     array = np.asarray(weights)
     if array.dtype.kind not in "iuf" or array.shape != (count,):
         raise ValueError(f"weights ({shown(weights)}) must be numbers, one for each of the {count} tables")

@@ -65,7 +65,7 @@ def combinations_at(n: int, k: int, ranks: list[int]) -> npt.NDArray[np.int32]:
 
 
 class CombinationIndex:
-    """Finds a combination, its items in any order, among many of mixed sizes (flat, with their starts).
+    """An index of combinations of mixed sizes (flat, with their starts), to find one by its items.
 
     >>> CombinationIndex(np.array([2, 0, 1], np.int32), np.array([0, 2, 3])).find([0, 2])
     0
@@ -83,7 +83,7 @@ class CombinationIndex:
         self._columns = np.ascontiguousarray(rows[self._order].T)
 
     def find(self, items: list[int]) -> int:
-        """The position of the combination of these items, or -1."""
+        """The position of the combination of these items (in any order), or -1."""
         if len(items) > len(self._columns):
             return -1
         low, high = 0, len(self._order)

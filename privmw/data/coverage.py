@@ -1,9 +1,9 @@
-"""What the public rows of a support cover: values of the domain, and pairs of values, that none has.
+"""Coverage of a support: the values of the domain, and pairs of values, that no public row has.
 
-A release that only re-weights rows gives 0 to what no row has, whatever the private table holds: worth
-knowing before a budget is spent. All of it is public. Grown rows, of count 0, are no public rows.
-Combinations that a constraint excludes do not count. Marginals of more than LARGEST cells are skipped, and
-listed. Attributes that the rows lack are no part of it.
+A release that only re-weights rows answers 0 for them, whatever the private table holds: worth knowing before
+a budget is spent. All of it is public. Grown rows (of count 0) do not count as public rows. Combinations that
+a constraint excludes are not missing. Marginals of more than LARGEST cells are skipped, and listed.
+Attributes that the rows lack are left out.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from privmw.data.support import Support
 from privmw.kernels.arrays import Bools, Int64s
 from privmw.secrecy import expect
 
-LARGEST = 2**22  # cells of a marginal, and of all that are counted at once
-FIRST = 10  # combinations listed of each marginal
+LARGEST = 2**22  # cells of a marginal, and of those counted together
+FIRST = 10  # listed combinations of each marginal
 
 
 @dataclass(frozen=True)
 class Missing:
     """The combinations of values of one or two attributes that no public row has.
 
-    count: how many there are, of so many possible ones; first: the codes of the first few.
+    count: their number, of `possible` combinations; first: the codes of the first few.
     """
 
     attributes: tuple[str, ...]
@@ -39,11 +39,11 @@ class Missing:
 
 @dataclass(frozen=True)
 class Coverage:
-    """The values, and the pairs of values that do occur, that no public row of a support has.
+    """The values, and the pairs of occurring values, that no public row of a support has.
 
-    values, pairs: by attribute and by two attributes, in the order of the domain, where some are missing.
-    possible_values, possible_pairs: how many there are in all. skipped: the attributes, and the pairs of
-    them, that have too many combinations to look at. lacking: the attributes that the rows do not have.
+    values, pairs: one entry per attribute or pair with missing ones, in the order of the domain.
+    possible_values, possible_pairs: their total number. skipped: attributes and pairs with too many
+    combinations. lacking: the attributes that the rows do not have.
     """
 
     values: tuple[Missing, ...]
@@ -55,12 +55,12 @@ class Coverage:
 
     @property
     def missing_values(self) -> int:
-        """How many values no public row has."""
+        """The number of values that no public row has."""
         return sum(missing.count for missing in self.values)
 
     @property
     def missing_pairs(self) -> int:
-        """How many pairs of values that do occur no public row has."""
+        """The number of pairs of occurring values that no public row has."""
         return sum(missing.count for missing in self.pairs)
 
 
@@ -107,7 +107,7 @@ def coverage_of(support: Support) -> Coverage:
 def small_and_large(
     marginals: Iterable[tuple[int, ...]], sizes: Sequence[int]
 ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """The marginals to count, and those that have too many cells."""
+    """Split marginals into those to count, and those with too many cells."""
     small: list[tuple[int, ...]] = []
     large: list[tuple[int, ...]] = []
     for marginal in marginals:
@@ -118,9 +118,9 @@ def small_and_large(
 def public_rows_in(
     support: Support, marginals: Sequence[tuple[int, ...]]
 ) -> Iterator[tuple[tuple[int, ...], Int64s]]:
-    """Each marginal with the number of public rows, of all ranks, in each of its cells; LARGEST at a time.
+    """Yield each marginal with the number of public rows (on all ranks) in each cell.
 
-    The kernels are called directly: a support keeps one plan, and that is for the workload.
+    Counts LARGEST cells at a time. Calls the kernels directly: a support caches the plan of one workload.
     """
     sizes = support.domain.sizes
     cells = [math.prod(sizes[a] for a in marginal) for marginal in marginals]
@@ -144,7 +144,7 @@ def public_rows_in(
 
 
 def _missing(support: Support, positions: tuple[int, ...], empty: Bools, possible: int) -> Missing:
-    """What is missing of a marginal, without what the constraints exclude."""
+    """The missing combinations of a marginal that the constraints allow."""
     sizes = [support.domain.sizes[a] for a in positions]
     if support.constraints is not None and empty.any():
         excluded = support.constraints.excluded(positions).ravel() & empty

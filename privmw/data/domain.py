@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from privmw.data.attribute import Attribute
 from privmw.data.immutable import Immutable
 from privmw.data.strict_json import parse_json
-from privmw.data.syntax import KEY, Syntax
+from privmw.data.syntax import SYNTAX_KEY, Syntax
 from privmw.io.files import naming
 from privmw.secrecy import expect, shown
 
@@ -27,8 +27,8 @@ class Domain(Immutable):
 
     An object has "labels" or bin "edges" (numbers, or dates written YYYY-MM-DD) and may declare an "other"
     and a "missing" value, each with its own code after those of the labels or bins; see `Attribute.code`.
-    Beside the attributes, "$syntax" may say how text files are written, as `Syntax` does: private ones are
-    read by exactly that. Domains that differ in it alone are equal.
+    The key "$syntax" may give the `Syntax` of text files, by which private files are read. It does not count
+    in comparisons of domains.
 
     >>> domain = Domain({"age": 10, "sex": ["F", "M"], "income": {"edges": [0, 10, 100], "missing": "N"}})
     >>> domain
@@ -43,14 +43,14 @@ class Domain(Immutable):
     attributes: tuple[Attribute, ...]  # in order
     names: tuple[str, ...]
     sizes: tuple[int, ...]
-    size: int  # how many different records there can be: the product of the sizes, exact however large
-    syntax: Syntax | None  # of text files; None where none is stored
+    size: int  # the number of possible records: the product of the sizes, exact however large
+    syntax: Syntax | None  # of text files, if stored
     _positions: dict[str, int]  # of each name
 
     def __init__(self, attributes: Mapping[str, object]) -> None:
         expect("attributes", attributes, Mapping, "a mapping from names to sizes or labels")
-        syntax = Syntax.from_dict(attributes[KEY]) if KEY in attributes else None
-        declared = tuple(Attribute.declare(name, a) for name, a in attributes.items() if name != KEY)
+        syntax = Syntax.from_dict(attributes[SYNTAX_KEY]) if SYNTAX_KEY in attributes else None
+        declared = tuple(Attribute.declare(name, a) for name, a in attributes.items() if name != SYNTAX_KEY)
         self._fill(declared, syntax)
 
     def _fill(self, attributes: tuple[Attribute, ...], syntax: Syntax | None) -> Domain:
@@ -69,7 +69,7 @@ class Domain(Immutable):
 
     @classmethod
     def read(cls, source: str | os.PathLike[str] | Mapping[str, object]) -> Domain:
-        """The domain that a JSON file declares, or a mapping of the same form."""
+        """Read the domain of a JSON file, or of a mapping of the same form."""
         if isinstance(source, Mapping):
             return cls(source)
         expect("source", source, str | os.PathLike, "a path or a mapping")
@@ -88,30 +88,30 @@ class Domain(Immutable):
         missing: str | None = "missing",
         syntax: Syntax | None = None,
     ) -> Domain:
-        """A domain proposed from public data, for a person to check and change; never from private data.
+        """Propose a domain from public data, for a person to check and change; never from private data.
 
-        `source` is a pandas, polars or pyarrow frame, or the path of a file, which is read batch by batch;
-        `syntax` says how a text file is written, where detection should not decide. The domain stores what
-        was detected, and private files are read by that. Each column becomes an attribute, unless `columns`
-        names some:
+        `source` is a pandas, polars or pyarrow frame, or the path of a file, which is read batch by batch.
+        `syntax` overrides the detected syntax of a text file; the domain stores the result, and private files
+        are read by it. Each column (default: all) becomes an attribute:
 
         - booleans: the labels "false" and "true";
         - text: its labels in order (numbers by size, then the rest), an ordered categorical in its own order;
           of more than `most_labels` the commonest, and "other" for the rest;
-        - integers, and numbers that are all whole: labels if there are at most `most_labels`; bins if there
-          are more, or if they are amounts of which another file will have others: far apart, and many once;
+        - integers, and floats with integer values: labels if there are at most `most_labels`; bins if there
+          are more, or if they are amounts (far apart, many of them occur once), since another file will have
+          other amounts;
         - other numbers, and dates: about `bins` bins near the quantiles, with round edges (years, quarters,
-          months), of equal width where that does as well; a value that very many records have, such as no
-          income, gets its own bin. Bins are open at both ends;
-        - null, NaN and words such as ? and N/A are declared missing where there are some; in text files an
-          empty field, or the one word among numbers, too.
+          months), of equal width if that fits as well. A very common value, such as no income, gets its own
+          bin. Bins are open at both ends;
+        - null, NaN and words such as ? and N/A are declared missing if there are any; in text files also an
+          empty field, or a single word among numbers.
 
-        A private file may have values that the public one lacks: `other` is declared for labels, and takes
-        missing values too, and `missing` for bins and booleans. None leaves them out, and integers that are 0
+        A private file may have values that the public one lacks: `other` is declared for labels (missing
+        values get it too), and `missing` for bins and booleans. Pass None for no such value; integers from 0
         to k - 1 are then a plain size.
 
         Text and integers that seem to identify records are left out unless `columns` names them, and so are
-        values of other kinds: the notes of `privmw.data.propose.propose` list them.
+        values of other kinds; the notes of `privmw.data.propose.propose` list them.
         """
         from privmw.data.propose import propose  # here: it imports domains
 
@@ -127,18 +127,18 @@ class Domain(Immutable):
 
     @classmethod
     def from_json(cls, text: str) -> Domain:
-        """The domain that a JSON text declares."""
+        """Parse the text that `to_json` returns."""
         expect("text", text, str, "a string")
         declared = parse_json(text)
         expect("a domain", declared, dict, "a JSON object", quote=False)
         return cls(declared)
 
     def to_json(self) -> str:
-        """JSON text of the domain for `from_json`, one attribute a line."""
+        """JSON text of the domain for `from_json`, one attribute per line."""
         write = json.JSONEncoder(ensure_ascii=False).encode
         lines = [f"  {write(a.name)}: {write(a.declaration())}" for a in self.attributes]
         if self.syntax is not None:
-            lines.insert(0, f"  {write(KEY)}: {write(self.syntax.to_dict())}")
+            lines.insert(0, f"  {write(SYNTAX_KEY)}: {write(self.syntax.to_dict())}")
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
     def write(self, path: str | os.PathLike[str]) -> None:
@@ -147,12 +147,12 @@ class Domain(Immutable):
             file.write(self.to_json())
 
     def fingerprint(self) -> str:
-        """The SHA-256 of the canonical JSON in hexadecimal: the same for equal domains, and for no others."""
+        """The SHA-256 (hexadecimal) of the canonical JSON: equal for equal domains only."""
         canonical = json.dumps([(a.name, a.declaration()) for a in self.attributes], separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def index(self, name: str) -> int:
-        """The position of an attribute; the error for an unknown name suggests the nearest known one."""
+        """The position of an attribute; the error for an unknown name suggests a similar one."""
         expect("attribute name", name, str, "a string")
         position = self._positions.get(name)
         if position is None:
@@ -166,7 +166,7 @@ class Domain(Immutable):
         return f"; did you mean {shown(near[0])}?" if near else ""
 
     def project(self, names: Iterable[str]) -> Domain:
-        """The domain of some of the attributes, in the order named."""
+        """The domain of some of the attributes, in the given order."""
         expect(
             "names",
             names,
@@ -218,7 +218,7 @@ class Domain(Immutable):
 
 
 def positions_of(domain: Domain, names: Iterable[str], what: str = "names") -> list[int]:
-    """The positions of several attributes; an unknown name is told by its place, as it may be a cell.
+    """The positions of attributes; the error names an unknown one by its index, as it may be private text.
 
     >>> positions_of(Domain({"age": 10, "sex": ["F", "M"]}), ["sex", "agee"])
     Traceback (most recent call last):
@@ -234,5 +234,5 @@ def positions_of(domain: Domain, names: Iterable[str], what: str = "names") -> l
 
 
 def check_domain(domain: object) -> None:
-    """Refuse what is no domain, by its kind: it may be private data in the wrong place."""
+    """Check that an argument is a Domain; the error shows its type only, as it may be private data."""
     expect("domain", domain, Domain, "a Domain")

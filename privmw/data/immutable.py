@@ -6,7 +6,7 @@ from typing import NoReturn
 
 
 class Immutable:
-    """A base class: attributes are set by `_set`, and by nothing else.
+    """A base class whose attributes are set by `_set` only.
 
     Not a frozen dataclass: `dataclasses.asdict` would copy the codes of a private table.
 

@@ -1,4 +1,4 @@
-"""How much memory this process may use: what bounds a support, a plan or a table of synthetic records."""
+"""The memory that this process may use, which limits supports, plans and tables of synthetic records."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 
 def available_memory() -> int:
-    """Bytes that this process may use: the least of the machine's memory, the container's and its own limit.
+    """Bytes that this process may use: the minimum of the machine's, the container's and its own limit.
 
-    The limit of the process (`ulimit -v`) counts addresses, so those in use are taken off. 2^63, no bound,
-    where the operating system does not tell.
+    The process limit (`ulimit -v`) counts addresses, so those in use are subtracted. 2^63 if the operating
+    system reports no limit.
 
     >>> available_memory() > 0
     True
@@ -30,7 +30,7 @@ def _physical() -> int:
 
 
 def _of_container() -> int:
-    """The least limit of the cgroup of this process and of those above it."""
+    """The smallest limit of this process's cgroup and its ancestors."""
     limits = [NO_BOUND]
     with contextlib.suppress(OSError, ValueError):
         # 0::/user.slice/... in version 2; 4:memory:/docker/... in version 1

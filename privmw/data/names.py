@@ -1,4 +1,4 @@
-"""Names and labels from data files as a reader sees them: on one line, printable, not too long."""
+"""Names and labels from data files for display: on one line, printable, not too long."""
 
 from __future__ import annotations
 

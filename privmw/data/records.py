@@ -1,6 +1,6 @@
-"""Records: the interface of a table to be counted, in memory, in a file or on several ranks.
+"""The interface of a table to be counted, in memory (`Table`), in a file (`Scan`) or on several ranks.
 
-`Table`, `Scan` and `ShardedRecords` implement it. This room holds no data.
+`ShardedRecords` implements the last. This module holds no data.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Traces: TypeAlias = Mapping[str, npt.NDArray[np.uint16]]
 
 
 class Records(ABC):
-    """Records on a domain, every code checked. Private ones show nothing of their values."""
+    """Records on a domain, with checked codes. Private records never show their values."""
 
     __slots__ = ()
 
@@ -39,31 +39,31 @@ class Records(ABC):
     @property
     @abstractmethod
     def n(self) -> int:
-        """How many records there are, of those that enter. Neighbours have as many, so this is public."""
+        """The number of records that enter. Neighbours have the same number, so it is public."""
 
     @property
     @abstractmethod
     def private(self) -> bool:
-        """Whether the records are private: then nothing about their values is shown."""
+        """True if the records are private: nothing about their values is then shown."""
 
     @property
     def unit(self) -> str:
-        """What is protected, one at a time: a record, or what a column such as "household" tells apart."""
+        """The unit of privacy: "record", or a column of unit ids such as "household"."""
         return RECORD
 
     @property
     def at_most(self) -> int:
-        """How many records of a unit enter, at most: neighbours differ in no more of them."""
+        """The maximum number of records of a unit that enter: neighbours differ in at most as many."""
         return 1
 
     @property
     def protected(self) -> str:
-        """What is protected, in words: "record", or "household of at most 4 records"."""
+        """The unit of privacy in words: "record", or "household of at most 4 records"."""
         return unit_in_words(self.unit, self.at_most)
 
     @property
     def frame_kind(self) -> FrameKind | None:
-        """The kind of frame that the records came from; None for those of files and of codes."""
+        """The kind of frame that the records came from; None for files and codes."""
         return None
 
     @property
@@ -73,32 +73,32 @@ class Records(ABC):
 
     @abstractmethod
     def batches(self) -> Iterator[Table]:
-        """The records of this rank in order, as one table or several."""
+        """Iterate over the records of this rank in order, as one or more tables."""
 
     @property
     def has_records(self) -> bool:
-        """Whether `batches` has the records themselves, and not only their counts."""
+        """True if `batches` yields records, and not only their counts."""
         return True
 
     @property
     def trace_names(self) -> tuple[str, ...]:
-        """The columns of which `batches_with_traces` has traces on this rank."""
+        """The columns that have traces in `batches_with_traces` on this rank."""
         return ()
 
     def batches_with_traces(self) -> Iterator[Table]:
-        """The batches, each with traces of its records' raw values, as far as there are any."""
+        """Like `batches`, with traces of the records' raw values where there are any."""
         return self.batches()
 
     @abstractmethod
     def counts(self, workload: Workload) -> Int64s:
-        """The exact counts of a workload's cells, in workload order; those of private records are private."""
+        """The exact counts of a workload's cells, in workload order; private if the records are."""
 
     def send_counts(self, workload: Workload) -> None:  # noqa: B027  not abstract: most are on one rank
-        """On a rank other than 0, while rank 0 calls `counts`: send it the counts of this rank's records."""
+        """Send the counts of this rank's records to rank 0, which calls `counts` at the same time."""
 
     @property
     def _kind(self) -> str:
-        """What a repr says after the sizes."""
+        """The end of a repr, after the sizes."""
         capped = "" if self.unit == RECORD else f", at most {self.at_most} of a {self.unit}"
         return f"{'private' if self.private else 'public'}{capped}"
 
@@ -107,13 +107,13 @@ class Records(ABC):
 
 
 def check_domain_and_privacy(domain: object, private: object) -> None:
-    """Refuse what is no domain, and a flag that is neither True nor False."""
+    """Check that `domain` is a Domain and `private` a bool."""
     check_domain(domain)
     expect("private", private, bool, "True or False", quote=False)
 
 
 def known_part(where: str, domain: Domain, columns: Collection[object], *, private: bool) -> Domain:
-    """The domain of the attributes that a public table has columns for; a private table is refused."""
+    """The domain of those attributes that a public table has columns for; refuses a private table."""
     if private:
         raise ValueError("missing_ok (True) must not be given for a private table: it has every column")
     names = [name for name in domain.names if name in columns]
@@ -123,6 +123,6 @@ def known_part(where: str, domain: Domain, columns: Collection[object], *, priva
 
 
 def check_is_private(records: Records) -> None:
-    """Refuse public records where private ones are expected: one of two arguments was mixed up."""
+    """Refuse public records where private ones are expected (swapped arguments)."""
     if not records.private:
         raise ValueError("private (a public table) must be a private table: read it with private=True")

@@ -1,7 +1,7 @@
-"""Hashes of rows: an order of rows, and an owner of each, that ranks agree on without communication.
+"""Hashes of rows: they give ranks the same order and owner of each row without communication.
 
-The same codes have the same hash on every machine and in columns of any width. Different rows may have equal
-hashes: compare the codes too. This module knows columns of codes only.
+Equal codes have equal hashes on every machine and for every integer width. Different rows may have equal
+hashes: compare the codes too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def row_hashes(columns: Sequence[Codes]) -> Hashes:
 
 
 def mixed(numbers: Hashes) -> Hashes:
-    """Mix the bits of each number, in place: a bijection in which every bit depends on all."""
+    """Mix the bits of each number, in place: a bijection; every output bit depends on all input bits."""
     for shift, factor in zip((30, 27), _LAST, strict=True):
         numbers ^= numbers >> np.uint64(shift)
         numbers *= factor

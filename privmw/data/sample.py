@@ -1,7 +1,7 @@
-"""A sample of public records, with the traces of their raw values: what a support keeps of them.
+"""A sample of public records, with the traces of their raw values, which a support keeps.
 
-A support merges records into distinct rows of codes. Whether public records are private ones is decided by
-whole records (privmw/curator/overlap.py), of which a bounded number is enough.
+A support merges records into distinct rows. The check that public records are not copies of private ones
+compares whole records (privmw/curator/overlap.py); a bounded sample is enough for it.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import numpy as np
 
 from privmw.data.table import Table
 
-MOST = 2**18  # records of a sample
+SAMPLE_SIZE = 2**18  # at most
 
 
 class Sample(NamedTuple):
-    """Public records, and the number of those they were drawn from; no table where a rank has no records."""
+    """Public records, and the number that they were sampled from; no table if a rank has no records."""
 
     table: Table | None
     records: int
 
 
 class Sampler:
-    """Every k-th record of tables that are added one after the other, k as small as MOST allows.
+    """Samples every k-th record of the tables that are added; k is the smallest that SAMPLE_SIZE allows.
 
     >>> from privmw import Domain
     >>> table = Table.from_codes([[0], [1], [2]], Domain({"age": 3}), private=False)
@@ -34,18 +34,18 @@ class Sampler:
     ([0, 1, 2], 9)
     """
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = SAMPLE_SIZE) -> None:
         self._most = most
         self._step = 1
         self._seen = 0
         self._parts: list[Table] = []
 
     def add(self, table: Table) -> None:
-        """Add the records that come next."""
+        """Add the next records."""
         step = self._step
         while -(-(self._seen + table.n) // self._step) > self._most:
             self._step *= 2
-        if self._step > step and self._parts:  # what is there are the records 0, step, 2 * step, ...
+        if self._step > step and self._parts:  # the sample so far: records 0, step, 2 * step, ...
             joined = Table.concatenate(self._parts)
             self._parts = [joined.take(np.arange(0, joined.n, self._step // step))]
         rows = np.arange(-self._seen % self._step, table.n, self._step)

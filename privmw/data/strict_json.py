@@ -1,4 +1,4 @@
-"""JSON that all readers agree on: repeated keys, NaN and infinity are refused."""
+"""Strict JSON: refuses repeated keys, NaN and infinity, on which readers disagree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from privmw.secrecy import shown
 
 
 def parse_json(text: str) -> Any:
-    """The values of a JSON text.
+    """Parse a JSON text.
 
     >>> parse_json('{"a": [1, 2.5]}')
     {'a': [1, 2.5]}
@@ -24,7 +24,7 @@ def parse_json(text: str) -> Any:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these pairs; a repeated key is refused, of which Python would take the last."""
+    """Make an object of pairs; refuses a repeated key, where Python would keep the last."""
     values: dict[str, Any] = {}
     for key, value in pairs:
         if key in values:

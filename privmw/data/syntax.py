@@ -1,7 +1,7 @@
-"""How a text file is written, as plain settings: separator, encoding, header, numbers, dates.
+"""The syntax of a text file: separator, encoding, header, numbers, dates.
 
-Nothing here looks at a file. `privmw.io.detect` finds the syntax of a public file and the domain stores it; a
-private file is read by the syntax that it is given, so that no record decides how another one is read.
+`privmw.io.detect` detects the syntax of a public file, and the domain stores it. A private file is read by a
+given syntax, so that no record affects how another one is read. Nothing here reads a file.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from typing import Any
 from privmw.secrecy import expect, shown
 
 ORDERS = {"ymd": "year first", "dmy": "day first", "mdy": "month first"}
-THOUSANDS = ",.'’ \u00a0\u202f"  # marks that may stand between the thousands of a number
-KEY = "$syntax"  # of a domain file
-# Encodings in which a character changes the meaning of later ones, or an escape can be a line break: there
-# one record would reach others.
+THOUSANDS = ",.'’ \u00a0\u202f"  # thousands separators
+SYNTAX_KEY = "$syntax"  # of a domain file
+# Encodings in which a character changes the meaning of later ones, or an escape can be a line break: one
+# record could change how others are read.
 _STATEFUL = "iso2022|hz|utf-7|unicode_escape|unicode-escape|raw|idna|punycode|charmap|undefined"
 
 
 @dataclass(frozen=True)
 class Syntax:
-    r"""How a text file is written. What is None is detected on a public file, and plain for a private one.
+    r"""The syntax of a text file. None means: detected on a public file, and plain for a private one.
 
     separator: between columns, one character such as ";" or "\t" (plain: ",").
     encoding: "utf-8", "latin-1", "utf-16" or another that Python knows (plain: "utf-8").
     header: whether the first line names the columns (plain: True).
     decimal: the decimal mark of numbers, "." or "," (plain: ".").
-    thousands: the marks that may stand between thousands, such as "," (plain: "", none).
+    thousands: the allowed thousands separators, such as "," (plain: "", none).
     dates: "dmy" (31/12/1999), "mdy" (12/31/1999) or "ymd" (plain); a date with the year first, or with the
-        month as a word, is read in any case.
-    names: of all columns, in order, for a file without a header; detected, they are "column 1", "column 2"...
-    skip: the number of lines at the top that do not belong to the table (plain: 0).
+        month as a word, is always accepted.
+    names: of all columns, in order, for a file without a header (detected: "column 1", "column 2", ...).
+    skip: the number of lines before the table (plain: 0).
 
     >>> Syntax(separator=";", decimal=",").to_dict()
     {'separator': ';', 'decimal': ','}
@@ -102,7 +102,7 @@ class Syntax:
         object.__setattr__(self, "header", False)
 
     def over(self, base: Syntax) -> Syntax:
-        """These settings, and those of `base` where they are None.
+        """These settings, completed by those of `base` where they are None.
 
         >>> Syntax(separator=";").over(PLAIN).encoding
         'utf-8'
@@ -113,41 +113,41 @@ class Syntax:
         }
         if self.header:
             filled["names"] = None
-        if self.decimal is not None and self.thousands is None:  # marks that went with another decimal mark
+        if self.decimal is not None and self.thousands is None:  # base's may clash with this decimal mark
             filled["thousands"] = (filled["thousands"] or "").replace(self.decimal, "")
         return Syntax(**filled)
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings that are not None, as a domain file has them under "$syntax"."""
+        """The settings that are not None, as under "$syntax" in a domain file."""
         settings = {field.name: getattr(self, field.name) for field in fields(self)}
         settings["names"] = None if self.names is None else list(self.names)
         return {name: value for name, value in settings.items() if value is not None}
 
     @classmethod
     def from_dict(cls, declared: object) -> Syntax:
-        """The settings of a domain file; a key that does not exist is refused.
+        """Read the settings of a domain file; refuses an unknown key.
 
         >>> Syntax.from_dict({"seperator": ";"})  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ValueError: $syntax: key ('seperator') must be separator, encoding, header, decimal, ...
         """
         if not isinstance(declared, Mapping):
-            raise TypeError(f"{KEY} ({shown(declared)}) must be an object")
+            raise TypeError(f"{SYNTAX_KEY} ({shown(declared)}) must be an object")
         known = [field.name for field in fields(cls)]
         for key in declared:
             if key not in known:
                 listed = f"{', '.join(known[:-1])} or {known[-1]}"
-                raise ValueError(f"{KEY}: key ({shown(key)}) must be {listed}")
+                raise ValueError(f"{SYNTAX_KEY}: key ({shown(key)}) must be {listed}")
         try:
             return cls(**declared)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{KEY}: {error}") from None
+            raise type(error)(f"{SYNTAX_KEY}: {error}") from None
 
 
 PLAIN = Syntax(separator=",", encoding="utf-8", header=True, decimal=".", thousands="", dates="ymd", skip=0)
 
 
 def plain_for(file: str) -> Syntax:
-    """The syntax of a file of which nothing is known but its name: tabs between the columns of .tsv."""
+    """The default syntax for a file name: tab-separated for .tsv."""
     tabs = file.lower().removesuffix(".gz").endswith((".tsv", ".tab"))
     return replace(PLAIN, separator="\t") if tabs else PLAIN

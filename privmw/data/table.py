@@ -1,7 +1,7 @@
-"""The table: records as codes on a domain, one contiguous column per attribute.
+"""Tables: records as codes on a domain, one contiguous column per attribute.
 
-Every code is checked here, once; the kernels trust it. The same checks apply to a private table, but no
-message, repr or pickle shows a value, a row or a count of it. Nothing here draws or adds noise.
+Every code is checked here, once; the kernels rely on it. No message, repr or pickle of a private table shows
+a value, a row or a count. Nothing here is random.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from privmw.secrecy import expect, sealed, shown
 class Table(Immutable, Records):
     """Codes on a domain, immutable: `columns` maps each attribute's name to a 1-D array of integer codes.
 
-    A column is stored as uint8, uint16 or uint32, the smallest that fits its attribute's size. It is shared
-    without a copy if it has that dtype, is contiguous and cannot be written to (flags.writeable is False
-    for it and for every array it is a view of); a column that could still change is copied, since kernels
-    index memory by its codes. A private table may be empty: a refusal would tell no record from one.
+    A column is stored as uint8, uint16 or uint32, the smallest that fits its attribute's size. It is not
+    copied if it has that dtype, is contiguous and read-only (flags.writeable is False for it and for every
+    array it is a view of); any other column is copied, since kernels index memory by its codes. A private
+    table may be empty: refusing it would reveal that it is.
 
     >>> domain = Domain({"age": 10, "sex": ["F", "M"]})
     >>> table = Table({"sex": [0, 1, 1], "age": [3, 9, 3]}, domain, private=False)
@@ -56,12 +56,12 @@ class Table(Immutable, Records):
 
     columns: CheckedColumns  # one read-only array of codes per attribute, in domain order
     domain: Domain  # every code lies in it
-    private: bool  # whether the records are private: then nothing about their values is shown
-    unit: str  # what is protected: "record", or what several records can belong to
+    private: bool  # True: nothing about the records' values is shown
+    unit: str  # the unit of privacy: "record", or a group of records such as "household"
     at_most: int  # records of a unit
-    for_release: bool  # False for synthetic records of a seeded release: what is written of them says so
-    frame_kind: FrameKind | None  # of the frame that the records came from, and that `to_frame` makes
-    traces: Traces  # by column: short hashes of raw values that the codes do not tell (privmw/io/traces.py)
+    for_release: bool  # False for synthetic records of a seeded release; written files are marked so
+    frame_kind: FrameKind | None  # of the frame that the records came from, and default of `to_frame`
+    traces: Traces  # by column: short hashes of raw values that the codes do not show (privmw/io/traces.py)
 
     @sealed
     def __init__(
@@ -110,7 +110,7 @@ class Table(Immutable, Records):
     @classmethod
     @sealed
     def from_codes(cls, codes: npt.ArrayLike, domain: Domain, *, private: bool) -> Table:
-        """The table of a 2-D array of codes, rows x attributes in domain order.
+        """Make a table of a 2-D array of codes, rows x attributes in domain order.
 
         >>> Table.from_codes([[3, 0], [9, 1]], Domain({"age": 10, "sex": 2}), private=False).columns
         (array([3, 9], dtype=uint8), array([0, 1], dtype=uint8))
@@ -126,7 +126,7 @@ class Table(Immutable, Records):
     @classmethod
     @sealed
     def concatenate(cls, tables: Sequence[Table]) -> Table:
-        """The rows of several tables on one domain, one table after the other; private if any of them is.
+        """Concatenate the rows of several tables on one domain; private if any of them is.
 
         >>> table = Table.from_codes([[3, 0], [9, 1]], Domain({"age": 10, "sex": 2}), private=False)
         >>> Table.concatenate([table, table]).n
@@ -159,18 +159,17 @@ class Table(Immutable, Records):
         unit: str | None = None,
         at_most: int | None = None,
         missing_ok: bool = False,
-        say: Callable[[str], None] | None = None,
+        on_note: Callable[[str], None] | None = None,
     ) -> Table:
-        """The table of a frame of pandas, polars or pyarrow, a DuckDB relation, or what else narwhals takes.
+        """Read a frame of pandas, polars or pyarrow, a DuckDB relation, or anything that narwhals supports.
 
-        Each attribute of the domain is read from the column of its name; other columns are ignored. A value
-        becomes its code by `Attribute.code`. Codes are copied: a frame can still be written to. unit,
-        at_most, missing_ok and say: as for `read_table`.
+        Each attribute of the domain is read from the column of its name; other columns are ignored.
+        `Attribute.code` converts values to codes. unit, at_most, missing_ok and on_note: see `read_table`.
         """
         from privmw.io.frames import from_frame  # here: it imports tables
 
         return from_frame(
-            frame, domain, private=private, unit=unit, at_most=at_most, missing_ok=missing_ok, say=say
+            frame, domain, private=private, unit=unit, at_most=at_most, missing_ok=missing_ok, on_note=on_note
         )
 
     def to_frame(
@@ -181,22 +180,21 @@ class Table(Immutable, Records):
         public: Any = None,
         seed: int | None = None,
     ) -> Any:
-        """A frame of public or synthetic records with their values restored; a private table is refused.
+        """A frame of public or synthetic records, with codes converted to values; refuses a private table.
 
-        kind: by default that of the frame that the records came from, and "pyarrow" for those of files. The
-        synthetic records of a release have the kind of its private frame, or else of its public one.
+        kind: of the frame (default: that of the frame that the records came from, and "pyarrow" for files).
+        Synthetic records have the kind of the release's private frame, or else of its public one.
 
         Codes without labels and integer labels become integers, other labels a categorical (polars: Enum) in
-        the domain's order, missing values null. `bins` says what a bin becomes: its "label" such as
-        '[0, 10)', its "midpoint", or a value drawn ("draw") from the original values of the records in
-        `public`, a frame or the path of a file, that lie in the same bin: uniformly, repeatably by `seed`,
-        and the midpoint where there are none.
+        the domain's order, missing values null. `bins`: a bin becomes its "label" such as '[0, 10)', its
+        "midpoint", or ("draw") a random value of the records of `public` (a frame or the path of a file) in
+        the same bin, uniformly by `seed`; the midpoint if there are none.
 
-        The labels "true" and "false" alone become booleans. With `public` every column keeps the type that it
-        has there, where that holds all values of the domain: small integers, timestamps, plain text.
+        Columns whose labels are "true" and "false" become booleans. With `public`, a column has the same type
+        as there if that can hold all values of the domain: small integers, timestamps, plain text.
 
-        `Table.from_frame` reads the same table back, except for records that are "other" in a column of
-        numbers: they become null, since such a column holds no words. In csv they keep their label.
+        `Table.from_frame` reads the same table back, except that "other" becomes null in a column of numbers
+        (it keeps its label in csv).
         """
         from privmw.io.output import to_frame  # here: it imports tables
 
@@ -213,14 +211,14 @@ class Table(Immutable, Records):
         raw: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        """Write public or synthetic records to a .parquet, .csv or .feather file, completely or not at all.
+        """Write public or synthetic records to a .parquet, .csv or .feather file, atomically.
 
-        The columns are those of `to_frame`, and `read_table` reads the file. An existing file is refused
-        unless `overwrite`; so is a private table. Records that are not for release carry the mark: parquet
-        and feather in their metadata (key privmw), csv in its name, which must contain "seeded". raw: csv has
-        texts such as =1+1 as they are, which a spreadsheet program runs as formulas; else a quote precedes
-        them, as in '=1+1, which `read_table` takes for the same label. progress: called now and then with the
-        number of records that are written.
+        The columns are those of `to_frame`; `read_table` reads the file. A private table is refused, and an
+        existing file unless `overwrite`. Records that are not for release are marked: in the metadata of
+        parquet and feather (key privmw); the name of a csv file must contain "seeded". raw: write texts such
+        as =1+1 to csv unchanged, although a spreadsheet program runs them as formulas; by default a quote
+        precedes them, as in '=1+1, and `read_table` reads the same label. progress: called with the number of
+        records written so far.
         """
         from privmw.io.output import write  # here: it imports tables
 
@@ -230,7 +228,7 @@ class Table(Immutable, Records):
 
     @property
     def n(self) -> int:
-        """How many rows there are. Neighbouring tables have as many, so this is public."""
+        """The number of rows. Neighbouring tables have the same number, so it is public."""
         return len(self.columns[0])
 
     def column(self, name: str) -> Codes:
@@ -239,7 +237,7 @@ class Table(Immutable, Records):
 
     @sealed
     def codes(self) -> Codes:
-        """A fresh array of all codes, rows x attributes, in the smallest dtype that holds every column."""
+        """A new array of all codes, rows x attributes, in the smallest dtype that fits every column."""
         dtype = max((column.dtype for column in self.columns), key=lambda dtype: dtype.itemsize)
         codes = np.empty((self.n, len(self.columns)), dtype)
         for position, column in enumerate(self.columns):
@@ -248,7 +246,7 @@ class Table(Immutable, Records):
 
     @sealed
     def counts(self, workload: Workload) -> Int64s:
-        """The exact counts of a workload's cells, in workload order; those of a private table are private."""
+        """The exact counts of a workload's cells, in workload order; private if the table is."""
         from privmw import kernels  # here, so that tables can be made and read before a backend is chosen
 
         check_workload(workload, self.domain, "table")
@@ -257,16 +255,16 @@ class Table(Immutable, Records):
         return marginals.sums(np.ones(self.n, np.int64))
 
     def project(self, names: Iterable[str]) -> Table:
-        """The same rows on some of the attributes, in the order named; columns are shared, not copied."""
+        """The same rows on some of the attributes, in the given order; columns are not copied."""
         domain = self.domain.project(names)
         columns = [self.column(name) for name in domain.names]
         return self._with(columns, domain, traces=self.traces)
 
     @sealed
     def take(self, rows: npt.ArrayLike) -> Table:
-        """The rows at some positions, in that order and as often as given; or where a mask is True.
+        """The rows at some positions (in that order, repeats allowed), or where a mask is True.
 
-        A private table refuses to repeat a row: each counts once.
+        A private table refuses to repeat a row: each record counts once.
         """
         positions = _array("rows", rows)
         right = positions.ndim == 1 and positions.dtype.kind in "iub"
@@ -284,7 +282,7 @@ class Table(Immutable, Records):
         return self._with(columns, self.domain, traces=self._traces_of(positions))
 
     def _with(self, columns: Iterable[Codes], domain: Domain, **changed: Any) -> Table:
-        """Other rows, attributes or marks of the same records; what is not changed stays."""
+        """A copy with other columns, domain or marks."""
         return object.__new__(Table)._fill(columns, domain, **{**self._marks(), **changed})
 
     def _traces_of(self, rows: npt.NDArray[Any]) -> Traces:
@@ -292,7 +290,7 @@ class Table(Immutable, Records):
 
     @property
     def trace_names(self) -> tuple[str, ...]:
-        """The columns of the file or frame, in the domain or not, whose values left a trace."""
+        """The columns of the file or frame, in the domain or not, with traces of their values."""
         return tuple(self.traces)
 
     def _marks(self) -> dict[str, Any]:
@@ -300,7 +298,7 @@ class Table(Immutable, Records):
         return {name: getattr(self, name) for name in names}
 
     def not_for_release(self) -> Table:
-        """The same table, marked as made from seeded noise; columns are shared.
+        """The same table, marked as made from seeded noise; columns are not copied.
 
         >>> Table.from_codes([[3, 0], [9, 1]], Domain({"age": 10, "sex": 2}), private=False).not_for_release()
         Table(2 rows x 2 attributes, public, not for release)
@@ -308,7 +306,7 @@ class Table(Immutable, Records):
         return self._with(self.columns, self.domain, for_release=False, traces=self.traces)
 
     def with_frame_kind(self, kind: FrameKind | None) -> Table:
-        """The same table, whose `to_frame` makes this kind of frame by default; columns are shared.
+        """The same table with another default kind of `to_frame`; columns are not copied.
 
         >>> table = Table.from_codes([[3, 0], [9, 1]], Domain({"age": 10, "sex": 2}), private=False)
         >>> table.with_frame_kind("pandas").frame_kind
@@ -329,11 +327,11 @@ class Table(Immutable, Records):
 
     @sealed
     def capped(self, ids: npt.ArrayLike, *, unit: str, at_most: int) -> Table:
-        """The table in which at most so many records of a unit enter, such as 4 of a household.
+        """Keep at most `at_most` records of each unit, such as 4 of a household; for private tables only.
 
-        The unit as a whole is then what a release protects. ids: one for each record, integers or text, none
-        missing; they are not kept. Which records enter depends on the ids and on the order of a unit's own
-        records, on no value: see privmw/data/unit.py. A private table only.
+        A release then protects the unit as a whole. ids: one per record, integers or text, none missing; they
+        are not stored. The choice of records depends on the ids and on the order of a unit's own records, not
+        on values: see privmw/data/unit.py.
 
         >>> table = Table.from_codes([[3], [9], [3], [2]], Domain({"age": 10}), private=True)
         >>> table.capped(["a", "a", "a", "b"], unit="household", at_most=2)
@@ -350,7 +348,7 @@ class Table(Immutable, Records):
         return self._entering(entering(hashes, at_most), unit, at_most)
 
     def _entering(self, enters: Bools, unit: str, at_most: int) -> Table:
-        """The rows where a mask is True, of which no unit has more than at_most."""
+        """Keep the records selected by `enters` (at most `at_most` per unit)."""
         rows = np.flatnonzero(enters)
         columns: Iterable[Codes] = self.columns
         traces = self.traces
@@ -395,13 +393,13 @@ def _restored(
     frame_kind: FrameKind | None,
     traces: Traces,
 ) -> Table:
-    """A public table, from its pickle."""
+    """Unpickle a public table."""
     table = Table(columns, domain, private=False).with_frame_kind(frame_kind).with_traces(traces)
     return table if for_release else table.not_for_release()
 
 
 def _by_name(columns: Any, domain: Domain) -> dict[str, npt.ArrayLike]:
-    """The columns by name, exactly one for each attribute of the domain; the codes are not looked at."""
+    """The columns by name, exactly one per attribute of the domain; codes are not checked here."""
     listed = isinstance(columns, Iterable) and not isinstance(columns, str | bytes | np.ndarray)
     expect("columns", columns, listed, "a mapping from names to codes", quote=False)
     by_name: dict[str, npt.ArrayLike] = {}
@@ -430,7 +428,7 @@ def _array(name: str, values: Any) -> Array:
 
 
 def _checked_column(name: str, size: int, codes: Any, private: bool) -> Codes:
-    """The checked codes of one attribute: a copy, unless they cannot be written to."""
+    """Check the codes of one attribute; copies them unless they are read-only."""
     array = _array(f"column {shown(name)}", codes)
     if array.ndim != 1:
         raise ValueError(f"column {shown(name)} ({array.ndim}-D) must be 1-D")

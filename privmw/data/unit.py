@@ -1,13 +1,13 @@
-"""The unit that is protected: a person or a household with several records, of which at most so many enter.
+"""The unit of privacy: a person or household with several records, of which at most `at_most` enter.
 
-Which records of a unit enter depends on that unit alone: on its id, and on the order of its own records. So
-another unit's records, whatever they are, change nothing about it, and one unit changes at most `at_most`
-records of those that are counted. Record number j of a unit (its first in the table is number 0) has the
-priority hash(key, id, j), of 32 bits, and those of smallest priority enter, the earlier of two equal ones. No
-value of a record takes part. The key is a public constant: a run that is resumed, a second release and any
-number of ranks choose the same records, and a smaller `at_most` chooses some of those that a larger one does.
+The choice depends on the unit alone: on its id, and on the order of its own records. So one unit changes at
+most `at_most` of the counted records, and does not affect which records of other units enter. Record number j
+of a unit (from 0, in the order of the table) has the 32-bit priority hash(key, id, j); those of smallest
+priority enter, ties going to the earlier record. Values of records are not used. The key is a public
+constant: a resumed run, a second release and any number of ranks choose the same records, and a smaller
+`at_most` chooses a subset.
 
-Ids are known here as 64-bit hashes. Two ids of equal hash count as one unit. This room stores no id.
+Ids are hashed to 64 bits. Two ids of equal hash count as one unit. No id is stored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from privmw.kernels.checks import check_integer
 from privmw.secrecy import expect, shown
 
 RECORD = "record"  # the unit of a table in which every record is protected by itself
-MOST = 2**31 - 1  # records of a unit: noise for more drowns any table
+LARGEST_UNIT = 2**31 - 1  # records: noise for more would exceed any count
 MOST_RECORDS = 2**32 - 1  # that a curator counts
 
 INTEGER = re.compile("0|-?[1-9][0-9]*")  # as it is written: one form for each
@@ -32,11 +32,11 @@ INTEGER = re.compile("0|-?[1-9][0-9]*")  # as it is written: one form for each
 _KEY = np.uint64(0x7072_69766D_7720_75)  # "privmw u", in ASCII
 _TEXT = np.uint64(0x9E3779B97F4A7C15)
 _WORD = np.uint64(0xD1342543DE82EF95)
-_PART = 2**22  # records that are sorted at once: more would need memory for nothing
+_PART = 2**22  # records sorted together, to bound memory
 
 
 def checked_unit(unit: Any, at_most: object, domain: Domain, private: bool) -> tuple[str, int]:
-    """The unit and its limit; a record, and 1, where neither is given.
+    """Check a unit and its limit (default: "record" and 1).
 
     >>> domain = Domain({"age": 10})
     >>> checked_unit("household", 4, domain, True), checked_unit(None, None, domain, True)
@@ -60,11 +60,11 @@ def checked_unit(unit: Any, at_most: object, domain: Domain, private: bool) -> t
         )
     if not private:
         raise ValueError(f"unit ({shown(unit)}) must come with private=True: public records need no limit")
-    return unit, check_integer("at_most", at_most, 1, MOST)
+    return unit, check_integer("at_most", at_most, 1, LARGEST_UNIT)
 
 
 def unit_in_words(unit: str, at_most: int) -> str:
-    """What is protected, after "one".
+    """The unit of privacy in words, to follow "one".
 
     >>> unit_in_words("household", 4), unit_in_words("record", 1)
     ('household of at most 4 records', 'record')
@@ -73,9 +73,9 @@ def unit_in_words(unit: str, at_most: int) -> str:
 
 
 def entering(hashes: Hashes, at_most: int) -> Bools:
-    """Which records enter, given the hash of each one's unit in the order of the table: a mask.
+    """Mask of the records that enter; hashes: of each record's unit, in the order of the table.
 
-    Needs 9 bytes a record with the hash, and up to 50 for each of about 2^22 records at a time.
+    Needs 9 bytes per record including the hash, and up to 50 for each of about 2^22 records at a time.
 
     >>> entering(integer_hashes(np.array([7, 7, 8, 7])), at_most=1).tolist()
     [False, False, True, True]
@@ -95,7 +95,7 @@ def entering(hashes: Hashes, at_most: int) -> Bools:
 
 def _leaving(hashes: Hashes, at_most: int) -> Int64s:
     """The records that do not enter: those whose priority is not among the smallest of their unit."""
-    # Few records are left to sort after two looks.
+    # Few records are left to sort after two passes.
     crowded = _crowded(hashes, at_most)
     crowded = crowded[_crowded(hashes[crowded] >> np.uint64(32), at_most)]
     crowded = crowded[np.argsort(hashes[crowded], kind="stable")]
@@ -103,19 +103,19 @@ def _leaving(hashes: Hashes, at_most: int) -> Int64s:
     priorities = mixed(hashes[crowded] ^ mixed(numbers.astype(np.uint64))) >> np.uint64(32)
     # One key of both sorts 20 times as fast as two, as units are in order.
     order = np.argsort(units.astype(np.uint64) << np.uint64(32) | priorities, kind="stable")
-    # A unit's records change places among themselves only: the number of a place is now a rank.
+    # Only records of the same unit have changed places: positions in the unit are now ranks.
     leaving: Int64s = crowded[order[numbers >= at_most]]
     return leaving
 
 
 def _crowded(hashes: Hashes, at_most: int) -> Int64s:
-    """Records in buckets of more than at_most: no other unit can have more than that."""
+    """Records in hash buckets of more than at_most: only their units can exceed the limit."""
     buckets = (hashes & np.uint64((1 << len(hashes).bit_length()) - 1)).view(np.int64)
     return np.flatnonzero((np.bincount(buckets) > at_most)[buckets])
 
 
 def _numbered(ascending: Array) -> tuple[Int64s, Int64s]:
-    """Where the run of equal entries begins that each entry belongs to, and the number of each in its run."""
+    """For each entry, the start of its run of equal entries, and its index within the run."""
     places = np.arange(len(ascending))
     first = np.ones(len(ascending), bool)
     first[1:] = ascending[1:] != ascending[:-1]
@@ -126,8 +126,8 @@ def _numbered(ascending: Array) -> tuple[Int64s, Int64s]:
 def id_hashes(ids: Any) -> Hashes:
     """The hashes of a 1-D array of ids: integers or text, none missing.
 
-    An integer and the text that writes it are the same id: csv and parquet files choose alike, and no unit
-    counts twice where files of a folder differ.
+    An integer and its decimal text are the same id, so csv and parquet files give the same choice, and no
+    unit counts twice if files of a folder differ.
 
     >>> bool((id_hashes([17, 3]) == id_hashes(["17", "3"])).all())
     True
@@ -135,7 +135,7 @@ def id_hashes(ids: Any) -> Hashes:
     rule = "ids must hold integers or text, none missing or empty"
     if isinstance(ids, np.ma.MaskedArray):
         raise TypeError(rule)
-    try:  # of a list, numpy would make text of everything beside a text
+    try:  # numpy would convert all entries of a mixed list to text
         array = np.array(ids, object) if isinstance(ids, list | tuple) else np.asarray(ids)
     except (TypeError, ValueError, OverflowError):  # numpy's message can quote the ids
         raise TypeError(rule) from None
@@ -157,7 +157,7 @@ def id_hashes(ids: Any) -> Hashes:
 
 
 def _plain(value: object) -> int | str | None:
-    """An id as an integer if it is one or its digits, else as text; None for what is no id."""
+    """An id as an integer (also if it is text of one), else as text; None if it is invalid."""
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         value = str(int(value))
     if not isinstance(value, str) or value == "":
@@ -166,7 +166,7 @@ def _plain(value: object) -> int | str | None:
 
 
 def as_integer(text: str) -> int | str:
-    """An integer as it is written, if 64 bits hold it; else the text.
+    """The integer that a text writes, if it fits in 64 bits; else the text.
 
     >>> as_integer("-5"), as_integer("99999999999999999999")
     (-5, '99999999999999999999')
@@ -175,13 +175,13 @@ def as_integer(text: str) -> int | str:
 
 
 def integer_hashes(ids: Array) -> Hashes:
-    """The hashes of integer ids modulo 2^64: of one dtype no two are equal."""
+    """The hashes of integer ids modulo 2^64: distinct within one dtype."""
     kind = np.uint64 if ids.dtype.kind == "u" else np.int64
     return mixed(ids.astype(kind).view(np.uint64) ^ _KEY)
 
 
 def text_hashes(data: Array, starts: Int64s, lengths: Int64s) -> Hashes:
-    """The hashes of texts, each so many bytes of the data from its start: eight bytes at a time.
+    """The hashes of texts, given as starts and lengths in the bytes of `data`; eight bytes at a time.
 
     >>> text = np.frombuffer(b"a house, a house", np.uint8)
     >>> hashes = text_hashes(text, np.array([0, 9, 9]), np.array([7, 7, 6]))

@@ -1,8 +1,8 @@
-"""The workload: the marginals to answer, and the position of each of their cells in a vector of answers.
+"""Workloads: the marginals to answer, and the position of each of their cells in a vector of answers.
 
-Cells are numbered marginal after marginal, and in C order within each: the last attribute runs fastest. The
-attributes of a marginal are in the order of the domain, however they were named. This room knows the domain
-and no data. Its arrays are flat, as the kernels take them: a million marginals are two arrays.
+Cells are numbered marginal after marginal, in C order within each. The attributes of a marginal are in the
+order of the domain. This module knows the domain and no data. Arrays are flat, as the kernels need them: a
+million marginals are two arrays.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from privmw.kernels.checks import check_integer
 from privmw.secrecy import expect, shown
 
 LARGEST_ORDER = 6
-MOVED = 2  # counts of a marginal, by replacing one record: it leaves one cell and enters another
+CELLS_CHANGED_PER_MARGINAL = 2  # by replacing a record: it leaves one cell, enters another
 LARGEST_MARGINAL = 2**40  # cells
 LARGEST_WORKLOAD = 2**48  # cells
 MOST_MARGINALS = 2**24  # of `all` and `sample`: 400 MB if they are 6-way
@@ -57,8 +57,8 @@ class Workload(Immutable):
 
     domain: Domain
     attributes: Int32s  # the attributes' positions in the domain, marginal after marginal
-    starts: Int64s  # where each marginal begins in `attributes`, and at last where they end
-    offsets: Int64s  # the first cell of each marginal, and at last the number of cells
+    starts: Int64s  # the start of each marginal in `attributes`, then their end
+    offsets: Int64s  # the first cell of each marginal, then the number of cells
     _index: CombinationIndex | None
 
     def __init__(self, domain: Domain, marginals: Iterable[Sequence[str]]) -> None:
@@ -96,7 +96,7 @@ class Workload(Immutable):
 
     @classmethod
     def all(cls, domain: Domain, k: int | Iterable[int]) -> Workload:
-        """Every marginal of k attributes, in the order of itertools.combinations; of each k in turn.
+        """Every marginal of k attributes (or of each k in turn), in the order of itertools.combinations.
 
         >>> list(Workload.all(Domain({"a": 2, "b": 2, "c": 2}), k=2))
         [('a', 'b'), ('a', 'c'), ('b', 'c')]
@@ -116,9 +116,9 @@ class Workload(Immutable):
 
     @classmethod
     def sample(cls, domain: Domain, k: int, size: int, seed: int) -> Workload:
-        """`size` distinct marginals of k attributes, drawn uniformly, in the order of `all`.
+        """`size` distinct marginals of k attributes, sampled uniformly, in the order of `all`.
 
-        The draw is public and needs no secret: the same seed gives the same marginals everywhere.
+        The sample is public: the same seed gives the same marginals everywhere.
 
         >>> list(Workload.sample(Domain({"a": 2, "b": 2, "c": 2, "d": 2}), k=2, size=3, seed=0))
         [('b', 'c'), ('b', 'd'), ('c', 'd')]
@@ -152,7 +152,7 @@ class Workload(Immutable):
         return positions
 
     def index(self, names: Sequence[str]) -> int:
-        """The marginal that has exactly these attributes, in any order."""
+        """The index of the marginal of exactly these attributes, in any order."""
         positions = _positions(self.domain, "marginal", names)
         index = self._index
         if index is None:
@@ -171,7 +171,7 @@ class Workload(Immutable):
         return self.marginal(j), tuple(int(value) for value in values)
 
     def cell(self, names: Sequence[str], values: Sequence[int]) -> int:
-        """The cell that counts these values (codes) of these attributes, named in any order."""
+        """The index of the cell of these values (codes) of these attributes, in any order."""
         j = self.index(names)
         expect("values", values, tuple | list | np.ndarray, "a tuple of codes")
         if len(values) != len(names):
@@ -190,7 +190,7 @@ class Workload(Immutable):
         return np.searchsorted(self.offsets, positions, "right").astype(np.int64) - 1
 
     def cells_of(self, marginals: npt.ArrayLike) -> Int64s:
-        """Every cell of some marginals, marginal after marginal, in the order given.
+        """Every cell of some marginals, marginal after marginal, in the given order.
 
         >>> Workload(Domain({"age": 3, "sex": 2}), [("age",), ("sex",)]).cells_of([1, 0])
         array([3, 4, 0, 1, 2])
@@ -206,29 +206,33 @@ class Workload(Immutable):
         positions = _indices("cells", cells, self.cells)
         return find_queries(self.domain, self.attributes, self.starts, self.offsets, positions)
 
-    def sensitivity(self, marginals: npt.ArrayLike, moved: int = MOVED) -> int:
-        """How many counts of whole marginals one record moves by one: their L1 and squared L2 sensitivity.
+    def sensitivity(self, marginals: npt.ArrayLike, cells_changed: int = CELLS_CHANGED_PER_MARGINAL) -> int:
+        """L1 and squared L2 sensitivity of these marginals: the number of counts that a record changes by 1.
 
-        A replaced record leaves one cell of a marginal and enters another (moved: 2); a record that is added
-        or removed moves one. A marginal of a single cell moves at most once.
+        A replaced record leaves one cell of a marginal and enters another (cells_changed: 2); an added or
+        removed record changes one. A marginal of a single cell changes by at most 1.
 
         >>> workload = Workload.all(Domain({"age": 10, "sex": 2, "one": 1}), k=1)
-        >>> workload.sensitivity([0, 1, 2]), workload.sensitivity([0, 1, 2], moved=1)
+        >>> workload.sensitivity([0, 1, 2]), workload.sensitivity([0, 1, 2], cells_changed=1)
         (5, 3)
         """
         chosen = _indices("marginals", marginals, len(self))
         cells = self.offsets[chosen + 1] - self.offsets[chosen]
-        return int(np.minimum(cells, check_integer("moved", moved, 1, MOVED)).sum())
+        return int(
+            np.minimum(
+                cells, check_integer("cells_changed", cells_changed, 1, CELLS_CHANGED_PER_MARGINAL)
+            ).sum()
+        )
 
     def select(self, marginals: npt.ArrayLike) -> Workload:
-        """The workload of some of the marginals, in the order given."""
+        """The workload of some of the marginals, in the given order."""
         chosen = _indices("marginals", marginals, len(self))
         if len(np.unique(chosen)) < len(chosen):
             raise ValueError("marginals must not repeat one")
         return object.__new__(Workload)._fill(self.domain, *_gather(self.attributes, self.starts, chosen))
 
     def fingerprint(self) -> str:
-        """A SHA-256 in hexadecimal: the same for equal workloads, and for no others."""
+        """A SHA-256 (hexadecimal): equal for equal workloads only."""
         parts = (self.starts.astype("<i8").tobytes(), self.attributes.astype("<i4").tobytes())
         return hashlib.sha256(b"".join([self.domain.fingerprint().encode(), *parts])).hexdigest()
 
@@ -267,12 +271,12 @@ class Workload(Immutable):
 def find_queries(
     domain: Domain, attributes: Int32s, starts: Int64s, offsets: Int64s, cells: Int64s
 ) -> Queries:
-    """The queries of cells, of marginals in the flat arrays of a workload; any number of attributes."""
+    """The queries of cells; attributes, starts, offsets: as in a Workload, for marginals of any order."""
     marginals = np.searchsorted(offsets, cells, "right").astype(np.int64) - 1
     rest = cells - offsets[marginals]
     query_attributes, begins = _gather(attributes, starts, marginals)
     values = np.empty(len(query_attributes), np.uint32)
-    # Division takes most of the time, and is far faster in 32 bits, which hold the cells of most marginals.
+    # Division takes most of the time, and is far faster in 32 bits, which suffice for most marginals.
     kind = np.uint32 if rest.max(initial=0) < 2**32 else np.int64
     rest, sizes = rest.astype(kind), np.array(domain.sizes, kind)
     for back in range(1, int(np.diff(begins).max(initial=0)) + 1):  # the last attribute first
@@ -285,20 +289,20 @@ def find_queries(
 
 
 def _gather(attributes: Int32s, starts: Int64s, marginals: Int64s) -> tuple[Int32s, Int64s]:
-    """The attributes of some marginals, and where each of these begins."""
+    """The attributes of some marginals, and their starts."""
     entries, begins = _ranges(starts, marginals)
     return attributes[entries], begins
 
 
 def _ranges(starts: Int64s, chosen: Int64s) -> tuple[Int64s, Int64s]:
-    """The numbers from starts[j] to starts[j + 1] - 1 for each chosen j in turn, and where each j begins."""
+    """The integers starts[j] to starts[j + 1] - 1 for each chosen j in turn, and the start of each range."""
     sizes = starts[chosen + 1] - starts[chosen]
     begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
     return np.arange(begins[-1]) + np.repeat(starts[chosen] - begins[:-1], sizes), begins
 
 
 def check_workload(workload: Any, domain: Domain, owner: str) -> None:
-    """Refuse what is no workload, and one that is not on the domain of its owner: a table, a support."""
+    """Check that an argument is a Workload on the domain of its owner (a table or a support)."""
     expect("workload", workload, Workload, "a Workload")
     if workload.domain != domain:
         raise ValueError(f"workload ({shown(workload)}) must be on the domain of the {owner}")

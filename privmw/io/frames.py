@@ -31,7 +31,7 @@ def from_frame(
     unit: str | None = None,
     at_most: int | None = None,
     missing_ok: bool = False,
-    say: Callable[[str], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
 ) -> Table:
     """The table of a frame; see `Table.from_frame`.
 
@@ -70,9 +70,9 @@ def from_frame(
         # share the memory of numpy and pandas, which can write to it later.
         columns.append((attribute.name, freeze(np.concatenate(parts) if len(parts) > 1 else parts[0])))
     check_all(encoders)
-    if say is not None and private:
+    if on_note is not None and private:
         for line in left_out("frame", len(take_frame(frame, private=private).columns), len(names)):
-            say(line)
+            on_note(line)
     table = Table(columns, domain, private=private).with_frame_kind(_kind(taken))
     table = table.with_traces(traces_of(traced, lambda column: _quietly(lambda: arrow_chunks(taken, column))))
     if name == RECORD:

@@ -34,7 +34,7 @@ from privmw.secrecy import erased_on_failure, erasing, expect, sealed, shown
 if TYPE_CHECKING:
     from privmw.io.lookup import SignedCodes
 
-Say: TypeAlias = "Callable[[str], None]"
+OnNote: TypeAlias = "Callable[[str], None]"
 Encoded: TypeAlias = "tuple[list[SignedCodes], Traces]"  # of a batch: one array of codes per attribute
 Read: TypeAlias = "tuple[str, Sequence[int] | None]"  # a path, and its row groups to read; None for all
 
@@ -79,7 +79,7 @@ class Scan(Records):
         at_most: int | None = None,
         missing_ok: bool = False,
         syntax: Syntax | None = None,
-        say: Say | None = None,
+        on_note: OnNote | None = None,
     ) -> None:
         path = files.checked_path(path)
         check_domain_and_privacy(domain, private)
@@ -87,7 +87,7 @@ class Scan(Records):
         domain = _domain_of(path, domain, private, missing_ok, syntax)
         name, most = checked_unit(unit, at_most, domain, private)
         hashes = self._open([(path, None)], domain, private, name, syntax)
-        _say(say, path, domain, private, name, syntax, notes)
+        _say(on_note, path, domain, private, name, syntax, notes)
         if name != RECORD:
             self.cap(entering(hashes, most), name, most)
 
@@ -277,7 +277,7 @@ def scan_table(
     at_most: int | None = None,
     missing_ok: bool = False,
     syntax: Syntax | None = None,
-    say: Say | None = None,
+    on_note: OnNote | None = None,
 ) -> Scan:
     r"""Open a table that is too large for memory, to be counted or made into a support batch by batch.
 
@@ -300,7 +300,7 @@ def scan_table(
         at_most=at_most,
         missing_ok=missing_ok,
         syntax=syntax,
-        say=say,
+        on_note=on_note,
     )
 
 
@@ -314,7 +314,7 @@ def read_table(
     at_most: int | None = None,
     missing_ok: bool = False,
     syntax: Syntax | None = None,
-    say: Say | None = None,
+    on_note: OnNote | None = None,
 ) -> Table:
     r"""The table in a file (parquet, csv, tsv, feather, JSON lines, xlsx), or in the files of a folder.
 
@@ -334,8 +334,8 @@ def read_table(
     dates): nothing is ever detected on a private file. There a line of csv is a record, and a value that
     cannot be read is `other`, or missing, where the domain declares it, and refused where it does not.
 
-    say: a function that is told what was detected on a public file, and how many columns of a private one are
-    left out, one line each.
+    on_note: called with a line for each note: what was detected on a public file, and the number of columns
+    of a private one that are left out.
 
     >>> import pathlib, tempfile
     >>> domain = Domain({"age": {"edges": [0, 18, 120]}, "sex": ["F", "M"]})
@@ -362,7 +362,7 @@ def read_table(
         batches, traces = [codes for codes, _ in kept], [trace for _, trace in kept]
     del read
     table = _table(batches, traces, domain, private, name, most)
-    _say(say, path, domain, private, name, syntax, notes)
+    _say(on_note, path, domain, private, name, syntax, notes)
     return table if private or _for_release(path) else table.not_for_release()
 
 
@@ -383,10 +383,16 @@ def _syntax(path: str, domain: Domain, private: bool, given: Syntax | None) -> t
 
 
 def _say(
-    say: Say | None, path: str, domain: Domain, private: bool, unit: str, syntax: Syntax, words: list[str]
+    on_note: OnNote | None,
+    path: str,
+    domain: Domain,
+    private: bool,
+    unit: str,
+    syntax: Syntax,
+    words: list[str],
 ) -> None:
     """Tell what was detected on a public file, or how many columns of a private one are not read."""
-    if say is None:
+    if on_note is None:
         return
     notes = [f"{path}: {', '.join(words)}"] if words else []
     if private:
@@ -394,7 +400,7 @@ def _say(
         names = {*domain.names, unit} & set(columns)
         notes += files.left_out(path, len(columns), len(names))
     for note in notes:
-        say(note)
+        on_note(note)
 
 
 def _domain_of(path: str, domain: Domain, private: bool, missing_ok: bool, syntax: Syntax) -> Domain:

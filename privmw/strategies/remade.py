@@ -8,7 +8,7 @@ import numpy as np
 
 from privmw.accounting import Event, ResidualGaussian
 from privmw.accounting.noise import DISCRETE_GAUSSIAN, MEASURED, NoiseFamily
-from privmw.data.workload import MOVED, Workload
+from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL, Workload
 from privmw.secrecy import shown
 from privmw.strategies.closure import Closure
 from privmw.strategies.shot import Look, Shot, noise_variance
@@ -45,7 +45,9 @@ def remade(
         raise ValueError(f"scales ({len(scales)}) must be one for each of {len(measured)} marginals")
     closure, events = Closure.of(workload), list[Event]()
     for scale, cells in zip(scales, np.diff(measured.offsets).tolist(), strict=True):
-        events.append(family.event(scale, family.sensitivity(min(MOVED, cells), at_most), cells))
+        events.append(
+            family.event(scale, family.sensitivity(min(CELLS_CHANGED_PER_MARGINAL, cells), at_most), cells)
+        )
     precisions = np.array([1 / noise_variance(family, scale) for scale in scales])
     precision = precision_of_marginals(closure, measured, precisions)
     looks = tuple(Look(names, scale, None) for names, scale in zip(measured, scales, strict=True))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from privmw.accounting import Budget, Event
 from privmw.accounting.noise import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, LARGEST_DRAWN_SCALE
 from privmw.accounting.rounding import positive_integer
-from privmw.data.workload import MOVED, Workload
+from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL, Workload
 from privmw.secrecy import expect, shown
 from privmw.strategies.closure import Closure
 from privmw.strategies.shot import Look, Shot, noise_variance
@@ -55,7 +55,7 @@ def shot_at_marginals(
     looks: list[Look] = []
     events: list[Event] = []
     for names, share, cells in zip(measured, shares, np.diff(measured.offsets).tolist(), strict=True):
-        sensitivity = noise.sensitivity(min(MOVED, cells), at_most)
+        sensitivity = noise.sensitivity(min(CELLS_CHANGED_PER_MARGINAL, cells), at_most)
         scale = noise.scale(share, sensitivity)
         events.append(noise.event(scale, sensitivity, cells))
         if scale > LARGEST_DRAWN_SCALE:

@@ -93,7 +93,7 @@ def test_best_responses_do_without_a_public_file_and_say_that_nothing_is_measure
     told = told.out + told.err
     assert "measured: nothing" in told
     assert "no public table: rows are grown from what is drawn alone" in told
-    assert "Nothing was measured: the records answer drawn cells" in told
+    assert "Nothing was measured: there are no noisy counts" in told
 
 
 def test_a_delta_of_zero_is_pure_privacy(here, capsys):

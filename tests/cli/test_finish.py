@@ -159,7 +159,7 @@ def test_the_same_command_goes_on_where_the_release_itself_could_not_be_written(
     assert main(release_line(**ROUNDS)) in (2, 130)
     said = capsys.readouterr().err
     assert "out/unfinished/checkpoint keeps the run" in said
-    assert "the same command goes on with it" in said
+    assert "the same command resumes it" in said
     rounds = here / "out" / "unfinished" / "checkpoint" / "rounds"
     stored = {path.name: path.read_bytes() for path in rounds.iterdir()}
     assert len(stored) == 6
@@ -397,7 +397,7 @@ def test_a_run_that_an_account_has_reserved_is_not_forgotten(here, monkeypatch, 
     with monkeypatch.context() as patch:
         patch.setattr("privmw.algorithms.mechanism.open_curator", partial(fail, MemoryError()))
         assert main(release_line(**options)) == 2
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "the same command resumes" in capsys.readouterr().err
     assert main(release_line(**options)) in RELEASED  # though the account has room for one run only
 
 

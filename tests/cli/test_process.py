@@ -78,7 +78,7 @@ def test_an_interrupted_release_keeps_what_it_paid_for_and_says_how_to_go_on(num
     assert re.search(
         rb"interrupted; rho [0-9.e-]+ was spent and stays spent; out/unfinished/checkpoint keeps", said
     )
-    assert b"the same command goes on" in said
+    assert b"the same command resumes" in said
     assert b"Traceback" not in said
     assert names_in(here) == sorted([*before, "out"])
     assert names_in(here / "out") == ["unfinished"]

@@ -54,7 +54,7 @@ def test_a_release_finishes_and_is_evaluated_whatever_the_public_files(public, h
         assert " grown, which carry " in said.out
     else:
         assert growth.public_rows == 0
-        assert f"{growth.rows:,} rows, all grown: no public record is among them." in said.out
+        assert f"{growth.rows:,} rows, all grown: none is a public record." in said.out
         assert "There is no public start" in (here / "out" / "report.html").read_text("utf-8")
     assert ("no public table: " in said.err) == (public == "none")
     assert ("lacks the columns sex, " in said.err) == (public == "fewer columns")

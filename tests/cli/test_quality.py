@@ -30,7 +30,7 @@ def said(before):
 
 def test_what_is_asked_and_what_is_measured_is_one_line_where_they_differ():
     rows, mechanism = support(), pmw.PEP(select="all", order=1, particles=1_000).calibrate(rho=0.001)
-    before = quality.before(mechanism, rows, WORKLOAD, 4_000)
+    before = quality.preflight(mechanism, rows, WORKLOAD, 4_000)
     (level,) = mechanism.noise(WORKLOAD, 4_000)
     line = before.lines[0]
     assert line.startswith(
@@ -40,21 +40,23 @@ def test_what_is_asked_and_what_is_measured_is_one_line_where_they_differ():
     assert line.endswith("; the rest follows from the public rows")
     assert before.facts["asked"] == {"marginals": 20, "orders": [3], "cells": WORKLOAD.cells}
     assert [(step["count"], step["orders"]) for step in before.facts["measured"]] == [(6, [1])]
-    everything = quality.before(pmw.PEP(select="all").calibrate(rho=0.5), rows, WORKLOAD, 4_000)
+    everything = quality.preflight(pmw.PEP(select="all").calibrate(rho=0.5), rows, WORKLOAD, 4_000)
     assert "asked" not in said(everything)
-    cells = quality.before(pmw.MWPub(rounds=7).calibrate(rho=0.5), rows, WORKLOAD, 4_000)
+    cells = quality.preflight(pmw.MWPub(rounds=7).calibrate(rho=0.5), rows, WORKLOAD, 4_000)
     assert "measured: 7 single cells of 3 attributes, chosen one after the other" in said(cells)
 
 
 def test_much_noise_is_a_warning_and_more_than_all_records_a_refusal():
     def before(n, **options):
-        return quality.before(pmw.MWPub(rounds=8).calibrate(rho=0.08), support(), WORKLOAD, n, **options)
+        return quality.preflight(pmw.MWPub(rounds=8).calibrate(rho=0.08), support(), WORKLOAD, n, **options)
 
     # Noise of 10 records.
     assert "WARNING" not in said(before(51))
     assert "WARNING: the noise of a count is 20% of the records;" in said(before(50))
     assert "WARNING" in said(before(10))
-    with pytest.raises(RefusalError, match="noise of 111% of the records drowns every count") as refused:
+    with pytest.raises(
+        RefusalError, match="noise of 111% of the records is larger than every count"
+    ) as refused:
         before(9)
     assert "--force" in refused.value.hint
     assert "which a release refuses without --force" in said(before(9, force=True))
@@ -70,7 +72,7 @@ def test_what_no_public_row_has_is_listed_with_what_becomes_of_it():
     codes = people(1).codes()
     codes = codes[(codes[:, 1] == 0) & ((codes[:, 0] != 3) | (codes[:, 2] != 2))]
     public = pmw.Support.from_table(pmw.Table.from_codes(codes, DOMAIN, private=False))
-    before = quality.before(pmw.PEP(select="all").calibrate(rho=0.5), public, WORKLOAD, 4_000)
+    before = quality.preflight(pmw.PEP(select="all").calibrate(rho=0.5), public, WORKLOAD, 4_000)
     assert (
         "1 of 29 values of the domain have no public row (sex = M); no row of the release will have it"
         in said(before)
@@ -78,7 +80,7 @@ def test_what_no_public_row_has_is_listed_with_what_becomes_of_it():
     missing = before.facts["coverage"]["pairs"]["by_attributes"]
     entry = next(entry for entry in missing if entry["attributes"] == ["age", "region"])
     assert [DOMAIN["age"].label(3), DOMAIN["region"].label(2)] in entry["first"]
-    growing = quality.before(
+    growing = quality.preflight(
         pmw.PEP(select="all", particles=1_000).calibrate(rho=0.5), public, WORKLOAD, 4_000
     )
     assert "(sex = M); rows are grown for it where what is measured asks for it" in said(growing)
@@ -88,7 +90,7 @@ def test_what_no_public_row_has_is_listed_with_what_becomes_of_it():
 
 def test_no_public_table_is_one_line():
     nothing = pmw.Support.without_public(DOMAIN)
-    before = quality.before(
+    before = quality.preflight(
         pmw.PEP(select="all", particles=1_000).calibrate(rho=0.5), nothing, WORKLOAD, 4_000
     )
     assert before.lines == ("no public table: rows are grown from what is measured alone",)
@@ -111,7 +113,7 @@ def disagreeing():
 
 def test_a_release_that_disagrees_says_so_everywhere_alike():
     release = disagreeing()
-    agreement, after = release.agreement(), quality.after(release)
+    agreement, after = release.agreement(), quality.postflight(release)
     assert after.code == DISAGREES == 3
     text = "\n".join(after.lines)
     assert text.startswith("DISAGREES with what was measured, beyond chance: ")
@@ -129,8 +131,8 @@ def test_a_release_that_disagrees_says_so_everywhere_alike():
 
 def test_a_release_that_agrees_ends_well():
     release = pmw.release_auto(people(2, private=True), support(), WORKLOAD, epsilon=1.0, delta=1e-6, rng=1)
-    known = quality.before(pmw.PEP(select="all").calibrate(rho=0.5), support(), WORKLOAD, 4_000)
-    after = quality.after(release, known)
+    known = quality.preflight(pmw.PEP(select="all").calibrate(rho=0.5), support(), WORKLOAD, 4_000)
+    after = quality.postflight(release, known)
     assert after.code == 0
     grown, agrees = after.lines
     assert agrees.startswith("Agrees with what was measured: of ")

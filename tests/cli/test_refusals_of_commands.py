@@ -130,7 +130,7 @@ def test_a_bad_domain_is_refused(bad, command, here, capsys):
         ({"epsilon": "0"}, "epsilon"),
         ({"epsilon": "-1"}, "epsilon"),
         ({"epsilon": "nan"}, "epsilon"),
-        ({"epsilon": "1e300"}, "must be at most 1,000,000: more protects nobody"),
+        ({"epsilon": "1e300"}, "must be at most 1,000,000: more protects nothing"),
         ({"epsilon": "one"}, "(one) must be a number"),
         ({"epsilon": None}, "--epsilon"),
         ({"delta": "1"}, "delta"),
@@ -183,7 +183,7 @@ def test_a_line_that_is_no_command_is_refused(arguments, here, capsys):
     ("config", "said"),
     [
         ("epsilon = ", "TOML"),
-        ("colour = 'red'", "colour is no option"),
+        ("colour = 'red'", "colour is not an option"),
         ("epsilom = 1", "did you mean epsilon?"),
         ("epsilon = true", "epsilon"),
         ("epsilon = {}", "epsilon"),

@@ -107,6 +107,6 @@ def test_less_is_measured_than_asked_and_it_is_said(people, capsys):
 def test_noise_of_more_than_all_records_is_refused_before_the_private_file_pays(people, capsys):
     assert main(release_line(epsilon="0.0001")) == 2
     said = capsys.readouterr().err
-    assert "of the records drowns every count" in said
+    assert "of the records is larger than every count" in said
     assert "--force" in said
     assert not (people / "out").exists()

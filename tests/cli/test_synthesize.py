@@ -206,7 +206,7 @@ def test_a_run_that_ended_in_its_rounds_goes_on_unasked_with_its_domain(here, mo
     with monkeypatch.context() as patch:
         patch.setattr(privmw.cli.release.Console, "rounds", interrupt)
         assert main([*line, "--yes"]) == 130
-    assert "the same command goes on with it" in capsys.readouterr().err
+    assert "the same command resumes it" in capsys.readouterr().err
     assert seen[-1] == 3
     monkeypatch.setattr(privmw.cli.synthesize, "propose", no_mechanism)
     monkeypatch.setattr(privmw.cli.synthesize, "_agree", no_mechanism)

@@ -47,9 +47,9 @@ def postprocess(more):
 # The line; what names the argument, the value, and the rule.
 WRONG = [
     ("relase", "COMMAND", "relase", "did you mean release?"),
-    ("--verson", "--verson", "", "is no option of privmw; did you mean --version?"),
-    (release("--privat x"), "--privat", "", "is no option of privmw release; did you mean --private?"),
-    (release("--eps 1"), "--eps", "", "is no option of privmw release; did you mean --epsilon?"),
+    ("--verson", "--verson", "", "is not an option of privmw; did you mean --version?"),
+    (release("--privat x"), "--privat", "", "is not an option of privmw release; did you mean --private?"),
+    (release("--eps 1"), "--eps", "", "is not an option of privmw release; did you mean --epsilon?"),
     (release("--skip -1"), "--skip", "-1", "must be"),
     (release("extra"), "extra", "", "must not be given: there is no such argument"),
     (release("--json=yes"), "--json", "(yes)", "takes no value"),

@@ -261,7 +261,7 @@ def test_an_interrupted_command_says_how_it_goes_on(folder, tmp_path):
     done = ended(job)
     assert done.returncode != 0
     assert done.stderr.count("privmw release:") == 1
-    assert f"{checkpoint} keeps the run (the same command goes on with it" in done.stderr
+    assert f"{checkpoint} keeps the run (the same command resumes it" in done.stderr
     assert [path.name for path in output.iterdir()] == ["unfinished"]
 
 

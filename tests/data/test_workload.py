@@ -396,8 +396,8 @@ def test_no_input_does_worse_than_a_type_or_value_error(first, second, third):
 @pytest.mark.parametrize("moved", [0, 3, -1])
 def test_a_record_moves_one_count_of_a_marginal_or_two(moved):
     workload = Workload.all(Domain({"age": 10, "sex": 2, "one": 1}), k=1)
-    assert (workload.sensitivity([0, 1, 2]), workload.sensitivity([2, 0], moved=1)) == (5, 2)
-    with pytest.raises(ValueError, match=r"moved .* must be from 1 to 2"):
-        workload.sensitivity([0], moved=moved)
-    with pytest.raises(TypeError, match=r"moved .* must be an integer"):
-        workload.sensitivity([0], moved=1.5)
+    assert (workload.sensitivity([0, 1, 2]), workload.sensitivity([2, 0], cells_changed=1)) == (5, 2)
+    with pytest.raises(ValueError, match=r"cells_changed .* must be from 1 to 2"):
+        workload.sensitivity([0], cells_changed=moved)
+    with pytest.raises(TypeError, match=r"cells_changed .* must be an integer"):
+        workload.sensitivity([0], cells_changed=1.5)

@@ -145,7 +145,7 @@ def check_same(path, folder, syntax=None, names=NAMES):
     told = renamed.with_syntax(proposed.syntax)
     for private, read in ((True, told), (False, told), (False, renamed)):
         said = []
-        table = pmw.read_table(path, read, private=private, syntax=syntax, say=said.append)
+        table = pmw.read_table(path, read, private=private, syntax=syntax, on_note=said.append)
         assert all((a == b).all() for a, b in zip(table.columns, public.columns, strict=True))
         assert said == [] or read is renamed
     assert pmw.Domain.from_json(proposed.to_json()).syntax == proposed.syntax
@@ -250,7 +250,7 @@ def test_a_workbook_of_several_sheets_says_that_the_first_is_read(tmp_path):
     assert propose(path).notes[0] == f"{path}: the first of 2 sheets"
     said = []
     for private in (False, True):
-        pmw.read_table(path, pmw.Domain({"age": {"edges": [0, 120]}}), private=private, say=said.append)
+        pmw.read_table(path, pmw.Domain({"age": {"edges": [0, 120]}}), private=private, on_note=said.append)
     assert said == [f"{path}: the first of 2 sheets"]  # and nothing about the private one
 
 
@@ -288,7 +288,7 @@ def test_a_cell_beside_the_table_of_a_private_sheet_moves_and_tells_nothing(tmp_
     said = []
     for extra in ({}, {"B3": "q"}, {"H3": "q"}):
         path = sheet_of(tmp_path / "t.xlsx", {"E1": "a", **cells, **extra})
-        table = pmw.read_table(path, domain, private=True, say=said.append)
+        table = pmw.read_table(path, domain, private=True, on_note=said.append)
         assert table.column("column 4").tolist() == [1, 1, 1]
     assert said == [f"{path}: left out: 3 columns that the domain does not name"] * 3
 
@@ -818,11 +818,11 @@ def test_columns_of_a_private_file_that_the_domain_does_not_name_are_counted(tmp
     domain = pmw.Domain({"age": {"edges": [0, 120]}, "sex": ["F"]})
     for read in (pmw.read_table, pmw.scan_table):
         said = []
-        read(path, domain, private=True, say=said.append)
+        read(path, domain, private=True, on_note=said.append)
         assert said == [f"{path}: left out: 2 columns that the domain does not name"]
     said = []
     frame = pa.table({"age": [31], "sex": ["F"], "secret": [1]})
-    pmw.Table.from_frame(frame, domain, private=True, say=said.append)
+    pmw.Table.from_frame(frame, domain, private=True, on_note=said.append)
     assert said == ["frame: left out: 1 column that the domain does not name"]
 
 

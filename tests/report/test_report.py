@@ -128,11 +128,11 @@ def test_the_weights_and_attributes_are_compared_with_the_public_frequencies():
     assert found.moved == pytest.approx(0.475)
     moved = {
         attribute.name: attribute.moved
-        for attribute in facts.distributions(by_hand(), facts.known_of(by_hand()))
+        for attribute in facts.distributions(by_hand(), facts.noisy_intervals_of(by_hand()))
     }
     assert list(moved) == ["zip", "age", "sex"]
     assert list(moved.values()) == pytest.approx([0.475, 0.175, 0.1])
-    age = facts.distributions(by_hand(), facts.known_of(by_hand()))[1]
+    age = facts.distributions(by_hand(), facts.noisy_intervals_of(by_hand()))[1]
     assert (age.codes.tolist(), age.size) == ([0, 3, 9], 10)
     assert age.before == pytest.approx([0.2, 0.6, 0.2])
     assert age.after == pytest.approx([0.125, 0.5, 0.375])
@@ -372,7 +372,7 @@ def test_what_can_be_trusted_is_what_was_measured_whole():
     measured = Measurement(np.arange(10), [125, 0, 0, 493, 0, 0, 0, 0, 0, 372], "discrete-gaussian", 4.0, 1)
     release = by_hand(measurements=[measured])
     reach = NormalDist().inv_cdf(0.975) * math.sqrt(measured.variance) / 1000
-    age, *others = facts.attribute_precisions(release, facts.known_of(release))
+    age, *others = facts.attribute_precisions(release, facts.noisy_intervals_of(release))
     assert (age.name, age.cells) == ("age", 10)
     assert age.measured == pytest.approx(reach)
     assert age.released == pytest.approx(reach + 0.007)  # the released 50 % lie above the noisy 49.3 %
@@ -387,7 +387,7 @@ def test_pairs_are_as_precise_as_their_intervals_say():
     release = runs()["auto"]
     pairs = pmw.Workload.all(release.support.domain, k=2)
     intervals = measured_intervals_of(release, 0.95, pairs)
-    known = facts.known_of(release)
+    known = facts.noisy_intervals_of(release)
     assert [intervals.deviations[first] for first in pairs.offsets[:-1]] == pytest.approx(
         list(known.deviations.values())
     )

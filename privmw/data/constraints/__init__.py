@@ -1,7 +1,7 @@
-"""Constraints: combinations of values that no record can have, known beforehand and public, like a domain.
+"""Constraints: combinations of values that no record can have; public, like a domain.
 
 They remove rows from a support, so that impossible rows get no weight. Private tables are never checked
-against them: to refuse a table, or to count its rows that break a rule, would tell about a record.
+against them: refusing a table, or counting the rows that break a rule, would reveal something about a record.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from privmw.io.files import naming
 from privmw.kernels.arrays import Bools, Int64s
 from privmw.secrecy import expect, shown
 
-CELLS = 2**22  # rules on the same attributes are looked up in one array if it has no more cells
+LOOKUP_CELLS = 2**22  # rules on the same attributes share one lookup array of at most this many cells
 
 
 class Constraints:
-    """Rules that every row of a support keeps, immutable.
+    """Rules that every row of a support must satisfy. Immutable.
 
     `rules` is the content of a JSON file. "invalid" lists objects: a row must not have one of the listed
     values of *every* attribute named. "valid" lists all the combinations that some attributes may have. A
@@ -62,7 +62,7 @@ class Constraints:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], domain: Domain) -> Constraints:
-        """The constraints of a JSON file."""
+        """Read a JSON file."""
         with open(path, encoding="utf-8-sig") as file, naming(path):
             return cls(parse_json(file.read()), domain)
 
@@ -72,7 +72,7 @@ class Constraints:
         return self._domain
 
     def to_json(self) -> str:
-        """JSON text of the rules, in a fixed order, one a line."""
+        """JSON text of the rules, in a fixed order, one per line."""
         write = json.JSONEncoder(ensure_ascii=False).encode
         keys = []
         for key, valid in (("invalid", False), ("valid", True)):
@@ -96,7 +96,7 @@ class Constraints:
         return among
 
     def mask(self, table: Table) -> Bools:
-        """Which rows of a public table keep every rule. Rules on the same attributes take one lookup."""
+        """Mask of the rows of a public table that satisfy every rule."""
         self._check(table)
         mask = np.ones(table.n, bool)
         by_attributes: dict[tuple[int, ...], list[Rule]] = {}
@@ -104,7 +104,7 @@ class Constraints:
             by_attributes.setdefault((int(rule.valid), *rule.positions), []).append(rule)
         for (valid, *positions), rules in by_attributes.items():
             shape = [self._domain.sizes[position] for position in positions]
-            if valid or math.prod(shape) > CELLS:
+            if valid or math.prod(shape) > LOOKUP_CELLS:
                 for rule in rules:
                     mask &= rule.mask(table)
             else:
@@ -115,7 +115,7 @@ class Constraints:
         return mask
 
     def allows(self, codes: npt.ArrayLike) -> Bools:
-        """Which public records, rows of codes with one column an attribute, keep every rule.
+        """Mask of the public records (codes, rows x attributes) that satisfy every rule.
 
         >>> domain = Domain({"age": 3, "married": ["no", "yes"]})
         >>> Constraints({"invalid": [{"age": [0], "married": ["yes"]}]}, domain).allows([[0, 1], [1, 1]])
@@ -124,9 +124,10 @@ class Constraints:
         return self.mask(Table.from_codes(codes, self._domain, private=False))
 
     def excluded(self, positions: Sequence[int]) -> Bools:
-        """Which combinations of values of some attributes single rules exclude, whatever the others are.
+        """Mask of the combinations of values of some attributes that a single rule excludes.
 
-        positions: of the attributes, ascending. Rules that exclude a combination only together are not found.
+        positions: of the attributes, ascending. Combinations that only several rules together exclude are not
+        marked.
 
         >>> domain = Domain({"age": 3, "sex": 2, "married": ["no", "yes"]})
         >>> rules = {"invalid": [{"age": [0], "married": ["yes"]}]}
@@ -144,7 +145,7 @@ class Constraints:
         return np.array([int((~rule.mask(table)).sum()) for rule in self._rules], np.int64)
 
     def complaint(self, broken: Int64s, n: int) -> str:
-        """A message about the three rules that the most of n rows break."""
+        """A message about the three rules that most rows break; n: the number of rows."""
         worst = sorted(zip(broken.tolist(), self._rules, strict=True), key=lambda pair: -pair[0])[:3]
         return "; ".join(
             f"{_short(rule.written(self._domain))} takes {rows} of {n} rows" for rows, rule in worst
@@ -154,7 +155,7 @@ class Constraints:
         expect("table", table, Table, "a Table")
         if table.private:
             raise ValueError(
-                "table (a private table) must be public: which rows keep a rule tells of records"
+                "table (a private table) must be public: which rows satisfy a rule reveals records"
             )
         if table.domain != self._domain:
             raise ValueError(f"table ({shown(table)}) must be on the domain of the constraints")

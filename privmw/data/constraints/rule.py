@@ -22,19 +22,19 @@ from privmw.secrecy import expect, shown
 
 @dataclass(frozen=True)
 class Rule:
-    """Invalid: the codes of each attribute that exclude each other. Valid: the combinations allowed."""
+    """One rule. Invalid: the codes of each attribute that exclude each other. Valid: allowed combinations."""
 
     valid: bool
     positions: tuple[int, ...]
     codes: tuple[tuple[int, ...], ...]
 
     def mask(self, table: Table) -> Bools:
-        """Which rows keep the rule."""
+        """Mask of the rows that satisfy the rule."""
         columns = [table.columns[position] for position in self.positions]
         return self._mask_valid(columns) if self.valid else self._mask_invalid(columns)
 
     def _mask_invalid(self, columns: list[Codes]) -> Bools:
-        """A row keeps the rule unless every attribute has one of the values listed."""
+        """A row satisfies the rule unless every attribute has one of the listed values."""
         rows = np.arange(len(columns[0]))
         for column, codes in zip(columns, self.codes, strict=True):
             rows = rows[np.isin(column[rows], codes)]
@@ -43,9 +43,9 @@ class Rule:
         return mask
 
     def _mask_valid(self, columns: list[Codes]) -> Bools:
-        """Whether a row has a valid combination.
+        """Mask of the rows with a valid combination.
 
-        Attribute by attribute: the number of the row's prefix among those of the valid combinations, or -1.
+        Attribute by attribute: the index of the row's prefix among those of the valid combinations, or -1.
         """
         prefix = np.zeros(len(columns[0]), np.int64)
         valid_prefix = np.zeros(len(self.codes), np.int64)
@@ -58,7 +58,7 @@ class Rule:
         return prefix >= 0
 
     def excluded(self, positions: Sequence[int], shape: tuple[int, ...]) -> Bools:
-        """Which combinations of some attributes the rule excludes, whatever the others are."""
+        """Mask of the combinations of some attributes that the rule excludes, whatever the others are."""
         shared = [place for place, position in enumerate(positions) if position in self.positions]
         cells = np.zeros([shape[place] for place in shared], bool)
         if shared and self.valid:
@@ -74,7 +74,7 @@ class Rule:
         )
 
     def written(self, domain: Domain) -> object:
-        """The rule as `to_json` writes it."""
+        """The JSON value of the rule."""
         attributes = [domain.attributes[position] for position in self.positions]
         if not self.valid:
             return {
@@ -86,7 +86,7 @@ class Rule:
 
 
 def invalid_rule(domain: Domain, where: str, rule: Any) -> Rule:
-    """The rule of an object under "invalid"."""
+    """Make the rule of an object under "invalid"."""
     right = isinstance(rule, Mapping) and len(rule) > 0
     expect(where, rule, right, "an object of attributes and their values", quote=False)
     codes: dict[int, tuple[int, ...]] = {}
@@ -103,7 +103,7 @@ def invalid_rule(domain: Domain, where: str, rule: Any) -> Rule:
 
 
 def valid_rule(domain: Domain, where: str, rule: Any) -> Rule:
-    """The rule of an object under "valid"."""
+    """Make the rule of an object under "valid"."""
     right = isinstance(rule, Mapping) and set(rule) == {"attributes", "combinations"}
     expect(where, rule, right, "an object of attributes and combinations", quote=False)
     positions = positions_of(
@@ -134,7 +134,7 @@ def _codes(attribute: Attribute, where: str, value: object) -> Sequence[int]:
         code = attribute.code(label)
     except (TypeError, ValueError):
         code = None
-    # Refused: a number in a bin, which would mean the bin, and a misspelt label, which would mean "other".
+    # Refuse a number inside a bin (it would mean the whole bin) and a misspelt label (it would mean "other").
     if code is None or (label is not None and attribute.label(code) != label):
         rule = "the label of a bin, or a range" if attribute.edges else attribute.rule
         raise ValueError(f"{where}: value ({type(value).__name__}) must be {rule}")
@@ -155,6 +155,6 @@ def _bins(attribute: Attribute, where: str, bounds: Mapping[Any, Any]) -> Sequen
 
 
 def checked_list(where: str, listed: Any) -> list[Any]:
-    """The value as a list; refused unless it is a list or tuple."""
+    """Check that a value is a list or tuple; returns a list."""
     expect(where, listed, list | tuple, "a list", quote=False)
     return list(listed)

@@ -1,7 +1,7 @@
-"""A domain proposed from public data: the implementation of `Domain.from_public`, which documents the rules.
+"""Implementation of `Domain.from_public`, which documents the rules.
 
-It sees public data only, and a person is meant to check and change its proposal. `privmw.io.tally` counts
-values, `edges` chooses bin edges.
+For public data only; a person should check and change the proposal. `privmw.io.tally` counts values, `edges`
+chooses bin edges.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from privmw.secrecy import shown
 
 @dataclass(frozen=True)
 class Proposal:
-    """A proposed domain, and `notes` about it for a person, one line each."""
+    """A proposed domain, with `notes` for the user, one line each."""
 
     domain: Domain
     notes: tuple[str, ...]
@@ -44,7 +44,7 @@ def propose(
     missing: str | None = "missing",
     syntax: Syntax | None = None,
 ) -> Proposal:
-    """The domain that `Domain.from_public` returns, with notes: how a file is written, what is left out.
+    """Propose a domain as `Domain.from_public` does, with notes on the file's syntax and omitted columns.
 
     >>> import pandas
     >>> public = pandas.DataFrame({"sex": ["M", "F", "M"], "age": [31.5, 4.2, None], "rooms": [2, 0, 1]})
@@ -97,7 +97,7 @@ def propose(
 
 
 def _room(domain: Domain, other: str | None, missing: str | None) -> list[str]:
-    """The line that says which columns have room for what this file does not contain."""
+    """The note that lists the columns that accept values which this file does not contain."""
     others = sum(attribute.other is not None for attribute in domain.attributes)
     opened = sum(attribute.open for attribute in domain.attributes)
     said = []
@@ -113,16 +113,16 @@ def _room(domain: Domain, other: str | None, missing: str | None) -> list[str]:
 
 
 def _measured(declared: Any, word: str) -> object:
-    """A declaration of numbers that a word stands beside."""
+    """A declaration of numbers with a unit of measurement."""
     if isinstance(declared, int):
         declared = list(range(declared))
     return {**(declared if isinstance(declared, dict) else {"labels": declared}), "measured_in": word}
 
 
 def _missing_word(tally: Tally) -> str | None:
-    """Take the words for missing values out of a column of texts; the commonest of them, or None.
+    """Remove the words for missing values from a column of texts; returns the commonest, or None.
 
-    Among codes of two letters NA is one of them: Namibia.
+    Among codes of two letters NA is kept: it may be Namibia.
     """
     words = [word for word in MISSING_WORDS if word in tally.texts]
     if tally.kind != "text" or not words or len(words) == len(tally.texts):
@@ -141,7 +141,7 @@ class _LeftOut(Exception):  # noqa: N818
 
 
 def _column_names(names: list[Any], columns: Iterable[str] | None) -> list[str]:
-    """The columns to propose: all, or those that were named."""
+    """The columns to propose: `columns`, or all."""
     for place, name in enumerate(names):
         if not isinstance(name, str) or not name:
             raise ValueError(f"column {place} (named {shown(name)}) must have a name")
@@ -162,17 +162,17 @@ def _column_names(names: list[Any], columns: Iterable[str] | None) -> list[str]:
 
 @dataclass(frozen=True)
 class _Extras:
-    """The labels of other values and of missing ones, by default and where the column has some; or None."""
+    """Labels of other and of missing values, or None: defaults, and those of values in the column."""
 
     other: str | None
-    spare: str | None  # of missing values that only the private file may have
+    spare: str | None  # for missing values that only the private file may have
     missing: str | None
 
     def of_labels(self, labels: list[Any], *, closed: bool = False) -> object:
-        """A declaration of labels; the label of other values is not repeated, unless it is the only one.
+        """A declaration of labels, without the label of other values unless it is the only one.
 
-        Missing values that only the private file may have are `other`. closed: there are no other values, so
-        they have a label of their own.
+        Missing values that only the private file may have are `other`, or get their own label if closed (no
+        other values are possible).
         """
         other = None if closed else self.other
         missing = self.missing or (None if other is not None else self.spare)
@@ -183,12 +183,12 @@ class _Extras:
         return {"labels": rest, **extras}
 
     def of_bins(self, edges: list[Any]) -> object:
-        """A declaration of bins that take every number or date, and missing values."""
+        """A declaration of bins that accept every number or date, and missing values."""
         return {"edges": edges, "open": True, **_beside(set(), None, self.missing or self.spare)}
 
 
 def _beside(labels: set[Any], other: str | None, missing: str | None) -> dict[str, str]:
-    """The other and missing labels of a declaration, renamed where a label has that name."""
+    """The other and missing labels of a declaration, renamed if they clash with a label."""
     extras: dict[str, str] = {}
     for key, label in (("other", other), ("missing", missing)):
         if label is not None:
@@ -199,7 +199,7 @@ def _beside(labels: set[Any], other: str | None, missing: str | None) -> dict[st
 def _declare(
     tally: Tally, bins: int, most_labels: int, extras: _Extras, wanted: bool
 ) -> tuple[object, str | None]:
-    """The declaration of a column, and a note for a person."""
+    """The declaration of a column, and a note for the user."""
     if tally.strange:
         raise _LeftOut(f"{tally.strange} values cannot be coded")
     if len(tally) == 0:
@@ -228,10 +228,10 @@ def _declare(
 
 
 def _is_amount(tally: Tally, bins: int) -> bool:
-    """Whether whole numbers are amounts, such as dollars, of which another file has others; not codes.
+    """True if integers are amounts, such as dollars, and not codes: another file will have other amounts.
 
-    Amounts lie far apart (fewer than half of the numbers between the least and the largest occur), and many
-    of them occur once: so many others must exist. Codes of a list come again and again.
+    Amounts lie far apart (fewer than half of the integers between the smallest and the largest occur), and
+    many of them occur only once, unlike the codes of a list.
     """
     span = int(tally.values[-1]) - int(tally.values[0]) + 1
     once = int((tally.counts == 1).sum())
@@ -239,7 +239,7 @@ def _is_amount(tally: Tally, bins: int) -> bool:
 
 
 def _are_days(values: Any) -> bool:
-    """Whether whole numbers are days of these centuries, written without marks."""
+    """True if integers look like dates YYYYMMDD of recent centuries."""
     months, days = values // 100 % 100, values % 100
     real = (months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)
     return bool((real & (values >= 1800_01_01) & (values <= 2199_12_31)).all())

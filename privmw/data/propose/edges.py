@@ -1,6 +1,6 @@
 """Bin edges for public values: near the quantiles, and round, so that a person can read and change them.
 
-Distinct values and their counts in, edges out: this module knows neither columns nor domains. A number is
+Takes distinct values and their counts, returns edges; knows neither columns nor domains. A number is
 round by its digits, a date by its calendar. An edge x separates the values below x from x and above.
 """
 
@@ -48,7 +48,7 @@ class Scale(Protocol):
 
 
 class Numbers:
-    """Numbers, whole ones (integers up to 2^53) or any: 100 is rounder than 50, 50 than 20, 20 than 10."""
+    """Numbers; integers (up to 2^53) if `whole`. 100 is rounder than 50, 50 than 20, 20 than 10."""
 
     def __init__(self, whole: bool) -> None:
         self.whole = whole
@@ -156,9 +156,9 @@ def _month(day: Any) -> int:
 def bin_edges(values: Values, counts: Counts, bins: int, scale: Scale) -> list[Any]:
     """Strictly ascending edges of about `bins` bins for all values, with about equally many records each.
 
-    A value with more records than a bin should have gets its own bin if it is zero, the least or the largest
-    (a code for none, or for all beyond), and any value with twice as many. The fewer records that leaves, the
-    fewer bins they get. Bins have equal width if none of them then has many more records than it should.
+    A value with more records than the average bin gets its own bin if it is zero, the smallest or the largest
+    (a code for none, or for all beyond), and any value with twice as many. The remaining records get
+    proportionally fewer bins. Bins have equal width unless some would then have far too many records.
 
     >>> bin_edges(np.arange(95), np.full(95, 7), 10, Numbers(whole=True))
     [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
@@ -166,7 +166,7 @@ def bin_edges(values: Values, counts: Counts, bins: int, scale: Scale) -> list[A
     [0, 1, 5000, 8000]
     """
     tiny = (values != 0) & (np.abs(values) < _TINIEST)
-    if tiny.any():  # too near to 0 for steps between them: taken as 0, and the outer edges include them
+    if tiny.any():  # treated as 0; the outer edges include them
         distinct, place = np.unique(np.where(tiny, 0.0, values), return_inverse=True)
         edges = bin_edges(distinct, np.bincount(place, counts), bins, scale)
         return [min(edges[0], float(values[0])), *edges[1:-1], max(edges[-1], float(values[-1]))]
@@ -199,7 +199,7 @@ def bin_edges(values: Values, counts: Counts, bins: int, scale: Scale) -> list[A
 
 
 def _spikes(values: Values, counts: Counts, bins: int) -> list[int]:
-    """The positions of the values that need their own bin."""
+    """The indices of the values that need their own bin."""
     if len(values) <= bins:
         return []
     fair = counts.sum() / bins

@@ -1,6 +1,6 @@
-"""`privmw explore`: a release as one HTML page that answers questions by itself. It sees no private data.
+"""`privmw explore`: one HTML page to query a release. It sees no private data.
 
-For readers who install nothing: the page counts the released rows in the browser, and fetches nothing.
+The page counts the released rows in the browser, and loads nothing from the network.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--intervals",
         type=level,
         metavar="LEVEL",
-        help="intervals by refits of the release, such as 0.95: narrower, but several times the time of the "
-        "release (default: 0.95, by the noisy counts alone, at once)",
+        help="level of intervals by refits of the release, such as 0.95: narrower, but takes several times "
+        "as long as the release (default: quick ones of level 0.95, by the noisy counts alone)",
     )
     parser.add_argument(
         "--rows",

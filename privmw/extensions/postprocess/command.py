@@ -1,6 +1,6 @@
 """`privmw postprocess`: from noisy counts to fitted ones, synthetic records, a certificate and a report.
 
-It sees released answers and public rows only, so it spends nothing and prints no private value.
+It uses released answers and public rows only, so it spends nothing.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--domain", required=True, metavar="FILE", help="the domain, a JSON file")
     parser.add_argument("--method", required=True, choices=tuple(METHODS), help="how to fit the answers")
     parser.add_argument(
-        "--public", metavar="FILE", help="weigh the rows of this file (default: every row of the domain)"
+        "--public", metavar="FILE", help="re-weight the rows of this file (default: every row of the domain)"
     )
     parser.add_argument(
         "--constraints", metavar="FILE", help="combinations that no record can have, a JSON file"
@@ -66,10 +66,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--downweight",
         choices=("counts", "std"),
-        help="for reweight: low answers weigh less by the largest noise, in counts (default) or deviations",
+        help="for reweight: down-weight low answers by the largest noise, in counts (default) or deviations",
     )
     parser.add_argument(
-        "--confidence", type=number, help="for reweight: that an answer is not low (default: 0.99)"
+        "--confidence", type=number, help="for reweight: confidence that an answer is not low (default: 0.99)"
     )
     parser.add_argument(
         "--slack", type=number, help="for max-fit: standard deviations beyond the bound (default: 0.01)"
@@ -89,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rounding",
         choices=("controlled", "randomised"),
         default="controlled",
-        help="how weights become whole records: as close as possible (default), or drawn without bias",
+        help="rounding of weights to whole records: as close as possible (default), or random and unbiased",
     )
     add_format(parser, "fitted counts and synthetic records")
     add_bins(parser)
@@ -164,7 +164,7 @@ def read_support(options: argparse.Namespace, domain: Domain, console: Console) 
     constraints = Constraints.read(options.constraints, domain) if options.constraints else None
     if options.public is not None:
         with console.step(f"reading {options.public}"):
-            public = scan_table(options.public, domain, private=False, say=console.note)
+            public = scan_table(options.public, domain, private=False, on_note=console.note)
             return Support.from_table(public, constraints=constraints)
     if domain.size > MOST_ROWS:
         raise RefusalError(
@@ -200,13 +200,13 @@ def write_fit(fit: Fit, folder: Path, options: argparse.Namespace, for_release: 
 def why_no_records(fit: Fit) -> str:
     """Why synthetic records cannot be made; empty if they can."""
     if fit.weights.min() < 0:
-        return "some weights are below 0, as ols allows, and no record has such a weight"
+        return "some weights are negative, as ols allows"
     total = float(fit.weights.sum())
     if total < 0.5:
-        return "the weights are together less than half a record"
+        return "the weights sum to less than half a record"
     needed = total * (8 + len(fit.domain))  # a position and its codes
     if total >= MOST_RECORDS or needed > available_memory():
-        return f"{total:.3g} records are more than memory holds"
+        return f"{total:.3g} records do not fit in memory"
     return ""
 
 

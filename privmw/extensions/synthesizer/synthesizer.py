@@ -131,7 +131,7 @@ class Synthesizer:
                         f"bins ('draw') must come with a public column {shown(name)} to draw from"
                     )
         said: list[str] = []
-        table = self._table("private", private, domain, private=True, say=said.append)
+        table = self._table("private", private, domain, private=True, on_note=said.append)
         for line in said:
             if " left out:" in line:
                 warnings.warn(f"private {line}", UserWarning, stacklevel=2)
@@ -225,7 +225,7 @@ class Synthesizer:
         domain: Domain,
         *,
         private: bool,
-        say: Callable[[str], None] | None = None,
+        on_note: Callable[[str], None] | None = None,
     ) -> Table | Records:
         if isinstance(given, Records):
             if private and self.unit is not None:
@@ -235,8 +235,8 @@ class Synthesizer:
         if given is None:
             raise TypeError(f"{name} (None) must be a frame, the path of a file or a Table")
         if isinstance(given, str | os.PathLike):
-            return read_table(given, domain, private=private, say=say, **capped)
-        return Table.from_frame(given, domain, private=private, say=say, **capped)
+            return read_table(given, domain, private=private, on_note=on_note, **capped)
+        return Table.from_frame(given, domain, private=private, on_note=on_note, **capped)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "release_")

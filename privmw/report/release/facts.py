@@ -197,14 +197,14 @@ class Distribution:
     high: Float64s
 
 
-def distributions(release: Release, known: Known | None = None) -> list[Distribution]:
-    """Every attribute's distribution before and after, those that moved most first; known: of the release.
+def distributions(release: Release, noisy_intervals: NoisyIntervals | None = None) -> list[Distribution]:
+    """Every attribute's distribution before and after, largest change first.
 
     Without a public record there is no before, and no distribution is compared with it.
     """
     if not release.support.records:
         return []
-    known = known_of(release) if known is None else known
+    noisy_intervals = noisy_intervals_of(release) if noisy_intervals is None else noisy_intervals
     support, start = release.support, release.support.start()
     attributes = []
     for attribute, column in zip(support.domain.attributes, support.table.columns, strict=True):
@@ -214,7 +214,7 @@ def distributions(release: Release, known: Known | None = None) -> list[Distribu
             for weights in (start, release.weights)
         )
         moved = float(np.abs(after - before).sum() / 2)
-        low, high = known.of_attribute(attribute.name, codes.astype(np.int64))
+        low, high = noisy_intervals.of_attribute(attribute.name, codes.astype(np.int64))
         attributes.append(
             Distribution(
                 attribute.name, attribute.size, codes.astype(np.int64), before, after, moved, low, high
@@ -224,7 +224,7 @@ def distributions(release: Release, known: Known | None = None) -> list[Distribu
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class NoisyIntervals:
     """What the noisy counts say of the truth. intervals: of every attribute that is not too large.
 
     deviations: of the noise in a cell of each pair of attributes, by their positions, as far as a measured
@@ -250,12 +250,12 @@ class Known:
         return {marginal: j for j, marginal in enumerate(self.intervals.workload)}
 
 
-def known_of(release: Release) -> Known:
+def noisy_intervals_of(release: Release) -> NoisyIntervals:
     """What the noisy counts of a release say."""
     domain = release.support.domain
     small = [(name,) for name, size in zip(domain.names, domain.sizes, strict=True) if size <= MOST_SIZE]
     intervals = measured_intervals_of(release, LEVEL, Workload(domain, small))
-    return Known(intervals, pair_deviations(release), quantile_of(release, LEVEL))
+    return NoisyIntervals(intervals, pair_deviations(release), quantile_of(release, LEVEL))
 
 
 @dataclass(frozen=True)
@@ -272,33 +272,33 @@ class Precision:
     released: float = math.nan
 
 
-def attribute_precisions(release: Release, known: Known) -> list[Precision]:
+def attribute_precisions(release: Release, noisy_intervals: NoisyIntervals) -> list[Precision]:
     """Each attribute, the most precise first, those without a measured marginal last."""
-    workload = known.intervals.workload
+    workload = noisy_intervals.intervals.workload
     answers = release.answers(workload)
-    off = np.maximum(answers - known.intervals.low, known.intervals.high - answers)
+    off = np.maximum(answers - noisy_intervals.intervals.low, noisy_intervals.intervals.high - answers)
     found = []
     for attribute in release.support.domain.attributes:
         measured = released = math.nan
-        if (attribute.name,) in known.places:
-            j = known.places[(attribute.name,)]
+        if (attribute.name,) in noisy_intervals.places:
+            j = noisy_intervals.places[(attribute.name,)]
             here = slice(*workload.offsets[j : j + 2].tolist())
-            measured = known.quantile * float(known.intervals.deviations[here].max())
+            measured = noisy_intervals.quantile * float(noisy_intervals.intervals.deviations[here].max())
             released = float(off[here].max())
         found.append(Precision(attribute.name, attribute.size, measured, released))
     return sorted(found, key=lambda precision: (math.isnan(precision.released), precision.released))
 
 
-def pair_precisions(release: Release, known: Known) -> list[Precision]:
+def pair_precisions(release: Release, noisy_intervals: NoisyIntervals) -> list[Precision]:
     """Each pair of attributes that was measured together, the most precise first."""
     domain = release.support.domain
     found = [
         Precision(
             " × ".join(plain(domain.names[a], 30) for a in pair),
             domain.sizes[pair[0]] * domain.sizes[pair[1]],
-            known.quantile * deviation,
+            noisy_intervals.quantile * deviation,
         )
-        for pair, deviation in known.deviations.items()
+        for pair, deviation in noisy_intervals.deviations.items()
     ]
     return sorted(found, key=lambda precision: precision.measured)
 
@@ -334,7 +334,7 @@ def changed_pairs(release: Release, most: int) -> list[ChangedPair]:
             chosen.append(j)
             used.update(workload.marginal(j))
     shown = workload.select(chosen)
-    known = measured_intervals_of(release, LEVEL, shown)
+    intervals = measured_intervals_of(release, LEVEL, shown)
     found = []
     for place, j in enumerate(chosen):
         first, second = workload.marginal(j)
@@ -346,8 +346,8 @@ def changed_pairs(release: Release, most: int) -> list[ChangedPair]:
                 (first, second),
                 before[there].reshape(shape),
                 after[there].reshape(shape),
-                known.low[here].reshape(shape),
-                known.high[here].reshape(shape),
+                intervals.low[here].reshape(shape),
+                intervals.high[here].reshape(shape),
                 float(moved[j]),
             )
         )

@@ -20,7 +20,7 @@ from privmw.kernels.arrays import Float64s
 from privmw.release import Growth, Release
 from privmw.report.charts import dot_plot, heat_maps, meter
 from privmw.report.formats import percent, plural, quantity, value_name
-from privmw.report.release.facts import ChangedPair, Distribution, Known, RowWeights, Spending
+from privmw.report.release.facts import ChangedPair, Distribution, NoisyIntervals, RowWeights, Spending
 from privmw.report.release.words import Promise
 from privmw.report.svg import (
     BLUE,
@@ -62,15 +62,15 @@ def guess(promise: Promise) -> Picture:
 
 def rounds(release: Release) -> Picture | None:
     """Plot the gap between noisy and model answers before and after each round; None for one shot."""
-    known = [entry for entry in release.history if math.isfinite(entry.discrepancy + entry.after)]
-    if len(known) < 2:
+    rounds = [entry for entry in release.history if math.isfinite(entry.discrepancy + entry.after)]
+    if len(rounds) < 2:
         return None
-    numbers = [entry.round for entry in known]
-    before = np.array([entry.discrepancy for entry in known])
-    after = np.array([entry.after for entry in known])
+    numbers = [entry.round for entry in rounds]
+    before = np.array([entry.discrepancy for entry in rounds])
+    after = np.array([entry.after for entry in rounds])
 
     def paint(figure: Any, axes: Any) -> None:
-        circle, square = ("o", "s") if len(known) <= MARKED else ("", "")
+        circle, square = ("o", "s") if len(rounds) <= MARKED else ("", "")
         learnt = {"color": ORANGE, "marker": circle, "mfc": "white", "ls": "--", "lw": 1.2}
         axes.plot(numbers, 100 * before, **learnt, markersize=4.5, label="before the round learnt")
         axes.plot(numbers, 100 * after, color=BLUE, marker=square, markersize=4.5, lw=1.4, label="after")
@@ -86,7 +86,7 @@ def rounds(release: Release) -> Picture | None:
         height=2.9,
         title="Gap between noisy and model answers, round by round",
         alt=(
-            f"A line chart of {plural(len(known), 'round')}. Before learning, the largest gap is "
+            f"A line chart of {plural(len(rounds), 'round')}. Before learning, the largest gap is "
             f"{percent(before[0])} of the records in the first round and {percent(before[-1])} in the last, "
             f"at most {percent(before.max())}. After learning it is {percent(after[0])} in the first and "
             f"{percent(after[-1])} in the last."
@@ -337,18 +337,21 @@ def changed_pair(pair: ChangedPair, domain: Domain, place: int, start: str) -> P
     )
 
 
-def precision(release: Release, known: Known) -> Picture | None:
+def precision(release: Release, noisy_intervals: NoisyIntervals) -> Picture | None:
     """A heat map of how precisely what was measured fixes each pair of attributes; None for too many."""
     domain = release.support.domain
     count = len(domain)
-    if not known.deviations or not 2 <= count <= MOST_CROSSED:
+    if not noisy_intervals.deviations or not 2 <= count <= MOST_CROSSED:
         return None
     reach = np.full((count, count), math.nan)
-    for (a, b), deviation in known.deviations.items():
-        reach[b, a] = known.quantile * deviation
+    for (a, b), deviation in noisy_intervals.deviations.items():
+        reach[b, a] = noisy_intervals.quantile * deviation
     names = [plain(name, 40) for name in domain.names]
     best, worst = (percent(float(end), up=True) for end in (np.nanmin(reach), np.nanmax(reach)))
-    pairs, empty = plural(len(known.deviations), "pair"), math.comb(count, 2) - len(known.deviations)
+    pairs, empty = (
+        plural(len(noisy_intervals.deviations), "pair"),
+        math.comb(count, 2) - len(noisy_intervals.deviations),
+    )
     some = f" {plural(empty, 'pair')} left empty: no measured marginal has both." if empty else ""
     return heat_maps(
         "precision",

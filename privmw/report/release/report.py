@@ -159,9 +159,9 @@ def _content(release: Release) -> dict[str, Any]:
     full = support.size == domain.size and bool((support.counts == 1).all())
     measured, levels = release.agreement(), facts.noise_levels(release)
     agreement = measured if len(measured.cells) else None
-    known, pairs = facts.known_of(release), facts.changed_pairs(release, MOST_PAIRS)
-    spent, attributes = facts.spending(release.ledger), facts.distributions(release, known)
-    by_pair = facts.pair_precisions(release, known)
+    noisy_intervals, pairs = facts.noisy_intervals_of(release), facts.changed_pairs(release, MOST_PAIRS)
+    spent, attributes = facts.spending(release.ledger), facts.distributions(release, noisy_intervals)
+    by_pair = facts.pair_precisions(release, noisy_intervals)
     grown, change = release.growth(), facts.row_weights(release)
     start = "every row alike" if full else "public rows"
     farthest = None
@@ -188,7 +188,7 @@ def _content(release: Release) -> dict[str, Any]:
         ],
         "more_rounds": len(release.history) - MOST_ROUNDS,
         "spent": spent,
-        "precisions": facts.attribute_precisions(release, known)[:MOST_BY_ATTRIBUTE],
+        "precisions": facts.attribute_precisions(release, noisy_intervals)[:MOST_BY_ATTRIBUTE],
         "more_precisions": len(domain) - MOST_BY_ATTRIBUTE,
         "pairs_measured": len(by_pair),
         "precise_pairs": by_pair[:MOST_PAIRS],
@@ -202,7 +202,7 @@ def _content(release: Release) -> dict[str, Any]:
             "budget": pictures.budget(spent),
             "weights": None if change is None else pictures.weights(change),
             "growth": pictures.growth(grown),
-            "precision": pictures.precision(release, known),
+            "precision": pictures.precision(release, noisy_intervals),
             "pairs": [pictures.changed_pair(pair, domain, place, start) for place, pair in enumerate(pairs)],
             "attributes": [
                 pictures.attribute(distribution, domain, place, start)
