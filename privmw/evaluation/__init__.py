@@ -101,7 +101,7 @@ def best_mixture_error(
 
     Both bounds are certain, up to 1e-12: upper is the error of the weights returned, lower follows from a
     cell that no row of the support answers or from a dual vector of the linear program (scipy's HiGHS: needs
-    privmw[fit]). Stops when they are within the tolerance, or after so many rounds of projections.
+    privmw[fit]). Stops when they are within the tolerance, or after a limited number of projections.
 
     >>> from privmw import Domain
     >>> domain = Domain({"age": 3, "sex": 2})

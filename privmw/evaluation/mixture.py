@@ -35,7 +35,7 @@ class Nearest(NamedTuple):
 def nearest_mixture(
     support: Support, workload: Workload, answers: Float64s, *, tolerance: float, rounds: int
 ) -> Nearest:
-    """Narrow the bracket to the tolerance, or as far as so many projections can."""
+    """Narrow the bracket to the tolerance, with a limited number of projections."""
     solve = _linear_program()
     model = _Model(support, workload, answers)
     lower, projections = model.unmovable, np.zeros(workload.cells, np.int64)

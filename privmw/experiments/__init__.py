@@ -1,6 +1,6 @@
 """The data sets of the papers' experiments, read from the files that their publishers give away.
 
-This room has what is published about the values, one domain file a set, and no record. It knows data and io.
+This package has published information about the values, one domain file per data set, and no records.
 docs/reproduce.md says where the files come from.
 """
 

@@ -1,6 +1,5 @@
-"""Files and frames: their values become codes, and codes become values again. pyarrow is imported late.
+"""Files and frames: converts values to codes and codes to values. pyarrow is imported late.
 
 In: files and frames, encode (by lookup), scan. Out: output, decode (bins drawn from a pool of public values).
-public_source and tally read public data for proposals and draws; whole_file writes files completely or not at
-all.
+public_source and tally read public data for proposals and draws; whole_file writes files atomically.
 """

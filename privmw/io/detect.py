@@ -1,7 +1,7 @@
-"""The syntax of a public text file, found by looking at it; where two readings are possible it is refused.
+"""Detects the syntax of a public text file; refuses a file that can be read in two ways.
 
-Never for private files: what one record decides there, it would decide for all others. The domain stores what
-was found (`Domain.syntax`), and private files are read by that.
+Never for private files: there one record would decide how all others are read. The domain stores the result
+(`Domain.syntax`), by which private files are read.
 """
 
 from __future__ import annotations

@@ -232,7 +232,7 @@ class Encoder:
         return codes
 
     def _unknown(self, texts: Any) -> SignedCodes:
-        """The codes of texts that are no labels as they stand: with blanks, dates, or numbers."""
+        """The codes of texts that are not labels: blanks to strip, dates, or numbers."""
         if not self.text:
             return self._dates(texts)
         texts, (known_texts, known_codes) = trimmed(texts), self._texts

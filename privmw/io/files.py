@@ -1,4 +1,4 @@
-"""Files of every kind as Arrow record batches. This room knows neither domains nor codes.
+"""Files of every kind as Arrow record batches. This module knows neither domains nor codes.
 
 Parquet and Arrow's feather keep their types; in csv and its relatives, in JSON lines and in the sheets of a
 workbook, every value is text. How text is written is told by a `Syntax`, which `public_layout` completes for
@@ -199,7 +199,7 @@ def about(file: str) -> Mapping[str, Any]:
         return SEEDED if file.lower().endswith(SEEDED_CSV) else {}
     if kind_of_file(file) not in ("parquet", "feather"):
         return {}
-    columns_of(file, private=False)  # refuses what is no such file
+    columns_of(file, private=False)  # checks that it is such a file
     schema = _typed(file)[0]
     text = (schema.metadata or {}).get(ABOUT.encode(), b"{}")
     try:
@@ -213,7 +213,7 @@ def rows_of_groups(file: str, *, private: bool) -> list[int]:
     """The number of rows of each row group of a parquet file, from its footer."""
     if kind_of_file(file) != "parquet":
         raise ValueError(f"{file} must be a parquet file: only these have row groups to distribute")
-    columns_of(file, private=private)  # refuses what is no parquet file
+    columns_of(file, private=private)  # checks that it is a parquet file
     footer = _parquet(file).metadata
     return [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
 

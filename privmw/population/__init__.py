@@ -1,7 +1,7 @@
 """Made-up people for demonstrations and tests: a seeded census, also of another time and place.
 
 Draws records from the tables of `census`, one attribute after the other. None of these people exist, so
-nothing here is private, and this room knows no mechanism. Probabilities are multiples of 2^-32 and the random
+nothing here is private, and it knows no mechanism. Probabilities are multiples of 2^-32 and the random
 words are PCG64's own, so that the same seed gives the same people on every machine. The first rows and
 attributes of a larger draw are those of a smaller one.
 """

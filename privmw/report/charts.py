@@ -25,7 +25,7 @@ MOST_LINES = 4
 
 
 def wrapped(text: str, most: int = LABEL, lines: int = MOST_LINES) -> list[str]:
-    """A label in lines of so many letters; words that are longer are broken, and what is left over is cut.
+    """Break a label into lines of limited length; splits longer words and truncates the text.
 
     >>> wrapped("elsewhere in the country, or abroad"), wrapped("x" * 9, most=4)
     (['elsewhere in the', 'country, or abroad'], ['xxxx', 'xxxx', 'x'])
@@ -163,7 +163,7 @@ def heat_maps(
 
 
 def meter(name: str, times: float, words: str, *, title: str, alt: str, caption: str) -> Picture:
-    """A bar from 50 in 100 to 100 in 100, filled up to so many times."""
+    """A bar from 50 to 100 percent, filled up to the given share."""
     root = _root(MAPS_WIDTH, 58)
     left, right = 4.0, MAPS_WIDTH - 4
     end = left + (right - left) * (min(max(times, 50.0), 100.0) - 50) / 50
@@ -184,7 +184,7 @@ def _letters(text: str) -> float:
 
 
 def _step(top: float, most: int) -> float:
-    """A round distance between at most so many ticks from 0 to the top."""
+    """A round distance between ticks from 0 to the top, for a limited number of ticks."""
     unit: float = 10.0 ** math.floor(math.log10(top / most))
     return next(unit * k for k in (1, 2, 2.5, 5, 10, 20) if top / (unit * k) <= most)
 

@@ -56,7 +56,7 @@ def from_domain(domain: Any) -> Domain:
 
 
 def to_dataset(table: Table) -> Any:
-    """Return the mbi.Dataset of a public or synthetic table. Records of a private one stay behind the door.
+    """Return the mbi.Dataset of a public or synthetic table. Refuses a private table.
 
     >>> table = Table.from_codes([[1, 0], [0, 1]], Domain({"age": 2, "sex": ["F", "M"]}), private=False)
     >>> to_dataset(table).records
@@ -216,7 +216,7 @@ class ReleaseModel:
         return all(name in self.release.support.domain for name in _listed(attrs))
 
     def project(self, attrs: str | Sequence[str]) -> Any:
-        """Return the counts of a marginal, its axes in the order asked for."""
+        """Return the counts of a marginal, its axes in the given order."""
         names = _listed(attrs)
         if not names:
             return mbi.Factor(self._domain.project(()), np.asarray(self.total))

@@ -20,7 +20,7 @@ def write_fitted(
 
     Columns as above, and noisy_count and standard_deviation, empty for a cell that was not measured, and
     fitted, all in counts. The file is .parquet, .csv or .feather; for_release=False marks it as made from
-    seeded noise; raw is as of `Table.write`.
+    seeded noise; raw: see `Table.write`.
 
     >>> from privmw.extensions.postprocess.fitted_file import write_fitted
     >>> write_fitted(fit, "fitted.parquet")  # doctest: +SKIP

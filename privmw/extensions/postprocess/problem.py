@@ -2,7 +2,7 @@
 
 Rows are the cells of the full histogram, or a support's. A marginal of all attributes measures each row alone
 and is kept apart: `centre`, `precisions`. The others are queries of the kernels' tallies, which never write a
-matrix out. This room knows released counts and public rows only.
+matrix out. This module uses released counts and public rows only.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Numbers lie in a table of two nested partitions, of rows (a total, its parts, th
 They and their sums are a flow on a graph: from the whole down one tree to its leaves, across by the numbers,
 and up the other tree. The fractional arcs of a flow lie on cycles; along a cycle, flow is added one way and
 taken the other until some arc is an integer. So every number, every sum of either tree and the total end up
-rounded down or up; integers stay. This room knows numbers and a generator of the sampling stream.
+rounded down or up; integers stay. This module uses numbers and a generator of the sampling stream.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Where every row was measured itself, one run of Newton's method suffices. Otherwise the problem is solved in
 steps, each near the weights of the last one: the proximal point method, whose steps are problems of the first
-kind and whose limit solves the original one. Very many queries are left to coordinate descent. This room
+kind and whose limit solves the original one. Very many queries are left to coordinate descent. This package
 knows numbers only.
 """
 

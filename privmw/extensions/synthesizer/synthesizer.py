@@ -115,7 +115,7 @@ class Synthesizer:
         if public is not None and not self.public_is_public and _same_table(private, public):
             raise ValueError(
                 "public must be another table than private: public rows are published as they are; "
-                "public_is_public=True says that they are no secret"
+                "public_is_public=True confirms that they are not secret"
             )
         domain, notes = self._domain(private, public)
         workload = self._workload(domain)

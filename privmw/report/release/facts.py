@@ -123,7 +123,7 @@ class FarOff:
 
 
 def far_off(errors: ExpectedErrors, most: int) -> FarOff:
-    """The attributes whose marginals are expected to be farthest off, at most so many."""
+    """The attributes with the largest expected errors of their marginals, at most `most`."""
     workload, of_marginals = errors.workload, np.nan_to_num(errors.marginals, nan=-1.0)
     marginal = np.repeat(np.arange(len(workload)), np.diff(workload.starts))
     attributes = []
@@ -200,7 +200,7 @@ class Distribution:
 def distributions(release: Release, noisy_intervals: NoisyIntervals | None = None) -> list[Distribution]:
     """Every attribute's distribution before and after, largest change first.
 
-    Without a public record there is no before, and no distribution is compared with it.
+    Without a public record there is no distribution before the release to compare with.
     """
     if not release.support.records:
         return []

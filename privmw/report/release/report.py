@@ -41,7 +41,7 @@ FILES = (
     (
         "answers",
         "parquet",
-        "Every marginal that was asked for, cell by cell, as shares of the records. Better than counting "
+        "Every marginal of the workload, cell by cell, as shares of the records. Better than counting "
         "synthetic records: nothing is rounded.",
     ),
     ("measurements", "parquet", "The noisy counts themselves, to be fitted in another way."),

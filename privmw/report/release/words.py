@@ -84,7 +84,7 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Promise:
-    """The privacy of a release, as text. chance: delta as one in so many.
+    """The privacy of a release, as text. chance: delta as 1 in a number.
 
     guess: how often in 100 a guess is right, at most; strength: what that is worth. hits: how many of 100
     true cases a test finds, at most, that gives `alarms` false alarms in 100. twice: the epsilon for two
@@ -156,12 +156,12 @@ def promise(ledger: Ledger) -> Promise:
 
 
 def _hundredths(probability: float) -> str:
-    """A probability as so many in 100, rounded up to a tenth."""
+    """A probability in percent, rounded up to a tenth."""
     return f"{min(math.ceil(1000 * min(probability, 1) - 1e-9) / 10, 100):g}"
 
 
 def _floor(value: float) -> int:
-    """Round down to three digits, so that a chance of one in so many is rounded up."""
+    """Round down to three digits, so that the probability 1 / number is rounded up."""
     unit = int(10 ** max(math.floor(math.log10(value)) - 2, 0))
     return int(value * (1 + 1e-12)) // unit * unit
 
