@@ -115,7 +115,8 @@ class ShardedSupport(Support):
         gathered = self.gathered()
         support: Support = self.comm.broadcast(gathered[0] if gathered else self)
         wider = on_every_rank(self.comm, lambda: support.widened(times, share, seed))
-        return ShardedSupport.of(wider, self.comm)._sampled(self.samples)
+        shard = ShardedSupport.of(wider, self.comm)
+        return ShardedSupport(shard.table, shard.counts, shard.constraints, self.comm, samples=self.samples)
 
     def _own(self, added: Table) -> Bools:
         """The rows whose hashes lie among those of this rank: equal rows are on the same rank. Collective."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,28 +19,20 @@ import numpy.typing as npt
 from privmw import kernels
 from privmw.data.blocks import checked_block_weights, checked_blocks, mixed_frequencies
 from privmw.data.constraints import Constraints
-from privmw.data.domain import Domain, check_domain, positions_of
+from privmw.data.domain import Domain, positions_of
 from privmw.data.immutable import Immutable
-from privmw.data.memory import available_memory
 from privmw.data.records import Records
 from privmw.data.row_hash import mixed, row_hashes
-from privmw.data.sample import Sample, Sampler
+from privmw.data.sample import Sample
 from privmw.data.table import Table
 from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Bools, Codes, Float64s, Int64s, UInt32s, freeze, is_frozen
-from privmw.kernels.checks import check_integer, check_number
-from privmw.random import sampling_stream
 from privmw.ranks import ALONE, Communicator, sum_over_ranks
 from privmw.secrecy import expect, shown
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 Start = Literal["public", "uniform"]
 
 MOST_RECORDS = 2**62  # of a support, so that no sum of counts is beyond 64 bits
-LARGEST_FULL = 2**28  # rows of Support.full, however much memory there is
-PENDING = 2**20  # rows of batches to read before they are merged; more if the support has more rows
 
 
 class Support(Immutable):
@@ -155,23 +147,9 @@ class Support(Immutable):
         >>> Support.from_table(public, domain=Domain({"age": 3, "sex": 2}))
         Support(2 distinct rows x 2 attributes of 3 public records, without 'age')
         """
-        check_public("public", public)
-        if public.comm.size > 1:
-            raise ValueError(f"public ({shown(public)}) must lie on one rank: use ShardedSupport.from_table")
-        domain = public.domain if domain is None else domain
-        _check_columns(public.domain, domain)
-        _check_constraints(constraints, domain)
-        support: Support | None = None
-        pending: list[Table] = []
-        sampler = Sampler()
-        for batch in public.batches_with_traces():
-            sampler.add(batch)
-            pending.append(batch)
-            if sum(table.n for table in pending) >= max(PENDING, support.size if support else 0):
-                support = cls._merge(support, pending)
-        if pending or support is None:
-            support = cls._merge(support, pending)
-        return support._sampled((sampler.sample(),))._spread(domain)._restrict(constraints)
+        from privmw.data import make_support
+
+        return make_support.from_table(public, constraints, domain)
 
     @classmethod
     def from_tables(
@@ -195,51 +173,9 @@ class Support(Immutable):
         >>> support.blocks.tolist(), support.block_weights.tolist(), support.start().round(3).tolist()
         ([[2, 0], [1, 1]], [0.5, 0.5], [0.333, 0.667])
         """
-        listed = isinstance(tables, Sequence) and not isinstance(tables, str | Records | Support)
-        expect("tables", tables, listed, "a list of public tables")
-        if not tables:
-            raise ValueError("tables (none) must be at least one")
-        for place, table in enumerate(tables):
-            if not isinstance(table, Support):
-                check_public(f"tables[{place}]", table, quote=False)
-            elif table.blocks is not None or table.comm.size > 1 or table.missing or not table.records:
-                raise ValueError(
-                    f"tables[{place}] ({shown(table)}) must be of one table, with every attribute, on one "
-                    "rank"
-                )
-            if table.domain != tables[0].domain:
-                raise ValueError(f"tables[{place}] ({shown(table)}) must be on the domain of the first table")
-        if weights is not None and len(weights) != len(tables):
-            raise ValueError(f"weights ({len(weights)}) must be as many as tables ({len(tables)})")
-        supports = [
-            table._restrict(constraints)
-            if isinstance(table, Support)
-            else Support.from_table(table, constraints)
-            for table in tables
-        ]
-        if len({support.constraints for support in supports}) > 1:
-            raise ValueError("constraints must be given: the supports have different ones")
-        return supports[0] if len(supports) == 1 else cls._union(supports, weights)
+        from privmw.data import make_support
 
-    @classmethod
-    def _union(cls, supports: Sequence[Support], weights: npt.ArrayLike | None) -> Support:
-        """The rows of several supports, each a block."""
-        table = Table.concatenate([support.table for support in supports])
-        first, places = _numbered(table)
-        blocks = np.zeros((len(first), len(supports)), np.int64)
-        begin = 0
-        for block, support in enumerate(supports):
-            blocks[places[begin : begin + support.size], block] = support.counts
-            begin += support.size
-        equal = np.full(len(supports), 1 / len(supports))
-        return cls(
-            table.take(first),
-            freeze(blocks.sum(axis=1)),
-            supports[0].constraints,
-            blocks=freeze(blocks),
-            block_weights=equal if weights is None else checked_block_weights(weights, len(supports)),
-            samples=_all_samples(supports),
-        )
+        return make_support.from_tables(tables, constraints, weights)
 
     def with_block_weights(self, weights: npt.ArrayLike) -> Support:
         """The same rows and tables, with other weights of the tables; they are divided by their sum.
@@ -268,50 +204,9 @@ class Support(Immutable):
         >>> Support.without_public(Domain({"age": 3, "sex": 2}))
         Support(no public row, 2 attributes)
         """
-        check_domain(domain)
-        _check_constraints(constraints, domain)
-        row = Table.from_codes(np.zeros((1, len(domain)), np.uint8), domain, private=False)
-        return cls(row, freeze(np.zeros(1, np.int64)), constraints, missing=domain.names, samples=())
+        from privmw.data import make_support
 
-    def _spread(self, domain: Domain) -> Support:
-        """The support on a domain with further attributes, which are missing, or in another order."""
-        if self.domain == domain:
-            return self
-        first = np.arange(self.size)
-        if [name for name in domain.names if name in self.domain] != list(self.domain.names):
-            ordered = self.table.project([name for name in domain.names if name in self.domain])
-            first = kernels.distinct_rows(ordered.columns, ordered.domain.sizes)[0].astype(np.intp)
-        columns = {
-            name: self.table.column(name)[first] if name in self.domain else np.zeros(self.size, np.uint8)
-            for name in domain.names
-        }
-        missing = [name for name in domain.names if name not in self.domain]
-        table = self._marked(Table(columns, domain, private=False))
-        return Support(table, freeze(self.counts[first]), missing=missing, samples=self.samples)
-
-    def _sampled(self, samples: tuple[Sample, ...] | None) -> Self:
-        """The same support of one public table, with samples of its records."""
-        return type(self)(
-            self.table, self.counts, self.constraints, self.comm, missing=self.missing, samples=samples
-        )
-
-    def _restrict(self, constraints: Constraints | None) -> Support:
-        """The support of the rows that keep the constraints, but for rules about missing attributes."""
-        if constraints is None:
-            return self
-        _check_constraints(constraints, self.domain)
-        applied = constraints.among([name for name in self.domain.names if name not in self.missing])
-        mask = applied.mask(self.table)
-        if not mask.any():
-            complaint = applied.complaint(applied.broken(self.table), self.size)
-            raise ValueError(f"constraints must leave a row of the support: {complaint}")
-        return Support(
-            self.table.take(mask),
-            freeze(self.counts[mask]),
-            constraints,
-            missing=self.missing,
-            samples=self.samples,
-        )
+        return make_support.without_public(domain, constraints)
 
     def with_rows(self, codes: npt.ArrayLike) -> WithRows:
         """The support with further rows, of count 0 where no public record has them, and where each lies.
@@ -328,7 +223,7 @@ class Support(Immutable):
         >>> wider.places.tolist(), wider.added.tolist()
         ([0, 2], [1, 2, 1])
         """
-        added = self._marked(Table.from_codes(codes, self.domain, private=False))
+        added = self.marked(Table.from_codes(codes, self.domain, private=False))
         if self.constraints is not None and not self.constraints.mask(added).all():
             raise ValueError("rows must keep the constraints of the support")
         own = self._own(added)
@@ -336,7 +231,7 @@ class Support(Immutable):
         tables += [added.take(own)] if own.any() else []
         before = 0 if self.missing else self.size
         table = Table.concatenate(tables)
-        first, places = _numbered(table)
+        first, places = numbered(table)
         counts = np.zeros(len(first), np.int64)
         counts[places[:before]] = self.counts[:before]
         blocks = None
@@ -362,48 +257,15 @@ class Support(Immutable):
         return np.ones(added.n, bool)
 
     @classmethod
-    def _merge(cls, support: Support | None, tables: list[Table]) -> Support:
-        """The support of the rows of a support and of further tables; empties the list, to free memory."""
-        table = tables[0] if len(tables) == 1 else Table.concatenate(tables)
-        tables.clear()
-        first, counts = kernels.distinct_rows(table.columns, table.domain.sizes)
-        added = cls(table.take(first), freeze(counts))
-        del table
-        if support is None:
-            return added
-        both = Table.concatenate([support.table, added.table])
-        first, times = kernels.distinct_rows(both.columns, both.domain.sizes)
-        # The rows of both parts are distinct and sorted, so the rows of a part keep their order.
-        total = np.zeros(len(first), np.int64)
-        total[first < support.size] = support.counts
-        total[(first >= support.size) | (times == 2)] += added.counts
-        return cls(both.take(first), freeze(total))
-
-    @classmethod
     def full(cls, domain: Domain, constraints: Constraints | None = None) -> Support:
         """Every row of a small domain that keeps the constraints, each counted once.
 
         >>> Support.full(Domain({"age": 2, "sex": 2})).rows.tolist()
         [[0, 0], [0, 1], [1, 0], [1, 1]]
         """
-        check_domain(domain)
-        dtypes = [np.min_scalar_type(attribute.size - 1) for attribute in domain.attributes]
-        # Codes and counts stay; a further column and its check are temporary.
-        needed = domain.size * (sum(dtype.itemsize for dtype in dtypes) + 8 + 8)
-        if domain.size > LARGEST_FULL or needed > available_memory() // 2:
-            raise ValueError(
-                f"domain ({_readable(domain.size)} rows, about {_readable(needed)} bytes) must have at most "
-                f"2^28 rows and fit in half the memory for a full support: use Support.from_table"
-            )
-        columns = {}
-        before, after = 1, domain.size
-        for attribute, dtype in zip(domain.attributes, dtypes, strict=True):
-            after //= attribute.size
-            values = np.repeat(np.arange(attribute.size, dtype=dtype), after)
-            columns[attribute.name] = freeze(np.tile(values, before))
-            before *= attribute.size
-        table = Table(columns, domain, private=False)
-        return cls(table, freeze(np.ones(domain.size, np.int64)), samples=())._restrict(constraints)
+        from privmw.data import make_support
+
+        return make_support.full(domain, constraints)
 
     def widened(self, times: int = 10, share: float = 0.05, seed: int = 0) -> Support:
         """The support with further rows: public rows in which one value comes from another public record.
@@ -418,48 +280,14 @@ class Support(Immutable):
         >>> support.widened().size
         6
         """
-        self.check_complete()
-        times = check_integer("times", times, 1)
-        if not 0 < check_number("share", share) < 1:
-            raise ValueError(f"share ({shown(share)}) must be above 0 and below 1")
-        rng = sampling_stream(seed)
-        self._check_has_records()
-        if self.blocks is not None:
-            parts = [self._block(block).widened(times, share, seed) for block in range(self.blocks.shape[1])]
-            union = Support._union(parts, self.block_weights)
-            return union.with_rows(self.rows[self.counts == 0]).support if self.grown else union
-        rows = np.repeat(np.flatnonzero(self.counts), times)
-        attribute = rng.integers(0, len(self.domain), len(rows))
-        records = np.cumsum(self.counts)
-        other = np.searchsorted(records, rng.integers(0, records[-1], len(rows)), "right")
-        columns = [
-            np.concatenate([column, np.where(attribute == a, column[other], column[rows])])
-            for a, column in enumerate(self.table.columns)
-        ]
-        table = self._marked(Table(zip(self.domain.names, columns, strict=True), self.domain, private=False))
-        if self.constraints is not None:
-            table = table.take(self.constraints.mask(table))  # every public row stays
-        first, repeats = kernels.distinct_rows(table.columns, self.domain.sizes)
-        # Integer counts, `new` for each new record and `factor` for each public one, of which one is 1: the
-        # public rows keep their relative frequencies, and the new records have their share.
-        public = np.where(first < self.size, self.counts[np.minimum(first, self.size - 1)], 0)
-        ratio = (table.n - self.size) * (1 - share) / share / float(records[-1])
-        factor, new = max(round(ratio), 1), max(round(1 / ratio), 1) if ratio else 1
-        counts = freeze(factor * public + new * (repeats - (first < self.size)))
-        return Support(table.take(first), counts, self.constraints, samples=self.samples)
+        from privmw.data import make_support
 
-    def _marked(self, table: Table) -> Table:
+        return make_support.widened(self, times, share, seed)
+
+    def marked(self, table: Table) -> Table:
         """A table made of these rows, with their marks: not for release where they are not."""
         table = table.with_frame_kind(self.table.frame_kind)
         return table if self.table.for_release else table.not_for_release()
-
-    def _block(self, block: int) -> Support:
-        """The support of one of several tables."""
-        assert self.blocks is not None
-        counts = self.blocks[:, block]
-        samples = None if self.samples is None else self.samples[block : block + 1]  # one per table
-        rows = self.table.take(counts > 0)
-        return Support(rows, freeze(counts[counts > 0]), self.constraints, samples=samples)
 
     @property
     def domain(self) -> Domain:
@@ -481,7 +309,7 @@ class Support(Immutable):
         if kind not in ("public", "uniform"):
             raise ValueError(f"kind ({shown(kind)}) must be 'public' or 'uniform'")
         if kind == "public":
-            self._check_has_records()
+            self.check_has_records()
             if self.blocks is not None and self.block_weights is not None:
                 return mixed_frequencies(self.blocks, self.block_weights)
             weights: Float64s = self.counts / float(self.records)
@@ -522,7 +350,7 @@ class Support(Immutable):
         elif self.blocks is not None:
             scaled = self.start()
         else:
-            self._check_has_records()
+            self.check_has_records()
             scaled = self.counts.astype(np.float64)
         kernels.rescale(scaled, comm=self.comm)
         masses, mass = kernels.to_masses(scaled, comm=self.comm)
@@ -628,7 +456,8 @@ class Support(Immutable):
                 f"{in_words(self.missing)}"
             )
 
-    def _check_has_records(self) -> None:
+    def check_has_records(self) -> None:
+        """Refuse a support of no public record, which has no public frequencies."""
         if self.records == 0:
             raise ValueError(
                 f"support ({shown(self)}) must have a public record: there are no public frequencies"
@@ -658,16 +487,7 @@ def in_words(names: Sequence[str]) -> str:
     return ", ".join(shown(name) for name in names[:3]) + more
 
 
-def _all_samples(supports: Sequence[Support]) -> tuple[Sample, ...] | None:
-    samples: tuple[Sample, ...] = ()
-    for support in supports:
-        if support.samples is None:
-            return None
-        samples += support.samples
-    return samples
-
-
-def _numbered(table: Table) -> tuple[npt.NDArray[np.intp], Int64s]:
+def numbered(table: Table) -> tuple[npt.NDArray[np.intp], Int64s]:
     """The first row of each kind, kinds in ascending order of their codes, and the kind of every row."""
     order = np.lexsort(table.columns[::-1])  # stable: the first of equal rows stays the first
     new = np.zeros(table.n, bool)
@@ -718,25 +538,3 @@ def check_public(name: str, table: Any, *, quote: bool = True) -> None:
     )
     if table.private:
         raise ValueError(f"{name} (a private table) must be public: a support shows its rows")
-
-
-def _check_columns(public: Domain, domain: Domain) -> None:
-    """Refuse a public table with an attribute that the domain has not, or declares otherwise."""
-    check_domain(domain)
-    for attribute in public.attributes:
-        if attribute.name not in domain:
-            raise ValueError(f"public: column {shown(attribute.name)} must be an attribute of the domain")
-        if attribute != domain[attribute.name]:
-            raise ValueError(f"public: column {shown(attribute.name)} must have the values of the domain")
-
-
-def _check_constraints(constraints: Constraints | None, domain: Domain) -> None:
-    if constraints is None:
-        return
-    expect("constraints", constraints, Constraints, "Constraints")
-    if constraints.domain != domain:
-        raise ValueError(f"constraints ({shown(constraints)}) must be on the domain of the support")
-
-
-def _readable(number: int) -> str:
-    return f"{number:,}" if number < 10**15 else f"10^{len(str(number)) - 1}"

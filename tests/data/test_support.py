@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privmw as pmw
-import privmw.data.support
+import privmw.data.make_support
 from privmw.data.records import Records
 from truth import reference
 
@@ -157,12 +157,12 @@ def test_a_full_support_of_too_large_a_domain_is_refused_with_its_size(sizes, sh
 
 def test_a_full_support_must_fit_in_half_the_memory(monkeypatch):
     domain = pmw.Domain({"a": 100, "b": 100})
-    monkeypatch.setattr(privmw.data.support, "available_memory", lambda: 2 * 18 * 10_000 - 2)
+    monkeypatch.setattr(privmw.data.make_support, "available_memory", lambda: 2 * 18 * 10_000 - 2)
     with pytest.raises(
         ValueError, match=r"domain \(10,000 rows, about 180,000 bytes\) must .* half the memory"
     ):
         pmw.Support.full(domain)
-    monkeypatch.setattr(privmw.data.support, "available_memory", lambda: 2 * 18 * 10_000)
+    monkeypatch.setattr(privmw.data.make_support, "available_memory", lambda: 2 * 18 * 10_000)
     assert pmw.Support.full(domain).size == 10_000
 
 
@@ -209,7 +209,7 @@ def test_a_support_of_batches_is_the_support_of_all_rows(parts, pending):
     domain = pmw.Domain({"a": 3, "b": 2, "c": 5})
     records = Batches(*(pmw.Table.from_codes(part, domain, private=False) for part in parts))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(privmw.data.support, "PENDING", pending)
+        patched.setattr(privmw.data.make_support, "PENDING", pending)
         found = pmw.Support.from_table(records)
     whole = pmw.Table.from_codes([row for part in parts for row in part], domain, private=False)
     assert found == pmw.Support.from_table(whole)

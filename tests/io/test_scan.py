@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import privmw as pmw
-import privmw.data.support
+import privmw.data.make_support
 import privmw.io.extras
 import privmw.io.files
 import privmw.io.scan
@@ -133,7 +133,7 @@ def test_a_scan_counts_what_the_table_counts(tmp_path, monkeypatch):
 def test_a_support_of_a_file_is_the_support_of_its_table(rows, batch, pending, tmp_path, monkeypatch):
     monkeypatch.setattr(privmw.io.files, "ROWS", batch)
     monkeypatch.setattr(privmw.io.scan, "BATCH", batch)
-    monkeypatch.setattr(privmw.data.support, "PENDING", pending)
+    monkeypatch.setattr(privmw.data.make_support, "PENDING", pending)
     table = pmw.Table.from_codes(rows, SMALL, private=False)
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"a": table.column("a"), "b": np.array(["x", "y"])[table.column("b")]}), path)
