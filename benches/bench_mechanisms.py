@@ -11,7 +11,8 @@ import os
 import numpy as np
 import pytest
 
-from privmw import Budget, Curator, Domain, Table, Workload
+from privmw import Budget, Domain, Table, Workload
+from privmw.curator import Curator
 
 SMOKE = os.environ.get("PRIVMW_BENCH") == "smoke"
 # name: sizes of the attributes, three-way marginals; as many cells as the real ADULT and ACS, about

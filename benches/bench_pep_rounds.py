@@ -49,7 +49,7 @@ class OurRound:
     def __init__(self, shape: round_shapes.RoundShape, given: list[Measurement]) -> None:
         self.shape, self.given = shape, given
         self.question = Question(shape.workload, shape.workload, np.arange(len(shape.workload)), "cell")
-        self.curator = pmw.Curator(shape.private, shape.workload, pmw.Budget.zcdp(1000), rng=0)
+        self.curator = pmw.curator.Curator(shape.private, shape.workload, pmw.Budget.zcdp(1000), rng=0)
         self.epsilon = 2 * epsilon0(1.0, 1 / shape.private.n**2, 100)
 
     def run(self) -> Spent:

@@ -37,7 +37,7 @@ def declared(a: int, size: int) -> object:
     return {"edges": list(range(size + 1))} if a % 4 == 3 else size
 
 
-def written(attribute: pmw.Attribute, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
+def written(attribute: pmw.data.attribute.Attribute, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
     if attribute.edges is not None:
         numbers = codes + rng.random(len(codes))
         return pa.array(np.where(codes < len(attribute.edges) - 1, numbers, np.nan))
@@ -87,7 +87,7 @@ def main(way: str, file: Path) -> None:
     if way == "plain":
         rows, counts = plain(file, domain)
     else:
-        public: pmw.Table | pmw.Scan = {"scan": pmw.scan_table, "read": pmw.read_table}[way](
+        public: pmw.Table | pmw.io.scan.Scan = {"scan": pmw.scan_table, "read": pmw.read_table}[way](
             file, domain, private=False
         )
         found = pmw.Support.from_table(public)

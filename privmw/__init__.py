@@ -17,7 +17,7 @@ The way of the data, room by room (README.md has the map):
 """
 
 from privmw import accounting, experiments, kernels, mechanisms, strategies
-from privmw.accounting import Account, Budget, BudgetError, Ledger, Neighbors
+from privmw.accounting import Account, Budget, BudgetError
 from privmw.algorithms.auto import release_auto
 from privmw.algorithms.choose_public import choose_public
 from privmw.algorithms.dual_query import DualQuery
@@ -27,24 +27,21 @@ from privmw.algorithms.measure import measure_marginals
 from privmw.algorithms.mw_pub import MWPub
 from privmw.algorithms.mwem import MWEM
 from privmw.algorithms.mwem_pub import MWEMPub
-from privmw.algorithms.one_shot import HDMM, OneShot
+from privmw.algorithms.one_shot import HDMM
 from privmw.algorithms.pep import PEP
 from privmw.algorithms.rap import RAP
 from privmw.cluster.sharded_records import ShardedRecords
 from privmw.cluster.sharded_support import ShardedSupport
-from privmw.curator import Curator
-from privmw.data.attribute import Attribute
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.data.support import Support
 from privmw.data.syntax import Syntax
 from privmw.data.table import Table
 from privmw.data.workload import Workload
-from privmw.evaluation import best_mixture_error, evaluate
+from privmw.evaluation import evaluate
 from privmw.extensions import engines, postprocess
 from privmw.extensions.synthesizer import Synthesizer
-from privmw.io.scan import Scan, read_table, scan_table
-from privmw.kernels.c_interface import get_cmake_dir, get_include, get_pkgconfig_dir
+from privmw.io.scan import read_table, scan_table
 from privmw.random import ChaCha20
 from privmw.release import Release
 from privmw.release.file import load_release
@@ -59,21 +56,15 @@ __all__ = [
     "PEP",
     "RAP",
     "Account",
-    "Attribute",
     "Budget",
     "BudgetError",
     "ChaCha20",
     "Constraints",
-    "Curator",
     "Domain",
     "DualQuery",
-    "Ledger",
     "MWEMPub",
     "MWPub",
-    "Neighbors",
-    "OneShot",
     "Release",
-    "Scan",
     "ShardedRecords",
     "ShardedSupport",
     "Support",
@@ -84,14 +75,10 @@ __all__ = [
     "Workload",
     "__version__",
     "accounting",
-    "best_mixture_error",
     "choose_public",
     "engines",
     "evaluate",
     "experiments",
-    "get_cmake_dir",
-    "get_include",
-    "get_pkgconfig_dir",
     "kernels",
     "load_release",
     "load_unbiased_answers",

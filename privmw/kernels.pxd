@@ -1,5 +1,5 @@
 # privmw.h for Cython: `from privmw.kernels cimport privmw_tilt`. Functions come from capsules of the installed package,
-# checked by signature at import, so nothing is linked; types come from privmw.h (`privmw.get_include()`).
+# checked by signature at import, so nothing is linked; types come from privmw.h (`privmw.kernels.get_include()`).
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef extern from "privmw.h" nogil:

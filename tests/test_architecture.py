@@ -136,6 +136,18 @@ def edges():
     return {(here, there) for here, theirs in known.items() for there in theirs}
 
 
+def many_parameters():
+    """How many functions have 8 or more parameters, self apart; overloads count once each."""
+    functions = (
+        node.args
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    )
+    named = ([*given.posonlyargs, *given.args, *given.kwonlyargs] for given in functions)
+    return sum(len([arg for arg in args if arg.arg not in ("self", "cls")]) >= 8 for args in named)
+
+
 def calls_counts(source):
     return any(
         isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "counts"
@@ -267,4 +279,5 @@ if __name__ == "__main__":
     pairs = sorted({tuple(sorted(pair)) for pair in known if pair[::-1] in known})
     both = ", ".join(" and ".join(pair) for pair in pairs)
     print(f"{len(MAY_KNOW)} rooms, {len(known)} edges, {len(pairs)} pairs that know each other: {both}")
+    print(f"{many_parameters()} functions with 8 or more parameters")
     print(f"{len(list((ROOT / 'privmw').glob('*.py')))} modules directly in privmw/")

@@ -50,7 +50,7 @@ def noise(draws: int) -> None:
         shot = strategy.calibrate(workload, BUDGET)
         squares = np.zeros(len(workload))
         for seed in range(draws):
-            with pmw.Curator(private, shot.measured, BUDGET, rng=seed) as curator:
+            with pmw.curator.Curator(private, shot.measured, BUDGET, rng=seed) as curator:
                 residuals = shot.residuals(measure_shot(curator, shot))
             for j, names in enumerate(workload):
                 error = shot.reconstruct(residuals, private.n, names) - true[j]

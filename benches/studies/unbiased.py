@@ -36,7 +36,7 @@ def shots(private, shot, releases, seed):
     """The interactions that many releases of one plan estimate."""
     pure = shot.family.order == 1
     plenty = Budget.pure(10**9) if pure else Budget.zcdp(10**9, event_delta=0.5)
-    with pmw.Curator(private, shot.measured, plenty, rng=seed) as curator:
+    with pmw.curator.Curator(private, shot.measured, plenty, rng=seed) as curator:
         for _ in range(releases):
             yield shot.residuals(measure_shot(curator, shot))
 
@@ -50,7 +50,7 @@ def coverage(releases: int) -> None:
     print("95 % intervals: share of cells that hold the truth; of releases in which all cells do")
     print(f"{'':32s} asked: cells / worst cell / all    inside: cells / worst cell / all")
     for name, (strategy, budget) in CASES.items():
-        shot = pmw.OneShot(strategy=strategy).calibrate(**budget).plan(workload).shot
+        shot = pmw.algorithms.one_shot.OneShot(strategy=strategy).calibrate(**budget).plan(workload).shot
         widths = {}
         for asked in (workload, inside):
             for outside in (0.05, 0.05 / asked.cells):

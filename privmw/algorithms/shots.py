@@ -15,7 +15,9 @@ def measure_shot(curator: AnyCurator, shot: Shot) -> tuple[npt.NDArray[np.int64]
 
     The curator must have been made with the workload `shot.measured`, and charges the shot's events.
 
-    >>> from privmw import Budget, Curator, Domain, Table, Workload, strategies
+    >>> from privmw import Budget, Domain, Table, Workload, strategies
+
+    >>> from privmw.curator import Curator
     >>> table = Table.from_codes([[2, 0], [0, 1], [2, 0]], Domain({"age": 3, "sex": 2}), private=True)
     >>> budget = Budget.approximate(1.0, 1e-6, event_delta=1e-12)
     >>> shot = strategies.residual().calibrate(Workload.all(table.domain, k=2), budget)

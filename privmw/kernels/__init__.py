@@ -18,6 +18,7 @@ csrc/capi/privmw.h, in the compiled module whatever the backend.
 
 from typing import Any
 
+from privmw.kernels.c_interface import get_cmake_dir, get_include, get_pkgconfig_dir
 from privmw.kernels.choice import BACKENDS, backend, set_threads, threads
 from privmw.kernels.columns import Columns
 from privmw.kernels.least_squares import FitTargets, Solution, Tallies
@@ -63,6 +64,9 @@ __all__ = [
     "backend",
     "climb",
     "distinct_rows",
+    "get_cmake_dir",
+    "get_include",
+    "get_pkgconfig_dir",
     "groups_alike",
     "incidence_of_groups",
     "matching_bitmap",

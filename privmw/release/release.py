@@ -53,7 +53,9 @@ class Release(Immutable):
     (default: `workload`). The ledger is copied, so that later charges do not count here. settings are plain
     JSON values; the repr shows the setting "algorithm".
 
-    >>> from privmw import Budget, Domain, Neighbors
+    >>> from privmw import Budget, Domain
+
+    >>> from privmw.accounting import Neighbors
     >>> domain = Domain({"age": 3, "sex": 2})
     >>> support = Support.from_table(Table.from_codes([[2, 0], [0, 1], [2, 0]], domain, private=False))
     >>> ledger = Ledger(Budget.zcdp(1), Neighbors.REPLACE_ONE, n=40)
@@ -292,7 +294,9 @@ class Release(Immutable):
         release; only another seeded release accepts them. A loaded release has no constraints;
         `Support.from_tables([public], constraints)` has.
 
-        >>> from privmw import Budget, Domain, Neighbors
+        >>> from privmw import Budget, Domain
+
+        >>> from privmw.accounting import Neighbors
         >>> support = Support.full(Domain({"sex": ["F", "M"]}))
         >>> ledger = Ledger(Budget.zcdp(1), Neighbors.REPLACE_ONE, n=40)
         >>> workload = Workload.all(support.domain, k=1)
@@ -311,7 +315,9 @@ class Release(Immutable):
 
         Shows answers that no row can give, and too few rounds; cells that were not measured are not tested.
 
-        >>> from privmw import Budget, Domain, Neighbors
+        >>> from privmw import Budget, Domain
+
+        >>> from privmw.accounting import Neighbors
         >>> domain = Domain({"sex": ["F", "M"]})
         >>> support = Support.from_table(Table.from_codes([[0], [0]], domain, private=False))
         >>> ledger = Ledger(Budget.zcdp(1), Neighbors.REPLACE_ONE, n=40)
@@ -330,7 +336,9 @@ class Release(Immutable):
 
         Gather a release on several ranks first.
 
-        >>> from privmw import Budget, Domain, Neighbors
+        >>> from privmw import Budget, Domain
+
+        >>> from privmw.accounting import Neighbors
         >>> domain = Domain({"sex": ["F", "M"], "owner": 2})
         >>> support = Support.from_table(Table.from_codes([[0, 0], [0, 1]], domain, private=False))
         >>> rows = support.with_rows([[1, 1]]).support

@@ -27,7 +27,9 @@ def printed(name, text):
 
 def ledger_of(rho):
     """A ledger that has spent about rho, and no float exactly."""
-    ledger = pmw.Ledger(pmw.Budget.zcdp(Fraction(rho) * 2), pmw.Neighbors.REPLACE_ONE, n=40)
+    ledger = pmw.accounting.Ledger(
+        pmw.Budget.zcdp(Fraction(rho) * 2), pmw.accounting.Neighbors.REPLACE_ONE, n=40
+    )
     ledger.charge(DiscreteGaussian(1 / math.sqrt(2 * rho), 1, 3))
     return ledger
 
@@ -73,7 +75,9 @@ def test_a_ledger_a_release_and_a_curator_print_no_less_than_was_spent(rho):
         assert float(shown) >= exact(ledger)
     for shown in printed("rho", ledger.statement())[:1]:
         assert shown >= exact(ledger)
-    with pmw.Curator(TABLE, pmw.Workload.all(DOMAIN, k=1), pmw.Budget.zcdp(Fraction(rho) / 3)) as curator:
+    with pmw.curator.Curator(
+        TABLE, pmw.Workload.all(DOMAIN, k=1), pmw.Budget.zcdp(Fraction(rho) / 3)
+    ) as curator:
         curator.measure([0], rho=Fraction(rho) / 7)
         spent, limit = re.findall(r"rho (\S+) of (\S+) spent", repr(curator))[0]
     assert float(spent) >= exact(curator.ledger)

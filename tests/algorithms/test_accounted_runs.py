@@ -73,10 +73,12 @@ def test_measuring_marginals_takes_an_account(account, budget):
 
 
 def test_measuring_under_other_neighbours_needs_an_account_of_its_own(account, tmp_path):
-    options = {"epsilon": 0.5, "neighbors": pmw.Neighbors.ADD_REMOVE_ONE, "public_n": 2000}
+    options = {"epsilon": 0.5, "neighbors": pmw.accounting.Neighbors.ADD_REMOVE_ONE, "public_n": 2000}
     with pytest.raises(ValueError, match="must be the account's REPLACE_ONE"):
         pmw.measure_marginals(private(), [()], account=account, **options)
-    other = pmw.Account.create(tmp_path / "other", pmw.Budget.pure(1), neighbors=pmw.Neighbors.ADD_REMOVE_ONE)
+    other = pmw.Account.create(
+        tmp_path / "other", pmw.Budget.pure(1), neighbors=pmw.accounting.Neighbors.ADD_REMOVE_ONE
+    )
     pmw.measure_marginals(private(), [()], account=other, **options)
     assert other.remaining == 0.5
 

@@ -51,7 +51,7 @@ def test_a_choice_and_a_release_share_one_account(tmp_path):
     assert 0.0199 < account.total.rho <= 0.02
     for given in ({"rho": 0.011}, {"epsilon": 1}):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pmw.Curator, "choose_public", None)
+            patch.setattr(pmw.curator.Curator, "choose_public", None)
             with pytest.raises(pmw.BudgetError, match="must fit the account"):
                 choose_public(PRIVATE, [FAR, NEAR], WORKLOAD, rng=0, account=account, **given)
     assert len(account.runs) == 2

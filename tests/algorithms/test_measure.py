@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from privmw import Budget, Curator, Neighbors, measure_marginals
+from privmw import Budget, measure_marginals
+from privmw.accounting import Neighbors
+from privmw.curator import Curator
 from privmw.extensions.postprocess import nnls, to_microdata
 
 DOMAIN = pmw.Domain({"age": 9, "origin": 24})

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from privmw import HDMM, BudgetError, OneShot, Workload, measure_marginals, strategies
+from privmw import HDMM, BudgetError, Workload, measure_marginals, strategies
+from privmw.algorithms.one_shot import OneShot
 
 DOMAIN = pmw.Domain({"age": 4, "sex": 2, "one": 1, "edu": 3})
 CODES = np.random.default_rng(3).integers(0, DOMAIN.sizes, (2000, 4))

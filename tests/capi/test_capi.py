@@ -134,7 +134,14 @@ def test_the_header_compiles_without_a_warning(language, tmp_path):
     kind = "c" if language == "c11" else "c++"
     source = tmp_path / f"only.{kind}"
     source.write_text('#include "privmw.h"\nint main(void) { return privmw_abi() != 65536; }\n')
-    strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", f"-I{privmw.get_include()}"]
+    strict = [
+        "-Wall",
+        "-Wextra",
+        "-Wpedantic",
+        "-Werror",
+        "-fsyntax-only",
+        f"-I{privmw.kernels.get_include()}",
+    ]
     command = [compiler, f"-std={language}", *strict, str(source)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

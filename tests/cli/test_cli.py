@@ -49,7 +49,7 @@ def test_every_file_of_a_release_says_the_same(released):
     assert measured.num_rows == sum(map(len, release.measurements))
     told = json.loads((out / "privacy.json").read_text())
     assert told["statement"] == release.statement()
-    assert pmw.Ledger.from_json(json.dumps(told["ledger"])) == release.ledger
+    assert pmw.accounting.Ledger.from_json(json.dumps(told["ledger"])) == release.ledger
     assert (told["epsilon"], told["n"], told["for_release"]) == (
         release.ledger.epsilon(told["delta"]),
         N,

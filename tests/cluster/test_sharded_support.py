@@ -409,7 +409,7 @@ def test_weights_of_some_ranks_only_are_everyones_error():
 
 def test_a_public_scan_of_row_groups_survives_pickle(tmp_path):
     path = str(small(tmp_path / "t.parquet", [(i, 0) for i in range(10)]))
-    scan = pmw.Scan.of_groups([(path, [1, 4])], SMALL, private=False)
+    scan = pmw.io.scan.Scan.of_groups([(path, [1, 4])], SMALL, private=False)
     again = pickle.loads(pickle.dumps(scan))
     assert [batch.column("a").tolist() for batch in again.batches()] == [[2, 3, 8, 9]]
     assert (again.n, again.path) == (4, path)

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privmw import Budget, BudgetError, Curator, Domain, Neighbors, Table, Workload
-from privmw.accounting import ExponentialMechanism
+from privmw import Budget, BudgetError, Domain, Table, Workload
+from privmw.accounting import ExponentialMechanism, Neighbors
+from privmw.curator import Curator
 from privmw.mechanisms import Selection, scores
 
 CHECK = settings(derandomize=True, deadline=None, max_examples=40)

@@ -21,16 +21,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.cases import NATIVE_DRAWS
-from privmw import Budget, BudgetError, Curator, Domain, Ledger, Neighbors, Table, Workload, kernels
+from privmw import Budget, BudgetError, Domain, Table, Workload, kernels
 from privmw import random as streams
 from privmw.accounting import (
     Composition,
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialMechanism,
+    Ledger,
+    Neighbors,
     PermuteAndFlip,
 )
 from privmw.accounting.noise import DISCRETE_GAUSSIAN
+from privmw.curator import Curator
 from privmw.kernels.draws import Errors
 from privmw.mechanisms import Noise, Selection, scores
 
@@ -637,7 +640,8 @@ def test_scores_and_asked_counts_are_erased_also_after_an_error(monkeypatch):
 def test_a_child_process_cannot_spend_the_same_budget():
     script = """
         import os
-        from privmw import Budget, Curator, Domain, Table, Workload, kernels
+        from privmw import Budget, Domain, Table, Workload, kernels
+        from privmw.curator import Curator
         kernels.set_threads(1)
         table = Table.from_codes([[0], [1]], Domain({"a": 2}), private=True)
         door = Curator(table, Workload.all(table.domain, k=1), Budget.zcdp(1))

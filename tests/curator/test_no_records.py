@@ -52,14 +52,24 @@ def test_a_private_table_without_records_is_measured(tmp_path, way):
     records = WAYS[way](tmp_path, private=True)
     assert records.n == 0
     assert not records.counts(WORKLOAD).any()
-    with pmw.Curator(
-        records, WORKLOAD, pmw.Budget.zcdp(10**9), neighbors=pmw.Neighbors.ADD_REMOVE_ONE, public_n=5, rng=0
+    with pmw.curator.Curator(
+        records,
+        WORKLOAD,
+        pmw.Budget.zcdp(10**9),
+        neighbors=pmw.accounting.Neighbors.ADD_REMOVE_ONE,
+        public_n=5,
+        rng=0,
     ) as curator:
         assert not curator.measure(marginals=[0, 1], rho=10**6).any()  # noise of deviation 0.001
         assert not curator.measure(total=True, rho=10**6).any()
         assert curator.measure([0, 1, 2], rho=1e-4).any()
     measured, ledger = pmw.measure_marginals(
-        records, [(), ("age", "sex")], rho=1, neighbors=pmw.Neighbors.ADD_REMOVE_ONE, public_n=5, rng=0
+        records,
+        [(), ("age", "sex")],
+        rho=1,
+        neighbors=pmw.accounting.Neighbors.ADD_REMOVE_ONE,
+        public_n=5,
+        rng=0,
     )
     assert len(measured) == 2
     assert ledger.rho == 1
@@ -76,7 +86,7 @@ def test_without_records_there_is_nothing_to_replace():
     support = pmw.Support.full(DOMAIN.project(["age", "sex"]))
     refused = r"private \(0 records\) must have at least one record"
     with pytest.raises(ValueError, match=refused):
-        pmw.Curator(none, WORKLOAD, pmw.Budget.zcdp(1))
+        pmw.curator.Curator(none, WORKLOAD, pmw.Budget.zcdp(1))
     with pytest.raises(ValueError, match=refused):
         pmw.release_auto(
             none.project(["age", "sex"]), support, pmw.Workload.all(support.domain, k=1), epsilon=1

@@ -7,8 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from privmw import Budget, BudgetError, Curator, Domain, Neighbors, Table, Workload
-from privmw.accounting import ResidualGaussian
+from privmw import Budget, BudgetError, Domain, Table, Workload
+from privmw.accounting import Neighbors, ResidualGaussian
+from privmw.curator import Curator
 from privmw.mechanisms import Noise
 
 DOMAIN = Domain({"a": 3, "b": 2, "c": 4, "one": 1})

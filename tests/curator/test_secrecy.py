@@ -132,7 +132,9 @@ REFUSALS = {
     "counts": lambda _: mechanisms.add_discrete_gaussian(np.arange(9), l2_sensitivity=1, rho=-1),
     "shape": lambda _: mechanisms.add_discrete_laplace(np.int64(9), l1_sensitivity=1, epsilon=1),
     "bits": lambda _: mechanisms.randomized_response(np.ones(9, bool), epsilon=-1),
-    "answers": lambda _: pmw.Curator(table(), WORKLOAD, pmw.Budget.zcdp(1)).select(ANSWERS[1:], epsilon=1),
+    "answers": lambda _: pmw.curator.Curator(table(), WORKLOAD, pmw.Budget.zcdp(1)).select(
+        ANSWERS[1:], epsilon=1
+    ),
 }
 
 
@@ -175,7 +177,7 @@ def test_a_kernel_that_fails_shows_no_private_value(monkeypatch, work, kind):
         scores = given  # noqa: F841  a variable of the frame that fails
         raise kind("SECRET 1")
 
-    with pmw.Curator(table(), WORKLOAD, pmw.Budget.zcdp(9)) as curator:
+    with pmw.curator.Curator(table(), WORKLOAD, pmw.Budget.zcdp(9)) as curator:
         monkeypatch.setattr(choice.kernels, KERNELS[work], fail, raising=False)
         error = failure(lambda: WORK[work](curator))
     assert type(error) is kind
@@ -197,7 +199,7 @@ def test_counting_that_fails_shows_no_private_value(tmp_path, monkeypatch, kind)
     for records in all_records:
         for count in (
             lambda: records.counts(WORKLOAD),  # noqa: B023
-            lambda: pmw.Curator(records, WORKLOAD, pmw.Budget.zcdp(1)),  # noqa: B023
+            lambda: pmw.curator.Curator(records, WORKLOAD, pmw.Budget.zcdp(1)),  # noqa: B023
             lambda: pmw.measure_marginals(records, [("age",)], rho=1),  # noqa: B023
             lambda: pmw.evaluate(table(), records, WORKLOAD),  # noqa: B023
         ):
@@ -209,7 +211,7 @@ def test_counting_that_fails_shows_no_private_value(tmp_path, monkeypatch, kind)
 def everything(path):
     """A table read, counted, and asked through the door; again from its file."""
     for records in (pmw.read_table(path, DOMAIN, private=True), pmw.scan_table(path, DOMAIN, private=True)):
-        with pmw.Curator(records, WORKLOAD, pmw.Budget.zcdp(9), rng=1) as curator:
+        with pmw.curator.Curator(records, WORKLOAD, pmw.Budget.zcdp(9), rng=1) as curator:
             for work in WORK.values():
                 work(curator)
 
@@ -315,9 +317,9 @@ def test_the_search_finds_what_a_plain_function_shows(tmp_path, monkeypatch):
     # Planted: reading without the seal.
     unsealed = pmw.read_table.__wrapped__
     assert shown(failure(lambda: unsealed(write(tmp_path / "bad.csv", names=BAD), DOMAIN, private=True)))
-    select = pmw.Curator.select.__wrapped__
+    select = pmw.curator.Curator.select.__wrapped__
     monkeypatch.setattr(pmw.mechanisms.Selection, "draw", lambda self, scores, *rest: rest[5])
-    with pmw.Curator(table(), WORKLOAD, pmw.Budget.zcdp(9)) as curator:
+    with pmw.curator.Curator(table(), WORKLOAD, pmw.Budget.zcdp(9)) as curator:
         assert shown(failure(lambda: select(curator, ANSWERS, epsilon=1)))
 
 
@@ -331,5 +333,5 @@ def test_the_draws_in_python_show_no_private_value(monkeypatch):
     monkeypatch.setattr(selection, "peel", fail)
     for name in ("select_permute_and_flip", "Errors"):
         monkeypatch.setattr(choice.kernels, name, getattr(draws, name), raising=False)
-    with pmw.Curator(table(), WORKLOAD, pmw.Budget.zcdp(9)) as curator:
+    with pmw.curator.Curator(table(), WORKLOAD, pmw.Budget.zcdp(9)) as curator:
         assert shown(failure(lambda: curator.select(ANSWERS, epsilon=1))) == []

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 import privmw as pmw
 from marks.slow import examples
-from privmw import Budget, Curator, Domain, Ledger, Neighbors, Table, Workload
-from privmw.accounting import DiscreteGaussian, DiscreteLaplace
+from privmw import Budget, Domain, Table, Workload
+from privmw.accounting import DiscreteGaussian, DiscreteLaplace, Ledger, Neighbors
 from privmw.algorithms.auto import choose_algorithm
+from privmw.curator import Curator
 from privmw.mechanisms import Noise, Selection, scores
 
 REPLACE, ADD_REMOVE = Neighbors.REPLACE_ONE, Neighbors.ADD_REMOVE_ONE

@@ -55,7 +55,7 @@ def test_blocks_survive_pickle_further_rows_widening_and_the_file_of_a_release(t
         here = widened.blocks[:, block] > 0
         assert np.array_equal(widened.rows[here], alone.rows)
         assert np.array_equal(widened.blocks[here, block], alone.counts)
-    ledger = pmw.Ledger(pmw.Budget.zcdp(1), pmw.Neighbors.REPLACE_ONE, n=4)
+    ledger = pmw.accounting.Ledger(pmw.Budget.zcdp(1), pmw.accounting.Neighbors.REPLACE_ONE, n=4)
     workload = pmw.Workload.all(DOMAIN, k=2)
     release = pmw.Release(widened, workload, widened.start(), ledger=ledger, settings={})
     release.save(tmp_path / "x.release")

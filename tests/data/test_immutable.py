@@ -16,7 +16,7 @@ RELEASE = pmw.Release(
     SUPPORT,
     WORKLOAD,
     np.full(6, 1 / 6),
-    ledger=pmw.Ledger(pmw.Budget.zcdp(1), pmw.Neighbors.REPLACE_ONE, n=40),
+    ledger=pmw.accounting.Ledger(pmw.Budget.zcdp(1), pmw.accounting.Neighbors.REPLACE_ONE, n=40),
     settings={},
 )
 OBJECTS = {

@@ -78,7 +78,7 @@ def test_what_is_not_known_is_not_answered():
     ):
         with pytest.raises(ValueError, match="the public rows lack 'job'"):
             call()
-    ledger = pmw.Ledger(pmw.Budget.zcdp(1), pmw.Neighbors.REPLACE_ONE, n=4)
+    ledger = pmw.accounting.Ledger(pmw.Budget.zcdp(1), pmw.accounting.Neighbors.REPLACE_ONE, n=4)
     private = pmw.Table.from_codes([[0, 0, 0]] * 9, DOMAIN, private=True)
     for call in (
         lambda: support.widened(),
@@ -170,7 +170,7 @@ def test_missing_columns_must_hold_the_placeholder():
 def test_a_release_with_grown_rows_is_saved_and_loaded(tmp_path):
     support = pmw.Support.from_table(pmw.Table.from_codes([[0, 0, 0], [0, 0, 1]], DOMAIN, private=False))
     grown = support.with_rows([[2, 1, 3]]).support
-    ledger = pmw.Ledger(pmw.Budget.zcdp(1), pmw.Neighbors.REPLACE_ONE, n=4)
+    ledger = pmw.accounting.Ledger(pmw.Budget.zcdp(1), pmw.accounting.Neighbors.REPLACE_ONE, n=4)
     workload = pmw.Workload.all(DOMAIN, k=2)
     release = pmw.Release(grown, workload, [0.25, 0.25, 0.5], ledger=ledger, settings={})
     release.save(tmp_path / "x.release")

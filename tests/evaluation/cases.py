@@ -12,5 +12,5 @@ def table(codes, private=False):
 
 
 def release_of(support, weights, workload=WORKLOAD):
-    ledger = pmw.Ledger(pmw.Budget.zcdp(1), pmw.Neighbors.REPLACE_ONE, n=10)
+    ledger = pmw.accounting.Ledger(pmw.Budget.zcdp(1), pmw.accounting.Neighbors.REPLACE_ONE, n=10)
     return Release(support, workload, weights, ledger=ledger, settings={})

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from privmw import Attribute
+from privmw.data.attribute import Attribute
 
 pa = pytest.importorskip("pyarrow")
 

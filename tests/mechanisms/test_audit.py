@@ -15,8 +15,9 @@ import pytest
 from scipy import stats
 
 from marks.slow import slow_among
-from privmw import Budget, Curator, Domain, Neighbors, Support, Table, Workload, kernels, mechanisms
-from privmw.accounting import Composition, ResidualGaussian
+from privmw import Budget, Domain, Support, Table, Workload, kernels, mechanisms
+from privmw.accounting import Composition, Neighbors, ResidualGaussian
+from privmw.curator import Curator
 from privmw.mechanisms import Selection, scores
 from privmw.models.bag import BestResponses
 from privmw.models.oracle import make_oracle

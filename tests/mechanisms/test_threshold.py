@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privmw import Budget, BudgetError, Curator, Domain, Ledger, Neighbors, Table, Workload
-from privmw.accounting import ThresholdedLaplace, delta_from_threshold, threshold_for_delta
+from privmw import Budget, BudgetError, Domain, Table, Workload
+from privmw.accounting import Ledger, Neighbors, ThresholdedLaplace, delta_from_threshold, threshold_for_delta
+from privmw.curator import Curator
 from privmw.mechanisms import Threshold, add_thresholded_laplace
 
 

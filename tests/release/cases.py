@@ -17,7 +17,7 @@ WEIGHTS = np.array([0.125, 0.5, 0.0, 0.375])
 
 
 def ledger(n=1000, seeded=False):
-    made = pmw.Ledger(pmw.Budget.zcdp(0.5), pmw.Neighbors.REPLACE_ONE, n=n)
+    made = pmw.accounting.Ledger(pmw.Budget.zcdp(0.5), pmw.accounting.Neighbors.REPLACE_ONE, n=n)
     made.charge(pmw.accounting.DiscreteGaussian(sigma=4, l2_sensitivity_squared=1, size=2))
     made.charge(pmw.accounting.PermuteAndFlip(0.25, candidates=30))
     made.charge(pmw.accounting.DiscreteLaplace(scale=4, l1_sensitivity=1))

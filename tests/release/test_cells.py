@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from privmw import Budget, Domain, Ledger, Neighbors, Release, Support, Table, Workload
+from privmw import Budget, Domain, Release, Support, Table, Workload
+from privmw.accounting import Ledger, Neighbors
 from privmw.extensions.postprocess import NoisyMarginal, NoisyMarginals, nnls
 from privmw.extensions.postprocess.fitted_file import write_fitted
 from privmw.release.cells import write_answers, write_measurements

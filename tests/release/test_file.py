@@ -47,7 +47,7 @@ def described(path, **changed):
 
 
 def unspent():
-    return pmw.Ledger(pmw.Budget.zcdp(0.5), pmw.Neighbors.REPLACE_ONE, n=1000)
+    return pmw.accounting.Ledger(pmw.Budget.zcdp(0.5), pmw.accounting.Neighbors.REPLACE_ONE, n=1000)
 
 
 NOTHING = {"measurements": (), "history": (), "ledger": unspent(), "settings": {}}
@@ -79,7 +79,7 @@ def test_a_loaded_release_equals_the_saved_one(tmp_path, changed):
 
 def test_the_smallest_support_is_saved_and_loaded(tmp_path):
     domain = pmw.Domain({"only": 1})
-    ledger = pmw.Ledger(pmw.Budget.pure(1), pmw.Neighbors.REPLACE_ONE, n=1)
+    ledger = pmw.accounting.Ledger(pmw.Budget.pure(1), pmw.accounting.Neighbors.REPLACE_ONE, n=1)
     saved = Release(pmw.Support.full(domain), pmw.Workload.all(domain, 1), [1.0], ledger=ledger, settings={})
     saved.save(tmp_path / "one")
     assert load_release(str(tmp_path / "one")) == saved
@@ -300,7 +300,9 @@ def measured(cells=(3, 9), noise="discrete-gaussian", scale=4.0, number=0):
 
 def spent(select=0.25, more=False, unit="record"):
     """The ledger of the release, with some of it changed."""
-    made = pmw.Ledger(pmw.Budget.zcdp(0.5), pmw.Neighbors.REPLACE_ONE, n=1000, unit=unit)
+    made = pmw.accounting.Ledger(
+        pmw.Budget.zcdp(0.5), pmw.accounting.Neighbors.REPLACE_ONE, n=1000, unit=unit
+    )
     made.charge(pmw.accounting.DiscreteGaussian(sigma=4, l2_sensitivity_squared=1, size=2))
     if select is not None:
         made.charge(pmw.accounting.PermuteAndFlip(select, candidates=30))
@@ -396,7 +398,7 @@ def test_a_support_whose_rows_do_not_ascend_is_not_saved(tmp_path):
 
 
 def test_an_event_of_several_runs_stands_for_as_many_measurements(tmp_path):
-    paid = pmw.Ledger(pmw.Budget.zcdp(0.5), pmw.Neighbors.REPLACE_ONE, n=1000)
+    paid = pmw.accounting.Ledger(pmw.Budget.zcdp(0.5), pmw.accounting.Neighbors.REPLACE_ONE, n=1000)
     paid.charge(pmw.accounting.DiscreteGaussian(sigma=4, l2_sensitivity_squared=1, size=2, count=2))
     again = release(ledger=paid, measurements=[GAUSSIAN, measured()], history=(), settings={})
     again.save(tmp_path / "x")

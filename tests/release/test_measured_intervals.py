@@ -16,7 +16,7 @@ TWICE = NormalDist().inv_cdf(0.975)
 
 def released(workload, measurements, n=1000):
     support = pmw.Support.full(DOMAIN)
-    ledger = pmw.Ledger(pmw.Budget.zcdp(1), pmw.Neighbors.REPLACE_ONE, n=n)
+    ledger = pmw.accounting.Ledger(pmw.Budget.zcdp(1), pmw.accounting.Neighbors.REPLACE_ONE, n=n)
     return Release(support, workload, support.start(), measurements=measurements, ledger=ledger, settings={})
 
 

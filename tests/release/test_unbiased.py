@@ -12,8 +12,9 @@ import pytest
 from scipy import stats
 
 import privmw as pmw
-from privmw import Budget, Curator, Workload, measure_marginals, strategies
+from privmw import Budget, Workload, measure_marginals, strategies
 from privmw.algorithms.shots import measure_shot
+from privmw.curator import Curator
 from privmw.extensions.postprocess import nnls, ols
 from privmw.release.unbiased import UnbiasedAnswers, load_unbiased_answers
 from privmw.release.unbiased.intervals import CellError, error_of, half_widths
@@ -43,7 +44,7 @@ def answers(kind, seed=1, private=PRIVATE, workload=WORKLOAD):
 def repeated(kind):
     """Many releases of one plan."""
     strategy, budget = KINDS[kind]
-    mechanism = pmw.OneShot(strategy=strategy).calibrate(**budget)
+    mechanism = pmw.algorithms.one_shot.OneShot(strategy=strategy).calibrate(**budget)
     shot = mechanism.plan(WORKLOAD).shot
     plenty = Budget.pure(10**9) if mechanism.budget.notion == "pure" else Budget.zcdp(10**9, event_delta=0.5)
     with Curator(PRIVATE, shot.measured, plenty, rng=7) as curator:

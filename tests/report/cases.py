@@ -44,8 +44,8 @@ def by_hand(**changed):
     return Release(given.pop("support"), given.pop("workload"), given.pop("weights"), **given)
 
 
-def ledger(neighbors=pmw.Neighbors.REPLACE_ONE, **words):
-    made = pmw.Ledger(pmw.Budget.zcdp(0.5), neighbors, n=1000, **words)
+def ledger(neighbors=pmw.accounting.Neighbors.REPLACE_ONE, **words):
+    made = pmw.accounting.Ledger(pmw.Budget.zcdp(0.5), neighbors, n=1000, **words)
     made.charge(DiscreteGaussian(sigma=4, l2_sensitivity_squared=2, size=2))
     made.charge(ExponentialMechanism(1, candidates=30))
     return made
@@ -58,7 +58,9 @@ def hostile():
     )
     table = pmw.Table.from_codes([[0, 0], [1, 1], [0, 2], [0, 0]], domain, private=False)
     workload = pmw.Workload.all(domain, k=2)
-    paid = pmw.Ledger(pmw.Budget.zcdp(0.5), pmw.Neighbors.REPLACE_ONE, n=9, unit=HOSTILE, generator=HOSTILE)
+    paid = pmw.accounting.Ledger(
+        pmw.Budget.zcdp(0.5), pmw.accounting.Neighbors.REPLACE_ONE, n=9, unit=HOSTILE, generator=HOSTILE
+    )
     paid.mark_seeded(HOSTILE)
     return Release(
         pmw.Support.from_table(table),
@@ -95,7 +97,10 @@ def evaluated(name):
 
 def unusual():
     """Releases on odd domains, and with nothing in them."""
-    free = {"ledger": pmw.Ledger(pmw.Budget.pure(1), pmw.Neighbors.REPLACE_ONE, n=1), "settings": {}}
+    free = {
+        "ledger": pmw.accounting.Ledger(pmw.Budget.pure(1), pmw.accounting.Neighbors.REPLACE_ONE, n=1),
+        "settings": {},
+    }
     one = pmw.Domain({"only": 1})
     many = pmw.Domain({"zip": 60_000})
     codes = np.random.default_rng(0).integers(0, 60_000, (3_000, 1))

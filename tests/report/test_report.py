@@ -245,7 +245,7 @@ def test_the_figures_of_the_promise_never_claim_too_much():
     ("epsilon", "guess", "hits"), [(0.01, "50.3", "5.1"), (5, "99.4", "99.4"), (800, "100", "100")]
 )
 def test_strong_and_weak_promises_are_shown_as_they_are(epsilon, guess, hits):
-    paid = pmw.Ledger(pmw.Budget.pure(epsilon), pmw.Neighbors.REPLACE_ONE, n=9)
+    paid = pmw.accounting.Ledger(pmw.Budget.pure(epsilon), pmw.accounting.Neighbors.REPLACE_ONE, n=9)
     paid.charge(pmw.accounting.DiscreteLaplace(scale=1 / epsilon, l1_sensitivity=1))
     found = promise(paid)
     assert (found.guess, found.hits) == (guess, hits)
@@ -253,17 +253,17 @@ def test_strong_and_weak_promises_are_shown_as_they_are(epsilon, guess, hits):
 
 
 def test_adding_or_removing_is_said_so():
-    page = page_of(by_hand(ledger=ledger(pmw.Neighbors.ADD_REMOVE_ONE, unit="person")))
+    page = page_of(by_hand(ledger=ledger(pmw.accounting.Neighbors.ADD_REMOVE_ONE, unit="person")))
     assert "Adding or removing one person makes no set of outcomes" in page.text
     assert "whether one person is in the table at all" in page.text
     assert "about 1,000" in page.text
     assert "the number of persons shown is a public figure" in page.text
 
 
-@pytest.mark.parametrize("neighbors", pmw.Neighbors)
+@pytest.mark.parametrize("neighbors", pmw.accounting.Neighbors)
 def test_a_unit_of_several_records_is_said_so(neighbors):
     page = page_of(by_hand(ledger=ledger(neighbors, unit="household of at most 4 records")))
-    replaced = neighbors is pmw.Neighbors.REPLACE_ONE
+    replaced = neighbors is pmw.accounting.Neighbors.REPLACE_ONE
     change = (
         "Replacing the records of one household by any others"
         if replaced

@@ -10,9 +10,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privmw import Budget, Curator, Domain, Table, Workload, strategies
+from privmw import Budget, Domain, Table, Workload, strategies
 from privmw.accounting import ResidualGaussian
 from privmw.algorithms.shots import measure_shot
+from privmw.curator import Curator
 from privmw.strategies.closure import Closure
 from privmw.strategies.shot import noise_variance
 

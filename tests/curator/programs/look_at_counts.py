@@ -33,7 +33,7 @@ def look(codes):
         workload = pmw.Workload.all(domain, k=order)
         answers = np.zeros(workload.cells)  # a score is then count * 2^20
         budget = pmw.Budget.zcdp(1000, event_delta=0.1)
-        with pmw.Curator(records, workload, budget, rng=1) as curator:
+        with pmw.curator.Curator(records, workload, budget, rng=1) as curator:
             for mechanism in ("permute-and-flip", "exponential"):
                 for among in ("cell", "marginal"):
                     curator.select(answers, epsilon=0.5, mechanism=mechanism, among=among)

@@ -43,7 +43,7 @@ def test_a_marginal_that_was_not_counted_is_refused(counts):
 
 def test_what_is_asked_leaves_the_counts_as_they_are(counts, table):
     counts.counts(WORKLOAD).fill(0)
-    with pmw.Curator(counts, WORKLOAD, pmw.Budget.zcdp(1)):
+    with pmw.curator.Curator(counts, WORKLOAD, pmw.Budget.zcdp(1)):
         pass
     assert np.array_equal(counts.counts(WORKLOAD), table.counts(WORKLOAD))
 
@@ -81,8 +81,8 @@ def test_units_are_paid_for(table):
     counts = Counts.from_records(capped, WORKLOAD)
     assert (counts.n, counts.unit, counts.at_most, counts.protected) == (200, "home", 2, capped.protected)
     with (
-        pmw.Curator(counts, WORKLOAD, pmw.Budget.zcdp(1)) as ours,
-        pmw.Curator(capped, WORKLOAD, pmw.Budget.zcdp(1)) as theirs,
+        pmw.curator.Curator(counts, WORKLOAD, pmw.Budget.zcdp(1)) as ours,
+        pmw.curator.Curator(capped, WORKLOAD, pmw.Budget.zcdp(1)) as theirs,
     ):
         for curator in (ours, theirs):
             curator.measure(marginal=0, rho=0.5)

@@ -288,7 +288,7 @@ def test_measurements_on_another_domain_are_refused(tmp_path):
         pmw.Workload.all(DOMAIN, k=1),
         support.start(),
         measurements=[Measurement([0], [5], "discrete-laplace", 1.0, 0)],
-        ledger=pmw.Ledger(pmw.Budget.zcdp(1), pmw.Neighbors.REPLACE_ONE, n=40),
+        ledger=pmw.accounting.Ledger(pmw.Budget.zcdp(1), pmw.accounting.Neighbors.REPLACE_ONE, n=40),
         settings={},
     )
     write_measurements(release, tmp_path / "m.parquet")
