@@ -1,9 +1,9 @@
 """The ranks of a run: the Communicator, and collective operations built on it.
 
 A rank is a process with its own shard of the public rows. All ranks run the same program and make the same
-collective calls in the same order. One rank is the usual case: then these calls return at once, and their
-callers need not distinguish. Only integers are added, so the number of ranks changes no bit. privmw.cluster
-implements the Communicator over MPI. This room knows numbers only.
+collective calls in the same order. On a single rank, the usual case, these calls return at once. Only
+integers are added, so the number of ranks changes no bit. privmw.cluster implements the Communicator over
+MPI.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ Int64s = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 
-LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")  # the number of ranks of a launcher
+# The number of ranks, as launchers say it.
+SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 _LIMB = 40  # bits of a limb of a large integer: sums of limbs over 2^23 ranks do not overflow
 
 
@@ -48,7 +49,7 @@ class Communicator(Protocol):
     def gather(self, array: Array) -> list[Array] | None:
         """The 1-D arrays of all ranks, of one dtype, by rank, on rank 0; None elsewhere.
 
-        An array passes through no third rank.
+        No array passes through a third rank.
         """
 
     def alltoallv(self, array: Array, counts: Sequence[int]) -> Array:
@@ -87,7 +88,7 @@ ALONE = Alone()
 
 
 def allgather(comm: Communicator, values: npt.ArrayLike) -> Array:
-    """The 64-bit numbers of all ranks, equally many on each, on every rank: ranks x numbers.
+    """Gather 64-bit numbers, equally many from each rank, on every rank: ranks x numbers.
 
     >>> allgather(ALONE, [2.5, 1.0])
     array([[2.5, 1. ]])
@@ -118,7 +119,7 @@ def sum_over_ranks(comm: Communicator, value: int) -> int:
 
 
 def check_same(comm: Communicator, name: str, text: str) -> None:
-    """Refuse, on every rank, a text that is not the same on all of them."""
+    """Raise, on every rank, unless the text is the same on all of them."""
     if comm.size == 1:
         return
     digests = allgather(comm, np.frombuffer(hashlib.sha256(text.encode()).digest(), np.int64))
@@ -132,7 +133,7 @@ def on_every_rank(comm: Communicator, action: Callable[[], T]) -> T:
     """Call an action on every rank and return its result; if it fails on one rank, every rank raises.
 
     A rank on which it failed raises that error, the others a RankError that names the first such rank. The
-    error's message stays on its rank, as it may tell of the data. The action must make no collective call.
+    message stays on its rank, since it may reveal data. The action must not make collective calls.
     """
     if comm.size == 1:
         return action()
@@ -165,5 +166,5 @@ def launched() -> int:
     >>> launched()
     1
     """
-    sizes = [os.environ.get(name, "") for name in LAUNCHED]
+    sizes = [os.environ.get(name, "") for name in SIZE_VARIABLES]
     return max([int(size) for size in sizes if size.isdecimal()], default=1)

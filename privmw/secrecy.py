@@ -1,10 +1,9 @@
-"""What keeps private values out of freed memory, out of tracebacks and out of messages.
+"""Keep private values out of freed memory, tracebacks and messages.
 
-Freed memory comes back in someone's np.empty: `erasing` overwrites arrays first. Tools print the variables of
-every frame of a traceback (pytest --showlocals, rich): `sealed` functions raise without the frames inside.
-Every message about a wrong argument quotes it by `shown`, and `expect` refuses all of a wrong kind: neither
-quotes what may be private data in the wrong place.
-Every room may use this one; it knows none of them.
+Freed memory reappears in np.empty: `erasing` overwrites arrays first. Tools print the variables of every
+frame of a traceback (pytest --showlocals, rich): `sealed` functions raise without their inner frames.
+Messages about wrong arguments quote them with `shown`, and `expect` checks their kind: neither prints
+possibly private data. Imports no other module of privmw.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-# Never np.generic: an element of a structured array, np.void, is a record.
+# Not np.generic: np.void, an element of a structured array, may be a record.
 _SCALARS = (
     str,
     numbers.Number,
@@ -41,10 +40,10 @@ _SCALARS = (
 
 
 def shown(value: object) -> str:
-    """A wrong argument in a message: a scalar, or the kind of anything else.
+    """How a message shows a wrong argument: scalars as they are, anything else by its kind.
 
-    An array, a list or a frame in the wrong place may be the private one. Objects whose class sets
-    `_public_repr` are shown as they print: it says that they never print a value of a record or a count.
+    An array, a list or a frame passed by mistake may be private. Objects whose class sets `_public_repr` are
+    shown by their repr, which never contains values of records or counts.
 
     >>> shown("sex"), shown(3.5), shown([[3, 1]]), shown(np.zeros((2, 3)))
     ("'sex'", '3.5', 'list', '2-D array of float64')
@@ -59,11 +58,10 @@ def shown(value: object) -> str:
 def expect(
     name: str, value: object, kind: type | UnionType | bool, requirement: str, *, quote: bool = True
 ) -> None:
-    """Refuse an argument of a wrong kind.
+    """Raise TypeError unless an argument is of the right kind.
 
-    kind: what the value must be an instance of or, where that does not say it all, whether it is right.
-    quote: False where a scalar may be private too: a count, or an element of a list or a mapping, which is a
-    cell if records came in its place.
+    kind: the type of the value, or a bool: whether it is right. quote: False if a scalar may be private too:
+    a count, or an element of a list or a mapping, which would be a cell if records were passed by mistake.
 
     >>> expect("names", ["age", "sex"], list | tuple, "a list of names")
     >>> expect("rounds", [[31, "F"]], int, "an integer")
@@ -71,13 +69,13 @@ def expect(
     TypeError: rounds (list) must be an integer
     """
     if not (kind if isinstance(kind, bool) else isinstance(value, kind)):
-        came = shown(value) if quote else _kind(value)
-        raise TypeError(f"{name} ({came}) must be {requirement}")
+        received = shown(value) if quote else _kind(value)
+        raise TypeError(f"{name} ({received}) must be {requirement}")
 
 
 @contextmanager
 def erasing() -> Iterator[Callable[[Array], Array]]:
-    """Overwrite arrays with zeros at the end, come what may.
+    """Overwrite arrays with zeros at the end, also after an error.
 
     >>> import numpy as np
     >>> with erasing() as erased:
@@ -100,7 +98,7 @@ def erasing() -> Iterator[Callable[[Array], Array]]:
 
 @contextmanager
 def erased_on_failure(array: npt.NDArray[Any]) -> Iterator[None]:
-    """Overwrite an array with zeros if an error ends the block: no caller receives it then.
+    """Overwrite an array with zeros if an error ends the block.
 
     >>> import numpy as np
     >>> counts = np.array([3, 4])
@@ -116,11 +114,10 @@ def erased_on_failure(array: npt.NDArray[Any]) -> Iterator[None]:
 
 
 def sealed(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function, or a generator, whose errors show no variables of the frames inside.
+    """Wrap a function, or a generator, so that its errors do not show the variables of inner frames.
 
-    An error that leaves it has lost the traceback from there on, and the errors it came from. Only where the
-    data are known to be public, by private=False or because every table given is public, is it raised as it
-    is.
+    Errors lose the inner part of their traceback and the errors that caused them, unless the data are known
+    to be public: by private=False, or because every table argument is public.
 
     >>> @sealed
     ... def count(codes, *, private):
@@ -177,9 +174,9 @@ def raised_in(error: BaseException) -> str:
     >>> raised_in(ValueError())
     ''
     """
-    remembered = getattr(error, "_raised_in", None)
-    if isinstance(remembered, str):
-        return remembered
+    recorded = getattr(error, "_raised_in", None)
+    if isinstance(recorded, str):
+        return recorded
     name, trace = "", error.__traceback__
     while trace is not None:
         name, trace = _module(trace), trace.tb_next
@@ -195,8 +192,8 @@ def _kind(value: object) -> str:
 def _is_public(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     if "private" in kwargs:
         return kwargs["private"] is False
-    said = [getattr(given, "private", None) for given in args]
-    return any(each is False for each in said) and not any(each is True for each in said)
+    flags = [getattr(argument, "private", None) for argument in args]
+    return any(flag is False for flag in flags) and not any(flag is True for flag in flags)
 
 
 def _cut(error: BaseException) -> BaseException:

@@ -1,6 +1,6 @@
 """One release on many machines: a Communicator over MPI, and a support sharded over its ranks.
 
-mpi4py is imported when mpi() is called, and not before.
+mpi4py is imported when mpi() is called.
 """
 
 from privmw.cluster.faults import abort_job, wait_to_report

@@ -1,9 +1,8 @@
 """How a job of several ranks ends when one of them fails: soon, and with one message.
 
-If a rank raised and exited, the others would wait for it in vain and report errors of their own. So ranks
-take turns to report, and the first one that reports aborts the job: the launcher then kills the others at
-once, without cleanup. If a rank is killed, the launcher reports it. This room knows that there are ranks, and
-not what they do.
+If a rank raised and exited, the others would wait for it forever or report errors of their own. So ranks take
+turns to report, and the first one that reports aborts the job: the launcher then kills the others at once,
+without cleanup. If a rank is killed, the launcher reports it.
 """
 
 from __future__ import annotations
@@ -20,15 +19,16 @@ from typing import NoReturn, Protocol
 
 from privmw.ranks import RankError
 
-OWN_ERROR = 2.0  # seconds before a rank above 0 reports its error
-OTHERS_ERROR = 10.0  # seconds before any rank reports that another failed
-TURN, LAST_TURN = 0.25, 5.0  # seconds from one rank's turn to the next, and at most to the last rank's
-POLL = 0.005  # seconds between checks for an announced error
-FORWARD = 0.5  # seconds for a launcher to forward the output: it may drop what it buffers when the job ends
+# Delays in seconds.
+OWN_ERROR_DELAY = 2.0  # before a rank above 0 reports its error
+OTHERS_ERROR_DELAY = 10.0  # before any rank reports that another failed
+TURN, LAST_TURN = 0.25, 5.0  # between the turns of two ranks, and at most until the last rank's turn
+POLL_INTERVAL = 0.005  # between checks for an announced error
+FORWARDING = 0.5  # for a launcher to forward output, which it may drop when the job ends
 
 
 class Job(Protocol):
-    """The part of a job that its end needs."""
+    """What aborting a job needs."""
 
     rank: int
     size: int
@@ -89,13 +89,13 @@ def wait_to_report(error: BaseException) -> None:
     if _job is None:
         return
     others = isinstance(error, RankError) and not _job.ended  # a rank that has exited reports nothing
-    seconds = OTHERS_ERROR if others else OWN_ERROR if _job.rank else 0.0
+    seconds = OTHERS_ERROR_DELAY if others else OWN_ERROR_DELAY if _job.rank else 0.0
     until = time.monotonic() + seconds + min(TURN, LAST_TURN / _job.size) * _job.rank
     announced = False
     while time.monotonic() < until:
         if not announced and _job.error_announced():  # that rank will abort the job
-            announced, until = True, time.monotonic() + OTHERS_ERROR
-        time.sleep(POLL)
+            announced, until = True, time.monotonic() + OTHERS_ERROR_DELAY
+        time.sleep(POLL_INTERVAL)
     _job.announce_error()
 
 
@@ -109,7 +109,7 @@ def abort_job(code: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, OSError, ValueError):  # closed
             stream.flush()
-    time.sleep(FORWARD)
+    time.sleep(FORWARDING)
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # hides MPI's own message about the abort
     _job.abort(code)

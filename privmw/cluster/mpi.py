@@ -1,7 +1,7 @@
-"""The Communicator over MPI, for processes on one machine or many. It moves arrays, whatever they mean.
+"""The Communicator over MPI, for processes on one machine or many.
 
-Collective calls are non-blocking and polled in Python: so signals are handled, a rank that waits long yields
-its core to others, and one that waits for a rank which has exited raises. privmw.cluster.faults then aborts
+Collective calls are non-blocking and polled in Python, so that signals are handled, a rank that waits long
+yields its core, and a rank that waits for one which has exited raises. privmw.cluster.faults then aborts
 the job.
 """
 
@@ -28,10 +28,11 @@ from privmw.version import __version__
 
 T = TypeVar("T")
 
-PIECE = 2**20  # entries of one allreduce: more are no faster, and MPI would allocate as much memory again
-SPIN = 2e-5  # seconds of a wait in which a rank keeps its core
-YIELD = 1.0  # seconds of a wait in which it yields the core to other processes; after that it sleeps
-NAP = 1e-4
+ALLREDUCE_ENTRIES = 2**20  # per call: more are no faster, and MPI would allocate as much memory again
+# Seconds.
+SPIN_TIME = 2e-5  # in which a waiting rank keeps its core
+YIELD_TIME = 1.0  # until which it yields the core to other processes; after that it sleeps
+SLEEP_INTERVAL = 1e-4
 EXITING, ERROR = 0, 1  # tags of the messages outside of collective calls
 
 
@@ -46,7 +47,7 @@ class Mpi:
         self._world = library.COMM_WORLD.Dup()
         self._side = library.COMM_WORLD.Dup()  # for messages outside of collective calls
         self._unfinished = False  # whether a collective call was begun and not completed
-        self._pending: Any = None  # its request: keeps the memory that MPI still uses
+        self._pending: Any = None  # its request, which keeps alive the memory that MPI still uses
         self.rank: int = self._world.Get_rank()
         self.size: int = self._world.Get_size()
         self.ended: dict[int, int] = {}  # rank that exits -> its number of collective calls
@@ -62,8 +63,10 @@ class Mpi:
         with self._collective():
             self.bytes_reduced += array.nbytes
             flat = array.reshape(-1)
-            for start in range(0, flat.size, PIECE):
-                self._wait(self._world.Iallreduce(self._mpi.IN_PLACE, flat[start : start + PIECE]))
+            for start in range(0, flat.size, ALLREDUCE_ENTRIES):
+                self._wait(
+                    self._world.Iallreduce(self._mpi.IN_PLACE, flat[start : start + ALLREDUCE_ENTRIES])
+                )
 
     def broadcast(self, value: T) -> T:
         """The value of rank 0, on every rank; the values of the others are ignored. Released values only."""
@@ -80,8 +83,8 @@ class Mpi:
     def gather(self, array: Array) -> list[Array] | None:
         """The 1-D arrays of all ranks, of one dtype, by rank, on rank 0; None elsewhere.
 
-        Sent from each rank directly to rank 0, and no copy remains: MPI's own gather may pass through the
-        memory of a third rank, and the arrays may be private.
+        Sent from each rank directly to rank 0, since the arrays may be private: MPI's own gather may pass
+        through a third rank.
         """
         _check_plain(array)
         with self._collective():
@@ -130,7 +133,7 @@ class Mpi:
         requests = self._send_to_all(EXITING, collectives)
         while len(self.ended) < self.size - 1:
             self._check_exits()
-            time.sleep(NAP)
+            time.sleep(SLEEP_INTERVAL)
         self._mpi.Request.Waitall(requests)
 
     def error_announced(self) -> bool:
@@ -148,7 +151,7 @@ class Mpi:
 
     @contextmanager
     def _collective(self) -> Iterator[None]:
-        """One collective call; a rank that left one by an exception cannot make another."""
+        """One collective call; after an exception in one, a rank cannot make another."""
         if self._unfinished:
             raise RuntimeError("the last collective call must be completed: this rank left it unfinished")
         self._unfinished = True
@@ -161,19 +164,19 @@ class Mpi:
         began = time.monotonic()
         while not request.Test():
             waited = time.monotonic() - began
-            if waited > YIELD:
+            if waited > YIELD_TIME:
                 self._check_exits()
-                time.sleep(NAP)
-            elif waited > SPIN:
+                time.sleep(SLEEP_INTERVAL)
+            elif waited > SPIN_TIME:
                 os.sched_yield()
         self._pending = None
 
     def _send_to_all(self, tag: int, message: Int64s) -> list[Any]:
-        """Send a message outside of collective calls to every other rank; the requests."""
+        """Send a message outside of collective calls to every other rank; returns the requests."""
         return [self._side.Isend(message, rank, tag) for rank in range(self.size) if rank != self.rank]
 
     def _check_exits(self) -> None:
-        """Receive which ranks exit; raise if this rank waits for one of them."""
+        """Receive the exits of other ranks; raise if this rank waits for one of them."""
         status = self._mpi.Status()
         while self._side.Iprobe(tag=EXITING, status=status):
             collectives = np.empty(1, np.int64)
@@ -239,7 +242,7 @@ def _arithmetic() -> str:
 
 
 def _check_launched_alone() -> None:
-    """Refuse ranks that MPI does not connect: each of them would make, and pay for, the same release."""
+    """Raise if MPI does not connect the ranks: each would make, and pay for, the same release."""
     if launched() > 1:
         raise RuntimeError(
             f"the launcher must be of the MPI that mpi4py loads: it started {launched()} ranks, and none of "

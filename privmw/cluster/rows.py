@@ -1,7 +1,7 @@
-"""Rows with counts, to be hashed, merged and moved to the ranks that will hold them.
+"""Rows with counts, which are hashed, merged and moved to the ranks that own them.
 
 Rows are in the order of (hash, codes), which does not depend on the ranks. New columns replace the old ones
-one by one: the memory beside the rows is that of one column. This room knows no domain and no file.
+one by one, so that additional memory is that of one column.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Rows:
         return len(self.counts)
 
     def merge(self, others: Sequence[Rows] = ()) -> None:
-        """Add other rows, and empty them: equal rows become one, with the sum of their counts."""
+        """Add other rows, which become empty; equal rows are merged and their counts summed."""
         parts = [self, *others]
         hashes = np.concatenate([part.hashes for part in parts])
         counts = np.concatenate([part.counts for part in parts])
         order = np.argsort(hashes, kind="stable")
-        again = hashes[order[1:]] == hashes[order[:-1]]  # whether the row before has the same hash
+        again = hashes[order[1:]] == hashes[order[:-1]]  # whether the previous row has the same hash
         if again.any() and not _all_equal(parts, order[:-1][again], order[1:][again]):
             order, again = _by_codes(parts, hashes, order, again)
         starts = np.flatnonzero(np.concatenate([np.ones(min(len(order), 1), bool), ~again]))
@@ -94,7 +94,7 @@ def _joined(parts: Sequence[Rows], position: int) -> Codes:
 
 
 def _all_equal(parts: Sequence[Rows], left: Int64s, right: Int64s) -> bool:
-    """Whether each row on the left has the codes of the one on the right."""
+    """Whether each row on the left equals the one on the right."""
     for position in range(len(parts[0].columns)):
         column = _joined(parts, position)
         if not np.array_equal(column[left], column[right]):

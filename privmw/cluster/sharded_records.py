@@ -1,10 +1,9 @@
 """Records on several ranks: each rank counts its part, and only rank 0 receives the sums.
 
-Counts of private records are sent from each rank to rank 0 and to no other, as exact integers, and are erased
-on their way. Records with a unit: the hashes of the ids are sent among the ranks that have private records,
-each to the one that owns it, which says which of the records enter; no other rank receives one. Only public
-values are broadcast or compared: paths, footers, domains, the number of records.
-This room does not decide who may count; it draws nothing and releases nothing.
+Counts of private records are sent from each rank to rank 0 only, as exact integers, and erased after sending.
+With units, each hash of an id is sent to the rank that owns it, among those with private records, which
+decides which of the records enter. Only public values are broadcast or compared: paths, footers, domains, the
+number of records. Nothing is drawn or released here.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ from privmw.secrecy import erased_on_failure, erasing, expect, sealed
 Path = str | os.PathLike[str]
 Group = tuple[str, int, int]  # a file, the index of a row group in it, its number of rows
 
-BLOCK = 2**20  # cells of one gather, whose counts rank 0 holds from every rank
+CELLS_PER_GATHER = 2**20  # whose counts rank 0 receives from every rank at once
 
 
 class ShardedRecords(Records):
-    """The records of all ranks, made by all of them together: `part` has this rank's, or is None.
+    """The records of all ranks; `part` has this rank's, or is None. Creating one is collective.
 
     >>> from privmw.ranks import ALONE
     >>> domain = Domain({"age": 10, "sex": ["F", "M"]})
@@ -146,7 +145,7 @@ class ShardedRecords(Records):
         return hashes
 
     def _cap(self, hashes: Hashes, unit: str, at_most: int) -> ShardedRecords:
-        """Let only some records of each unit enter, given the hashes of this rank's units."""
+        """Cap the records of each unit, given the hashes of this rank's units."""
         enters = _entering_over_ranks(hashes, at_most, self._comm)
         if isinstance(self._part, Scan):
             self._part.cap(enters, unit, at_most)
@@ -168,22 +167,22 @@ class ShardedRecords(Records):
 
     @property
     def n(self) -> int:
-        """The number of records on all ranks that enter. Neighbouring tables have as many: it is public."""
+        """The number of records on all ranks that enter; public, since neighbouring tables have the same."""
         return self._n
 
     @property
     def private(self) -> bool:
-        """Whether the records are private: then nothing about their values is shown."""
+        """Whether the records are private, and their values never shown."""
         return self._private
 
     @property
     def unit(self) -> str:
-        """What is protected: a record, or what a column such as "household" tells apart."""
+        """The unit of protection: a record, or a column such as "household"."""
         return self._unit
 
     @property
     def at_most(self) -> int:
-        """How many records of a unit enter, at most, of all ranks together."""
+        """The largest number of records of a unit that enter, over all ranks."""
         return self._at_most
 
     def batches(self) -> Iterator[Table]:
@@ -193,7 +192,7 @@ class ShardedRecords(Records):
 
     @property
     def trace_names(self) -> tuple[str, ...]:
-        """The columns of which this rank's records have traces."""
+        """The columns whose traces this rank's records have."""
         return () if self._part is None else self._part.trace_names
 
     def batches_with_traces(self) -> Iterator[Table]:
@@ -216,9 +215,9 @@ class ShardedRecords(Records):
             on_every_rank(
                 self._comm, lambda: None if part is None else _move(part.counts(workload), counts_here)
             )
-            for start in range(0, workload.cells, BLOCK):
-                for counts in self._comm.gather(counts_here[start : start + BLOCK]) or ():
-                    _move(counts, total[start : start + BLOCK])
+            for start in range(0, workload.cells, CELLS_PER_GATHER):
+                for counts in self._comm.gather(counts_here[start : start + CELLS_PER_GATHER]) or ():
+                    _move(counts, total[start : start + CELLS_PER_GATHER])
         return total
 
     def send_counts(self, workload: Workload) -> None:
@@ -240,7 +239,7 @@ def _move(counts: Int64s, total: Int64s) -> None:
 
 
 def _entering_over_ranks(hashes: Hashes, at_most: int, comm: Communicator) -> Bools:
-    """Which of this rank's records enter, as if the records of all ranks were one table in rank order.
+    """Which of this rank's records enter, as if those of all ranks were one table in rank order.
 
     One rank owns a hash, and receives it from every rank in the order of the table. Only ranks that have
     records own any.
@@ -292,7 +291,7 @@ def _check_arguments(paths: Any, domain: object, private: object) -> list[str]:
 
 
 def _row_groups(paths: list[str], private: bool) -> list[Group]:
-    """Every row group that has rows, in the order of the files."""
+    """Every non-empty row group, in the order of the files."""
     names = [file for path in paths for file in files.files_of(path)]
     if repeated := [file for file, times in Counter(names).items() if times > 1]:
         raise ValueError(f"{repeated[0]} must be named only once")

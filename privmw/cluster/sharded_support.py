@@ -27,7 +27,7 @@ from privmw.kernels.arrays import Array, Bools, Codes, Float64s, freeze
 from privmw.ranks import ALONE, Communicator, allgather, check_same, on_every_rank, sum_over_ranks
 from privmw.secrecy import expect, shown
 
-PENDING = 2**20  # rows that a rank reads before it sends them to their owners, and that these then merge
+ROWS_PER_EXCHANGE = 2**20  # that a rank reads before it sends them to their owners
 
 
 class ShardedSupport(Support):
@@ -119,9 +119,9 @@ class ShardedSupport(Support):
         return ShardedSupport(shard.table, shard.counts, shard.constraints, self.comm, samples=self.samples)
 
     def _own(self, added: Table) -> Bools:
-        """The rows whose hashes lie among those of this rank: equal rows are on the same rank. Collective."""
+        """The rows whose hashes this rank owns, so that equal rows are on the same rank. Collective."""
         hashes = row_hashes(self.table.columns)
-        # Ascending ranges of hashes belong to the ranks, each from the least hash that a rank holds.
+        # Ranks own ascending ranges of hashes, each from the smallest hash of the rank on.
         least = allgather(self.comm, hashes.min().view(np.int64))[:, 0].view(np.uint64)
         owners = np.searchsorted(least[1:], row_hashes(added.columns), "right")
         own: Bools = owners == self.comm.rank
@@ -167,7 +167,7 @@ def _owned_rows(public: Records, sampler: Sampler) -> Rows:
         comm, len(read := on_every_rank(comm, lambda: _read(tables, public.domain, sampler)))
     ):
         pending.append(read.move_to_owners(comm))
-        if sum(map(len, pending)) >= max(PENDING, len(owned) // 2):
+        if sum(map(len, pending)) >= max(ROWS_PER_EXCHANGE, len(owned) // 2):
             owned.merge(pending)
             pending.clear()
     owned.merge(pending)
@@ -175,7 +175,7 @@ def _owned_rows(public: Records, sampler: Sampler) -> Rows:
 
 
 def _share(sample: Sample, comm: Communicator) -> Sample:
-    """Take the share of this rank, of a sample that every rank has."""
+    """Take this rank's part of a sample that every rank has."""
     records = sample.records if comm.rank == 0 else 0
     if sample.table is None or comm.rank >= sample.table.n:
         return Sample(None, records)
@@ -185,7 +185,7 @@ def _share(sample: Sample, comm: Communicator) -> Sample:
 def _read(tables: Iterator[Table], domain: Domain, sampler: Sampler) -> Rows:
     """The distinct rows of the next tables, which are sampled; none at the end."""
     parts: list[Rows] = []
-    while sum(map(len, parts)) < PENDING and (table := next(tables, None)) is not None:
+    while sum(map(len, parts)) < ROWS_PER_EXCHANGE and (table := next(tables, None)) is not None:
         sampler.add(table)
         parts.append(Rows(table.columns, np.ones(table.n, np.int64)))
     rows = Rows.none(domain.sizes)
@@ -194,7 +194,7 @@ def _read(tables: Iterator[Table], domain: Domain, sampler: Sampler) -> Rows:
 
 
 def _restrict(rows: Rows, domain: Domain, constraints: Constraints, comm: Communicator) -> None:
-    """Drop the rows that break a rule; refuse rules that no row of any rank keeps."""
+    """Drop the rows that break a rule; raise if no row of any rank is left."""
     table = _table(rows.columns, domain) if len(rows) else None
     mask = np.ones(0, bool) if table is None else constraints.mask(table)
     total = sum_over_ranks(comm, len(rows))

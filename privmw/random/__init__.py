@@ -1,4 +1,4 @@
-"""The sources of randomness: one stream for privacy, another for post-processing, never mixed.
+"""Sources of randomness: one stream for privacy, another for post-processing, never mixed.
 
 This room chooses generators and records whether their output is repeatable. It draws nothing and knows no
 mechanism.

@@ -1,5 +1,5 @@
 # cython: language_level=3, binding=True, embedsignature=False
-"""A numpy BitGenerator on ChaCha20. This room joins csrc/draw/keystream to numpy and knows nothing of mechanisms."""
+"""A numpy BitGenerator on ChaCha20. Connects csrc/draw/keystream to numpy."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -47,12 +47,12 @@ cdef class ChaCha20(BitGenerator):
     the operating system gives no entropy. A seeded one repeats itself after a fork, as numpy's generators do.
     """
 
-    # On the heap: Python's objects are not aligned as its buffer is.
+    # On the heap: Python objects are not aligned as the buffer requires.
     cdef Keystream* _stream
 
     def __cinit__(self, *args, **kwargs):
         self._stream = new Keystream()
-        self._stream.seeded = True  # until it has a key, its words are known
+        self._stream.seeded = True  # without a key, its words are predictable
 
     def __init__(self, seed=None):
         check_seed(seed)
@@ -86,7 +86,7 @@ cdef class ChaCha20(BitGenerator):
         return bool(self._stream.seeded)
 
     def ready(self):
-        """Takes the new key that a fork asks for, if any; RuntimeError if the operating system gives no entropy."""
+        """After a fork, take a new key; raises RuntimeError if the operating system has no entropy."""
         with self.lock:
             if not keystream_ready(self._stream[0]):
                 raise RuntimeError(NO_ENTROPY)
@@ -111,7 +111,7 @@ cdef class ChaCha20(BitGenerator):
 
     @property
     def state(self):
-        """What numpy's generators give; of a generator keyed by the operating system, no secret."""
+        """The state, as of numpy's generators; without secrets if keyed by the operating system."""
         if not self._stream.seeded:
             return {"bit_generator": "ChaCha20", "seeded": False}
         with self.lock:

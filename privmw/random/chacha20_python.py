@@ -20,7 +20,7 @@ SIGMA = np.frombuffer(b"expand 32-byte k", dtype="<u4")
 NO_ENTROPY = "entropy (none) must come from the operating system: {}"
 NOT_COPIED = "ChaCha20 (without the extension) must not be copied or pickled"
 
-# A fork by os.fork is counted; one by other means (a library's own) shows in the process's number.
+# Forks by os.fork are counted; other forks (by libraries) are detected by the process id.
 _forks = 0
 
 
@@ -69,7 +69,7 @@ def blocks(key: bytes, nonce: bytes, counter: int, count: int) -> bytes:
 
 
 def check_seed(seed: object) -> None:
-    """Refuse a negative seed, and what is no seed: numpy's error quotes it."""
+    """Raise for a negative or invalid seed, which numpy's error would quote."""
     if isinstance(seed, bool) or (isinstance(seed, int) and seed < 0):
         raise ValueError(f"seed ({seed}) must be a non-negative integer")
     right = isinstance(seed, int | np.integer | np.random.SeedSequence | list | tuple | np.ndarray | None)
@@ -77,7 +77,7 @@ def check_seed(seed: object) -> None:
 
 
 class ChaCha20:
-    """ChaCha20() gives words of os.urandom; ChaCha20(seed=7) those of the compiled ChaCha20(seed=7)."""
+    """ChaCha20() yields words of os.urandom; ChaCha20(seed=7) those of the compiled ChaCha20(seed=7)."""
 
     def __init__(self, seed: int | np.random.SeedSequence | None = None) -> None:
         check_seed(seed)
@@ -98,7 +98,7 @@ class ChaCha20:
         return self._key is not None
 
     def ready(self) -> None:
-        """Drops, after a fork, the words that the parent has too; RuntimeError if there is no entropy."""
+        """After a fork, drop the words shared with the parent; raises RuntimeError without entropy."""
         with self.lock:
             if self._key is None and self._process != _process():
                 self._refill()

@@ -78,7 +78,7 @@ class Watched:
 @pytest.mark.parametrize("block", [5, 2**20])
 @pytest.mark.parametrize("size", SIZES)
 def test_rank_0_has_the_counts_of_the_whole_table(tmp_path, size, block, monkeypatch):
-    monkeypatch.setattr(privmw.cluster.sharded_records, "BLOCK", block)
+    monkeypatch.setattr(privmw.cluster.sharded_records, "CELLS_PER_GATHER", block)
     whole = table()
     path = write(tmp_path / "t.parquet", whole)
 

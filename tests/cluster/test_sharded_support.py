@@ -144,7 +144,7 @@ def test_no_batch_no_rank_and_no_shared_hash_changes_the_rows(
     with monkeypatch.context() as patch:
         patch.setattr(privmw.cluster.rows, "row_hashes", hashes)
         patch.setattr(privmw.data.support, "row_hashes", hashes)
-        patch.setattr(privmw.cluster.sharded_support, "PENDING", pending)
+        patch.setattr(privmw.cluster.sharded_support, "ROWS_PER_EXCHANGE", pending)
         patch.setattr(privmw.io.scan, "BATCH", 2)
 
         def program(comm):

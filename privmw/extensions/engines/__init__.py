@@ -1,7 +1,7 @@
-"""Counting where the private records lie: a database, Spark, Dask or Ray.
+"""Count private records inside a database, Spark, Dask or Ray.
 
-What leaves the engine is a `Counts`, exact and private, which stands wherever a private table does. Records
-stay where they are; only the public rows need the memory of this machine, or MPI (docs/cluster.md).
+The result is a `Counts`, exact and private, which is accepted in place of a private table. Records stay where
+they are; only the public rows need the memory of this machine, or MPI (docs/cluster.md).
 """
 
 from privmw.extensions.engines.counts import Counts

@@ -1,7 +1,7 @@
-"""Counts: the exact counts of a workload's cells, made where the private records lie.
+"""Counts: the exact counts of a workload's cells, computed where the private records are.
 
-They stand wherever a private table does: a curator copies them, and erases its copy. Private as the records
-are: no repr, message or pickle shows a count, and a file of them is for its owner alone (mode 0600).
+Accepted in place of a private table: a curator copies them, and erases its copy. They are private: no repr,
+message or pickle shows a count, and files are readable by their owner only (mode 0600).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ FORM, VERSION = "privmw private counts", 1
 class Counts(Records):
     """The counts of every cell of a workload, in its order, of n records on its domain.
 
-    counts: integers, none negative; those of each marginal add up to n. unit, at_most: what is protected, if
-    not a record, and how many records of one were counted at most: the engine that counted has seen to that.
+    counts: non-negative integers that add up to n in each marginal. unit, at_most: the unit of protection, if
+    not a record, and the largest number of records counted per unit, which the engine has ensured.
 
     >>> from privmw import Domain, Workload
     >>> workload = Workload(Domain({"age": 3, "sex": 2}), [("age", "sex")])
@@ -63,18 +63,18 @@ class Counts(Records):
         self._workload = workload
         self._n = check_integer("n", n, 0, MOST_RECORDS)
         self._unit, self._at_most = checked_unit(unit, at_most, workload.domain, True)
-        given = np.asarray(counts)
+        array = np.asarray(counts)
         expect(
             "counts",
-            given,
-            given.ndim == 1 and given.dtype.kind in "iu",
+            array,
+            array.ndim == 1 and array.dtype.kind in "iu",
             "a 1-D array of integers",
             quote=False,
         )
-        if len(given) != workload.cells:
-            raise ValueError(f"counts ({len(given)}) must be one for each of the {workload.cells} cells")
-        self.__counts: Int64s = given.astype(np.int64)
-        if len(given) and int(self.__counts.min()) < 0:
+        if len(array) != workload.cells:
+            raise ValueError(f"counts ({len(array)}) must be one for each of the {workload.cells} cells")
+        self.__counts: Int64s = array.astype(np.int64)
+        if len(array) and int(self.__counts.min()) < 0:
             raise ValueError("counts must not be negative")
         if len(workload):
             sums = np.add.reduceat(self.__counts, workload.offsets[:-1])
@@ -101,10 +101,10 @@ class Counts(Records):
     def from_sql(cls, connection: Connection, statements: Statements) -> Counts:
         """Run the statements of `engines.sql` on a DB-API cursor or a DuckDB connection, and read the counts.
 
-        Values that the domain does not have are refused: the message names their columns, all of them, and no
-        value. What is counted must not change meanwhile: run them in one transaction where others write.
+        Raises for values outside the domain, naming the columns but no value. The table must not change
+        meanwhile: run in one transaction if others write to it.
         """
-        from privmw.extensions.engines.statements import counted  # here: it imports counts
+        from privmw.extensions.engines.statements import counted  # which imports this module
 
         return counted(connection, statements)
 
@@ -120,7 +120,7 @@ class Counts(Records):
 
     @property
     def n(self) -> int:
-        """How many records were counted; public, as of every private table."""
+        """The number of records counted; public, as for every private table."""
         return self._n
 
     @property
@@ -130,21 +130,21 @@ class Counts(Records):
 
     @property
     def unit(self) -> str:
-        """What is protected."""
+        """The unit of protection."""
         return self._unit
 
     @property
     def at_most(self) -> int:
-        """How many records of a unit were counted, at most."""
+        """The largest number of records counted per unit."""
         return self._at_most
 
     @property
     def has_records(self) -> bool:
-        """False: records stayed where they lie."""
+        """False: there are counts only."""
         return False
 
     def check_counted(self, workload: Workload) -> None:
-        """Refuse a workload with a marginal that neither was counted nor lies inside one that was.
+        """Raise unless every marginal of a workload was counted or lies inside one that was.
 
         >>> from privmw import Domain, Workload
         >>> domain = Domain({"age": 2, "sex": 2})
@@ -158,26 +158,27 @@ class Counts(Records):
             _hosts(self._workload, workload)
 
     def batches(self) -> Iterator[Table]:
-        """Refused: records stayed where they lie."""
+        """Raises TypeError: there are counts only."""
         raise TypeError("counts must not be asked for records: they stayed where they were counted")
 
     @sealed
     def counts(self, workload: Workload) -> Int64s:
         """The counts of a workload's cells: of marginals that were counted, or lie inside one that was."""
         check_workload(workload, self.domain, "counts")
-        held, found = self._workload, np.empty(workload.cells, np.int64)
-        if workload == held:
-            found[:] = self.__counts
-            return found
-        hosts = _hosts(held, workload)
-        with erased_on_failure(found):
+        counted, result = self._workload, np.empty(workload.cells, np.int64)
+        if workload == counted:
+            result[:] = self.__counts
+            return result
+        hosts = _hosts(counted, workload)
+        with erased_on_failure(result):
             for j, host in enumerate(hosts):
-                names = held.marginal(host)
-                away = tuple(a for a, name in enumerate(names) if name not in workload.marginal(j))
-                cells = self.__counts[held.offsets[host] : held.offsets[host + 1]].reshape(held.shape(host))
-                here = found[workload.offsets[j] : workload.offsets[j + 1]].reshape(workload.shape(j))
-                cells.sum(axis=away, out=here)
-        return found
+                names = counted.marginal(host)
+                summed = tuple(a for a, name in enumerate(names) if name not in workload.marginal(j))
+                cells = self.__counts[counted.offsets[host] : counted.offsets[host + 1]]
+                cells = cells.reshape(counted.shape(host))
+                out = result[workload.offsets[j] : workload.offsets[j + 1]].reshape(workload.shape(j))
+                cells.sum(axis=summed, out=out)
+        return result
 
     @sealed
     def __add__(self, other: object) -> Counts:
@@ -217,7 +218,7 @@ class Counts(Records):
     @classmethod
     @sealed
     def load(cls, path: str | os.PathLike[str]) -> Counts:
-        """Read a file that `save` wrote; a damaged one, or one that others may read, is refused."""
+        """Read a file that `save` wrote; raises if it is damaged, or readable by others."""
         if os.name == "posix" and isinstance(path, str | os.PathLike):
             mode = stat.S_IMODE(os.stat(path).st_mode)
             if mode & 0o077:
@@ -261,22 +262,22 @@ class Counts(Records):
         )
 
 
-def _hosts(held: Workload, asked: Workload) -> list[int]:
-    """For each marginal asked, the smallest counted one that contains it."""
-    sets = [frozenset(marginal) for marginal in held]
+def _hosts(counted: Workload, workload: Workload) -> list[int]:
+    """For each marginal of the workload, the smallest counted one that contains it."""
+    sets = [frozenset(marginal) for marginal in counted]
     exact = {marginal: j for j, marginal in enumerate(sets)}
-    cells = np.diff(held.offsets)
+    cells = np.diff(counted.offsets)
     by_name: dict[str, set[int]] = {}
     for j, marginal in enumerate(sets):
         for name in marginal:
             by_name.setdefault(name, set()).add(j)
     hosts = []
-    for names in asked:
+    for names in workload:
         host = exact.get(frozenset(names))
         if host is None:
-            holding = set.intersection(*(by_name.get(name, set()) for name in names))
-            if not holding:
+            containing = set.intersection(*(by_name.get(name, set()) for name in names))
+            if not containing:
                 raise ValueError(f"workload must lie in what was counted; marginal {names} does not")
-            host = min(holding, key=lambda j: (int(cells[j]), j))
+            host = min(containing, key=lambda j: (int(cells[j]), j))
         hosts.append(host)
     return hosts

@@ -1,8 +1,7 @@
-"""Engines that hold frames in partitions: each partition is counted by our kernel where it lies, then added.
+"""Engines with partitioned frames: each partition is counted on its worker, and the counts are added.
 
-What travels is blocks of counts: a partition sends those of its blocks that are not all zero, the engine adds
-equal blocks, and the driver receives each once. An encoding is checked in its partition; a refusal names the
-columns and their rules, never a value.
+A partition sends its non-zero blocks of counts, the engine adds blocks of the same number, and the driver
+receives each once. Values are checked on the worker; errors name columns and rules, never values.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from privmw.io.files import check_names
 from privmw.kernels.arrays import Int64s
 from privmw.secrecy import expect, sealed
 
-BLOCK = 2**14  # cells of a block: 128 KB
-CODEC = "zstd"  # of blocks that travel
-RECORDS = -1  # the number of the block that holds how many records entered
+CELLS_PER_BLOCK = 2**14  # 128 KB
+CODEC = "zstd"  # of blocks that are sent
+RECORD_COUNT_BLOCK = -1  # the number of the block with the number of records that entered
 
 
 def spark(
@@ -38,7 +37,7 @@ def spark(
     names = _check(workload, unit, at_most)
     _check_frame(dataframe, "mapInArrow", "a Spark data frame")
     check_names("dataframe", list(dataframe.columns), names, private=True)
-    # Numbers for names: mapInArrow takes no name with a dot or a backtick.
+    # Numbered names: mapInArrow does not accept dots or backticks.
     numbered = [_column(name).alias(f"c{place}") for place, name in enumerate(names)]
     chosen = dataframe.select(*numbered)
     if unit:
@@ -47,9 +46,9 @@ def spark(
     def count(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        held = list(batches)
-        if held:
-            named = pa.Table.from_batches(held).rename_columns(names)
+        partition = list(batches)
+        if partition:
+            named = pa.Table.from_batches(partition).rename_columns(names)
             blocks = _blocks(named, workload, unit, at_most)
             yield pa.RecordBatch.from_pydict(_as_columns(blocks), schema=_schema())
 
@@ -66,7 +65,7 @@ def spark(
 def dask(
     dataframe: Any, workload: Workload, *, unit: str | None = None, at_most: int | None = None
 ) -> Counts:
-    """The counts of a Dask data frame: one task a partition, added in a tree."""
+    """The counts of a Dask data frame: one task per partition, added in a tree."""
     delayed = need("dask", "count in Dask", "dask").delayed
     names = _check(workload, unit, at_most)
     _check_frame(dataframe, "to_delayed", "a Dask data frame")
@@ -83,7 +82,7 @@ def dask(
 def ray(dataset: Any, workload: Workload) -> Counts:
     """The counts of a Ray dataset: map_batches, then one addition by block.
 
-    Units must be capped with Spark, Dask or SQL: Ray does not bring the records of one together.
+    Ray cannot group the records of a unit: cap units with Spark, Dask or SQL.
     """
     names = _check(workload, None, None)
     _check_frame(dataset, "map_batches", "a Ray dataset")
@@ -124,19 +123,19 @@ def _schema() -> Any:
 
 @sealed
 def _blocks(frame: Any, workload: Workload, unit: str | None, at_most: int | None) -> dict[int, Int64s]:
-    """On a worker: the counts of one partition, in blocks; those that are all zero are left out."""
+    """On a worker: the counts of one partition, in blocks; zero blocks are left out."""
     table = Table.from_frame(frame, workload.domain, private=True, unit=unit, at_most=at_most)
     counts = table.counts(workload)
-    blocks = {RECORDS: np.array([table.n], np.int64)}
-    for number, start in enumerate(range(0, len(counts), BLOCK)):
-        block = counts[start : start + BLOCK]
+    blocks = {RECORD_COUNT_BLOCK: np.array([table.n], np.int64)}
+    for number, start in enumerate(range(0, len(counts), CELLS_PER_BLOCK)):
+        block = counts[start : start + CELLS_PER_BLOCK]
         if block.any():
             blocks[number] = block
     return blocks
 
 
 def _as_columns(blocks: dict[int, Int64s]) -> dict[str, list[Any]]:
-    """Compressed: of a survey's counts, mostly zeros and small, a ninth of the bytes travels."""
+    """Compressed to a ninth of the bytes for a survey's counts, which are mostly zeros and small."""
     import pyarrow as pa
 
     return {
@@ -174,7 +173,7 @@ def _counts(
 ) -> Counts:
     total = _added(blocks)
     counts = np.zeros(workload.cells, np.int64)
-    n = int(total.pop(RECORDS, np.zeros(1, np.int64))[0])
+    n = int(total.pop(RECORD_COUNT_BLOCK, np.zeros(1, np.int64))[0])
     for number, block in total.items():
-        counts[number * BLOCK : number * BLOCK + len(block)] = block
+        counts[number * CELLS_PER_BLOCK : number * CELLS_PER_BLOCK + len(block)] = block
     return Counts(workload, counts, n=n, unit=unit, at_most=at_most)

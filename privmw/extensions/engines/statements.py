@@ -1,14 +1,14 @@
-"""SQL that counts a workload where the private table lies, and the reading of what it returns.
+"""SQL statements that count a workload in a database, and the parsing of their results.
 
-Each statement encodes the columns by the domain's rules (one CASE an attribute), then counts a batch of
-marginals with GROUPING SETS. A code is never NULL, so a column that is NULL in a row of the result is not in
-that row's marginal: that tells marginals apart in every dialect. A value outside the domain gets code -1.
+Each statement encodes the columns by the domain's rules (one CASE per attribute), then counts a batch of
+marginals with GROUPING SETS. A code is never NULL, so the columns that are NULL in a row of the result
+identify its marginal in every dialect. A value outside the domain gets code -1.
 What a column holds must be of its attribute's kind: text for words, numbers for numbers. Text that holds
 numbers is not read as numbers, unlike in a csv file; booleans count as the labels "true" and "false".
 
-Labels and names of columns are public but may be hostile. A label with a character that some engine, setting
-or client reads in its own way is written as hexadecimal digits. A name must be that of a column: our own
-names are none of the domain's, and (SELECT *) leaves out the columns that engines add.
+Labels and names of columns are public but may be hostile. Labels with characters that some engine, setting or
+client interprets are written in hexadecimal. Our own names differ from all columns of the domain, and
+(SELECT *) leaves out the columns that engines add.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from privmw.kernels.arrays import Int64s
 from privmw.kernels.checks import check_integer
 from privmw.secrecy import erased_on_failure, expect, sealed, shown
 
-OUTSIDE = -1  # the code of a value that the domain does not have
-_NOT_ASKED = "the result of a statement must be what engines.sql asked for: {}"
-ABSENT = -2  # in place of the NULL of a column that is not in a row's marginal
-# Characters that mean themselves between single quotes everywhere: no quotes, escapes, comments, parameters
-# or templates, and no letters that depend on an encoding.
+OUTSIDE = -1  # the code of values outside the domain
+_WRONG_RESULT = "the result of a statement must be what engines.sql asked for: {}"
+NOT_IN_MARGINAL = -2  # instead of NULL, in columns that are not in a row's marginal
+# Characters that every engine takes literally between single quotes: no quotes, escapes, comments, parameters
+# or templates, and ASCII only.
 _PLAIN = re.compile(r"(?!.*--)[A-Za-z0-9 _.,()<>=+/-]*")
 
 
@@ -51,10 +51,10 @@ class Connection(Protocol):
 
 @dataclass(frozen=True)
 class Dialect:
-    """What differs between engines."""
+    """The differences between engines."""
 
     quote: str  # around a name
-    folds_case: bool  # whether names that differ only in case are one
+    folds_case: bool  # whether names are case-insensitive
     unhexed: str  # a text from the hexadecimal digits of its UTF-8, as a template
     text: str  # type of text
     double: str  # type of 64-bit floating point numbers
@@ -207,14 +207,14 @@ def sql(
 
 
 def _folded(name: str) -> str:
-    """The same for names that differ only in case, by any engine's rules."""
+    """The case-folded name, by the rules of all engines."""
     return name.upper().casefold()
 
 
 def _own(name: str, taken: Container[str]) -> str:
-    """A name of ours that no column of the domain has, or engines would take it for a column that is missing.
+    """A name that no column of the domain has, made unique with underscores.
 
-    Without the letters i, k and s, which engines fold with others in ways of their own.
+    Must not contain i, k or s, whose case folding differs between engines.
     """
     while name in taken:
         name += "_"
@@ -231,10 +231,10 @@ def _coded(
     at_most: int | None,
     owner: str,
 ) -> str:
-    """The table of codes, of the records that enter."""
+    """The subquery of the codes of the records that enter."""
     attributes = workload.domain.attributes
-    # With units the choice must be the same in every batch, so it looks at all attributes; records that tie
-    # are alike.
+    # With units the choice must be the same in every batch, so it sorts by all attributes; ties are between
+    # equal records.
     coded = used if unit is None else range(len(attributes))
     cases = ",\n".join(f"  {_case(attributes[a], dialect)} AS {codes[a]}" for a in coded)
     if unit is None:
@@ -282,7 +282,7 @@ def _case(attribute: Attribute, dialect: Dialect) -> str:
             sign = "<=" if code == len(bins) - 1 else "<"
             whens.append(f"{value} {sign} {write(high)} THEN {code}")
         return _written(whens, other)
-    if numeric:  # integers: a number with a fraction is of the wrong kind, even where there is an "other"
+    if numeric:  # integers: fractions are outside the domain even if there is an "other"
         whens.append(f"{double} <> FLOOR({double}) THEN {OUTSIDE}")
     if attribute.labels:
         whens += [
@@ -310,7 +310,7 @@ def counted(connection: Connection, statements: Statements) -> Counts:
     workload, unit = statements.workload, statements.unit
     both = _columns(connection, statements[0], 2, reads_values=False)
     if any(len(column) != 1 for column in both):
-        raise ValueError(_NOT_ASKED.format("one row of two numbers"))
+        raise ValueError(_WRONG_RESULT.format("one row of two numbers"))
     (records,), (with_unit,) = both
     if records != with_unit:
         raise ValueError(f"unit ({shown(unit)}) must be given for every record: ids are missing")
@@ -335,9 +335,9 @@ def counted(connection: Connection, statements: Statements) -> Counts:
 def _columns(
     connection: Connection, statement: str, width: int, *, reads_values: bool = True
 ) -> list[Int64s]:
-    """The columns of a result, so many of them: codes and counts, ABSENT where they are NULL.
+    """The `width` columns of a result, codes and counts, with NOT_IN_MARGINAL for NULL.
 
-    reads_values: whether the engine's own message, of a cast, could quote one.
+    reads_values: whether the engine's error message could quote a private value.
     """
     try:
         columns = _fetched(connection, statement, width)
@@ -347,7 +347,7 @@ def _columns(
         kind = f"{type(error).__module__}.{type(error).__qualname__}"
     else:
         if len(columns) != width:
-            raise ValueError(_NOT_ASKED.format(f"rows of {width} columns"))
+            raise ValueError(_WRONG_RESULT.format(f"rows of {width} columns"))
         return [_integers(column) for column in columns]
     raise ValueError(
         f"the engine refused a statement ({kind}; its message is withheld, as it may quote values): the "
@@ -357,30 +357,30 @@ def _columns(
 
 def _fetched(connection: Connection, statement: str, width: int) -> Sequence[Any]:
     result = connection.execute(statement)
-    if hasattr(result, "fetchnumpy"):  # DuckDB's: ten times as fast as rows of Python's
+    if hasattr(result, "fetchnumpy"):  # DuckDB: ten times as fast as fetchall
         arrays = map(np.ma.asarray, result.fetchnumpy().values())
-        return [np.ma.filled(array, ABSENT) for array in arrays]
+        return [np.ma.filled(array, NOT_IN_MARGINAL) for array in arrays]
     rows = (result if hasattr(result, "fetchall") else connection).fetchall()
     if not rows:
         return [()] * width
-    # Rows of several lengths are no columns of any number.
+    # Rows of different lengths: no valid result.
     return list(zip(*rows, strict=True)) if len({len(row) for row in rows}) == 1 else ()
 
 
 def _integers(column: Any) -> Int64s:
-    """Integers, whatever their type; numpy's errors would quote what is none."""
+    """Convert to int64; raises without quoting values, unlike numpy."""
     try:
         if isinstance(column, tuple):
-            column = np.array([ABSENT if value is None else value for value in column], object)
+            column = np.array([NOT_IN_MARGINAL if value is None else value for value in column], object)
         if column.dtype.kind not in "iu":
-            whole = np.array([int(value) for value in column.tolist()], np.int64)
-            if not (whole == column).all():
+            integers = np.array([int(value) for value in column.tolist()], np.int64)
+            if not (integers == column).all():
                 raise ValueError
-            return whole
+            return integers
         return column.astype(np.int64)  # type: ignore[no-any-return]
     except (TypeError, ValueError, ArithmeticError):
         pass
-    raise ValueError(_NOT_ASKED.format("integers"))
+    raise ValueError(_WRONG_RESULT.format("integers"))
 
 
 def _place(
@@ -390,27 +390,27 @@ def _place(
     used: Sequence[int],
     columns: Sequence[Int64s],
 ) -> set[int]:
-    """Put the rows of a result into their cells; returns the attributes with values outside the domain."""
+    """Write the rows of a result to their cells; returns the attributes with values outside the domain."""
     table, numbers = np.stack(columns[:-1]), columns[-1]
     outside = {used[a] for a in np.flatnonzero((table == OUTSIDE).any(axis=1)).tolist()}
     if outside:
         return outside
-    # Rows of one marginal have the same columns: their patterns, as bits, tell which marginal it is.
-    patterns, which = np.unique(np.packbits(table != ABSENT, axis=0), axis=1, return_inverse=True)
+    # The pattern of columns of a row, as bits, identifies its marginal.
+    patterns, which = np.unique(np.packbits(table != NOT_IN_MARGINAL, axis=0), axis=1, return_inverse=True)
     order = np.argsort(which.ravel(), kind="stable")
     ends = np.cumsum(np.bincount(which.ravel(), minlength=patterns.shape[1]))
     starts, flat = workload.starts, workload.attributes
-    known = {tuple(flat[starts[j] : starts[j + 1]].tolist()): j for j in marginals}
+    marginal_of = {tuple(flat[starts[j] : starts[j + 1]].tolist()): j for j in marginals}
     for pattern, rows in zip(patterns.T, np.split(order, ends[:-1]), strict=True):
         places = np.flatnonzero(np.unpackbits(pattern, count=len(used))).tolist()
-        j = known.get(tuple(used[place] for place in places))
+        j = marginal_of.get(tuple(used[place] for place in places))
         if j is None:
-            raise ValueError(_NOT_ASKED.format("the marginals of its GROUPING SETS"))
+            raise ValueError(_WRONG_RESULT.format("the marginals of its GROUPING SETS"))
         codes, shape = tuple(table[place, rows] for place in places), workload.shape(j)
         if any((code < 0).any() or (code >= size).any() for code, size in zip(codes, shape, strict=True)):
-            raise ValueError(_NOT_ASKED.format("codes of the domain"))
+            raise ValueError(_WRONG_RESULT.format("codes of the domain"))
         cells = np.ravel_multi_index(codes, shape)
         if len(np.unique(cells)) < len(cells):
-            raise ValueError(_NOT_ASKED.format("each cell at most once"))
+            raise ValueError(_WRONG_RESULT.format("each cell at most once"))
         counts[workload.offsets[j] + cells] = numbers[rows]
     return set()

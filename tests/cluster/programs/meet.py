@@ -44,9 +44,9 @@ def sums():
     with np.errstate(over="ignore"):
         assert wrapped[0] == np.sum([np.int64(2**62 + r) for r in ranks])
     comm.allreduce(np.empty(0, np.int64))
-    long = np.arange(3 * room.PIECE + 5)
+    long = np.arange(3 * room.ALLREDUCE_ENTRIES + 5)
     comm.allreduce(long)
-    assert np.array_equal(long, size * np.arange(3 * room.PIECE + 5))
+    assert np.array_equal(long, size * np.arange(3 * room.ALLREDUCE_ENTRIES + 5))
     for bad in (np.zeros(3), np.zeros(3, np.int32), np.zeros((3, 3), np.int64).T[1:], [1, 2]):
         refused(TypeError, comm.allreduce, bad)
     frozen = np.zeros(3, np.int64)
