@@ -36,7 +36,7 @@ LARGEST_ERROR_DECAY = 0.5  # of the running average
 PUBLIC_MARGINALS_PER_ROUND = 64  # fitted beside the measured ones
 DAMPING = 1e-8  # of Adam: parameters that hardly affect the loss keep what they learnt
 FIRST_PUBLIC_RATE, LAST_PUBLIC_RATE = 3e-3, 3e-5  # of training on public rows
-PATIENCE = 100  # epochs without progress until the rate is halved
+STALLED_EPOCHS = 100  # epochs without progress until the rate is halved
 
 
 class LargestMisfit:
@@ -92,8 +92,8 @@ def pretrain(
     """Train a generator on the answers of public rows, without noise; returns the largest error.
 
     An epoch is a step on all marginals of the workload that the public rows have. The rate is halved where
-    the largest error has not fallen for PATIENCE epochs, and the best network is kept. Attributes that the
-    public rows lack end uniform and independent of the others.
+    the largest error has not fallen for STALLED_EPOCHS epochs, and the best network is kept. Attributes that
+    the public rows lack end uniform and independent of the others.
     """
     columns = public_columns(support)
     some = workload.select(public_marginals(workload, columns))
@@ -107,7 +107,7 @@ def pretrain(
         if largest < best:
             best, waited = largest, 0
             kept[:] = generator.parameters
-        elif waited > PATIENCE:
+        elif waited > STALLED_EPOCHS:
             waited, rate = 0, rate / 2
             if rate < LAST_PUBLIC_RATE:
                 break

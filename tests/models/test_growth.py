@@ -179,7 +179,7 @@ def scores(multipliers):
 
 def prior(constraints=None):
     """The probability of every record: that of its values given each parent."""
-    keep = 1 - min(module.PARTICLES.redrawn / len(BASE), 1.0)
+    keep = 1 - min(module.PARTICLE_SETTINGS.redrawn / len(BASE), 1.0)
     given = np.ones((len(PARENTS), len(RECORDS)))
     for a, base in enumerate(BASE):
         given *= keep * (PARENTS[:, a, None] == RECORDS[:, a]) + (1 - keep) * base[RECORDS[:, a]]
@@ -376,8 +376,8 @@ def test_a_change_that_would_leave_a_few_particles_is_made_in_steps(monkeypatch)
     multipliers[WORKLOAD.cells_of([0])] = [0, 0, 0, 0, 0, 9.0]  # a = 2 and b = 1: 3 % of the prior
     multipliers[WORKLOAD.cells_of([1])] = [0, 0, 9.0, 0]  # b = 1 and c = 0
     found.follow(multipliers)
-    assert 1 < len(sizes) <= module.PARTICLES.most_steps
-    assert min(sizes) >= 0.99 * module.PARTICLES.least_effective * 20_000
+    assert 1 < len(sizes) <= module.PARTICLE_SETTINGS.most_steps
+    assert min(sizes) >= 0.99 * module.PARTICLE_SETTINGS.least_effective * 20_000
     expected = law(multipliers)
     heaviest = int(expected.argmax())
     assert expected[heaviest] > 0.9

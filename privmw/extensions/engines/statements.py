@@ -36,7 +36,7 @@ _WRONG_RESULT = "the result of a statement must be what engines.sql asked for: {
 NOT_IN_MARGINAL = -2  # instead of NULL, in columns that are not in a row's marginal
 # Characters that every engine takes literally between single quotes: no quotes, escapes, comments, parameters
 # or templates, and ASCII only.
-_PLAIN = re.compile(r"(?!.*--)[A-Za-z0-9 _.,()<>=+/-]*")
+_LITERAL = re.compile(r"(?!.*--)[A-Za-z0-9 _.,()<>=+/-]*")
 
 
 class Connection(Protocol):
@@ -87,7 +87,7 @@ class Dialect:
             return f"DATE '{value}'"
         if not isinstance(value, str):
             return repr(value) if isinstance(value, int) and value >= 0 else f"({value!r})"
-        return f"'{value}'" if _PLAIN.fullmatch(value) else self.unhexed.format(_utf8("label", value).hex())
+        return f"'{value}'" if _LITERAL.fullmatch(value) else self.unhexed.format(_utf8("label", value).hex())
 
 
 def _utf8(what: str, text: str) -> bytes:

@@ -9,17 +9,17 @@ from privmw.kernels.numba_.compiled import compiled
 from privmw.kernels.numpy_.columns import Columns
 from privmw.kernels.numpy_.rows import matches_of_queries
 
-_NONE = np.uint32(2**32 - 1)
+_NO_GROUP = np.uint32(2**32 - 1)
 
 
 @compiled
 def _split(groups: UInt32s, matching: Bools, numbers: UInt32s) -> int:
     """Numbers the pairs (group, matching) in the order of their first rows; numbers: room for two a group."""
-    numbers[:] = _NONE
+    numbers[:] = _NO_GROUP
     count = 0
     for row in range(len(groups)):
         pair = np.int64(groups[row]) * 2 + np.int64(matching[row])
-        if numbers[pair] == _NONE:
+        if numbers[pair] == _NO_GROUP:
             numbers[pair] = count
             count += 1
         groups[row] = numbers[pair]

@@ -36,7 +36,7 @@ class ParticleSettings:
     most_tries: int = 50  # to draw a record that keeps the constraints
 
 
-PARTICLES = ParticleSettings()
+PARTICLE_SETTINGS = ParticleSettings()
 
 
 class Particles:
@@ -57,7 +57,7 @@ class Particles:
         self._parents: UInt32s = np.ascontiguousarray(parents)
         self._base, self._stream, self._threads = base, stream, threads
         self._constraints = constraints
-        self._redrawn = min(PARTICLES.redrawn / len(base), 1.0)
+        self._redrawn = min(PARTICLE_SETTINGS.redrawn / len(base), 1.0)
         self._moves = kernels.Moves(
             workload.domain.sizes, workload.attributes, workload.starts, threads=threads
         )
@@ -71,10 +71,10 @@ class Particles:
 
     def follow(self, multipliers: Float64s) -> None:
         """Move the particles to prior * exp(score) of these multipliers."""
-        for step in range(PARTICLES.most_steps):
+        for step in range(PARTICLE_SETTINGS.most_steps):
             self._moves.set_values(multipliers)
             change = self._moves.potentials(self.records) - self.scores
-            share = 1.0 if step == PARTICLES.most_steps - 1 else self._share(change)
+            share = 1.0 if step == PARTICLE_SETTINGS.most_steps - 1 else self._share(change)
             self._resample(share * change)
             self._multipliers = self._multipliers + share * (multipliers - self._multipliers)
             self._moves.set_values(self._multipliers)
@@ -90,11 +90,11 @@ class Particles:
 
     def _share(self, change: Float64s) -> float:
         """The share of a change that leaves enough effective particles."""
-        least_effective = PARTICLES.least_effective * len(change)
+        least_effective = PARTICLE_SETTINGS.least_effective * len(change)
         if _effective(change) >= least_effective:
             return 1.0
         low, high = 0.0, 1.0
-        for _ in range(PARTICLES.bisections):
+        for _ in range(PARTICLE_SETTINGS.bisections):
             middle = (low + high) / 2
             low, high = (middle, high) if _effective(middle * change) >= least_effective else (low, middle)
         return low
@@ -117,7 +117,7 @@ class Particles:
         if self._constraints is None:
             self._draw(records, self._parents, every)
             return records
-        for _ in range(PARTICLES.most_tries):
+        for _ in range(PARTICLE_SETTINGS.most_tries):
             candidates, parents = self._parents[pending], self._parents[pending]
             self._draw(candidates, parents, every)
             possible = self._possible(candidates)

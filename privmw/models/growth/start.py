@@ -38,15 +38,15 @@ class StartSettings:
     block_updates: int = 5  # of the weights of several public tables
 
 
-START = StartSettings()
+START_SETTINGS = StartSettings()
 
 
 def widened_start(support: Support) -> tuple[Support, Float64s]:
     """The rows to start from, and their weights; a small support of a single table is widened."""
-    times = min(LARGEST_WIDENED // support.whole_size - 1, START.most_new_rows)
+    times = min(LARGEST_WIDENED // support.whole_size - 1, START_SETTINGS.most_new_rows)
     if times < 1 or support.blocks is not None:
         return support, support.start()
-    gathered = support.widened(times, START.widened_share).gathered()
+    gathered = support.widened(times, START_SETTINGS.widened_share).gathered()
     wider = support.comm.broadcast(None if gathered is None else gathered[0])
     assert wider is not None
     rows = support.with_rows(wider.rows)
@@ -70,7 +70,7 @@ def fitted_start(support: Support, prior: Float64s, one_ways: Problem, threads: 
 
     def fitted(prior: Float64s) -> Float64s:
         weight, warm = choose_prior_weight(
-            matrix, prior, answers, precision, threads, certainty=START.certainty
+            matrix, prior, answers, precision, threads, certainty=START_SETTINGS.certainty
         )
         slack = Slack(w=precision / weight)
         return project(
@@ -80,7 +80,7 @@ def fitted_start(support: Support, prior: Float64s, one_ways: Problem, threads: 
     weights = fitted(prior)
     if support.blocks is not None and support.block_weights is not None:
         block_weights = support.block_weights
-        for _ in range(START.block_updates):
+        for _ in range(START_SETTINGS.block_updates):
             block_weights = moved_block_weights(support.blocks, weights, block_weights)
             weights = fitted(mixed_frequencies(support.blocks, block_weights))
     return weights
@@ -90,11 +90,11 @@ def with_new_values(support: Support, prior: Float64s, public: Support, one_ways
     """The prior with values that no public row has raised to their measured shares.
 
     A public table without a value says nothing about its frequency. Where the measured share is
-    START.new_value standard deviations above 0, the rows with the value get that share.
+    START_SETTINGS.new_value standard deviations above 0, the rows with the value get that share.
     """
     if not len(one_ways.workload):
         return prior
-    new = one_ways.answers * np.sqrt(one_ways.precision) > START.new_value
+    new = one_ways.answers * np.sqrt(one_ways.precision) > START_SETTINGS.new_value
     new &= public.answers(one_ways.workload) == 0
     for j, (name,) in enumerate(one_ways.workload):
         cells = one_ways.workload.cells_of([j])
@@ -102,7 +102,7 @@ def with_new_values(support: Support, prior: Float64s, public: Support, one_ways
         for value in np.flatnonzero(new[cells]).tolist():
             has = column == value
             share = _mass(support, prior, has) / _mass(support, prior, np.ones(len(has), bool))
-            measured = min(float(one_ways.answers[cells[value]]), START.most_new_share)
+            measured = min(float(one_ways.answers[cells[value]]), START_SETTINGS.most_new_share)
             if 0 < share < 1:
                 prior = prior * np.where(has, measured / share, (1 - measured) / (1 - share))
     return prior
