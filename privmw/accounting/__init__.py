@@ -1,7 +1,7 @@
 """Privacy accounting: budgets, events, the ledger of a run, the account of a table, and conversions.
 
-rounding -> conversion, calibration, events, worst_difference -> residual_gaussian, noise, composition ->
-budget -> record, statement -> ledger -> account.
+rounding -> conversion, calibration, events, worst_difference -> residual_gaussian, noise -> looks,
+composition -> budget -> record, statement -> ledger -> account.
 Nothing here imports anything else of privmw, or sees a private value. Costs are exact rationals; every float
 that leaves is rounded in the safe direction.
 """

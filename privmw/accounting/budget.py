@@ -13,7 +13,8 @@ from privmw.secrecy import shown
 
 from .composition import Composition, delta_left
 from .conversion import epsilon_from_rho, rho_from_epsilon
-from .events import Cost, Event
+from .events import Cost, Event, SelectionEvent
+from .noise import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, NoiseFamily
 from .rounding import Real, finite, positive, probability
 
 
@@ -142,6 +143,34 @@ class Budget:
         limit = self.rho if self.notion == "zCDP" else self.epsilon
         assert limit is not None  # by __post_init__
         return Fraction(limit)
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether this is pure differential privacy: no delta, and no noise without a pure cost."""
+        return self.notion == "pure"
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether costs in this budget's unit simply add up, as they do not in advanced composition."""
+        return self.notion != "advanced"
+
+    @property
+    def noise(self) -> NoiseFamily:
+        """The noise of counts that is paid from this budget.
+
+        >>> Budget.pure(1).noise.name
+        'discrete-laplace'
+        """
+        return DISCRETE_GAUSSIAN if self.notion == "zCDP" else DISCRETE_LAPLACE
+
+    def selection_epsilon(self, share: Fraction, selection: type[SelectionEvent]) -> Fraction:
+        """Return the largest epsilon at which a share pays for one selection.
+
+        >>> from privmw.accounting import ExponentialMechanism
+        >>> Budget.zcdp(1).selection_epsilon(Fraction(1, 2), ExponentialMechanism)
+        Fraction(2, 1)
+        """
+        return Fraction(selection.epsilon_for_rho(share)) if self.notion == "zCDP" else share
 
     def spent(self, total: Composition) -> Fraction | None:
         """Return what total costs in this budget's unit; None if it has no cost there (as Gaussian noise).

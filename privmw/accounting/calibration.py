@@ -37,7 +37,7 @@ def epsilon_for_rho_permute_and_flip(rho: Real) -> float:
     >>> epsilon_for_rho_permute_and_flip(0.5)
     1.0
     """
-    return _usable("epsilon", sqrt_down(2 * Fraction(positive("rho", rho))))
+    return epsilon_for_rho(rho, 2)
 
 
 def epsilon_for_rho_exponential(rho: Real) -> float:
@@ -46,7 +46,16 @@ def epsilon_for_rho_exponential(rho: Real) -> float:
     >>> epsilon_for_rho_exponential(0.5)
     2.0
     """
-    return _usable("epsilon", sqrt_down(8 * Fraction(positive("rho", rho))))
+    return epsilon_for_rho(rho, 8)
+
+
+def epsilon_for_rho(rho: Real, divisor: int) -> float:
+    """Return the largest float epsilon of a selection whose cost epsilon^2 / divisor is at most rho.
+
+    >>> epsilon_for_rho(0.5, 8)
+    2.0
+    """
+    return _usable("epsilon", sqrt_down(divisor * Fraction(positive("rho", rho))))
 
 
 def threshold_for_delta(delta: Real, scale: Real, records: int = 1) -> int:

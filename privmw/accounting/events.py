@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from privmw.secrecy import shown
 
+from .calibration import epsilon_for_rho
 from .conversion import delta_from_threshold
 from .rounding import Real, float_up, positive, positive_integer, sqrt_up
 
@@ -138,8 +139,12 @@ def _cost_of_one(event: Event) -> Cost:
 
 
 @dataclass(frozen=True, slots=True, repr=False, init=False)
-class _Selection(Event):
-    """One of several candidates chosen, epsilon-DP each time; `epsilon` is what all runs cost together."""
+class SelectionEvent(Event):
+    """One of several candidates chosen, epsilon-DP each time; `epsilon` is what all runs cost together.
+
+    >>> ExponentialMechanism.cost_of_share(Fraction(2)).rho, PermuteAndFlip.epsilon_for_rho(0.5)
+    (Fraction(1, 2), 1.0)
+    """
 
     epsilon_of_one: Real
     candidates: int
@@ -155,12 +160,22 @@ class _Selection(Event):
 
     @property
     def cost_of_one(self) -> Cost:
-        """The exact cost of one run: epsilon^2 over the divisor, and epsilon."""
-        return Cost.pure(Fraction(self.epsilon_of_one), self.divisor)
+        """The exact cost of one run."""
+        return self.cost_of_share(Fraction(self.epsilon_of_one))
+
+    @classmethod
+    def cost_of_share(cls, epsilon: Fraction) -> Cost:
+        """Return the cost of one run at an epsilon: epsilon^2 over the divisor, and epsilon."""
+        return Cost.pure(epsilon, cls.divisor)
+
+    @classmethod
+    def epsilon_for_rho(cls, rho: Real) -> float:
+        """Return the largest float epsilon whose run costs at most rho."""
+        return epsilon_for_rho(rho, cls.divisor)
 
 
 @dataclass(frozen=True, slots=True, repr=False, init=False)
-class PermuteAndFlip(_Selection):
+class PermuteAndFlip(SelectionEvent):
     """A selection by permute-and-flip (McKenna and Sheldon 2020): rho = epsilon^2 / 2.
 
     >>> PermuteAndFlip(0.5, candidates=100, count=4).rho, PermuteAndFlip(0.5, candidates=100, count=4).epsilon
@@ -171,7 +186,7 @@ class PermuteAndFlip(_Selection):
 
 
 @dataclass(frozen=True, slots=True, repr=False, init=False)
-class ReportNoisyMax(_Selection):
+class ReportNoisyMax(SelectionEvent):
     """A selection by the largest score after exponential noise, in law permute-and-flip: epsilon^2 / 2.
 
     >>> ReportNoisyMax(1, candidates=100).rho
@@ -182,7 +197,7 @@ class ReportNoisyMax(_Selection):
 
 
 @dataclass(frozen=True, slots=True, repr=False, init=False)
-class ExponentialMechanism(_Selection):
+class ExponentialMechanism(SelectionEvent):
     """A selection with P(i) ~ exp(epsilon score_i / (2 sensitivity)): rho = epsilon^2 / 8.
 
     Its privacy loss lies in a range of width epsilon, not 2 epsilon (bounded range; Cesar and Rogers 2021).

@@ -74,7 +74,7 @@ class NoiseFamily:
         """The smallest scale (sigma of a Gaussian) that a share pays for."""
         return scale_for_epsilon(share, sensitivity) if self.order == 1 else sigma_for_rho(share, sensitivity)
 
-    def cost(self, share: Fraction) -> Cost:
+    def cost_of_share(self, share: Fraction) -> Cost:
         """The most that noise bought with a share costs; Gaussian noise has no pure epsilon."""
         return Cost.pure(share) if self.order == 1 else Cost(share, None)
 
@@ -92,6 +92,7 @@ class NoiseFamily:
 
 
 DISCRETE_GAUSSIAN, DISCRETE_LAPLACE = NoiseFamily(2), NoiseFamily(1)
+RESIDUAL_GAUSSIAN = NoiseFamily(2, "residual")
 # The names of the noises that the curator adds, in the order in which files number them; and of all.
 MEASURED = {family.name: family for family in (DISCRETE_GAUSSIAN, DISCRETE_LAPLACE)}
 NOISES = {

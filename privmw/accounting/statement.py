@@ -84,7 +84,7 @@ def usual_delta(ledger: "Ledger") -> float:
     >>> usual_delta(Ledger(Budget.zcdp(0.1), Neighbors.REPLACE_ONE, n=100_000))
     1e-10
     """
-    if ledger.budget.notion == "pure":
+    if ledger.budget.is_pure:
         return 0.0
     return ledger.budget.delta or min(max(float(Fraction(1, ledger.n**2)), 1e-300), 1e-6)
 
@@ -136,7 +136,7 @@ def state_account(account: "Account", delta: float | None) -> str:
     """
     limit, total, runs = account.limit, account.total, account.runs
     if delta is None:
-        delta = 0.0 if limit.notion == "pure" else limit.delta
+        delta = 0.0 if limit.is_pure else limit.delta
     verb = "replacing" if account.neighbors is Neighbors.REPLACE_ONE else "adding or removing"
     change = f"{verb} one {account.unit}"
     spent, whole = float_up(limit.spent(total) or Fraction(0)), float_up(limit.limit)
@@ -148,7 +148,7 @@ def state_account(account: "Account", delta: float | None) -> str:
     ]
     if delta is not None and runs:
         lines += _meaning(account, delta, change)
-    if limit.notion != "pure" and 0 < spent < whole:
+    if not limit.is_pure and 0 < spent < whole:
         lines.append(
             "These figures hold where the runs were fixed beforehand. Where results of one decided about "
             "another, the guarantee is that of the limit."
@@ -170,12 +170,12 @@ def _notion(budget: Budget, delta: Fraction) -> str:
 
 def _own(budget: Budget, delta: Fraction) -> str:
     """The deltas of events, where they are no part of the delta that the notion has anyway."""
-    return f" and delta = {show(float_up(delta))}" if delta and budget.notion == "zCDP" else ""
+    return f" and delta = {show(float_up(delta))}" if delta and budget.unit == "rho" else ""
 
 
 def _goal(budget: Budget) -> str:
     """The epsilon and delta that a budget of zCDP was made for, if any."""
-    if budget.notion != "zCDP" or budget.epsilon is None or budget.delta is None:
+    if budget.unit != "rho" or budget.epsilon is None or budget.delta is None:
         return ""
     return f" (epsilon = {show(float_up(Fraction(budget.epsilon)))} at delta = {show(budget.delta)})"
 
@@ -184,7 +184,7 @@ def _spending(ledger: "Ledger") -> str:
     budget, events = ledger.budget, len(ledger.events)
     spent, limit = float_up(budget.spent(ledger.total) or Fraction(0)), float_up(budget.limit)
     runs = sum(event.count for event in ledger.events)
-    at = f" at delta = {show(budget.delta)}" if budget.notion == "advanced" and budget.delta else ""
+    at = f" at delta = {show(budget.delta)}" if not budget.adds_up and budget.delta else ""
     delta = ledger.total.delta
     return (
         f"Guarantee: {_notion(budget, delta)} with {budget.unit} = {show(spent)}{_own(budget, delta)}{at}, "
@@ -200,11 +200,11 @@ def _if_adaptive(ledger: "Ledger", delta: float) -> list[str]:
     spent = budget.spent(ledger.total) or Fraction(0)
     used_up = spent == budget.limit and ledger.total.delta == aside
     # Pure costs add up outcome by outcome, however they were chosen.
-    if budget.notion == "pure" or spent == 0 or used_up:
+    if budget.is_pure or spent == 0 or used_up:
         return []
     whole = f"{budget.unit} = {show(float_up(budget.limit))}{_own(budget, aside)}"
     left = delta_left(delta, aside)
-    if budget.notion == "zCDP" and left:
+    if budget.unit == "rho" and left:
         whole += (
             f" (epsilon = {show(epsilon_from_rho(float_up(budget.limit), left))} at delta = {show(delta)})"
         )

@@ -150,7 +150,7 @@ def recommend(
     at_most: how many records of a unit enter.
     """
     budget = make_budget(epsilon, delta, rho=rho, n=n)
-    if budget.notion != "zCDP":
+    if budget.noise != DISCRETE_GAUSSIAN:
         raise ValueError("delta (0) must be above 0: the recommended methods use Gaussian noise")
     rows = PEP(particles=PARTICLES).public_rows(support, workload)
     return Mechanism(choose_algorithm(n, rows, workload, budget, at_most), budget)

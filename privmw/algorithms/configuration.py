@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, get_args
 
 from privmw.accounting import Budget
+from privmw.accounting.looks import Look
 from privmw.accounting.rounding import Real, positive_integer
 from privmw.algorithms.accounted import AccountPath
 from privmw.algorithms.loop import Model, Progress
@@ -224,6 +225,13 @@ class Configuration(ABC):
     @abstractmethod
     def schedule(self) -> Schedule:
         """How often the private table is looked at, and how a budget is split."""
+
+    def looks(self, budget: Budget, question: Question | None = None) -> tuple[Look, ...]:
+        """Every look at the private table that a budget pays for, before any data.
+
+        question: gives the looks their sizes.
+        """
+        return self.schedule.looks(budget, question)
 
     if not TYPE_CHECKING:  # type checkers know the options, and that a call is an error
 

@@ -79,7 +79,7 @@ class DualQuery(Responding):
         eta = USUAL_ETA if self.eta is None else self.eta
         # A unit of at_most records moves a score so many times as far as one.
         exponent = max(2 * eta * at_most / n, LEAST_EXPONENT)
-        if budget.notion == "pure":  # samples sum of t exponent = epsilon
+        if budget.is_pure:  # samples sum of t exponent = epsilon
             records = math.sqrt(2 * float(budget.limit) / (self.samples * exponent)) + 0.5
         else:  # samples sum of (t exponent)^2 / 8 = rho
             records = (24 * float(budget.limit) / (self.samples * exponent**2)) ** (1 / 3)

@@ -8,21 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
-from privmw.accounting import (
-    Budget,
-    Event,
-    ExponentialMechanism,
-    PermuteAndFlip,
-)
-from privmw.accounting.noise import noise_of_event
+from privmw.accounting import Budget, Event
+from privmw.accounting.looks import Look, Step, looks_of_rounds
+from privmw.accounting.noise import NoiseEvent, noise_of_event
 from privmw.algorithms.loop import Released
 from privmw.algorithms.question import Question
-from privmw.algorithms.schedule import Schedule, Shares
+from privmw.algorithms.schedule import Schedule
 from privmw.kernels.arrays import Int64s
 from privmw.secrecy import shown
 
@@ -37,18 +32,18 @@ class ExpectedRounds:
     at_most: int = 1
 
     @cached_property
-    def shares(self) -> Shares:
-        """What each look spends."""
-        return self.schedule.shares(self.budget)
+    def looks(self) -> dict[int, dict[Step, Look]]:
+        """The looks of every round, with the sizes of the question."""
+        return looks_of_rounds(self.schedule.looks(self.budget, self.question))
 
     @property
-    def numbers(self) -> range:
-        """The numbers of all rounds."""
-        return self.schedule.numbers(self.shares)
+    def numbers(self) -> Sequence[int]:
+        """The numbers of all rounds, in order."""
+        return range(min(self.looks), max(self.looks) + 1)
 
     def cells(self, number: int, chosen: Sequence[int]) -> list[Int64s]:
         """The cells of each measurement of a round."""
-        if self.shares.draw is not None:
+        if self.schedule.draws is not None:
             return []
         if number == 0:
             return [self.question.measured.cells_of(self.question.shot)]
@@ -56,30 +51,21 @@ class ExpectedRounds:
 
     def events(self, number: int, chosen: Sequence[int]) -> list[Event]:
         """The events of a round: the selection, then one for each chosen query; or the shot, or the draws."""
-        question, shares = self.question, self.shares
-        if shares.draw is not None:
-            epsilon = self.schedule.times_first(number) * shares.draw
-            return [ExponentialMechanism(epsilon, 2 * question.candidates, count=self.schedule.per_round)]
-        if number == 0:
-            assert shares.shot is not None
-            sensitivity = question.measured.sensitivity(question.shot)
-            return [self._noise(shares.shot, sensitivity, question.cells_of_shot)]
-        assert shares.select is not None
-        assert shares.measure is not None
-        selection = ExponentialMechanism if self.schedule.select == "exponential" else PermuteAndFlip
-        per_round = self.schedule.per_round
-        excluded = per_round * (number - self.schedule.not_since(number, question.candidates))
-        events: list[Event] = [selection(shares.select, question.candidates - excluded, count=per_round)]
-        for choice in chosen:
-            marginal = question.unit == "marginal"
-            sensitivity = question.measured.sensitivity([choice]) if marginal else 1
-            events.append(self._noise(shares.measure, sensitivity, len(question.cells_of(choice))))
+        question, events = self.question, list[Event]()
+        for look in self.looks[number].values():
+            if look.step == "measure":
+                events += [
+                    look.of_size(len(question.cells_of(choice)), question.sensitivity_of(choice)).event(
+                        self.at_most
+                    )
+                    for choice in chosen
+                ]
+            elif look.step == "select":
+                earlier = number - self.schedule.not_since(number, question.candidates)
+                events.append(look.of_size(look.size - look.per_round * earlier).event())
+            else:
+                events.append(look.event(self.at_most))
         return events
-
-    def _noise(self, share: Fraction, sensitivity: int, size: int) -> Event:
-        noise = self.shares.noise
-        sensitivity = noise.sensitivity(sensitivity, self.at_most)
-        return noise.event(noise.scale(share, sensitivity), sensitivity, size)
 
     def check(
         self, released: Released, events: Sequence[Event], number: int, before: Sequence[Released] = ()
@@ -93,7 +79,7 @@ class ExpectedRounds:
             raise ValueError(f"round ({released.round}) must be {number}, and at most {last}, the last")
         chosen, question = released.chosen, self.question
         count = self.schedule.per_round if number else 0
-        draws = self.shares.draw is not None  # of signed cells, with replacement
+        draws = self.schedule.draws is not None  # of signed cells, with replacement
         candidates = question.candidates * (2 if draws else 1)
         repeated = not draws and len(set(chosen)) != len(chosen)
         if repeated or len(chosen) != count or max(chosen, default=0) >= candidates:
@@ -108,9 +94,7 @@ class ExpectedRounds:
             raise ValueError(
                 f"events of round {number} must be those of its schedule, {expected}, not {list(events)}"
             )
-        measuring = [
-            event for event in expected if not isinstance(event, PermuteAndFlip | ExponentialMechanism)
-        ]
+        measuring = [event for event in expected if isinstance(event, NoiseEvent)]
         if len(released.measurements) != len(measuring):
             raise ValueError(f"measurements of round {number} must be {len(measuring)}")
         for measurement, event, cells in zip(

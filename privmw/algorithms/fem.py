@@ -72,7 +72,7 @@ class FEM(Responding):
                 return self
             epsilon = epsilon_from_rho(float(budget.limit), float(n) ** -2) if n > 1 else 1.0
         each = DRAW * math.sqrt(float(epsilon))
-        spent = each if budget.notion == "pure" else each**2 / 8
+        spent = each if budget.is_pure else each**2 / 8
         rounds = max(int(float(budget.limit) / spent), 1)
         return dataclasses.replace(self, rounds=min(rounds, MOST_ROUNDS))
 

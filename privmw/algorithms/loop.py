@@ -15,10 +15,11 @@ from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
-from privmw.accounting import Ledger
+from privmw.accounting import ExponentialMechanism, Ledger
+from privmw.accounting.looks import Look, Step, looks_of_rounds
 from privmw.accounting.noise import noise_of_event
 from privmw.algorithms.question import Question
-from privmw.algorithms.schedule import Schedule, Shares
+from privmw.algorithms.schedule import Schedule
 from privmw.curator.on_ranks import AnyCurator
 from privmw.data.support import Support
 from privmw.kernels.arrays import Float64s, Int64s
@@ -98,21 +99,22 @@ def adapt(
     journal: Journal | None = None,
 ) -> tuple[tuple[Measurement, ...], tuple[Round, ...]]:
     """Spend the whole budget as the schedule says; returns all measurements and the history."""
-    shares = schedule.shares(curator.ledger.budget)
-    numbers = schedule.numbers(shares)
+    looks = schedule.looks(curator.ledger.budget, question)
+    by_round = looks_of_rounds(looks)
     rounds = [] if journal is None else list(journal.released)
     history = [] if journal is None else journal.restore(model)
     answers, n = model.answers(), curator.ledger.n
-    for place, number in list(enumerate(numbers))[len(history) :]:
+    for place, number in list(enumerate(by_round))[len(history) :]:
         if place == len(rounds):
-            if schedule.draws is not None:
-                rounds.append(_draw_round(curator, _responding(model), schedule, shares, number))
-            elif number == 0:
-                rounds.append(_measure_shot(curator, question, shares))
+            now = by_round[number]
+            if "draw" in now:
+                rounds.append(_draw_round(curator, _responding(model), now["draw"], number))
+            elif "shot" in now:
+                rounds.append(_measure_shot(curator, question, now["shot"]))
             else:
                 since = schedule.not_since(number, question.candidates)
                 before = [c for released in rounds if released.round >= since for c in released.chosen]
-                rounds.append(_measure_round(curator, question, schedule, shares, number, answers, before))
+                rounds.append(_measure_round(curator, question, now, number, answers, before))
             if journal is not None:
                 journal.keep(rounds[-1], curator.ledger)
         released = rounds[place]
@@ -136,21 +138,16 @@ def _responding(model: Model) -> RespondingModel:
     return cast(RespondingModel, model)
 
 
-def _draw_round(
-    curator: AnyCurator, model: RespondingModel, schedule: Schedule, shares: Shares, number: int
-) -> Released:
+def _draw_round(curator: AnyCurator, model: RespondingModel, look: Look, number: int) -> Released:
     """Draw signed cells on which the model's bag errs."""
-    assert shares.draw is not None
     cell_counts, records = model.bag()
-    epsilon = schedule.times_first(number) * shares.draw
-    drawn = curator.draw(cell_counts, records=records, epsilon=epsilon, k=schedule.per_round)
+    drawn = curator.draw(cell_counts, records=records, epsilon=look.share, k=look.per_round)
     return Released(number, drawn, (), curator.ledger.rho)
 
 
-def _measure_shot(curator: AnyCurator, question: Question, shares: Shares) -> Released:
+def _measure_shot(curator: AnyCurator, question: Question, look: Look) -> Released:
     """Measure a fixed set of marginals at once."""
-    assert shares.shot is not None
-    noisy = curator.measure(marginals=question.shot, **shares.noise.argument(shares.shot))
+    noisy = curator.measure(marginals=question.shot, **look.argument())
     measurement = _measurement(curator, question.measured.cells_of(question.shot), noisy, 0)
     return Released(0, (), (measurement,), curator.ledger.rho)
 
@@ -158,29 +155,26 @@ def _measure_shot(curator: AnyCurator, question: Question, shares: Shares) -> Re
 def _measure_round(
     curator: AnyCurator,
     question: Question,
-    schedule: Schedule,
-    shares: Shares,
+    looks: Mapping[Step, Look],
     number: int,
     answers: Float64s,
     exclude: Sequence[int],
 ) -> Released:
     """Choose where the model errs most, and measure that; exclude: released choices not to make again."""
-    assert shares.select is not None
-    assert shares.measure is not None
+    select, measure = looks["select"], looks["measure"]
     chosen = curator.select(
         answers,
-        epsilon=shares.select,
-        mechanism=schedule.select or "exponential",
+        epsilon=select.share,
+        mechanism="exponential" if select.how is ExponentialMechanism else "permute-and-flip",
         among=question.unit,
-        k=schedule.per_round,
+        k=select.per_round,
         exclude=exclude,
         candidates=len(question.workload),
     )
-    price = shares.noise.argument(shares.measure)
     measurements = []
     for choice in chosen:
-        asked: dict[str, Any] = {"queries" if question.unit == "cell" else "marginals": [choice]}
-        noisy = curator.measure(**asked, **price)
+        which: dict[str, Any] = {"queries" if question.unit == "cell" else "marginals": [choice]}
+        noisy = curator.measure(**which, **measure.argument())
         measurements.append(_measurement(curator, question.cells_of(choice), noisy, number))
     return Released(number, chosen, tuple(measurements), curator.ledger.rho)
 

@@ -14,11 +14,11 @@ from typing import NamedTuple, overload
 import numpy as np
 
 from privmw.accounting import Budget, Event, Ledger, Neighbors, ThresholdedLaplace
+from privmw.accounting.looks import Look
 from privmw.accounting.noise import DISCRETE_LAPLACE, LARGEST_DRAWN_SCALE, noise_for, noise_of_event
 from privmw.accounting.rounding import Real, positive, probability
 from privmw.algorithms.accounted import AccountPath, open_account, settle
 from privmw.algorithms.one_shot import OneShot
-from privmw.algorithms.schedule import Planned
 from privmw.curator import Curator
 from privmw.data.domain import Domain
 from privmw.data.records import Records
@@ -151,7 +151,7 @@ def measure_marginals(
     with Curator(private, workload, budget, rng=rng, neighbors=neighbors, public_n=public_n) as curator:
         if opened is not None:  # here: the curator has checked everything, and has released nothing
             events = [
-                Planned("measure", noise.name, noise.cost(cost)._replace(delta=own if names else Fraction(0)))
+                Look("measure", noise, cost, own_delta=own if names else Fraction(0))
                 for names, cost, own in zip(requested, costs, deltas, strict=True)
             ]
             what = f"measure_marginals, {len(requested)} of them, {budget!r}"

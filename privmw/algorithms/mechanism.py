@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from privmw.accounting import Account, Budget, Composition, Ledger, Neighbors
-from privmw.accounting.noise import LARGEST_DRAWN_SCALE, NoiseFamily
+from privmw.accounting.looks import Look
 from privmw.accounting.rounding import Real, float_up, positive_integer, probability
 from privmw.accounting.statement import show
 from privmw.algorithms.accounted import AccountPath, open_account, settle
@@ -24,13 +24,12 @@ from privmw.algorithms.loop import Progress, adapt
 from privmw.algorithms.plan import NoiseLevel, Plan, bytes_of_release, check_memory, make_plan, noise_of_steps
 from privmw.algorithms.question import PrivateSize, Question, check_inputs, check_public
 from privmw.algorithms.run_options import RunOptions
-from privmw.algorithms.schedule import Planned
 from privmw.curator.on_ranks import open_curator
 from privmw.curator.overlap import shares_records
 from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.unit import unit_in_words
-from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL, Workload
+from privmw.data.workload import Workload
 from privmw.models.growth.completion import completed_evenly
 from privmw.random import Rng, is_seeded
 from privmw.ranks import check_same, on_every_rank, on_root
@@ -57,17 +56,15 @@ class Mechanism:
 
     def __post_init__(self) -> None:
         """Refuse a budget that is too small for the noise of one look, or whose rho is no finite float."""
-        shares = self.algorithm.schedule.shares(self.budget)
-        for share in (shares.shot, shares.measure):
-            if share is not None:
-                _check_scale(shares.noise, share, CELLS_CHANGED_PER_MARGINAL)
+        for look in self.events:
+            look.check_scale()
         if math.isinf(self.rho):
             raise ValueError(f"budget ({shown(self.budget)}) must be less: its rho is beyond any float")
 
     @property
-    def events(self) -> tuple[Planned, ...]:
+    def events(self) -> tuple[Look, ...]:
         """Every look at the private table with its largest cost, before any size is known."""
-        return self.algorithm.schedule.events(self.budget)
+        return self.algorithm.looks(self.budget)
 
     @property
     def rho(self) -> float:
@@ -272,19 +269,18 @@ class Mechanism:
 
     def _question(self, support: Support, workload: Workload, at_most: int) -> Question:
         """The question of a run; refuses what this algorithm or this machine cannot do with it."""
-        algorithm, shares = self.algorithm, self.algorithm.schedule.shares(self.budget)
-        question, per_round = algorithm.question(workload), algorithm.schedule.per_round
-        if shares.select is not None and per_round > question.candidates:
+        algorithm, question = self.algorithm, self.algorithm.question(workload)
+        looks, per_round = algorithm.looks(self.budget, question), algorithm.schedule.per_round
+        steps = {look.step for look in looks}
+        if "select" in steps and per_round > question.candidates:
             raise ValueError(
                 f"per_round ({per_round}) must be at most the number of {question.unit}s, "
                 f"{question.candidates}"
             )
         added = algorithm.added_rows(support)
-        check_memory(support, question, shot=shares.shot is not None, added=added)
-        if shares.shot is not None:
-            _check_scale(shares.noise, shares.shot, question.sensitivity_of_shot, at_most)
-        if shares.measure is not None:
-            _check_scale(shares.noise, shares.measure, CELLS_CHANGED_PER_MARGINAL, at_most)
+        check_memory(support, question, shot="shot" in steps, added=added)
+        for look in looks:
+            look.check_scale(at_most)
         return question
 
     def _repr_html_(self) -> str | None:
@@ -293,7 +289,7 @@ class Mechanism:
         return panel(self)
 
 
-def _price(event: Planned) -> str:
+def _price(event: Look) -> str:
     cost = event.cost_of_one
     price = f"rho = {show(float_up(cost.rho))}"
     return price if cost.epsilon is None else f"{price}, epsilon = {show(float_up(cost.epsilon))}"
@@ -330,10 +326,3 @@ def _check_not_private(private: Records | None, support: Support) -> None:
             "public records must not be private ones, as many of these are: public rows are published as "
             "they are; give other public records, or public_is_public=True if these are no secret"
         )
-
-
-def _check_scale(noise: NoiseFamily, share: Fraction, sensitivity: int, at_most: int = 1) -> None:
-    """Refuse a share whose noise is more than can be drawn."""
-    scale = noise.scale(share, noise.sensitivity(sensitivity, at_most))
-    if scale > LARGEST_DRAWN_SCALE:
-        raise ValueError(f"budget must be enough for one round: noise of scale {scale:.3g} drowns any count")

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from privmw.accounting import Account, Budget, Composition, Cost, Neighbors
+from privmw.accounting import Account, Budget, Composition, Neighbors
+from privmw.accounting.looks import Look
+from privmw.accounting.noise import RESIDUAL_GAUSSIAN
 from privmw.accounting.rounding import Real, float_up, positive_integer, probability
 from privmw.accounting.statement import show
 from privmw.algorithms.accounted import AccountPath, open_account, settle
 from privmw.algorithms.configuration import make_budget
 from privmw.algorithms.options import lists_options
 from privmw.algorithms.question import check_is_workload
-from privmw.algorithms.schedule import Planned
 from privmw.algorithms.shots import measure_shot
 from privmw.curator import Curator
 from privmw.data.memory import available_memory
@@ -71,7 +72,7 @@ class OneShot:
         """
         budget = make_budget(epsilon, delta, rho=rho, n=n)
         if isinstance(self.strategy, Residual):
-            if budget.notion == "pure":
+            if budget.is_pure:
                 raise ValueError(
                     "delta (0) must be above 0: residual noise is Gaussian; equal and hdmm have Laplace noise"
                 )
@@ -199,13 +200,10 @@ class OneShotMechanism:
             raise ValueError(f"budget ({shown(self.budget)}) must be less: its rho is beyond any float")
 
     @property
-    def events(self) -> tuple[Planned, ...]:
+    def events(self) -> tuple[Look, ...]:
         """The one look with its largest cost, before any size is known."""
         limit, own = self.budget.limit, Fraction(self.budget.event_delta)
-        if self.budget.notion == "pure":
-            return (Planned("shot", "discrete-laplace", Cost(limit**2 / 2, limit)),)
-        kind = "residual-gaussian" if own else "discrete-gaussian"
-        return (Planned("shot", kind, Cost(limit, None, own)),)
+        return (Look("shot", RESIDUAL_GAUSSIAN if own else self.budget.noise, limit, own_delta=own),)
 
     @property
     def rho(self) -> float:

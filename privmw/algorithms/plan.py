@@ -9,18 +9,14 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
 from privmw.accounting import Budget
-from privmw.accounting.noise import NoiseDistribution
 from privmw.algorithms.question import Question, Unit
 from privmw.algorithms.schedule import Schedule
 from privmw.data.memory import available_memory
 from privmw.data.support import Support
-from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL
-from privmw.kernels.arrays import Int64s
 
 # Arrays with one number per cell: counts, sums, answers, scores, targets and their precisions; and with one
 # per row: weights, masses, a prior and two temporary ones.
@@ -143,24 +139,19 @@ def noise_of_steps(
     schedule: Schedule, budget: Budget, question: Question, n: int | None, at_most: int
 ) -> tuple[NoiseLevel, ...]:
     """What each step of a run measures, and its noise: public sizes alone, and nothing is timed."""
-    shares, orders = schedule.shares(budget), np.diff(question.measured.starts)
-
-    def level(step: str, share: Fraction, sensitivity: int, unit: Unit, count: int, of: Int64s) -> NoiseLevel:
-        family = shares.noise
-        scale = family.scale(share, family.sensitivity(sensitivity, at_most))
-        noise = NoiseDistribution(family, scale)
+    orders, levels = np.diff(question.measured.starts), []
+    for look in schedule.looks(budget, question):
+        if look.noise is None:
+            continue
+        noise = look.distribution(at_most)
         fraction = None if n is None else noise.scale / n
-        kinds = tuple(np.unique(of).tolist())
-        return NoiseLevel(step, noise.scale, fraction, math.sqrt(noise.variance), unit, count, kinds)
-
-    levels = []
-    if shares.shot is not None:
-        shot, sensitivity = question.shot, question.sensitivity_of_shot
-        levels.append(level("shot", shares.shot, sensitivity, "marginal", len(shot), orders[shot]))
-    if shares.measure is not None:
-        choices, candidates = schedule.rounds * schedule.per_round, orders[: len(question.workload)]
-        sensitivity = 1 if question.unit == "cell" else CELLS_CHANGED_PER_MARGINAL
-        levels.append(level("measure", shares.measure, sensitivity, question.unit, choices, candidates))
+        unit: Unit
+        if look.step == "shot":
+            of, unit, count = orders[question.shot], "marginal", len(question.shot)
+        else:
+            of, unit, count = orders[: len(question.workload)], question.unit, look.count
+        kinds, deviation = tuple(np.unique(of).tolist()), math.sqrt(noise.variance)
+        levels.append(NoiseLevel(look.step, noise.scale, fraction, deviation, unit, count, kinds))
     return tuple(levels)
 
 
@@ -178,17 +169,18 @@ def make_plan(
 
     seconds_of_response: of a round's best responses, estimated.
     """
-    shares, levels = schedule.shares(budget), noise_of_steps(schedule, budget, question, n, at_most)
+    levels = noise_of_steps(schedule, budget, question, n, at_most)
+    has_shot = any(level.step == "shot" for level in levels)
     evaluation = _evaluation(support, question) if schedule.draws is None else 0.0
     cells = question.measured.cells
     needed = support.nbytes + 8 * (ARRAYS_OF_CELLS * cells + ARRAYS_OF_ROWS * support.size)
-    traffic = 0 if support.comm.size == 1 else _traffic(question, schedule, shares.shot is not None, effort)
-    if shares.shot is not None:
+    traffic = 0 if support.comm.size == 1 else _traffic(question, schedule, has_shot, effort)
+    if has_shot:
         needed += 8 * ARRAYS_OF_SHOT * question.cells_of_shot
     looked_at = schedule.per_round if schedule.draws is None else 2  # draws: at both signs, once
     scoring = SECONDS_PER_CELL * question.workload.cells * looked_at + seconds_of_response
     shot = 0.0
-    if shares.shot is not None:
+    if has_shot:
         shot = evaluation * effort.shot * len(question.shot) / len(question.workload)
     return Plan(
         schedule.rounds,

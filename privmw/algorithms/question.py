@@ -10,9 +10,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from privmw.accounting.looks import Look
 from privmw.data.records import Records, check_is_private
 from privmw.data.support import Support
-from privmw.data.workload import Workload
+from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL, Workload
 from privmw.kernels.arrays import Int64s
 from privmw.ranks import check_same, on_every_rank
 from privmw.secrecy import expect, shown
@@ -55,6 +56,18 @@ class Question:
     def sensitivity_of_shot(self) -> int:
         """How many counts of the first shot one replaced record moves by one."""
         return self.measured.sensitivity(self.shot)
+
+    def sensitivity_of(self, choice: int) -> int:
+        """How many counts of a chosen cell or marginal one replaced record moves by one."""
+        return 1 if self.unit == "cell" else self.measured.sensitivity([choice])
+
+    def with_sizes(self, look: Look) -> Look:
+        """A look with the sizes of this question: of a choice that is not made yet, the largest noise."""
+        if look.step == "shot":
+            return look.of_size(self.cells_of_shot, self.sensitivity_of_shot)
+        if look.step == "measure":
+            return look.of_size(1, 1 if self.unit == "cell" else CELLS_CHANGED_PER_MARGINAL)
+        return look.of_size(self.candidates * (2 if look.step == "draw" else 1))  # draws: of signed cells
 
 
 def make_question(workload: Workload, order: int | None, unit: Unit) -> Question:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.accounting import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax
+from privmw.accounting.events import SelectionEvent
 from privmw.accounting.rounding import Real, positive, positive_integer
 from privmw.kernels import draws
 from privmw.kernels.draws import Errors
@@ -27,7 +28,6 @@ from privmw.secrecy import expect, sealed, shown
 
 Scores: TypeAlias = npt.NDArray[np.int64]
 Kind: TypeAlias = Literal["permute-and-flip", "exponential", "report-noisy-max", "exponential-draws"]
-SelectionEvent: TypeAlias = PermuteAndFlip | ExponentialMechanism | ReportNoisyMax
 
 MOST_CANDIDATES = 2**31 - 1
 MOST_DRAWS = 2**31  # with replacement, of csrc/draw

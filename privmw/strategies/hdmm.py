@@ -45,7 +45,7 @@ class Hdmm(Strategy):
             )
         if not involved:
             raise ValueError("workload must have an attribute of two values or more")
-        shares = _optimal_shares(workload, involved, budget.notion == "pure")
+        shares = _optimal_shares(workload, involved, budget.is_pure)
         chosen = np.flatnonzero(shares)
         names = workload.domain.names
         measured = Workload(

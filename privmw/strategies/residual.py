@@ -50,7 +50,7 @@ class Residual(Strategy):
         """
         at_most = check_terms(workload, budget, at_most)
         weights = check_weights(self.weights, len(workload))
-        if budget.notion != "zCDP":
+        if budget.noise != DISCRETE_GAUSSIAN:
             raise ValueError(f"budget ({shown(budget)}) must be of zCDP: residual noise is Gaussian")
         if not weights.all():
             workload, weights = workload.select(np.flatnonzero(weights)), weights[weights > 0]

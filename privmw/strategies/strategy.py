@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.accounting import Budget, Event
-from privmw.accounting.noise import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, LARGEST_DRAWN_SCALE
+from privmw.accounting.noise import LARGEST_DRAWN_SCALE
 from privmw.accounting.rounding import positive_integer
 from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL, Workload
 from privmw.secrecy import expect, shown
@@ -42,7 +42,7 @@ def check_terms(workload: Any, budget: Any, at_most: object) -> int:
     if len(workload) == 0:
         raise ValueError("workload (no marginals) must have at least one marginal")
     expect("budget", budget, Budget, "a Budget")
-    if budget.notion == "advanced":
+    if not budget.adds_up:
         raise ValueError(f"budget ({shown(budget)}) must be of zCDP or of pure differential privacy")
     return positive_integer("at_most", at_most)
 
@@ -51,7 +51,7 @@ def shot_at_marginals(
     workload: Workload, measured: Workload, shares: list[Fraction], budget: Budget, at_most: int
 ) -> Shot:
     """The shot at plain marginals, each with its share of the budget; a record moves two cells of each."""
-    noise = DISCRETE_GAUSSIAN if budget.notion == "zCDP" else DISCRETE_LAPLACE
+    noise = budget.noise
     looks: list[Look] = []
     events: list[Event] = []
     for names, share, cells in zip(measured, shares, np.diff(measured.offsets).tolist(), strict=True):

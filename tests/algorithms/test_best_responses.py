@@ -35,7 +35,7 @@ def release_of(name, table=None, rows=None, rng=5, **options):
 @pytest.mark.parametrize("budget", [Budget.zcdp(0.013), Budget.pure(2), Budget.approximate(1, 1e-7, "zCDP")])
 @pytest.mark.parametrize("algorithm", [DualQuery(rounds=9, samples=4), FEM(rounds=9)], ids=repr)
 def test_all_draws_fit_the_budget_and_waste_nothing(algorithm, budget):
-    total = Composition.of(algorithm.schedule.events(budget))
+    total = Composition.of(algorithm.looks(budget))
     assert budget.allows(total)
     spent = total.epsilon if budget.notion == "pure" else total.rho
     assert float(spent / budget.limit) == pytest.approx(1, rel=1e-12)
@@ -62,7 +62,7 @@ def test_rounds_follow_from_eta_by_the_rule(samples, eta, epsilon):
     rho = float(rho_from_epsilon(epsilon, n**-2))
     records = (6 * n**2 * rho / (samples * eta**2)) ** (1 / 3)
     assert mechanism.algorithm.rounds + 1 == round(records)
-    first = float(mechanism.events[0].cost_of_each.epsilon)
+    first = float(mechanism.events[0].cost_of_one.epsilon)
     assert n * first / 2 == pytest.approx(eta, rel=3 / records)  # the rate that spends the budget
     assert mechanism.epsilon(n**-2) <= epsilon
     # The records of a unit move scores so many times as far: fewer rounds at the same rate.
@@ -75,7 +75,7 @@ def test_rounds_of_fem_follow_from_epsilon_by_the_rule():
     mechanism = FEM().calibrate(1.0, n=n)
     assert mechanism.algorithm.rounds == int(8 * float(rho_from_epsilon(1.0, n**-2)) / DRAW**2)
     (event,) = mechanism.events
-    assert float(event.cost_of_each.epsilon) == pytest.approx(DRAW, rel=1e-2)
+    assert float(event.cost_of_one.epsilon) == pytest.approx(DRAW, rel=1e-2)
     by_rho = FEM().calibrate(rho=mechanism.rho, n=n)
     assert abs(by_rho.algorithm.rounds - mechanism.algorithm.rounds) <= 1
     assert FEM().calibrate(1.0, 0).algorithm.rounds == int(1 / DRAW)
@@ -275,7 +275,7 @@ def test_what_cannot_be_run_is_refused_before_anything_is_spent(monkeypatch):
             with pytest.raises(ValueError, match="must be larger: it takes"):
                 DualQuery(eta=eta).calibrate(**budget, n=10**6)
     with pytest.raises(ValueError, match="must be zCDP or pure"):
-        DualQuery(rounds=3).schedule.shares(Budget.approximate(1, 1e-7, "advanced"))
+        DualQuery(rounds=3).schedule.looks(Budget.approximate(1, 1e-7, "advanced"))
     with pytest.raises(TypeError, match="must be a Support"):
         pmw.DualQuery(rounds=2).release(table, 7, WORKLOAD, rho=1)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

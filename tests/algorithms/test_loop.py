@@ -156,17 +156,18 @@ def test_single_cells_leave_the_same_ledger_to_the_last_event():
 
 def test_a_measurement_says_its_noise():
     release = mw(measure="marginal", warm_up=0.5)
-    shares = MWPub(rounds=6, measure="marginal", warm_up=0.5).schedule.shares(Budget.zcdp(0.5))
+    looks = MWPub(rounds=6, measure="marginal", warm_up=0.5).looks(Budget.zcdp(0.5))
+    shares = {look.step: look.share for look in looks}
     shot, *rest = release.measurements
     assert (shot.round, len(shot)) == (0, WORKLOAD.cells)
     sizes = np.diff(WORKLOAD.offsets)
     moved = np.minimum(sizes, 2).sum()
-    assert shot.scale == pytest.approx(math.sqrt(moved / (2 * shares.shot)))
+    assert shot.scale == pytest.approx(math.sqrt(moved / (2 * shares["shot"])))
     assert [m.round for m in rest] == [1, 2, 3, 4, 5, 6]
     for m, entry in zip(rest, release.history[1:], strict=True):
         (marginal,) = entry.chosen
         assert m.cells.tolist() == list(range(*WORKLOAD.offsets[marginal : marginal + 2].tolist()))
-        assert m.scale == pytest.approx(math.sqrt(min(len(m), 2) / (2 * shares.measure)))
+        assert m.scale == pytest.approx(math.sqrt(min(len(m), 2) / (2 * shares["measure"])))
 
 
 @pytest.mark.parametrize("unit", ["cell", "marginal"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 
 from privmw import MWEM, PEP, Budget, MWEMPub, MWPub
 from privmw.accounting import Composition, Cost, scale_for_epsilon, sigma_for_rho
+from privmw.accounting.looks import Look
 from privmw.accounting.noise import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE
-from privmw.algorithms.schedule import Planned, Schedule
+from privmw.algorithms.schedule import Schedule
 
 NEAR = 1e-14  # of a formula in floats
 
@@ -21,8 +23,16 @@ splits = st.floats(0.01, 0.99)
 counts = st.integers(1, 500)
 
 
+def shares_of(schedule, budget):
+    """The share of each step, None where there is none, and the noise."""
+    looks = schedule.looks(budget)
+    (noise,) = {look.noise for look in looks if look.noise is not None}
+    steps = dict.fromkeys(("shot", "select", "measure")) | {look.step: look.share for look in looks}
+    return SimpleNamespace(**steps, noise=noise)
+
+
 def zcdp(rho, *, rounds=10, per_round=1, select="exponential", split=0.5, warm_up=0):
-    return Schedule(rounds, per_round, select, split, warm_up).shares(Budget.zcdp(rho))
+    return shares_of(Schedule(rounds, per_round, select, split, warm_up), Budget.zcdp(rho))
 
 
 @given(alpha=splits, rounds=counts, rho=st.floats(1e-6, 100))
@@ -40,7 +50,7 @@ def test_a_split_is_that_of_iterative_methods(alpha, rounds, rho):
 
 def test_mw_pub_spends_half_on_permute_and_flip_and_half_on_noise():
     rounds, rho = 100, 0.0144352
-    shares = MWPub(rounds=rounds).schedule.shares(Budget.zcdp(rho))
+    shares = shares_of(MWPub(rounds=rounds).schedule, Budget.zcdp(rho))
     epsilon0 = math.sqrt(2 * rho) / math.sqrt(2 * rounds)
     assert float(shares.select) == pytest.approx(epsilon0, rel=NEAR)
     assert sigma_for_rho(shares.measure, 1) == pytest.approx(1 / epsilon0, rel=NEAR)
@@ -49,7 +59,7 @@ def test_mw_pub_spends_half_on_permute_and_flip_and_half_on_noise():
 @given(alpha=splits, rounds=counts, epsilon=st.floats(1e-3, 100))
 def test_pure_epsilon_is_cut_as_the_split_says(alpha, rounds, epsilon):
     schedule = Schedule(rounds, 1, "exponential", alpha, 0)
-    shares = schedule.shares(Budget.pure(epsilon))
+    shares = shares_of(schedule, Budget.pure(epsilon))
     assert shares.noise is DISCRETE_LAPLACE
     assert shares.select == Fraction(alpha) * Fraction(epsilon) / rounds
     assert rounds * (shares.select + shares.measure) == Fraction(epsilon)
@@ -62,8 +72,8 @@ def test_pure_epsilon_is_cut_as_the_split_says(alpha, rounds, epsilon):
 @pytest.mark.parametrize("select", ["permute-and-flip", "exponential"])
 def test_k_a_round_pay_as_k_times_as_many_rounds(budget, select):
     together = Schedule(7, 3, select, 0.3, 0)
-    assert together.shares(budget) == Schedule(21, 1, select, 0.3, 0).shares(budget)
-    assert [event.count for event in together.events(budget)] == [21, 21]
+    assert shares_of(together, budget) == shares_of(Schedule(21, 1, select, 0.3, 0), budget)
+    assert [event.count for event in together.looks(budget)] == [21, 21]
 
 
 def test_a_warm_up_takes_its_share_and_rounds_the_rest():
@@ -71,7 +81,7 @@ def test_a_warm_up_takes_its_share_and_rounds_the_rest():
     assert shares.shot == Fraction(1, 8)
     rest = zcdp(Fraction(3, 8))
     assert (shares.select, shares.measure) == (rest.select, rest.measure)
-    pure = Schedule(10, 1, "exponential", 0.5, 0.25).shares(Budget.pure(2))
+    pure = shares_of(Schedule(10, 1, "exponential", 0.5, 0.25), Budget.pure(2))
     assert (pure.shot, pure.select) == (Fraction(1, 2), Fraction(3, 40))
 
 
@@ -82,10 +92,10 @@ def test_all_takes_the_whole_budget_in_one_shot(order):
         (Budget.pure(0.5), DISCRETE_LAPLACE),
     ):
         schedule = PEP(select="all", order=order).schedule
-        shares = schedule.shares(budget)
+        shares = shares_of(schedule, budget)
         assert (shares.shot, shares.select, shares.measure) == (Fraction(1, 2), None, None)
         assert shares.noise is noise
-        (event,) = schedule.events(budget)
+        (event,) = schedule.looks(budget)
         assert (event.step, event.count) == ("shot", 1)
 
 
@@ -105,7 +115,7 @@ BUDGETS = {
 def test_all_looks_fit_the_budget_to_the_last_bit_and_waste_nothing(name, rounds, select):
     budget = BUDGETS[name]
     for split in (0.5, 0.2, 0.67):
-        total = Composition.of(Schedule(rounds, 1, select, split, 0).events(budget))
+        total = Composition.of(Schedule(rounds, 1, select, split, 0).looks(budget))
         assert budget.allows(total)
         assert budget.spent(total) >= budget.limit * (1 - Fraction(1, 10**9))
 
@@ -113,7 +123,7 @@ def test_all_looks_fit_the_budget_to_the_last_bit_and_waste_nothing(name, rounds
 def test_advanced_composition_is_no_worse_than_the_paper_has_it():
     rounds, epsilon, delta = 100, 1.0, 1e-9
     schedule = MWEMPub(rounds=rounds).schedule
-    shares = schedule.shares(Budget.approximate(epsilon, delta, "advanced"))
+    shares = shares_of(schedule, Budget.approximate(epsilon, delta, "advanced"))
 
     def composed(each):
         return math.sqrt(2 * rounds * math.log(1 / delta)) * each + rounds * each * math.expm1(each)
@@ -131,7 +141,7 @@ def test_advanced_composition_is_no_worse_than_the_paper_has_it():
 
 
 def test_few_rounds_compose_plainly_where_that_is_better():
-    shares = MWEMPub(rounds=1).schedule.shares(Budget.approximate(1.0, 1e-9, "advanced"))
+    shares = shares_of(MWEMPub(rounds=1).schedule, Budget.approximate(1.0, 1e-9, "advanced"))
     assert float(shares.select + shares.measure) == pytest.approx(1.0, rel=1e-12)
 
 
@@ -142,15 +152,15 @@ def test_advanced_composition_refuses_a_shot(advanced):
 
 
 def test_planned_looks_cost_what_the_mechanisms_cost():
-    chosen, noisy = Schedule(4, 2, "exponential", 0.5, 0).events(Budget.zcdp(1))
+    chosen, noisy = Schedule(4, 2, "exponential", 0.5, 0).looks(Budget.zcdp(1))
     assert chosen.mechanism == "exponential-mechanism"
     assert float(chosen.cost_of_one.rho) == pytest.approx(1 / 16, rel=NEAR)
     assert float(chosen.cost_of_one.epsilon) == pytest.approx(math.sqrt(1 / 2), rel=NEAR)
     assert noisy.cost_of_one == Cost(Fraction(1, 16), None)
-    chosen, noisy = Schedule(4, 2, "permute-and-flip", 0.5, 0).events(Budget.pure(1))
+    chosen, noisy = Schedule(4, 2, "permute-and-flip", 0.5, 0).looks(Budget.pure(1))
     assert chosen.cost_of_one == noisy.cost_of_one == Cost(Fraction(1, 512), Fraction(1, 16))
     assert noisy.mechanism == "discrete-laplace"
-    assert isinstance(chosen, Planned)
+    assert isinstance(chosen, Look)
 
 
 @pytest.mark.parametrize(

@@ -397,7 +397,7 @@ def _looks(kind: str, costs: dict[Fraction, int], total: Fraction) -> Looks:
 
 def spending(ledger: Ledger) -> Spending:
     """The ledger's events by purpose. Advanced composition is shown in rho, as its epsilons do not add up."""
-    unit = "epsilon" if ledger.budget.notion == "pure" else "rho"
+    unit = "epsilon" if ledger.budget.is_pure else "rho"
 
     def cost(event: Event) -> Fraction:
         one = event.known_cost_of_one
@@ -419,7 +419,7 @@ def spending(ledger: Ledger) -> Spending:
     purposes = np.array([PURPOSES.get(event.kind, "other") for event in ledger.events])
     return Spending(
         unit,
-        float_up(ledger.budget.limit) if ledger.budget.notion != "advanced" else float_up(total),
+        float_up(ledger.budget.limit) if ledger.budget.adds_up else float_up(total),
         float_up(total),
         looks,
         {name: np.cumsum(costs * (purposes == name)) for name in dict.fromkeys(purposes.tolist())},
