@@ -59,7 +59,7 @@ class Incidence {
     // For each block of six queries and each group, the bits of the queries that it matches.
     const std::vector<std::uint8_t>& group_codes() const;
 
-    bool dense() const;  // whether groups match so many queries that codes cost less than lists
+    bool dense() const;  // whether groups match enough queries that codes cost less than lists
     void gram_by_codes(const double* weights, int threads, double* matrix) const;  // its upper half
     void gram_by_lists(const double* weights, int threads, double* matrix) const;
 

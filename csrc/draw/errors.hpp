@@ -12,8 +12,8 @@ namespace privmw::draw {
 // Require counts from 0 to whole / 2^bits, |answer * whole| below 2^53, equal lengths. The product and rint
 // are IEEE's (no contraction, ties to even), so these are numpy's integers to the bit.
 struct Errors {
-    std::span<const std::int64_t> counts;  // one a cell
-    std::span<const double> answers;       // one a cell
+    std::span<const std::int64_t> counts;  // one per cell
+    std::span<const double> answers;       // one per cell
     double whole;
     unsigned bits;
 

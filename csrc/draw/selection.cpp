@@ -1,6 +1,6 @@
 // Exact selection that spends almost no randomness on hopeless candidates. See the header for the laws.
 //
-// Loops end after so many refusals that random words give them with a probability below 2^-180, e^-128 being
+// Loops end after a number of refusals that random words reach with a probability below 2^-180, e^-128 being
 // below 2^-184: the generator is stuck.
 #include "draw/selection.hpp"
 

@@ -16,7 +16,7 @@ struct CellsInPlace {
     std::uint32_t others = 0, attributes[6] = {};
     std::size_t strides[6] = {};
 
-    // The first of the cells that a record's other codes (IN, one an attribute) leave.
+    // The first of the cells that a record's other codes (IN, one per attribute) leave.
     const Wrapping* at(const std::uint32_t* codes) const {
         std::size_t place = 0;
         for (std::uint32_t i = 0; i < others; ++i) place += codes[attributes[i]] * strides[i];

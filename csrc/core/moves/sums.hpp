@@ -12,7 +12,7 @@ class TablesOfSums {
     // marginals: IN, each of at most three attributes, none of which is drawn. slots: of the records.
     TablesOfSums(const std::vector<Arranged>& marginals, std::size_t slots, int threads);
 
-    // sums: OUT, one a record.
+    // sums: OUT, one per record.
     void sum(const Tile& tile, std::size_t count, Wrapping* sums) const;
 
   private:

@@ -39,7 +39,7 @@ constexpr std::size_t row_stride(std::size_t size) {
 struct Drawing {
     const Weighing& weighing;
     PowerOfTwo power;
-    const std::uint64_t* words;  // IN, one a record
+    const std::uint64_t* words;  // IN, one per record
     Wrapping* scores;            // drawn_together(size) x size, of the attribute
     double* sums;                // as many
 };
@@ -53,7 +53,7 @@ struct MoveSweeps {
     // scores: OUT, stride a record: of those from `first` of the tile.
     void (*add)(const ScoreTables& tables, const Tile& tile, std::size_t first, std::size_t count,
                 Wrapping* scores);
-    // codes: OUT, one a record. scores: IN, stride a record; null: all are zero. first: of all records.
+    // codes: OUT, one per record. scores: IN, stride a record; null: all are zero. first: of all records.
     void (*draw)(const Wrapping* scores, std::size_t stride, const Drawing& drawing, std::size_t first,
                  std::size_t count, std::uint32_t* codes);
 };

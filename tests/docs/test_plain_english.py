@@ -1,0 +1,93 @@
+"""Words that the package and its documents do without, and constants whose names mean one thing.
+
+What is left of both is listed here: only shorten these lists.
+"""
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PATTERNS = ("privmw/**/*.py", "privmw/**/*.pyi", "privmw/**/*.j2", "csrc/**/*.[ch]pp", "csrc/**/*.h")
+CODE = [path for pattern in PATTERNS for path in sorted(ROOT.glob(pattern))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+# Say instead: a number or a name; "one per cell"; "is not a ..."; or another sentence.
+UNCLEAR = re.compile(
+    r"so many|one an? (?:cell|row|record|marginal|query|attribute)|(?:that|which) (?:is|are) none(?! of)"
+    r"|of which all|nobody|whoever|hardly so|come by|(?:be|is|are) as after".replace(" ", r"[\s/#*]+"),
+    re.IGNORECASE,
+)
+BUILDING = re.compile(r"(?:the|one|every|which|this|our)\s+(?:room|door)\b|room\s+to\s+room", re.IGNORECASE)
+LEFT = {
+    "one a": 15,
+    "so many": 14,
+    "whoever": 4,
+    "nobody": 2,
+    "come by": 1,
+    "that is none": 1,
+    "which are none": 1,
+    "of which all": 1,
+}
+
+
+def occurrences(pattern, paths):
+    """Every match with its file, the blanks and comment marks within it as one blank."""
+    return [
+        (re.sub(r"[\s/#*]+", " ", match[0]).lower(), path.relative_to(ROOT).as_posix())
+        for path in paths
+        for match in re.finditer(pattern, path.read_text("utf-8"))
+    ]
+
+
+def constants(source):
+    """The names in upper case that a module assigns."""
+    for node in ast.parse(source).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        for target in targets:
+            for name in target.elts if isinstance(target, ast.Tuple) else [target]:
+                if isinstance(name, ast.Name) and name.id.isupper():
+                    yield name.id
+
+
+def test_unclear_words_do_not_occur_in_pages_and_become_fewer_in_code():
+    assert occurrences(UNCLEAR, PAGES) == []
+    found = occurrences(UNCLEAR, CODE)
+    counts = Counter("one a" if words.startswith("one a") else words for words, _ in found)
+    assert all(counts[words] <= LEFT.get(words, 0) for words in counts), found
+
+
+def test_pages_speak_of_packages_and_of_the_curator():
+    assert occurrences(BUILDING, PAGES) == []
+
+
+def test_a_constant_means_one_thing():
+    names = Counter(
+        name for path in CODE if path.suffix == ".py" for name in {*constants(path.read_text("utf-8"))}
+    )
+    assert {name for name, modules in names.items() if modules > 1} <= SHARED | TWICE
+
+
+def test_the_readers_see_what_they_must():
+    page = ROOT / "tests" / "docs" / "test_plain_english.py"
+    assert ("so many", "tests/docs/test_plain_english.py") in occurrences(UNCLEAR, [page])
+    assert UNCLEAR.search("counts, one\n    // a cell")
+    assert not UNCLEAR.search("a name that is none of the options")
+    assert BUILDING.search("through the\ndoor")
+    assert not BUILDING.search("a flat with two rooms")
+    assert list(constants("A, B = 1, 2\nC: int = 3\nd = 4\ndef f():\n    E = 5")) == ["A", "B", "C"]
+
+
+# Genuinely the same idiom: type variables, and the form and version of a file.
+SHARED = {"FORM", "P", "T", "VERSION", "_VERSION"}
+TWICE = {
+    "ABSENT", "ARRAYS_OF_CELLS", "BLOCK", "BYTES_OF_CODE", "ENOUGH", "FEWEST",
+    "FILES", "HEAVIEST", "LARGEST", "LARGEST_COUNT", "LARGEST_MARGINAL", "LARGEST_N",
+    "LARGEST_ORDER", "LEAST_EXPONENT", "LEVEL", "LINE", "LISTED", "LONGEST_INTEGER",
+    "MASS_BITS", "MAY_CHANGE_ON_RESUME", "METHODS", "MOST_ATTRIBUTES", "MOST_CELLS", "MOST_DRAWS",
+    "MOST_MARGINALS", "MOST_QUERIES", "MOST_RECORDS", "MOST_ROUNDS", "MOST_ROWS", "MOST_SIDE",
+    "MOST_VALUES", "PARTICLES", "PATIENCE", "PENDING", "REFUSED", "ROWS",
+    "TEXTS", "WIDEST", "_BLOCK", "_CLOSE", "_EPOCH", "_LARGEST",
+    "_LAST", "_NONE", "_SWEEPS", "_WORD", "_WORK",
+}  # fmt: skip
