@@ -22,7 +22,7 @@ from footprint import memory
 from shapes import ACS_SIZES, acs67
 
 import privmw as pmw
-from privmw.cluster import mpi
+from privmw.extensions.cluster import mpi
 from privmw.ranks import allgather
 from privmw.release.history import Round
 

@@ -30,8 +30,6 @@ from privmw.algorithms.mwem_pub import MWEMPub
 from privmw.algorithms.one_shot import HDMM
 from privmw.algorithms.pep import PEP
 from privmw.algorithms.rap import RAP
-from privmw.cluster.sharded_records import ShardedRecords
-from privmw.cluster.sharded_support import ShardedSupport
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.data.support import Support
@@ -40,6 +38,8 @@ from privmw.data.table import Table
 from privmw.data.workload import Workload
 from privmw.evaluation import evaluate
 from privmw.extensions import engines, postprocess
+from privmw.extensions.cluster.sharded_records import ShardedRecords
+from privmw.extensions.cluster.sharded_support import ShardedSupport
 from privmw.extensions.synthesizer import Synthesizer
 from privmw.io.scan import read_table, scan_table
 from privmw.random import ChaCha20

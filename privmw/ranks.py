@@ -2,7 +2,7 @@
 
 A rank is a process with its own shard of the public rows. All ranks run the same program and make the same
 collective calls in the same order. On a single rank, the usual case, these calls return at once. Only
-integers are added, so the number of ranks changes no bit. privmw.cluster implements the Communicator over
+integers are added, so the number of ranks changes no bit. extensions/cluster implements the Communicator over
 MPI.
 """
 

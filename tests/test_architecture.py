@@ -28,7 +28,6 @@ MAY_KNOW = {
     # io: what a method of a table or a domain reads or writes
     "data": "io kernels random ranks secrecy",
     "io": "data kernels random secrecy",
-    "cluster": "data io kernels ranks secrecy version",
     "mechanisms": "accounting kernels random secrecy",
     "curator": "accounting data mechanisms random ranks secrecy",
     "release": "accounting data io kernels random ranks secrecy strategies",
@@ -38,7 +37,7 @@ MAY_KNOW = {
     "evaluation": "data kernels release secrecy",
     "population": "data kernels",
     "report": "accounting algorithms data evaluation io kernels release secrecy version",
-    "cli": "accounting algorithms cluster curator data evaluation io population ranks "
+    "cli": "accounting algorithms curator data evaluation io population ranks "
     "release report secrecy strategies version",
     "experiments": "data io secrecy",
     "__main__": "cli",
@@ -68,7 +67,7 @@ NEVER_KNOWS = {
 # tests/curator/test_door.py says where.
 COUNTING = {
     "extensions/adapters",
-    "cluster",
+    "extensions/cluster",
     "curator",
     "extensions/engines",
     "evaluation",

@@ -25,7 +25,7 @@ import numpy as np
 from shapes import acs67
 
 import privmw as pmw
-from privmw.cluster import Mpi, mpi
+from privmw.extensions.cluster import Mpi, mpi
 from privmw.ranks import allgather
 
 MPIEXEC = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")

@@ -33,7 +33,7 @@ from privmw.cli.config import with_config
 from privmw.cli.console import Console
 from privmw.cli.options import Parser
 from privmw.cli.refusal import explain
-from privmw.cluster import abort_job, mpi, wait_to_report
+from privmw.extensions.cluster import abort_job, mpi, wait_to_report
 from privmw.extensions.explorer import command as explore
 from privmw.extensions.postprocess import command as postprocess
 from privmw.version import __version__

@@ -6,8 +6,8 @@ line of COMMANDS in privmw/cli/__init__.py.
 
 from privmw.algorithms.dual_query import DualQuery
 from privmw.algorithms.fem import FEM
-from privmw.cluster import mpi
-from privmw.cluster.sharded_support import ShardedSupport
+from privmw.extensions.cluster import mpi
+from privmw.extensions.cluster.sharded_support import ShardedSupport
 from privmw.extensions.engines import Counts
 
 __all__ = ["FEM", "Counts", "DualQuery", "ShardedSupport", "mpi"]

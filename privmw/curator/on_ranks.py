@@ -2,7 +2,7 @@
 
 Only released values are broadcast: chosen queries, noisy counts and the events they cost. No other rank has a
 curator. Where the private records are sharded, each rank sends its counts to rank 0 and keeps none
-(privmw/cluster/sharded_records.py).
+(privmw/extensions/cluster/sharded_records.py).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 
 import privmw as pmw
 from algorithms.cases import WORKLOAD, EndedError, private, support
-from cluster.thread_ranks import run_ranks
+from extensions.cluster.thread_ranks import run_ranks
 from marks.slow import slow
 from privmw.algorithms import mechanism as mechanism_module
 

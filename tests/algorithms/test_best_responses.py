@@ -11,7 +11,7 @@ import pytest
 
 import privmw as pmw
 from algorithms.cases import DOMAIN, WORKLOAD, EndedError, N, private, support
-from cluster.thread_ranks import run_ranks
+from extensions.cluster.thread_ranks import run_ranks
 from kernels.cases import door_of, installed
 from privmw import FEM, Budget, DualQuery, Support, Table, Workload
 from privmw.accounting import Composition, ExponentialMechanism, rho_from_epsilon

@@ -10,8 +10,8 @@ import pytest
 
 import privmw as pmw
 from algorithms.cases import EndedError
-from cluster.sharded_cases import ALGORITHMS, PRIVATE, SUPPORT, WORKLOAD
-from cluster.thread_ranks import run_ranks
+from extensions.cluster.sharded_cases import ALGORITHMS, PRIVATE, SUPPORT, WORKLOAD
+from extensions.cluster.thread_ranks import run_ranks
 from marks.slow import slow, slow_among
 from privmw.algorithms.checkpoint import FORM, VERSION, Checkpoint
 from privmw.algorithms.expected import ExpectedRounds

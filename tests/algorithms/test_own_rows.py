@@ -7,8 +7,8 @@ import pytest
 
 import privmw as pmw
 from algorithms.cases import EndedError
-from cluster.sharded_cases import PRIVATE, SUPPORT, WORKLOAD
-from cluster.thread_ranks import run_ranks
+from extensions.cluster.sharded_cases import PRIVATE, SUPPORT, WORKLOAD
+from extensions.cluster.thread_ranks import run_ranks
 
 DOMAIN = WORKLOAD.domain
 

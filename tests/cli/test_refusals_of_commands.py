@@ -268,7 +268,7 @@ def test_a_public_file_with_bad_values_says_which(here, capsys):
 
 def test_a_missing_mpi4py_is_said_with_what_to_install(here, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "mpi4py", None)
-    sys.modules["privmw.cluster.mpi"].mpi.cache_clear()
+    sys.modules["privmw.extensions.cluster.mpi"].mpi.cache_clear()
     said = refused(release_line(cluster="mpi"), here, capsys)
     assert said == "privmw release: mpi4py must be installed (pip install 'privmw[cluster]')\n"
 

@@ -51,7 +51,7 @@ def test_only_the_curator_and_evaluation_count_a_table():
     # are records on several ranks: their counts are the sum of each rank's own; and counts made by an engine:
     # the sum of its partitions'. OpenDP's own private frame is counted inside one of OpenDP's measurements.
     tables = {
-        "cluster/sharded_records.py",
+        "extensions/cluster/sharded_records.py",
         "io/scan.py",
         "extensions/engines/counts.py",
         "extensions/engines/partitions.py",

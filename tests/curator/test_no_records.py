@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from cluster.thread_ranks import run_ranks
+from extensions.cluster.thread_ranks import run_ranks
 from kernels.cases import door_of
-from privmw.cluster.sharded_records import ShardedRecords
+from privmw.extensions.cluster.sharded_records import ShardedRecords
 from privmw.ranks import ALONE
 
 pandas = pytest.importorskip("pandas")

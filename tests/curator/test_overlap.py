@@ -9,13 +9,13 @@ import os
 import numpy as np
 import pytest
 
-from cluster.thread_ranks import run_ranks
+from extensions.cluster.thread_ranks import run_ranks
 from marks.slow import slow
 from privmw import Domain, Support, Table
-from privmw.cluster.sharded_records import ShardedRecords
-from privmw.cluster.sharded_support import ShardedSupport
 from privmw.curator import overlap
 from privmw.curator.overlap import shares_records
+from privmw.extensions.cluster.sharded_records import ShardedRecords
+from privmw.extensions.cluster.sharded_support import ShardedSupport
 from privmw.population import draw_population
 
 

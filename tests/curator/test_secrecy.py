@@ -14,7 +14,7 @@ from kernels.cases import NATIVE_DRAWS
 from marks.slow import examples
 from privmw import mechanisms
 from privmw.cli import main
-from privmw.cluster.sharded_records import ShardedRecords
+from privmw.extensions.cluster.sharded_records import ShardedRecords
 from privmw.kernels import choice
 from privmw.ranks import ALONE
 from privmw.secrecy import raised_in, sealed

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from cluster.thread_ranks import run_ranks
+from extensions.cluster.thread_ranks import run_ranks
 from marks.slow import slow, slow_among
 from privmw.accounting import Budget
-from privmw.cluster.sharded_records import ShardedRecords
-from privmw.cluster.sharded_support import ShardedSupport
 from privmw.curator import overlap
 from privmw.curator.overlap import shares_records
+from privmw.extensions.cluster.sharded_records import ShardedRecords
+from privmw.extensions.cluster.sharded_support import ShardedSupport
 from privmw.extensions.engines import Counts
 
 pandas = pytest.importorskip("pandas")

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from cluster.thread_ranks import run_ranks
-from privmw.cluster.sharded_support import ShardedSupport
+from extensions.cluster.thread_ranks import run_ranks
 from privmw.data import coverage
 from privmw.data.constraints import Constraints
 from privmw.data.coverage import coverage_of
+from privmw.extensions.cluster.sharded_support import ShardedSupport
 
 DOMAIN = pmw.Domain({"age": 5, "sex": ["F", "M", "X"], "one": 1, "place": 7})
 ROWS = np.random.default_rng(3).integers(0, [4, 2, 1, 7], (12, 4))

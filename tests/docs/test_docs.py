@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 import privmw
-from cluster.mpi_jobs import MPIEXEC
+from extensions.cluster.mpi_jobs import MPIEXEC
 from marks.slow import slow_among
 from privmw.population import population_domain
 

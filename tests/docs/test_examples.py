@@ -34,7 +34,7 @@ NEEDS = {  # room: the packages of its extras
     "extensions.synthesizer.smartnoise": ("snsynth",),
     "kernels.c_interface": ("privmw.kernels._native",),
 }
-STARTS_MPI = "privmw.cluster.mpi"  # tests/cluster/test_mpi.py runs its examples in a process of their own
+STARTS_MPI = "privmw.extensions.cluster.mpi"  # test_mpi.py runs its examples in a process of their own
 
 
 def test_the_search_finds_the_examples():

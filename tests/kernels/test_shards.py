@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.thread_ranks import run_ranks
+from extensions.cluster.thread_ranks import run_ranks
 from kernels.cases import NAMES, Case, case, door_of, drawn_cases, installed
 from privmw import kernels
 from privmw.ranks import ALONE

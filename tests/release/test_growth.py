@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from cluster.thread_ranks import run_ranks
-from privmw.cluster.sharded_support import ShardedSupport
+from extensions.cluster.thread_ranks import run_ranks
 from privmw.data import coverage
+from privmw.extensions.cluster.sharded_support import ShardedSupport
 from privmw.release import Release
 from release.cases import SUPPORT, ledger
 from release.cases import release as by_hand

@@ -21,7 +21,7 @@ if extension == "missing":
     sys.modules["privmw.kernels._native"] = None
 
 import privmw as pmw  # noqa: E402
-from privmw.cluster.sharded_records import ShardedRecords  # noqa: E402
+from privmw.extensions.cluster.sharded_records import ShardedRecords  # noqa: E402
 from privmw.mechanisms import Noise  # noqa: E402
 from privmw.ranks import ALONE  # noqa: E402
 

@@ -7,7 +7,7 @@ import pytest
 
 import privmw as pmw
 from algorithms.cases import EndedError
-from cluster.thread_ranks import run_ranks
+from extensions.cluster.thread_ranks import run_ranks
 from marks.slow import slow, slow_among
 from models.grown_cases import (
     ALGORITHMS,

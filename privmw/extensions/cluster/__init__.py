@@ -3,7 +3,7 @@
 mpi4py is imported when mpi() is called.
 """
 
-from privmw.cluster.faults import abort_job, wait_to_report
-from privmw.cluster.mpi import Mpi, mpi
+from privmw.extensions.cluster.faults import abort_job, wait_to_report
+from privmw.extensions.cluster.mpi import Mpi, mpi
 
 __all__ = ["Mpi", "abort_job", "mpi", "wait_to_report"]

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 
 from privmw import kernels
-from privmw.cluster import faults, mpi
+from privmw.extensions.cluster import faults, mpi
 from privmw.ranks import (
     RankError,
     allgather,
@@ -21,7 +21,7 @@ from privmw.ranks import (
 
 KINDS = ["bool", "i1", "u2", "u4", "i8", "f4", "f8", "c16", "S3", "U2", "M8[s]", [("a", "u2"), ("b", "f8")]]
 
-room = importlib.import_module("privmw.cluster.mpi")
+room = importlib.import_module("privmw.extensions.cluster.mpi")
 comm = mpi()
 rank, size = comm.rank, comm.size
 ranks = range(size)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from cluster.sharded_cases import ALGORITHMS, DOMAIN, PRIVATE, SUPPORT, WORKLOAD
-from cluster.thread_ranks import run_ranks
+from extensions.cluster.sharded_cases import ALGORITHMS, DOMAIN, PRIVATE, SUPPORT, WORKLOAD
+from extensions.cluster.thread_ranks import run_ranks
 from marks.slow import slow
 from privmw.ranks import RankError
 

@@ -7,16 +7,16 @@ import time
 
 import numpy as np
 
-import privmw.cluster.mpi  # noqa: F401
+import privmw.extensions.cluster.mpi  # noqa: F401
 
 how, who = sys.argv[1], int(sys.argv[2])
 if how == "version" and os.environ.get("PMI_RANK", os.environ.get("OMPI_COMM_WORLD_RANK")) == str(who):
-    sys.modules["privmw.cluster.mpi"].__version__ = "0.0.9"
+    sys.modules["privmw.extensions.cluster.mpi"].__version__ = "0.0.9"
 if how == "arithmetic" and os.environ.get("PMI_RANK", os.environ.get("OMPI_COMM_WORLD_RANK")) == str(who):
     exponential = np.exp
     np.exp = lambda x: np.nextafter(exponential(x), 9)
 
-from privmw import cluster  # noqa: E402
+from privmw.extensions import cluster  # noqa: E402
 from privmw.ranks import on_every_rank  # noqa: E402
 
 comm = cluster.mpi()

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-import privmw.cluster.sharded_records
-from cluster.thread_ranks import run_ranks
-from privmw.cluster.sharded_records import ShardedRecords
+import privmw.extensions.cluster.sharded_records
+from extensions.cluster.thread_ranks import run_ranks
+from privmw.extensions.cluster.sharded_records import ShardedRecords
 from privmw.ranks import ALONE, RankError
 
 pa = pytest.importorskip("pyarrow")
@@ -78,7 +78,7 @@ class Watched:
 @pytest.mark.parametrize("block", [5, 2**20])
 @pytest.mark.parametrize("size", SIZES)
 def test_rank_0_has_the_counts_of_the_whole_table(tmp_path, size, block, monkeypatch):
-    monkeypatch.setattr(privmw.cluster.sharded_records, "CELLS_PER_GATHER", block)
+    monkeypatch.setattr(privmw.extensions.cluster.sharded_records, "CELLS_PER_GATHER", block)
     whole = table()
     path = write(tmp_path / "t.parquet", whole)
 
@@ -170,7 +170,7 @@ def test_a_rank_that_cannot_count_ends_the_count_for_all_and_leaves_nothing(tmp_
         return held[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(privmw.cluster.sharded_records.np, "zeros_like", watched_zeros)
+        patch.setattr(privmw.extensions.cluster.sharded_records.np, "zeros_like", watched_zeros)
         found = run_ranks(2, program, errors=True)
     assert isinstance(found[0], RankError)
     assert str(found[1]).endswith("(changed since it was opened) must stay as it is")

@@ -14,8 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw import kernels
-from privmw.cluster.rows import Rows
-from privmw.cluster.sharded_records import Path, ShardedRecords
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.data.records import Records
@@ -23,6 +21,8 @@ from privmw.data.row_hash import row_hashes
 from privmw.data.sample import SAMPLE_SIZE, Sample, Sampler
 from privmw.data.support import Support, check_public
 from privmw.data.table import Table
+from privmw.extensions.cluster.rows import Rows
+from privmw.extensions.cluster.sharded_records import Path, ShardedRecords
 from privmw.kernels.arrays import Array, Bools, Codes, Float64s, freeze
 from privmw.ranks import ALONE, Communicator, allgather, check_same, on_every_rank, sum_over_ranks
 from privmw.secrecy import expect, shown

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 
 import privmw as pmw
-from privmw.cluster import mpi
+from privmw.extensions.cluster import mpi
 
 path, domain, output = sys.argv[1:]
 comm, domain = mpi(), pmw.Domain.read(domain)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from cluster.cases import ALGORITHMS, MASK, workload_of
-from cluster.mpi_jobs import ended, needs_mpi, run_job, start_job
+from extensions.cluster.cases import ALGORITHMS, MASK, workload_of
+from extensions.cluster.mpi_jobs import ended, needs_mpi, run_job, start_job
 from marks.slow import slow, slow_among
 from privmw.cli.refusal import DISAGREES
 from privmw.release.file import load_release
@@ -221,7 +221,7 @@ def test_public_files_that_one_rank_must_read_are_refused_on_several(folder, tmp
 def test_ranks_that_were_started_without_being_meant_are_refused(folder, tmp_path):
     done = run_job(2, *command(folder, tmp_path / "out", cluster=None))
     assert done.returncode == 2
-    assert "2 ranks were started (say --cluster mpi" in done.stderr
+    assert "2 ranks were started (add --cluster mpi" in done.stderr
     assert not list(tmp_path.iterdir())
 
 
@@ -229,7 +229,7 @@ def test_a_signal_to_another_rank_does_not_end_rank_0_while_it_writes(tmp_path):
     program = tmp_path / "write.py"
     program.write_text(
         "import os, pathlib, sys, time\n"
-        "from privmw.cluster import mpi\n"
+        "from privmw.extensions.cluster import mpi\n"
         "comm = mpi()\n"
         "folder = pathlib.Path(sys.argv[1])\n"
         "(folder / f'pid{comm.rank}').write_text(str(os.getpid()))\n"

@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import privmw as pmw
-import privmw.cluster.rows
-import privmw.cluster.sharded_records
-import privmw.cluster.sharded_support
 import privmw.data.row_hash
 import privmw.data.support
+import privmw.extensions.cluster.rows
+import privmw.extensions.cluster.sharded_records
+import privmw.extensions.cluster.sharded_support
 import privmw.io.scan
-from cluster.thread_ranks import run_ranks
+from extensions.cluster.thread_ranks import run_ranks
 from privmw.ranks import ALONE, RankError
 
 pa = pytest.importorskip("pyarrow")
@@ -142,9 +142,9 @@ def test_no_batch_no_rank_and_no_shared_hash_changes_the_rows(
     path = small(tmp_path_factory.getbasetemp() / "t.parquet", rows, group)
     true = pmw.Support.from_table(pmw.Table.from_codes(rows, SMALL, private=False))
     with monkeypatch.context() as patch:
-        patch.setattr(privmw.cluster.rows, "row_hashes", hashes)
+        patch.setattr(privmw.extensions.cluster.rows, "row_hashes", hashes)
         patch.setattr(privmw.data.support, "row_hashes", hashes)
-        patch.setattr(privmw.cluster.sharded_support, "ROWS_PER_EXCHANGE", pending)
+        patch.setattr(privmw.extensions.cluster.sharded_support, "ROWS_PER_EXCHANGE", pending)
         patch.setattr(privmw.io.scan, "BATCH", 2)
 
         def program(comm):
@@ -304,7 +304,7 @@ def test_a_file_that_one_rank_lacks_or_has_otherwise_is_everyones_error(tmp_path
     small(tmp_path / "t.parquet", [(i % 10, 0) for i in range(100)], group=20)
     small(tmp_path / "longer.parquet", [(i % 10, 0) for i in range(101)], group=21)
     small(tmp_path / "shorter.parquet", [(1, 0)], group=20)
-    scan = privmw.cluster.sharded_records._scan
+    scan = privmw.extensions.cluster.sharded_records._scan
     for name, message in [
         ("gone.parquet", "No such file or directory: 'gone.parquet'"),
         ("longer.parquet", "longer.parquet must hold the rows that rank 0 finds in it"),
@@ -315,7 +315,7 @@ def test_a_file_that_one_rank_lacks_or_has_otherwise_is_everyones_error(tmp_path
             theirs = [(name, group, rows) for _, group, rows in share]
             return scan(theirs if share[-1][1] == 4 else share, *rest)
 
-        monkeypatch.setattr(privmw.cluster.sharded_records, "_scan", here)
+        monkeypatch.setattr(privmw.extensions.cluster.sharded_records, "_scan", here)
         found = run_ranks(
             2, lambda comm: pmw.ShardedSupport.from_parquet("t.parquet", SMALL, comm), errors=True
         )

@@ -31,7 +31,7 @@ def start_job(ranks, program, *arguments, folder=None, **environment):
     return subprocess.Popen(
         [MPIEXEC, "-n", str(ranks), *command],
         cwd=folder or PROGRAMS,  # not where the sources are: what is installed is tested
-        env={**os.environ, "PYTHONPATH": str(PROGRAMS.parents[1]), **environment},
+        env={**os.environ, "PYTHONPATH": str(PROGRAMS.parents[2]), **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -13,8 +13,8 @@ import sys
 import numpy as np
 
 import privmw as pmw
-from cluster.cases import ALGORITHMS, MASK, workload_of
-from privmw.cluster import mpi
+from extensions.cluster.cases import ALGORITHMS, MASK, workload_of
+from privmw.extensions.cluster import mpi
 from privmw.models.multiplicative import MultiplicativeWeights
 from privmw.models.projected import ProjectionModel
 

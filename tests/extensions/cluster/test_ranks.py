@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cluster.thread_ranks import run_ranks
+from extensions.cluster.thread_ranks import run_ranks
 from privmw.ranks import (
     ALONE,
     RankError,

@@ -1,7 +1,7 @@
 """The Communicator over MPI, for processes on one machine or many.
 
 Collective calls are non-blocking and polled in Python, so that signals are handled, a rank that waits long
-yields its core, and a rank that waits for one which has exited raises. privmw.cluster.faults then aborts
+yields its core, and a rank that waits for one which has exited raises. faults.py then aborts
 the job.
 """
 
@@ -20,7 +20,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from privmw import kernels
-from privmw.cluster import faults
+from privmw.extensions.cluster import faults
 from privmw.io.extras import need
 from privmw.ranks import Array, Int64s, RankError, check_same, launched
 from privmw.secrecy import expect

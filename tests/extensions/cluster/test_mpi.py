@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from cluster.mpi_jobs import PROGRAMS, ended, needs_mpi, run_job, start_job
+from extensions.cluster.mpi_jobs import PROGRAMS, ended, needs_mpi, run_job, start_job
 from marks.slow import slow
-from privmw import cluster
+from privmw.extensions import cluster
 
 
 def run(program, **environment):
@@ -38,7 +38,7 @@ def test_ranks_meet_in_every_way(size):
 
 @needs_mpi
 def test_the_examples_of_the_ranks_run():
-    program = "import doctest, importlib; module = importlib.import_module('privmw.cluster.mpi')"
+    program = "import doctest, importlib; module = importlib.import_module('privmw.extensions.cluster.mpi')"
     done = run(f"{program}; print(doctest.testmod(module))")
     assert "failed=0" in done.stdout
     assert "attempted=0" not in done.stdout
@@ -46,7 +46,7 @@ def test_the_examples_of_the_ranks_run():
 
 @needs_mpi
 def test_without_a_launcher_there_is_one_rank():
-    done = run("from privmw import cluster; print(cluster.mpi()); raise ValueError('as usual')")
+    done = run("from privmw.extensions import cluster; print(cluster.mpi()); raise ValueError('as usual')")
     assert done.stdout == "Mpi(rank 0 of 1)\n"
     assert done.stderr.startswith("Traceback")
     assert done.returncode == 1
@@ -164,13 +164,13 @@ def test_ranks_of_different_versions_are_refused():
 
 @needs_mpi
 def test_ranks_that_do_not_find_each_other_are_refused():
-    done = run("from privmw import cluster; cluster.mpi()", OMPI_COMM_WORLD_SIZE="4")
+    done = run("from privmw.extensions import cluster; cluster.mpi()", OMPI_COMM_WORLD_SIZE="4")
     assert "it started 4 ranks, and none of them finds another" in last_words(done)
 
 
 @needs_mpi
 def test_a_missing_mpi_is_said_to_be_installed():
-    done = run("from privmw import cluster; cluster.mpi()", MPI4PY_LIBMPI="/nowhere/libmpi.so")
+    done = run("from privmw.extensions import cluster; cluster.mpi()", MPI4PY_LIBMPI="/nowhere/libmpi.so")
     assert last_words(done) == (
         "ImportError: an MPI must be installed to run on a cluster (cannot load MPI library): "
         "load the cluster's own, or pip install mpich"
@@ -178,7 +178,9 @@ def test_a_missing_mpi_is_said_to_be_installed():
 
 
 def test_a_missing_mpi4py_is_said_to_be_installed():
-    done = run("import sys; sys.modules['mpi4py'] = None; from privmw import cluster; cluster.mpi()")
+    done = run(
+        "import sys; sys.modules['mpi4py'] = None; from privmw.extensions import cluster; cluster.mpi()"
+    )
     assert last_words(done) == (
         "ModuleNotFoundError: mpi4py must be installed to run on a cluster: pip install 'privmw[cluster]'"
     )

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from cluster.mpi_jobs import needs_mpi, run_job
-from cluster.test_sharded_records import DOMAIN, SECRET, WORKLOAD, Watched, parts, table
-from cluster.thread_ranks import run_ranks
-from privmw.cluster.sharded_records import ShardedRecords
+from extensions.cluster.mpi_jobs import needs_mpi, run_job
+from extensions.cluster.test_sharded_records import DOMAIN, SECRET, WORKLOAD, Watched, parts, table
+from extensions.cluster.thread_ranks import run_ranks
 from privmw.data.unit import id_hashes
+from privmw.extensions.cluster.sharded_records import ShardedRecords
 from privmw.ranks import ALONE, RankError
 
 pa = pytest.importorskip("pyarrow")
