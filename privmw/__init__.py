@@ -20,8 +20,6 @@ from privmw import accounting, experiments, kernels, mechanisms, strategies
 from privmw.accounting import Account, Budget, BudgetError
 from privmw.algorithms.auto import release_auto
 from privmw.algorithms.choose_public import choose_public
-from privmw.algorithms.dual_query import DualQuery
-from privmw.algorithms.fem import FEM
 from privmw.algorithms.gem import GEM
 from privmw.algorithms.measure import measure_marginals
 from privmw.algorithms.mw_pub import MWPub
@@ -38,6 +36,8 @@ from privmw.data.table import Table
 from privmw.data.workload import Workload
 from privmw.evaluation import evaluate
 from privmw.extensions import engines, postprocess
+from privmw.extensions.baselines.dual_query import DualQuery
+from privmw.extensions.baselines.fem import FEM
 from privmw.extensions.cluster.sharded_records import ShardedRecords
 from privmw.extensions.cluster.sharded_support import ShardedSupport
 from privmw.extensions.synthesizer import Synthesizer

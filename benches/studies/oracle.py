@@ -22,7 +22,7 @@ import pairs
 import real_data
 
 import privmw as pmw
-from privmw.models.oracle import make_oracle
+from privmw.extensions.baselines.oracle import make_oracle
 from privmw.random import sampling_stream
 
 EPSILONS = (0.1, 0.25, 0.5, 1.0)

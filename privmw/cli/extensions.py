@@ -4,8 +4,8 @@ Two algorithms of --method, the ranks of --cluster, and an engine's counts. A co
 line of COMMANDS in privmw/cli/__init__.py.
 """
 
-from privmw.algorithms.dual_query import DualQuery
-from privmw.algorithms.fem import FEM
+from privmw.extensions.baselines.dual_query import DualQuery
+from privmw.extensions.baselines.fem import FEM
 from privmw.extensions.cluster import mpi
 from privmw.extensions.cluster.sharded_support import ShardedSupport
 from privmw.extensions.engines import Counts

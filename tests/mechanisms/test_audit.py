@@ -18,9 +18,9 @@ from marks.slow import slow_among
 from privmw import Budget, Domain, Support, Table, Workload, kernels, mechanisms
 from privmw.accounting import Composition, Neighbors, ResidualGaussian
 from privmw.curator import Curator
+from privmw.extensions.baselines.bag import BestResponses
+from privmw.extensions.baselines.oracle import make_oracle
 from privmw.mechanisms import Selection, scores
-from privmw.models.bag import BestResponses
-from privmw.models.oracle import make_oracle
 from truth import planted_bugs
 
 pytestmark = pytest.mark.skipif(

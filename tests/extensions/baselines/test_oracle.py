@@ -9,8 +9,14 @@ import pytest
 
 from kernels.cases import THREADS, door_of, installed
 from privmw import Constraints, Domain, Support, Table, Workload
-from privmw.models.bag import Bag, BestResponses, PerturbedLeader, cells_of_records, signed_weights
-from privmw.models.oracle import check_oracle, make_oracle
+from privmw.extensions.baselines.bag import (
+    Bag,
+    BestResponses,
+    PerturbedLeader,
+    cells_of_records,
+    signed_weights,
+)
+from privmw.extensions.baselines.oracle import check_oracle, make_oracle
 from privmw.random import sampling_stream
 
 SMALL = Domain({"a": 3, "b": 2, "c": 4, "d": 1, "e": 3})

@@ -15,7 +15,7 @@ from extensions.cluster.thread_ranks import run_ranks
 from kernels.cases import door_of, installed
 from privmw import FEM, Budget, DualQuery, Support, Table, Workload
 from privmw.accounting import Composition, ExponentialMechanism, rho_from_epsilon
-from privmw.algorithms.fem import DRAW
+from privmw.extensions.baselines.fem import DRAW
 from privmw.report import write_report
 
 KINDS = {

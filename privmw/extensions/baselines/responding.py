@@ -9,7 +9,7 @@ from privmw.algorithms.configuration import Configuration
 from privmw.algorithms.question import Question, make_question
 from privmw.data.support import Support
 from privmw.data.workload import Workload
-from privmw.models.oracle import Kind, check_oracle
+from privmw.extensions.baselines.oracle import Kind, check_oracle
 
 MOST_SAMPLES, MOST_STARTS, MOST_ROUNDS = 1_000_000, 10_000, 100_000
 SECONDS_OF_CLIMB = 5e-5

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from privmw.accounting import Budget
 from privmw.algorithms.loop import Model
 from privmw.algorithms.question import Question
-from privmw.algorithms.responding import MOST_ROUNDS, Responding
 from privmw.algorithms.schedule import Schedule
 from privmw.data.support import Support
-from privmw.models.bag import BestResponses
-from privmw.models.oracle import make_oracle
+from privmw.extensions.baselines.bag import BestResponses
+from privmw.extensions.baselines.oracle import make_oracle
+from privmw.extensions.baselines.responding import MOST_ROUNDS, Responding
 from privmw.secrecy import shown
 
 USUAL_ETA = 2.0

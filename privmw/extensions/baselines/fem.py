@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from privmw.accounting import Budget, epsilon_from_rho
 from privmw.algorithms.loop import Model
 from privmw.algorithms.question import Question
-from privmw.algorithms.responding import MOST_ROUNDS, Responding
 from privmw.algorithms.schedule import Schedule
 from privmw.data.support import Support
-from privmw.models.bag import PerturbedLeader
-from privmw.models.oracle import make_oracle
+from privmw.extensions.baselines.bag import PerturbedLeader
+from privmw.extensions.baselines.oracle import make_oracle
+from privmw.extensions.baselines.responding import MOST_ROUNDS, Responding
 
 # epsilon of a draw = DRAW sqrt(epsilon): twice the authors' .008, whose draws cost four times as much rho.
 DRAW = 0.016

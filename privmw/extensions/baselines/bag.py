@@ -13,8 +13,8 @@ import numpy as np
 
 from privmw.data.support import Support
 from privmw.data.workload import Workload
+from privmw.extensions.baselines.oracle import Oracle
 from privmw.kernels.arrays import Float64s, Int64s, UInt32s
-from privmw.models.oracle import Oracle
 from privmw.random import sampling_stream
 from privmw.release.measurements import Measurement
 
