@@ -16,16 +16,14 @@ The way of the data, room by room (README.md has the map):
    reads the papers' data sets.
 """
 
-from privmw import accounting, experiments, kernels, mechanisms, strategies
+from privmw import accounting, experiments, kernels, mechanisms
 from privmw.accounting import Account, Budget, BudgetError
 from privmw.algorithms.auto import release_auto
 from privmw.algorithms.choose_public import choose_public
 from privmw.algorithms.gem import GEM
-from privmw.algorithms.measure import measure_marginals
 from privmw.algorithms.mw_pub import MWPub
 from privmw.algorithms.mwem import MWEM
 from privmw.algorithms.mwem_pub import MWEMPub
-from privmw.algorithms.one_shot import HDMM
 from privmw.algorithms.pep import PEP
 from privmw.algorithms.rap import RAP
 from privmw.data.constraints import Constraints
@@ -41,11 +39,13 @@ from privmw.extensions.baselines.fem import FEM
 from privmw.extensions.cluster.sharded_records import ShardedRecords
 from privmw.extensions.cluster.sharded_support import ShardedSupport
 from privmw.extensions.synthesizer import Synthesizer
+from privmw.extensions.unbiased import UnbiasedAnswers, load_unbiased_answers, strategies
+from privmw.extensions.unbiased.measure import measure_marginals
+from privmw.extensions.unbiased.one_shot import HDMM
 from privmw.io.scan import read_table, scan_table
 from privmw.random import ChaCha20
 from privmw.release import Release
 from privmw.release.file import load_release
-from privmw.release.unbiased import UnbiasedAnswers, load_unbiased_answers
 from privmw.version import __version__
 
 __all__ = [

@@ -34,7 +34,7 @@ def main() -> None:
     workload = pmw.Workload.all(domain, k=3)
     mechanism, support = pmw.MWPub(rounds=1).calibrate(rho=1.0), pmw.Support.from_table(public)
     release = mechanism(private, support, workload, public_is_public=True)
-    unbiased = pmw.algorithms.one_shot.OneShot().calibrate(1.0, 1e-9)(private, workload)
+    unbiased = pmw.extensions.unbiased.one_shot.OneShot().calibrate(1.0, 1e-9)(private, workload)
     print(f"{workload.cells:,} answers to {len(workload):,} marginals\n")
     print(f"{'':10} {'format':8} {'seconds':>8} {'MB':>7} {'largest pause':>14} {'pandas':>8}")
     writers: dict[str, tuple[Callable[..., None], Callable[[], object]]] = {

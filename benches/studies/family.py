@@ -131,7 +131,7 @@ METHODS: dict[str, Method] = {
     ),
     "HDMM, Gaussian": Method(lambda _: pmw.HDMM(), public=False, attributes=13),
     "residual strategy, Gaussian": Method(
-        lambda _: pmw.algorithms.one_shot.OneShot(strategy=pmw.strategies.residual(loss="largest")),
+        lambda _: pmw.extensions.unbiased.one_shot.OneShot(strategy=pmw.strategies.residual(loss="largest")),
         public=False,
         cells=10**7,
     ),
@@ -175,7 +175,7 @@ def answers(method: Method, asked: Case, rounds: int | None, epsilon: float, see
         )
         return release.answers()
     mechanism = algorithm.calibrate(epsilon, delta, n=asked.private.n)
-    if isinstance(algorithm, pmw.algorithms.one_shot.OneShot):
+    if isinstance(algorithm, pmw.extensions.unbiased.one_shot.OneShot):
         return mechanism(asked.private, asked.workload, rng=seed).answers()
     return mechanism(asked.private, support, asked.workload, rng=seed).answers()
 

@@ -15,11 +15,11 @@ import numpy as np
 import privmw as pmw
 from privmw import strategies
 from privmw.accounting import Budget
-from privmw.algorithms.shots import measure_shot
 from privmw.extensions.postprocess import theory
+from privmw.extensions.unbiased.intervals import half_widths
+from privmw.extensions.unbiased.shots import measure_shot
 from privmw.mechanisms import add_discrete_laplace, add_thresholded_laplace
 from privmw.population import draw_population
-from privmw.release.unbiased.intervals import half_widths
 
 CASES = {
     "residual, largest": (strategies.residual("largest"), {"epsilon": 1.0, "delta": 1e-9}),
@@ -50,7 +50,12 @@ def coverage(releases: int) -> None:
     print("95 % intervals: share of cells that hold the truth; of releases in which all cells do")
     print(f"{'':32s} asked: cells / worst cell / all    inside: cells / worst cell / all")
     for name, (strategy, budget) in CASES.items():
-        shot = pmw.algorithms.one_shot.OneShot(strategy=strategy).calibrate(**budget).plan(workload).shot
+        shot = (
+            pmw.extensions.unbiased.one_shot.OneShot(strategy=strategy)
+            .calibrate(**budget)
+            .plan(workload)
+            .shot
+        )
         widths = {}
         for asked in (workload, inside):
             for outside in (0.05, 0.05 / asked.cells):

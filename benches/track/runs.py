@@ -45,8 +45,13 @@ def release(
             support = pmw.Support.full(domain)
         else:
             support = None if shift is None else public_rows(attributes, shift)
-        algorithm = getattr(pmw, f"release_{kind}")
-        return lambda: algorithm(private, support, workload, **BUDGET | options)
+        if kind == "auto":
+            return lambda: pmw.release_auto(private, support, workload, **BUDGET)
+        # Not .release, which older commits do not have.
+        budget = BUDGET | {name: options.pop(name) for name in ("delta",) if name in options}
+        rng = budget.pop("rng")
+        mechanism = getattr(pmw, kind)(**options).calibrate(**budget, n=private.n)
+        return lambda: mechanism(private, support, workload, rng=rng)
 
     return make
 
@@ -75,15 +80,15 @@ def answers() -> Run:
 
 RUNS: dict[str, Callable[[], Run]] = {
     "answers": answers,
-    "mwem, full domain": release("mwem", attributes=4, k=2, full=True, rounds=10, delta=0),
-    "mwem_pub": release("mwem_pub", rounds=10),
-    "mw_pub": release("mw_pub", rounds=10),
-    "mw_pub, no replay": release("mw_pub", rounds=10, replay="none"),
-    "mw_pub, marginals": release("mw_pub", rounds=10, measure="marginal"),
-    "pep, cells": release("pep", rounds=6, measure="cell", slack="l1"),
-    "pep, marginals": release("pep", rounds=4),
-    "rap": release("rap", shift=None, rounds=2, rows=50, steps=40, draws=2_000),
-    "gem": release("gem", shift=None, rounds=2, rows=50, widths=(32,), steps=20, epochs=20, draws=2_000),
+    "mwem, full domain": release("MWEM", attributes=4, k=2, full=True, rounds=10, delta=0),
+    "mwem_pub": release("MWEMPub", rounds=10),
+    "mw_pub": release("MWPub", rounds=10),
+    "mw_pub, no replay": release("MWPub", rounds=10, replay="none"),
+    "mw_pub, marginals": release("MWPub", rounds=10, measure="marginal"),
+    "pep, cells": release("PEP", rounds=6, measure="cell", slack="l1"),
+    "pep, marginals": release("PEP", rounds=4),
+    "rap": release("RAP", shift=None, rounds=2, rows=50, steps=40, draws=2_000),
+    "gem": release("GEM", shift=None, rounds=2, rows=50, widths=(32,), steps=20, epochs=20, draws=2_000),
     "auto, good public": release("auto"),
     "auto, poor public": release("auto", shift=1.0),
     "auto, no public": release("auto", shift=None),

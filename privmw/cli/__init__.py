@@ -25,7 +25,6 @@ from privmw.cli import (
     evaluate,
     finish,
     inspect,
-    measure,
     release,
     synthesize,
 )
@@ -36,6 +35,7 @@ from privmw.cli.refusal import explain
 from privmw.extensions.cluster import abort_job, mpi, wait_to_report
 from privmw.extensions.explorer import command as explore
 from privmw.extensions.postprocess import command as postprocess
+from privmw.extensions.unbiased import command as measure
 from privmw.version import __version__
 
 COMMANDS = {

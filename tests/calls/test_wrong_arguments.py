@@ -41,7 +41,7 @@ PACKAGES = [
     "privmw.random",
     "privmw.release",
     "privmw.report",
-    "privmw.strategies",
+    "privmw.extensions.unbiased.strategies",
 ]
 ROOT = Path(__file__).parents[2]
 EXEMPT = ()
@@ -117,7 +117,7 @@ def valid():
         pmw.ShardedRecords(private, ALONE), pmw.ShardedSupport.of(support, ALONE), pmw.scan_table(
             "valid.parquet", domain, private=True), engines.Counts.from_records(private, workload),
         engines.sql(workload, "people", "duckdb"),
-        pmw.algorithms.one_shot.OneShot().calibrate(rho=1), made.measurements[0],
+        pmw.extensions.unbiased.one_shot.OneShot().calibrate(rho=1), made.measurements[0],
         pmw.MWPub(rounds=2).calibrate(rho=1),
         *(each() for each in (pmw.MWPub, pmw.MWEMPub, pmw.PEP, pmw.MWEM, pmw.RAP, pmw.GEM, pmw.FEM,
                               pmw.DualQuery, pmw.HDMM)),

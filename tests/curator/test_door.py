@@ -91,16 +91,16 @@ def test_only_the_curator_uses_mechanisms():
         "cli/release.py",  # compares the files of the command line: privmw.curator.overlap
         "algorithms/mechanism.py",
         "algorithms/loop.py",
-        "algorithms/measure.py",
-        "algorithms/one_shot.py",
-        "algorithms/shots.py",
+        "extensions/unbiased/measure.py",
+        "extensions/unbiased/one_shot.py",
+        "extensions/unbiased/shots.py",
         "algorithms/choose_public.py",
     }
     assert importers("privmw.curator.curator") | importers("privmw.curator.Curator") <= BEHIND | {
         "__init__.py",
-        "algorithms/measure.py",
-        "algorithms/one_shot.py",
-        "algorithms/shots.py",
+        "extensions/unbiased/measure.py",
+        "extensions/unbiased/one_shot.py",
+        "extensions/unbiased/shots.py",
         "algorithms/choose_public.py",
     }
 
@@ -109,11 +109,11 @@ def test_only_the_loop_opens_the_door_and_only_an_algorithm_runs_the_loop():
     assert importers("privmw.curator.on_ranks.open_curator") == {"algorithms/mechanism.py"}
     assert importers("privmw.algorithms.loop.adapt") == {"algorithms/mechanism.py"}
     # A measurement or a choice without a loop hands the table to the curator, and returns what that released.
-    assert importers("privmw.algorithms.measure") == {"__init__.py"}
-    assert importers("privmw.algorithms.one_shot") <= {
+    assert importers("privmw.extensions.unbiased.measure") == {"__init__.py"}
+    assert importers("privmw.extensions.unbiased.one_shot") <= {
         "__init__.py",
-        "algorithms/measure.py",
-        "cli/measure.py",
+        "extensions/unbiased/measure.py",
+        "extensions/unbiased/command.py",
     }
     assert importers("privmw.algorithms.choose_public") == {"__init__.py"}
     # Algorithms themselves name its types, and hand the table on unread.

@@ -12,10 +12,10 @@ import pytest
 
 from privmw import Budget, Domain, Table, Workload, strategies
 from privmw.accounting import ResidualGaussian
-from privmw.algorithms.shots import measure_shot
 from privmw.curator import Curator
-from privmw.strategies.closure import Closure
-from privmw.strategies.shot import noise_variance
+from privmw.extensions.unbiased.shots import measure_shot
+from privmw.extensions.unbiased.strategies.closure import Closure
+from privmw.extensions.unbiased.strategies.shot import noise_variance
 
 ZCDP = Budget.approximate(1, 1e-9, event_delta=1e-10)
 PURE = Budget.pure(1)

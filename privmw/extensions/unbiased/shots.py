@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from privmw.accounting import ResidualGaussian
 from privmw.curator.on_ranks import AnyCurator
-from privmw.strategies import Shot
+from privmw.extensions.unbiased.strategies import Shot
 
 
 def measure_shot(curator: AnyCurator, shot: Shot) -> tuple[npt.NDArray[np.int64], ...]:

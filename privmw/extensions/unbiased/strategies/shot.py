@@ -28,8 +28,8 @@ from privmw.accounting.noise import NoiseFamily
 from privmw.accounting.rounding import float_up, positive_integer
 from privmw.data.domain import Domain, positions_of
 from privmw.data.workload import Workload
+from privmw.extensions.unbiased.strategies.closure import Closure
 from privmw.secrecy import expect, shown
-from privmw.strategies.closure import Closure
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Float64s: TypeAlias = npt.NDArray[np.float64]

@@ -24,13 +24,13 @@ from privmw.data.domain import Domain, positions_of
 from privmw.data.immutable import Immutable
 from privmw.data.records import FrameKind
 from privmw.data.workload import Workload, check_workload
+from privmw.extensions.unbiased.intervals import half_widths
+from privmw.extensions.unbiased.strategies import Residuals, Shot
 from privmw.kernels.arrays import Float64s, Int64s, freeze
 from privmw.kernels.checks import check_integer, check_number
 from privmw.release.history import plain
 from privmw.release.noisy_marginals import NoisyMarginal, NoisyMarginals
-from privmw.release.unbiased.intervals import half_widths
 from privmw.secrecy import expect, shown
-from privmw.strategies import Residuals, Shot
 
 # Records whose attributes have these codes; a list of codes is any of them. {} is every record.
 Query: TypeAlias = Mapping[str, int | Sequence[int]]
@@ -253,7 +253,7 @@ class UnbiasedAnswers(Immutable):
         Columns attribute_1, value_1, attribute_2, ..., as in the files of a release. Needs pyarrow. kind:
         default that of the private frame, else pyarrow.
         """
-        from privmw.release.unbiased.frame import to_frame  # here: that module imports this one
+        from privmw.extensions.unbiased.frame import to_frame  # here: that module imports this one
 
         kind = kind or self.frame_kind or "pyarrow"
         return to_frame(self, kind, self._asked(workload), level, simultaneous)
@@ -272,7 +272,7 @@ class UnbiasedAnswers(Immutable):
 
         raw: see `Table.write`. progress: called with the number of cells written so far.
         """
-        from privmw.release.unbiased.frame import write
+        from privmw.extensions.unbiased.frame import write
 
         write(self, path, self._asked(workload), level, simultaneous, raw, progress)
 
@@ -282,7 +282,7 @@ class UnbiasedAnswers(Immutable):
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write one file, atomically; `load_unbiased_answers` reads it back to equal answers."""
-        from privmw.release.unbiased.file import save_unbiased_answers
+        from privmw.extensions.unbiased.file import save_unbiased_answers
 
         save_unbiased_answers(self, path, overwrite=overwrite)
 

@@ -11,7 +11,8 @@ import pyarrow.parquet as parquet
 
 import privmw as pmw
 from cli.cases import names_in, write_pair
-from privmw.cli import main, measure
+from privmw.cli import main
+from privmw.extensions.unbiased import command as measure
 
 LINE = ["measure", "--private", "private.parquet", "--domain", "domain.json", "--marginals", "2"]
 FILES = ["answers.npz", "answers.parquet", "privacy.json", "report.html"]
@@ -114,7 +115,7 @@ def test_a_run_that_ended_before_it_released_is_repeated_under_one_reservation(p
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("privmw.algorithms.one_shot.measure_shot", interrupted)
+        patch.setattr("privmw.extensions.unbiased.one_shot.measure_shot", interrupted)
         assert main(words) == 130
     assert (pair / "out" / "unfinished").is_dir()
     assert main(words) == 0

@@ -9,10 +9,10 @@ import numpy as np
 from privmw.accounting import Event, ResidualGaussian
 from privmw.accounting.noise import DISCRETE_GAUSSIAN, MEASURED, NoiseFamily
 from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL, Workload
+from privmw.extensions.unbiased.strategies.closure import Closure
+from privmw.extensions.unbiased.strategies.shot import Look, Shot, noise_variance
+from privmw.extensions.unbiased.strategies.strategy import precision_of_marginals
 from privmw.secrecy import shown
-from privmw.strategies.closure import Closure
-from privmw.strategies.shot import Look, Shot, noise_variance
-from privmw.strategies.strategy import precision_of_marginals
 
 
 def remade(

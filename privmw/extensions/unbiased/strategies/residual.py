@@ -22,10 +22,10 @@ from privmw.accounting.residual_gaussian import lattice_term
 from privmw.accounting.rounding import float_up
 from privmw.accounting.worst_difference import worst_difference
 from privmw.data.workload import Workload
+from privmw.extensions.unbiased.strategies.closure import Closure
+from privmw.extensions.unbiased.strategies.shot import Look, Shot
+from privmw.extensions.unbiased.strategies.strategy import Strategy, check_terms, check_weights
 from privmw.secrecy import shown
-from privmw.strategies.closure import Closure
-from privmw.strategies.shot import Look, Shot
-from privmw.strategies.strategy import Strategy, check_terms, check_weights
 
 Float64s = npt.NDArray[np.float64]
 Loss = Literal["largest", "marginals", "cells"]

@@ -4,7 +4,7 @@ import pytest
 
 import privmw as pmw
 from privmw import strategies
-from privmw.report import unbiased as report
+from privmw.extensions.unbiased import report
 from report.html_page import Page, assert_readable, assert_whole
 
 for library in ("jinja2", "matplotlib"):

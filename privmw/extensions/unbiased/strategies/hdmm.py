@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from privmw.accounting import Budget
 from privmw.data.workload import LARGEST_ORDER, Workload
-from privmw.strategies.shot import Shot
-from privmw.strategies.strategy import Strategy, check_terms, shot_at_marginals
+from privmw.extensions.unbiased.strategies.shot import Shot
+from privmw.extensions.unbiased.strategies.strategy import Strategy, check_terms, shot_at_marginals
 
 Float64s = npt.NDArray[np.float64]
 

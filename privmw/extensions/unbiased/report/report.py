@@ -15,8 +15,8 @@ import numpy as np
 from privmw.accounting.statement import usual_delta
 from privmw.data.names import plain
 from privmw.data.workload import Workload
+from privmw.extensions.unbiased import UnbiasedAnswers
 from privmw.io.whole_file import whole_file
-from privmw.release.unbiased import UnbiasedAnswers
 from privmw.report.formats import percent, plural
 from privmw.report.page import FileBeside, check_installed, files_beside, make_page
 from privmw.report.svg import BLUE, INK, ORANGE, Picture, draw
@@ -109,7 +109,7 @@ def render_unbiased(
     pictures = [_spread(answers, np.sort(errors))]
     pictures += [_attribute(answers, name) for name in _shown(workload)]
     return make_page(
-        "report/unbiased/unbiased.html.j2",
+        "extensions/unbiased/report/unbiased.html.j2",
         answers=answers,
         title=title or "Report of unbiased answers",
         data=data,

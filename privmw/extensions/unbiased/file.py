@@ -19,11 +19,11 @@ from privmw.accounting import Ledger
 from privmw.accounting.statement import unit_size
 from privmw.data.domain import Domain
 from privmw.data.strict_json import parse_json
+from privmw.extensions.unbiased.answers import UnbiasedAnswers, sizes_of_looks
+from privmw.extensions.unbiased.strategies.remade import remade
 from privmw.kernels.checks import check_integer
 from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
 from privmw.release.file import read_workload, write_workload
-from privmw.release.unbiased.answers import UnbiasedAnswers, sizes_of_looks
-from privmw.strategies.remade import remade
 
 FORM = "privmw unbiased answers"
 VERSION = 1

@@ -5,7 +5,7 @@ import pytest
 
 import privmw as pmw
 from privmw import HDMM, BudgetError, Workload, measure_marginals, strategies
-from privmw.algorithms.one_shot import OneShot
+from privmw.extensions.unbiased.one_shot import OneShot
 
 DOMAIN = pmw.Domain({"age": 4, "sex": 2, "one": 1, "edu": 3})
 CODES = np.random.default_rng(3).integers(0, DOMAIN.sizes, (2000, 4))
@@ -89,7 +89,7 @@ def test_a_run_that_released_nothing_is_repeated_under_its_reservation(tmp_path,
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("privmw.algorithms.one_shot.measure_shot", interrupted)
+        patch.setattr("privmw.extensions.unbiased.one_shot.measure_shot", interrupted)
         with pytest.raises(KeyboardInterrupt) as ended:
             mechanism(PRIVATE, WORKLOAD, account=account, run="a" * 32)
     assert ended.value.ledger.rho == 0
@@ -183,7 +183,7 @@ def test_a_closure_beyond_memory_is_refused(monkeypatch):
     many = pmw.Domain({f"x{i}": 2 for i in range(120)})
     with pytest.raises(ValueError, match=r"subsets"):
         OneShot().calibrate(rho=0.01).plan(Workload.sample(many, k=6, size=400_000, seed=0))
-    monkeypatch.setattr("privmw.algorithms.one_shot.available_memory", lambda: 100)
+    monkeypatch.setattr("privmw.extensions.unbiased.one_shot.available_memory", lambda: 100)
     with pytest.raises(ValueError, match="must fit in memory"):
         OneShot().calibrate(rho=0.01)(PRIVATE, WORKLOAD)
 

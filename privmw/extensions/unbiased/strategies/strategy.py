@@ -13,9 +13,9 @@ from privmw.accounting import Budget, Event
 from privmw.accounting.noise import LARGEST_DRAWN_SCALE
 from privmw.accounting.rounding import positive_integer
 from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL, Workload
+from privmw.extensions.unbiased.strategies.closure import Closure
+from privmw.extensions.unbiased.strategies.shot import Look, Shot, noise_variance
 from privmw.secrecy import expect, shown
-from privmw.strategies.closure import Closure
-from privmw.strategies.shot import Look, Shot, noise_variance
 
 LEAST_LAPLACE = 2.0**-9  # its variance is a float above 0
 

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from privmw.extensions.unbiased.strategies import Shot
+from privmw.extensions.unbiased.strategies.shot import noise_variance
 from privmw.kernels.arrays import Float64s
-from privmw.strategies import Shot
-from privmw.strategies.shot import noise_variance
 
 SMALL_SCALE = 4.0  # below it the steps of integers matter: add half a count, for coverage
 NEGLIGIBLE = 1e-4  # of the variance: draws that contribute less are treated as one Gaussian

@@ -13,11 +13,11 @@ from scipy import stats
 
 import privmw as pmw
 from privmw import Budget, Workload, measure_marginals, strategies
-from privmw.algorithms.shots import measure_shot
 from privmw.curator import Curator
 from privmw.extensions.postprocess import nnls, ols
-from privmw.release.unbiased import UnbiasedAnswers, load_unbiased_answers
-from privmw.release.unbiased.intervals import CellError, error_of, half_widths
+from privmw.extensions.unbiased import UnbiasedAnswers, load_unbiased_answers
+from privmw.extensions.unbiased.intervals import CellError, error_of, half_widths
+from privmw.extensions.unbiased.shots import measure_shot
 
 DOMAIN = pmw.Domain({"age": 4, "sex": ["F", "M"], "one": 1, "edu": {"labels": ["no", "yes", "more"]}})
 CODES = np.random.default_rng(3).integers(0, DOMAIN.sizes, (2000, 4)) % [3, 2, 1, 3]
@@ -44,7 +44,7 @@ def answers(kind, seed=1, private=PRIVATE, workload=WORKLOAD):
 def repeated(kind):
     """Many releases of one plan."""
     strategy, budget = KINDS[kind]
-    mechanism = pmw.algorithms.one_shot.OneShot(strategy=strategy).calibrate(**budget)
+    mechanism = pmw.extensions.unbiased.one_shot.OneShot(strategy=strategy).calibrate(**budget)
     shot = mechanism.plan(WORKLOAD).shot
     plenty = Budget.pure(10**9) if mechanism.budget.notion == "pure" else Budget.zcdp(10**9, event_delta=0.5)
     with Curator(PRIVATE, shot.measured, plenty, rng=7) as curator:
@@ -131,7 +131,7 @@ def test_quantiles_of_one_draw_are_those_of_its_law_and_of_many_gaussian(outside
     scale = math.sqrt(shot.variance(["a"]) / 2)
     assert width == pytest.approx(scale * math.log(1 / outside), rel=2e-4)
     many = CellError(np.array([1.0]), np.array([50.0]), np.array([1e6]))
-    from privmw.release.unbiased.intervals import _laplace_half_width
+    from privmw.extensions.unbiased.intervals import _laplace_half_width
 
     gaussian = -stats.norm.ppf(outside / 2) * math.sqrt(many.variance)
     assert _laplace_half_width(many, outside) == pytest.approx(gaussian, rel=1e-4)

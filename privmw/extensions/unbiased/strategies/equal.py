@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from privmw.accounting import Budget
 from privmw.data.workload import Workload
-from privmw.strategies.shot import Shot
-from privmw.strategies.strategy import Strategy, check_terms, shot_at_marginals
+from privmw.extensions.unbiased.strategies.shot import Shot
+from privmw.extensions.unbiased.strategies.strategy import Strategy, check_terms, shot_at_marginals
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ frame.py        the cells with their estimates, as frames and files
 file.py         the release as one file, and back
 """
 
-from privmw.release.unbiased.answers import Intervals, Query, UnbiasedAnswers
-from privmw.release.unbiased.file import load_unbiased_answers
+from privmw.extensions.unbiased.answers import Intervals, Query, UnbiasedAnswers
+from privmw.extensions.unbiased.file import load_unbiased_answers
 
 __all__ = ["Intervals", "Query", "UnbiasedAnswers", "load_unbiased_answers"]

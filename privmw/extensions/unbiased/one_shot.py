@@ -24,16 +24,16 @@ from privmw.algorithms.accounted import AccountPath, open_account, settle
 from privmw.algorithms.configuration import make_budget
 from privmw.algorithms.options import lists_options
 from privmw.algorithms.question import check_is_workload
-from privmw.algorithms.shots import measure_shot
 from privmw.curator import Curator
 from privmw.data.memory import available_memory
 from privmw.data.records import Records, check_is_private
 from privmw.data.workload import Workload
+from privmw.extensions.unbiased import UnbiasedAnswers
+from privmw.extensions.unbiased.shots import measure_shot
+from privmw.extensions.unbiased.strategies import Residual, Shot, Strategy, hdmm, residual
 from privmw.kernels.arrays import Float64s
 from privmw.random import Rng
-from privmw.release.unbiased import UnbiasedAnswers
 from privmw.secrecy import expect, shown
-from privmw.strategies import Residual, Shot, Strategy, hdmm, residual
 
 ARRAYS_OF_CELLS = 8  # counts, noisy values, interactions and their sums, answers, errors, intervals
 EVENT_DELTA = 2.0**-20  # of delta: what residual noise may take for its lattice term, which is far smaller

@@ -13,9 +13,7 @@ import secrets
 import shutil
 from collections.abc import Callable
 
-from privmw import strategies
 from privmw.accounting import Account
-from privmw.algorithms.one_shot import OneShot, ShotPlan
 from privmw.cli.console import Console
 from privmw.cli.inputs import join_ranks, make_workload, read_private_input
 from privmw.cli.options import (
@@ -38,11 +36,12 @@ from privmw.cli.refusal import RefusalError
 from privmw.cli.release import run_identity
 from privmw.cli.run_folder import RunFolder
 from privmw.data.strict_json import parse_json
+from privmw.extensions.unbiased import UnbiasedAnswers, load_unbiased_answers, strategies
+from privmw.extensions.unbiased.one_shot import OneShot, ShotPlan
+from privmw.extensions.unbiased.report import write_unbiased_report
 from privmw.io.extras import need
 from privmw.io.whole_file import whole_file
-from privmw.release.unbiased import UnbiasedAnswers, load_unbiased_answers
 from privmw.report import check_installed
-from privmw.report.unbiased import write_unbiased_report
 
 STRATEGIES: dict[str, Callable[[], strategies.Strategy]] = {
     "largest": lambda: strategies.residual("largest"),

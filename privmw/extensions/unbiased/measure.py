@@ -18,17 +18,17 @@ from privmw.accounting.looks import Look
 from privmw.accounting.noise import DISCRETE_LAPLACE, LARGEST_DRAWN_SCALE, noise_for, noise_of_event
 from privmw.accounting.rounding import Real, positive, probability
 from privmw.algorithms.accounted import AccountPath, open_account, settle
-from privmw.algorithms.one_shot import OneShot
 from privmw.curator import Curator
 from privmw.data.domain import Domain
 from privmw.data.records import Records
 from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL, Workload
+from privmw.extensions.unbiased import UnbiasedAnswers
+from privmw.extensions.unbiased.one_shot import OneShot
+from privmw.extensions.unbiased.strategies import Strategy
 from privmw.kernels.arrays import Int64s
 from privmw.random import Rng
 from privmw.release.noisy_marginals import NoisyMarginals
-from privmw.release.unbiased import UnbiasedAnswers
 from privmw.secrecy import expect, shown
-from privmw.strategies import Strategy
 
 
 class Measured(NamedTuple):
