@@ -217,7 +217,7 @@ def test_a_generator_that_knows_columns_of_no_record_is_refused_before_anything_
     generator = gem(epochs=1).pretrain(support(), WORKLOAD)
     generator.records = 0
     generator.save(tmp_path / "g")
-    refused("columns must come with the number of records", None, {"pretrained": str(tmp_path / "g")})
+    refused("columns must come with the number of public records", None, {"pretrained": str(tmp_path / "g")})
 
 
 def test_a_missing_file_of_a_generator_is_said_before_anything_is_spent(tmp_path):

@@ -315,7 +315,7 @@ BAD = [
     ("measure", {"queries": [0]}, TypeError, "exactly one of rho and epsilon"),
     ("measure", {"queries": [0], "rho": 1, "epsilon": 1}, TypeError, "exactly one of rho and epsilon"),
     ("measure", {"queries": [0], "rho": "1"}, TypeError, r"rho \('1'\) must be a number"),
-    ("measure", {"queries": [0], "rho": 1e-30}, ValueError, "sigma .* must be at most 2"),
+    ("measure", {"queries": [0], "rho": 1e-30}, ValueError, "scale .* must be at most 2"),
     ("measure", {"rho": 1}, TypeError, "one of queries, marginal, marginals and total"),
     ("measure", {"queries": [0], "marginals": [0], "rho": 1}, TypeError, "marginals must be asked alone"),
     ("measure", {"marginal": 0, "marginals": [0], "rho": 1}, TypeError, "marginals must be asked alone"),

@@ -75,7 +75,7 @@ def test_rules_looked_up_together_are_the_rules_one_by_one(data):
     assert constraints.mask(every).tolist() == kept
     assert Constraints(json.loads(constraints.to_json()), domain) == constraints
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(privmw.data.constraints, "CELLS", 0)
+        patch.setattr(privmw.data.constraints, "LOOKUP_CELLS", 0)
         assert constraints.mask(every).tolist() == kept
 
 

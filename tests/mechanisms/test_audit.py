@@ -349,6 +349,7 @@ SLOW = [
     "unit added or removed: Laplace on a marginal",
     "unit: Gaussian on two marginals",
     "unit: residuals",
+    "curator: thresholded Laplace on a marginal",
     "unit: release, two rounds",
 ]
 

@@ -58,9 +58,9 @@ def test_a_seeded_release_is_no_public_table_of_one_that_is_published(tmp_path):
     with pytest.raises(ValueError, match="not for release"):
         pmw.release_auto(private, public, WORKLOAD, rho=0.1, account=account)
     assert not account.runs
-    experiment = pmw.release_auto(private, public, WORKLOAD, rho=0.1, rng=1)
+    experiment = pmw.MWPub(rounds=2).release(private, public, WORKLOAD, rho=0.1, rng=1)
     assert not experiment.ledger.for_release
-    published = pmw.release_auto(private, release().as_public(), WORKLOAD, rho=0.1)
+    published = pmw.MWPub(rounds=2).release(private, release().as_public(), WORKLOAD, rho=0.1)
     assert published.ledger.for_release
 
 

@@ -83,7 +83,7 @@ def test_a_measurement_equals_its_copy_and_nothing_else():
         ({"cells": [2]}, ValueError, r"noisy_counts \(2\) must be as many as cells \(1\)"),
         ({"counts": np.array([2**63, 1], np.uint64)}, ValueError, "must fit in int64"),
         ({"noise": "gaussian"}, ValueError, r"noise \('gaussian'\) must be one of"),
-        ({"scale": 0}, ValueError, r"scale \(0.0\) must be above 0"),
+        ({"scale": 0}, ValueError, r"scale \(0\) must be above 0"),
         ({"scale": math.nan}, ValueError, "scale"),
         ({"scale": math.inf}, ValueError, "scale"),
         ({"scale": "2"}, TypeError, "scale .* must be a number"),

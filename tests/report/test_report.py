@@ -521,8 +521,9 @@ def test_percentages_have_three_digits_and_round_up_when_asked(fraction, shown, 
 def test_the_template_and_the_style_are_installed_with_the_package():
     from importlib.resources import files
 
-    shared = ("base.html.j2", "picture.html.j2", "files.html.j2", "style.css")
-    explorer = ("explore.html.j2", "explore.css", "explore.js")
-    own = ("fit/fit.html.j2", "release/release.html.j2", *(f"explore/{name}" for name in explorer))
-    for name in (*shared, *own):
-        assert (files("privmw.report") / name).is_file()
+    report = ("base.html.j2", "picture.html.j2", "files.html.j2", "style.css", "release/release.html.j2")
+    explorer = tuple(f"explorer/{name}" for name in ("explore.html.j2", "explore.css", "explore.js"))
+    fits = ("postprocess/report/fit.html.j2", "unbiased/report/unbiased.html.j2")
+    for package, names in (("privmw.report", report), ("privmw.extensions", explorer + fits)):
+        for name in names:
+            assert (files(package) / name).is_file()
