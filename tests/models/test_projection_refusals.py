@@ -127,7 +127,7 @@ def test_groups_that_are_none_are_not_split():
         ([np.array([2])], [none], "matched must be from 0 to 1"),
         ([none], [np.array([-1])], "cut must be from 0 to 1"),
         ([none, np.array([3])], [np.array([0]), none], "matched must be from 0 to 2"),
-        ([none], [], r"cut \(0 queries\) must be as many as held \(1\)"),
+        ([none], [], r"cut \(0 queries\) must be as many as matched \(1\)"),
     ):
         with pytest.raises(ValueError, match=match):
             kernels.split_lists(*lists, 0, held, cut)
