@@ -123,15 +123,15 @@ def test_values_that_are_not_finite_are_refused(bad):
 
 def test_groups_that_are_none_are_not_split():
     lists, none = (np.array([0, 0, 0]), np.empty(0, np.uint32)), np.empty(0, np.int64)
-    for held, cut, match in (
+    for matched, cut, match in (
         ([np.array([2])], [none], "matched must be from 0 to 1"),
         ([none], [np.array([-1])], "cut must be from 0 to 1"),
         ([none, np.array([3])], [np.array([0]), none], "matched must be from 0 to 2"),
         ([none], [], r"cut \(0 queries\) must be as many as matched \(1\)"),
     ):
         with pytest.raises(ValueError, match=match):
-            kernels.split_lists(*lists, 0, held, cut)
-    with pytest.raises(TypeError, match=r"held .*must"):
+            kernels.split_lists(*lists, 0, matched, cut)
+    with pytest.raises(TypeError, match=r"matched .*must"):
         kernels.split_lists(*lists, 0, [np.array([0], np.int32)], [none])
 
 
