@@ -1,19 +1,22 @@
 """privmw: differentially private answers and synthetic records by re-weighting public rows.
 
-The way of the data, room by room (README.md has the map):
+The path of the data, package by package (README.md has the map):
 
 1. io reads files and frames into data: a `Table` of codes on a `Domain` that is known beforehand.
 2. Public records become a `Support`, distinct rows with counts; a `Workload` lists the marginals to answer.
-3. Private records go to the curator, the door. It holds their counts, charges every look to the ledger of
-   accounting, and lets out only what mechanisms return; random supplies the randomness.
-   strategies spreads the budget of one shot over marginals, before any data.
-4. algorithms runs the loop: a model of models answers the workload, the curator selects and measures, the
+3. Private records go to the curator, which alone holds their counts. accounting lists every look at them
+   beforehand and charges it to a ledger; mechanisms selects and adds noise, exactly, with bits from random.
+4. algorithms runs the rounds: a model of models answers the workload, the curator selects and measures, the
    model is updated. It sees released and public values only; kernels does the sums.
 5. A release has weighted rows, measurements and the ledger. It gives answers and synthetic records.
-6. report makes a page of it, and cli does all this from the command line. postprocess fits noisy marginals,
-   evaluation computes true errors (NOT PRIVATE), ranks and cluster spread rows over MPI ranks, engines counts
-   private records where they lie, adapters speak with other libraries and has `Synthesizer`, experiments
-   reads the papers' data sets.
+6. report makes a page of it, and cli does all this from the command line.
+
+Beside this path: evaluation computes true errors (NOT PRIVATE), experiments reads the papers' data sets,
+population draws made-up people, ranks spreads rows over processes, secrecy keeps private values out of
+messages and freed memory. extensions has what the core does without, one package each: unbiased (answers
+without a model, strategies, HDMM), postprocess (fits to noisy marginals), baselines (DualQuery, FEM), cluster
+(MPI), engines (counting in SQL, Spark, Dask, Ray), explorer (a release as a page that answers queries),
+adapters (dp_accounting, mbi, OpenDP) and synthesizer (`Synthesizer`).
 """
 
 from privmw import accounting, experiments, kernels, mechanisms

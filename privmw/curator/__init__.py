@@ -1,4 +1,7 @@
-"""THE DOOR: the only room that holds private counts. Chosen queries and noisy counts leave it, paid for."""
+"""The private-data boundary: it alone holds private counts, and lets out only selections and noisy counts.
+
+Every event is charged to the ledger before the counts are read.
+"""
 
 from privmw.curator.curator import Curator
 

@@ -1,6 +1,6 @@
 """Sources of randomness: one stream for privacy, another for post-processing, never mixed.
 
-This room chooses generators and records whether their output is repeatable. It draws nothing and knows no
+This package chooses generators and records whether their output is repeatable. It draws nothing and knows no
 mechanism.
 """
 

@@ -1,8 +1,8 @@
-"""The reports: a release, or a fit to noisy answers, as one HTML file that needs no other file.
+"""The report of a release, as one HTML file that needs no other file, and what reports of extensions share.
 
-    release/, fit/, unbiased/    what each report shows: report (the page), facts (figures), words, pictures
+    release/          what the report shows: report (the page), facts (figures), words, pictures
     notebook/         what a notebook shows: small panels, and the picture of a marginal
-    agreement.py      pictures of how answers agree with noisy ones: both reports show them
+    agreement.py      pictures of how answers agree with noisy ones; also for fits (extensions/postprocess)
     page.py, svg.py   a template becomes a page, a figure becomes a picture in it
     formats.py        numbers and names as a reader sees them
 

@@ -1,7 +1,7 @@
 """Post-processing: noisy marginals to non-negative data. Nothing here sees a private value.
 
-noise, common_noise, noisy_marginals, noisy_file -> problem -> descent, solve -> least_squares, reweight,
-sequential, max_fit -> fit -> rounding, microdata.
+noisy_file (a file as the `NoisyMarginals` of privmw/release) -> problem, fit -> descent -> solve ->
+least_squares, reweight, sequential, max_fit -> rounding -> microdata, fitted_file -> report/, command.
 """
 
 from privmw.extensions.postprocess import theory

@@ -1,4 +1,4 @@
 """The kernels in numpy alone: slow and short. The compiled ones return the same bits.
 
-Arguments are checked at the doors. `threads` is accepted and not used.
+The modules of privmw/kernels check arguments. `threads` is accepted and not used.
 """

@@ -3,7 +3,7 @@
 A strategy is a frozen configuration. `calibrate(workload, budget, at_most=1)` makes it a `Shot`, which states
 every look, every event, its cost and the variance of every cell, and later turns noisy values into unbiased
 answers that agree with each other. All of it is a pure function of domain, workload and budget; no private
-value comes here. algorithms/ takes a shot to the curator.
+value comes here. one_shot.py takes a shot to the curator.
 """
 
 from privmw.extensions.unbiased.strategies.equal import Equal, equal
