@@ -22,7 +22,7 @@ from footprint import memory
 from shapes import ACS_SIZES, acs67
 
 import privmw as pmw
-from privmw.extensions.cluster import mpi
+from privmw.extensions.cluster import ShardedSupport, mpi
 from privmw.ranks import allgather
 from privmw.release.history import Round
 
@@ -46,7 +46,7 @@ def run(file: Path, threads: int, marginals: int, rounds: int) -> None:
     pmw.kernels.set_threads(threads)
     domain = pmw.Domain({f"a{a:03d}": size for a, size in enumerate(ACS_SIZES)})
     began = time.perf_counter()
-    support = pmw.ShardedSupport.from_parquet(str(file), domain, comm)
+    support = ShardedSupport.from_parquet(str(file), domain, comm)
     figures: dict[str, object] = {"ranks": comm.size, "threads": threads, "rows": support.whole_size}
     figures["reading"] = time.perf_counter() - began
     workload = pmw.Workload.sample(domain, k=3, size=marginals, seed=0)

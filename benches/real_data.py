@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import privmw as pmw
+from privmw import experiments
 
 
 class NoDataError(Exception):
@@ -50,9 +51,7 @@ def acs_files() -> tuple[str, ...]:
 def acs(profile: str, files: Sequence[str]) -> pmw.Table:
     """The person records of some of the survey's files, one after the other."""
     path = folder("acs_pums")
-    read = pmw.experiments.survey(
-        *(path / f"{file}.parquet" for file in files), private=False, profile=profile
-    )
+    read = experiments.survey(*(path / f"{file}.parquet" for file in files), private=False, profile=profile)
     return _codes_of(read)
 
 
@@ -84,7 +83,7 @@ def nist(year: int) -> pmw.Table:
 
 def loans() -> pmw.Table:
     """The LOANS set on its 48 attributes."""
-    return pmw.experiments.loans(folder("loans") / "loans.parquet", private=False)
+    return experiments.loans(folder("loans") / "loans.parquet", private=False)
 
 
 @lru_cache(maxsize=1)
@@ -102,7 +101,7 @@ def adult() -> pmw.Table:
     percent = np.rint(weight / weight.max() * 100).astype(np.int64)
     _, first, group = np.unique(percent, return_index=True, return_inverse=True)
     order = np.argsort(first[group], kind="stable")
-    return _codes_of(pmw.experiments.adult(path, private=False).take(kept[order]))
+    return _codes_of(experiments.adult(path, private=False).take(kept[order]))
 
 
 # The ADULT of the papers on FEM and RAP: 14 attributes, 588 values together.

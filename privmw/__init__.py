@@ -19,7 +19,7 @@ without a model, strategies, HDMM), postprocess (fits to noisy marginals), basel
 adapters (dp_accounting, mbi, OpenDP) and synthesizer (`Synthesizer`).
 """
 
-from privmw import accounting, experiments, kernels, mechanisms
+from privmw import accounting, kernels, mechanisms
 from privmw.accounting import Account, Budget, BudgetError
 from privmw.algorithms.auto import release_auto
 from privmw.algorithms.choose_public import choose_public
@@ -39,10 +39,8 @@ from privmw.evaluation import evaluate
 from privmw.extensions import engines, postprocess
 from privmw.extensions.baselines.dual_query import DualQuery
 from privmw.extensions.baselines.fem import FEM
-from privmw.extensions.cluster.sharded_records import ShardedRecords
-from privmw.extensions.cluster.sharded_support import ShardedSupport
 from privmw.extensions.synthesizer import Synthesizer
-from privmw.extensions.unbiased import UnbiasedAnswers, load_unbiased_answers, strategies
+from privmw.extensions.unbiased import strategies
 from privmw.extensions.unbiased.measure import measure_marginals
 from privmw.extensions.unbiased.one_shot import HDMM
 from privmw.io.scan import read_table, scan_table
@@ -68,23 +66,18 @@ __all__ = [
     "MWEMPub",
     "MWPub",
     "Release",
-    "ShardedRecords",
-    "ShardedSupport",
     "Support",
     "Syntax",
     "Synthesizer",
     "Table",
-    "UnbiasedAnswers",
     "Workload",
     "__version__",
     "accounting",
     "choose_public",
     "engines",
     "evaluate",
-    "experiments",
     "kernels",
     "load_release",
-    "load_unbiased_answers",
     "measure_marginals",
     "mechanisms",
     "postprocess",

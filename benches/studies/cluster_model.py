@@ -25,7 +25,7 @@ import numpy as np
 from shapes import acs67
 
 import privmw as pmw
-from privmw.extensions.cluster import Mpi, mpi
+from privmw.extensions.cluster import Mpi, ShardedSupport, mpi
 from privmw.ranks import allgather
 
 MPIEXEC = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
@@ -77,7 +77,7 @@ def rounds(rows: int) -> dict[str, float]:
     table = acs67(rows)
     workload = pmw.Workload.sample(table.domain, k=3, size=MARGINALS, seed=0)
     comm = Timed(mpi(), workload.cells)
-    support = pmw.ShardedSupport.of(pmw.Support.from_table(table), comm)
+    support = ShardedSupport.of(pmw.Support.from_table(table), comm)
     masses, marginals = np.ones(support.size, np.int64), support.marginals(workload)
     columns = {name: table.column(name) for name in table.domain.names}
     private = pmw.Table(columns, table.domain, private=True) if comm.rank == 0 else None

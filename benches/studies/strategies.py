@@ -17,7 +17,7 @@ import real_data
 from pairs import as_private
 
 import privmw as pmw
-from privmw import strategies
+from privmw import experiments, strategies
 from privmw.extensions.unbiased.shots import measure_shot
 
 BUDGET = pmw.Budget.approximate(1.0, 1e-9, event_delta=1e-12)
@@ -26,7 +26,7 @@ PURE = pmw.Budget.pure(1.0)
 
 def survey(profile: str) -> dict[str, int]:
     """The sizes of a profile of the survey."""
-    domain = pmw.experiments.domain(profile)
+    domain = experiments.domain(profile)
     return dict(zip(domain.names, domain.sizes, strict=True))
 
 
@@ -88,7 +88,7 @@ def hdmm() -> None:
 
 
 def sizes_of_adult() -> tuple[tuple[str, ...], tuple[int, ...]]:
-    domain = pmw.experiments.domain("adult")
+    domain = experiments.domain("adult")
     return domain.names, domain.sizes
 
 

@@ -13,6 +13,7 @@ from algorithms.cases import WORKLOAD, EndedError, private, support
 from extensions.cluster.thread_ranks import run_ranks
 from marks.slow import slow
 from privmw.algorithms import mechanism as mechanism_module
+from privmw.extensions.cluster import ShardedSupport
 
 MECHANISM = pmw.MWPub(rounds=4).calibrate(rho=0.25)
 
@@ -144,7 +145,7 @@ def test_what_is_refused_reserves_nothing(account, tmp_path, rng):
 
 def test_over_ranks_rank_0_alone_has_the_account(account, tmp_path):
     def program(comm):
-        rows = pmw.ShardedSupport.of(support(), comm)
+        rows = ShardedSupport.of(support(), comm)
         table, mine = (private(), account) if comm.rank == 0 else (None, None)
         return MECHANISM(table, rows, WORKLOAD, account=mine, checkpoint=tmp_path / "kept").gathered()
 
@@ -155,7 +156,7 @@ def test_over_ranks_rank_0_alone_has_the_account(account, tmp_path):
         2,
         lambda comm: MECHANISM(
             private() if comm.rank == 0 else None,
-            pmw.ShardedSupport.of(support(), comm),
+            ShardedSupport.of(support(), comm),
             WORKLOAD,
             account=account if comm.rank == 0 else None,
         ),

@@ -16,6 +16,7 @@ from marks.slow import slow, slow_among
 from privmw.algorithms.checkpoint import FORM, VERSION, Checkpoint
 from privmw.algorithms.expected import ExpectedRounds
 from privmw.algorithms.question import make_question
+from privmw.extensions.cluster import ShardedSupport
 from privmw.release.archive import read_archive, write_archive, write_array
 
 
@@ -27,7 +28,7 @@ def run(folder, size, algorithm, *, until=None, every=2, seed=5):
             if entry.round == until:
                 raise EndedError
 
-        support = pmw.ShardedSupport.of(SUPPORT, comm) if size > 1 else SUPPORT
+        support = ShardedSupport.of(SUPPORT, comm) if size > 1 else SUPPORT
         mechanism = algorithm.calibrate(rho=0.3)
         private = PRIVATE if comm.rank == 0 else None
         release = mechanism(
@@ -203,7 +204,7 @@ def test_a_round_that_a_killed_run_did_not_finish_storing_does_not_stay(tmp_path
 def test_ranks_with_different_checkpoints_are_refused_everywhere(tmp_path, differs):
     def program(comm):
         name = differs[min(comm.rank, 1)]
-        support = pmw.ShardedSupport.of(SUPPORT, comm)
+        support = ShardedSupport.of(SUPPORT, comm)
         folder = None if name is None else tmp_path / name
         ALGORITHMS["mw-pub"].calibrate(rho=0.3)(PRIVATE, support, WORKLOAD, checkpoint=folder)
 

@@ -9,6 +9,7 @@ import privmw as pmw
 from algorithms.cases import EndedError
 from extensions.cluster.sharded_cases import PRIVATE, SUPPORT, WORKLOAD
 from extensions.cluster.thread_ranks import run_ranks
+from privmw.extensions.cluster import ShardedSupport
 
 DOMAIN = WORKLOAD.domain
 
@@ -69,7 +70,7 @@ def run(size, folder=None, until=None):
             raise EndedError
 
     def program(comm):
-        support = pmw.ShardedSupport.of(SUPPORT, comm) if size > 1 else SUPPORT
+        support = ShardedSupport.of(SUPPORT, comm) if size > 1 else SUPPORT
         private = PRIVATE if comm.rank == 0 else None
         mechanism = Grown(rounds=6).calibrate(rho=0.3)
         return mechanism(private, support, WORKLOAD, rng=5, progress=progress, checkpoint=folder, every=2)

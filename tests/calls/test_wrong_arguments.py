@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import privmw as pmw
+from privmw.extensions.cluster import ShardedRecords, ShardedSupport
 from privmw.report import svg
 from privmw.secrecy import expect, raised_in, shown
 
@@ -31,6 +32,8 @@ PACKAGES = [
     "privmw.accounting",
     "privmw.extensions.synthesizer.synthesizer",
     "privmw.curator",
+    "privmw.extensions.cluster.sharded_records",
+    "privmw.extensions.cluster.sharded_support",
     "privmw.extensions.engines",
     "privmw.evaluation",
     "privmw.experiments",
@@ -41,6 +44,7 @@ PACKAGES = [
     "privmw.random",
     "privmw.release",
     "privmw.report",
+    "privmw.extensions.unbiased.file",
     "privmw.extensions.unbiased.strategies",
 ]
 ROOT = Path(__file__).parents[2]
@@ -114,7 +118,7 @@ def valid():
         kernels.Tallies([3, 2, 4], attributes, starts), pmw.Budget.zcdp(1), pmw.Synthesizer(domain=domain),
         pmw.Constraints({"invalid": [{"rooms": [0], "sex": ["F"]}]}, domain), strategies.residual(),
         pmw.curator.Curator(private, workload, pmw.Budget.zcdp(99), rng=0), postprocess.nnls(measured),
-        pmw.ShardedRecords(private, ALONE), pmw.ShardedSupport.of(support, ALONE), pmw.scan_table(
+        ShardedRecords(private, ALONE), ShardedSupport.of(support, ALONE), pmw.scan_table(
             "valid.parquet", domain, private=True), engines.Counts.from_records(private, workload),
         engines.sql(workload, "people", "duckdb"),
         pmw.extensions.unbiased.one_shot.OneShot().calibrate(rho=1), made.measurements[0],

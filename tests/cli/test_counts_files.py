@@ -16,6 +16,7 @@ import privmw as pmw
 from cli.cases import FILES, RELEASED, names_in, release_line, write_pair
 from privmw.cli import main
 from privmw.extensions.engines import Counts
+from privmw.extensions.unbiased import load_unbiased_answers
 
 
 @pytest.fixture
@@ -73,9 +74,7 @@ def test_what_is_measured_from_counts_is_that_of_records(here):
         given = ["--domain", "domain.json", "--marginals", "2", "--epsilon", "1", "--seed", "3"]
         line = ["measure", "--private", private, *given, "-o", f"of-{private}", "--quiet"]
         assert main(line) == 0
-    ours, theirs = (
-        pmw.load_unbiased_answers(f"of-private.{kind}/answers.npz") for kind in ("counts", "parquet")
-    )
+    ours, theirs = (load_unbiased_answers(f"of-private.{kind}/answers.npz") for kind in ("counts", "parquet"))
     assert np.array_equal(ours.answers(), theirs.answers())
 
 

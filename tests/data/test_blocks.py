@@ -5,6 +5,7 @@ import pytest
 
 import privmw as pmw
 from privmw.data.blocks import mixed_frequencies, moved_block_weights
+from privmw.extensions.cluster import ShardedSupport
 from privmw.ranks import ALONE
 
 DOMAIN = pmw.Domain({"age": 3, "sex": ["F", "M"], "job": 4})
@@ -107,7 +108,7 @@ def test_bad_tables_and_weights_are_refused():
     with pytest.raises(ValueError, match="must be of several tables"):
         SUPPORTS[0].with_block_weights([1])
     with pytest.raises(ValueError, match="must be of one table to be sharded"):
-        pmw.ShardedSupport.of(pmw.Support.from_tables(TABLES), ALONE)
+        ShardedSupport.of(pmw.Support.from_tables(TABLES), ALONE)
     support = pmw.Support.from_tables(TABLES)
     with pytest.raises(ValueError, match="blocks must add up to counts"):
         pmw.Support(support.table, support.counts, blocks=support.blocks + 1, block_weights=np.ones(3))

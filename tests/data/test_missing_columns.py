@@ -8,6 +8,7 @@ import privmw as pmw
 from privmw.algorithms.question import check_public
 from privmw.curator.overlap import shares_records
 from privmw.data.coverage import coverage_of
+from privmw.extensions.cluster import ShardedSupport
 from privmw.ranks import ALONE
 
 DOMAIN = pmw.Domain({"age": 3, "sex": ["F", "M"], "job": 4})
@@ -85,7 +86,7 @@ def test_what_is_not_known_is_not_answered():
         lambda: check_public(support, known),
         lambda: pmw.PEP().release(private, support, known, epsilon=1),
         lambda: pmw.Release(support, known, support.start(), ledger=ledger, settings={}),
-        lambda: pmw.ShardedSupport.of(support, ALONE),
+        lambda: ShardedSupport.of(support, ALONE),
     ):
         with pytest.raises(ValueError, match="must have every attribute of the domain: its public rows lack"):
             call()

@@ -23,6 +23,7 @@ import pytest
 import privmw
 from extensions.cluster.mpi_jobs import MPIEXEC
 from marks.slow import slow_among
+from privmw import experiments
 from privmw.population import population_domain
 
 ROOT = Path(__file__).parents[2]
@@ -146,8 +147,9 @@ def test_the_json_that_pages_show_is_read():
 def test_every_public_name_is_in_the_reference():
     reference = "".join(page.read_text("utf-8") for page in (ROOT / "docs" / "api").glob("*.md"))
     told = set(re.findall(r"^::: privmw\.(?:\w+\.)*(\w+)$", reference, re.M))
-    rooms = {"accounting", "engines", "experiments", "kernels", "mechanisms", "postprocess", "strategies"}
-    public = {name for room in rooms for name in getattr(privmw, room).__all__} | set(privmw.__all__)
+    rooms = {"accounting", "engines", "kernels", "mechanisms", "postprocess", "strategies"}
+    public = {name for room in rooms for name in getattr(privmw, room).__all__}
+    public |= {*privmw.__all__, *experiments.__all__, "ShardedRecords", "ShardedSupport"}
     assert public - rooms - {"BACKENDS", "LARGEST_FACTOR", "MASS_BITS", "Residuals", "__version__"} <= told
 
 

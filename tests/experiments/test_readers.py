@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import privmw as pmw
+from privmw import experiments
 
 pytest.importorskip("pyarrow")
 
@@ -46,9 +47,9 @@ def uci_files(folder):
 
 @pytest.mark.parametrize("private", [False, True])
 def test_the_files_of_uci_are_read_as_they_are(tmp_path, private):
-    table = pmw.experiments.adult(*uci_files(tmp_path), private=private)
+    table = experiments.adult(*uci_files(tmp_path), private=private)
     assert table.private is private
-    assert table.domain == pmw.experiments.domain("adult")
+    assert table.domain == experiments.domain("adult")
     assert np.array_equal([table.column(name) for name in table.domain], np.array(CODES + CODES).T)
 
 
@@ -61,19 +62,19 @@ def test_adult_is_also_read_from_columns_with_names(tmp_path):
     }
     parquet.write_table(pa.table(typed), tmp_path / "adult.parquet")
     for path in (with_header, tmp_path / "adult.parquet"):
-        assert pmw.experiments.adult(path, private=False).codes().tolist() == CODES
+        assert experiments.adult(path, private=False).codes().tolist() == CODES
 
 
 def test_every_edge_of_the_authors_bins_has_their_code(tmp_path):
     gains = [0, 1, 999, 1000, 9999, 10000, 14999, 15000, 20000, 30000, 49999, 50000, 99999]
     people = [PEOPLE[0].replace("2174", str(gain)) for gain in gains]
-    table = pmw.experiments.adult(write(tmp_path / "adult.data", *people), private=False)
+    table = experiments.adult(write(tmp_path / "adult.data", *people), private=False)
     assert table.column("capital-gain").tolist() == [5, 6, 6, 7, 15, 0, 0, 1, 2, 3, 3, 4, 4]
 
 
 def survey_file(path, names, **values):
     """One person who is asked nothing but what has no -1, in the form of the Census Bureau."""
-    domain = pmw.experiments.domain("acs67")
+    domain = experiments.domain("acs67")
     row = {"SERIALNO": "2018GQ0000001", "AGEP": 37}
     for name in names:
         if name != "AGEP10":
@@ -85,9 +86,9 @@ def survey_file(path, names, **values):
 @pytest.mark.parametrize("profile", ["acs67", "acs15_reduced"])
 @pytest.mark.parametrize("private", [False, True])
 def test_an_empty_field_of_the_survey_is_not_applicable(tmp_path, profile, private):
-    domain = pmw.experiments.domain(profile)
+    domain = experiments.domain(profile)
     path = survey_file(tmp_path / "psam_p15.csv", domain.names)
-    table = pmw.experiments.survey(path, path, private=private, profile=profile)
+    table = experiments.survey(path, path, private=private, profile=profile)
     assert table.domain == domain
     assert table.n == 2
     for name in domain.names:
@@ -96,29 +97,29 @@ def test_an_empty_field_of_the_survey_is_not_applicable(tmp_path, profile, priva
 
 
 def test_ages_are_in_tens_and_all_from_ninety_on_together(tmp_path):
-    names = pmw.experiments.domain("acs67").names
+    names = experiments.domain("acs67").names
     paths = [survey_file(tmp_path / f"{age}.csv", names, AGEP=age) for age in (0, 9, 10, 89, 90, 99)]
-    table = pmw.experiments.survey(*paths, private=False)
+    table = experiments.survey(*paths, private=False)
     assert table.column("AGEP10").tolist() == [0, 0, 1, 8, 9, 9]
 
 
 def test_loans_are_read_as_codes(tmp_path):
-    domain = pmw.experiments.domain("loans")
+    domain = experiments.domain("loans")
     assert len(domain) == 48
     path = write(tmp_path / "loans.csv", ",".join(domain), ",".join(str(size - 1) for size in domain.sizes))
-    table = pmw.experiments.loans(path, private=False)
+    table = experiments.loans(path, private=False)
     assert table.codes().tolist() == [[size - 1 for size in domain.sizes]]
 
 
 def adult_with(old, new):
-    return lambda folder, private: pmw.experiments.adult(
+    return lambda folder, private: experiments.adult(
         write(folder / "adult.data", PEOPLE[1].replace(old, new)), private=private
     )
 
 
 def survey_with(**values):
-    names = pmw.experiments.domain("acs15_reduced").names
-    return lambda folder, private: pmw.experiments.survey(
+    names = experiments.domain("acs15_reduced").names
+    return lambda folder, private: experiments.survey(
         survey_file(folder / "psam_p15.csv", names, **values), private=private, profile="acs15_reduced"
     )
 
@@ -130,15 +131,13 @@ WRONG = {
     "code": (survey_with(SEX=7), r"psam_p15\.csv: column 'SEX' .* must be one of its 2 labels"),
     "blank": (survey_with(SEX=""), r"psam_p15\.csv: column 'SEX' .* must be one of its 2 labels"),
     "column": (
-        lambda folder, private: pmw.experiments.survey(
+        lambda folder, private: experiments.survey(
             survey_file(folder / "p.csv", ["SEX"]), private=private, profile="acs15_reduced"
         ),
         r"p\.csv: column 'DEYE' is missing",
     ),
     "loan": (
-        lambda folder, private: pmw.experiments.loans(
-            write(folder / "loans.csv", "term", "3"), private=private
-        ),
+        lambda folder, private: experiments.loans(write(folder / "loans.csv", "term", "3"), private=private),
         r"loans\.csv: column 'loan_amnt' is missing",
     ),
 }
@@ -158,16 +157,16 @@ def test_a_file_that_breaks_the_domain_is_refused_by_file_column_and_rule(tmp_pa
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: pmw.experiments.adult(private=False), r"paths \(none\) must be at least one"),
-        (lambda: pmw.experiments.survey(private=False), r"paths \(none\) must be at least one"),
-        (lambda: pmw.experiments.adult(3, private=False), r"path \(3\) must be a path"),
+        (lambda: experiments.adult(private=False), r"paths \(none\) must be at least one"),
+        (lambda: experiments.survey(private=False), r"paths \(none\) must be at least one"),
+        (lambda: experiments.adult(3, private=False), r"path \(3\) must be a path"),
         (
-            lambda: pmw.experiments.survey("x.csv", private=False, profile="acs68"),
+            lambda: experiments.survey("x.csv", private=False, profile="acs68"),
             r"profile \('acs68'\) must be 'acs67' or 'acs15_reduced'",
         ),
-        (lambda: pmw.experiments.domain("iris"), r"name \('iris'\) must be one of adult, acs67"),
-        (lambda: pmw.experiments.domain(67), r"name \(67\) must be a string"),
-        (lambda: pmw.experiments.loans("nowhere.csv", private=False), "nowhere.csv must exist"),
+        (lambda: experiments.domain("iris"), r"name \('iris'\) must be one of adult, acs67"),
+        (lambda: experiments.domain(67), r"name \(67\) must be a string"),
+        (lambda: experiments.loans("nowhere.csv", private=False), "nowhere.csv must exist"),
     ],
 )
 def test_a_wrong_call_is_refused_by_argument_value_and_rule(call, message):
@@ -179,13 +178,13 @@ def test_a_wrong_call_is_refused_by_argument_value_and_rule(call, message):
 def test_domains_are_those_of_the_published_descriptions():
     described = json.loads((Path(DATA) / "acs_pums" / "domain.json").read_text())
     for profile, sizes in described["profiles"].items():
-        domain = pmw.experiments.domain(profile)
+        domain = experiments.domain(profile)
         assert dict(zip(domain.names, domain.sizes, strict=True)) == sizes
         for attribute in domain.attributes:
             if attribute.name != "AGEP10":
                 assert list(attribute.labels) == described["attributes"][attribute.name]["codes"]
     sizes = json.loads((Path(DATA) / "loans" / "domain.json").read_text())["sizes"]
-    assert pmw.experiments.domain("loans") == pmw.Domain(sizes)
+    assert experiments.domain("loans") == pmw.Domain(sizes)
 
 
 @real
@@ -197,7 +196,7 @@ def test_adult_from_uci_files_has_the_authors_codes(tmp_path):
         stop = "." if split == "test" else ""
         lines = [", ".join(map(str, person.values())) + stop for person in people]
         write(tmp_path / file, *([TEST_LINE] if split == "test" else []), *lines, "")
-    table = pmw.experiments.adult(tmp_path / "adult.data", tmp_path / "adult.test", private=False)
+    table = experiments.adult(tmp_path / "adult.data", tmp_path / "adult.test", private=False)
     assert table.n == raw.num_rows == 48_842
     # The authors' codes are of the same records, without what one of the files says twice.
     frame = raw.to_pandas()
@@ -214,8 +213,8 @@ def test_the_survey_from_csv_is_the_survey_from_parquet(tmp_path, profile):
     raw = parquet.read_table(path)
     blank = [pc.if_else(pc.equal(column, -1), None, column) for column in raw.columns]
     csv.write_csv(pa.table(blank, names=raw.column_names), tmp_path / "psam_p56.csv")
-    by_csv = pmw.experiments.survey(tmp_path / "psam_p56.csv", private=False, profile=profile)
-    by_parquet = pmw.experiments.survey(path, private=False, profile=profile)
+    by_csv = experiments.survey(tmp_path / "psam_p56.csv", private=False, profile=profile)
+    by_parquet = experiments.survey(path, private=False, profile=profile)
     assert np.array_equal(by_csv.codes(), by_parquet.codes())
     for name in by_csv.domain:
         codes = described["attributes"][name]["codes"]

@@ -16,6 +16,7 @@ from kernels.cases import door_of, installed
 from privmw import FEM, Budget, DualQuery, Support, Table, Workload
 from privmw.accounting import Composition, ExponentialMechanism, rho_from_epsilon
 from privmw.extensions.baselines.fem import DRAW
+from privmw.extensions.cluster import ShardedSupport
 from privmw.report import write_report
 
 KINDS = {
@@ -285,7 +286,7 @@ def test_what_cannot_be_run_is_refused_before_anything_is_spent(monkeypatch):
 
 def test_rows_on_several_ranks_are_refused_on_all_of_them():
     def program(comm):
-        rows = pmw.ShardedSupport.of(support(), comm)
+        rows = ShardedSupport.of(support(), comm)
         with pytest.raises(ValueError, match=r"support \(on 2 ranks\) must lie on one rank"):
             KINDS["FEM, public rows"].calibrate(rho=1)(private() if comm.rank == 0 else None, rows, WORKLOAD)
         return True

@@ -19,6 +19,7 @@ from models.grown_cases import (
     released,
     table,
 )
+from privmw.extensions.cluster import ShardedSupport
 from privmw.models import query_matrix
 from privmw.models.growth import start
 
@@ -30,7 +31,7 @@ def alone(algorithm, rules):
 
 def on_ranks(size, algorithm, rules=False, **options):
     def program(comm):
-        support = pmw.ShardedSupport.of(lacking(RULES if rules else None), comm)
+        support = ShardedSupport.of(lacking(RULES if rules else None), comm)
         private = PRIVATE if comm.rank == 0 else None
         release = released(support, algorithm, private=private, **options)
         return release.gathered(), release.answers(), release.history[-1].details, release.support.whole_size
@@ -96,9 +97,9 @@ def test_a_sharded_support_with_further_rows_is_that_of_one_rank(size, rows):
     one = support.with_rows(added)
 
     def program(comm):
-        shard = pmw.ShardedSupport.of(support, comm)
+        shard = ShardedSupport.of(support, comm)
         wider = shard.with_rows(added)
-        assert type(wider.support) is pmw.ShardedSupport
+        assert type(wider.support) is ShardedSupport
         assert wider.support.rows[wider.places].tolist() == shard.rows.tolist()
         here = wider.added >= 0
         assert wider.support.rows[wider.added[here]].tolist() == added[here].tolist()
@@ -123,7 +124,7 @@ def test_rows_added_twice_lie_where_the_first_lie():
     added = drawn(60, 8).astype(np.uint32)
 
     def program(comm):
-        once = pmw.ShardedSupport.of(lacking(), comm).with_rows(added[:40]).support
+        once = ShardedSupport.of(lacking(), comm).with_rows(added[:40]).support
         return once.with_rows(added).support.gathered()
 
     assert run_ranks(3, program)[0][0] == lacking().with_rows(added).support
@@ -131,7 +132,7 @@ def test_rows_added_twice_lie_where_the_first_lie():
 
 def test_rows_that_break_a_rule_are_refused_on_every_rank():
     def program(comm):
-        pmw.ShardedSupport.of(lacking(RULES), comm).with_rows([[0, 0, 0, 0, 2]])
+        ShardedSupport.of(lacking(RULES), comm).with_rows([[0, 0, 0, 0, 2]])
 
     for error in run_ranks(2, program, errors=True):
         assert "rows must keep the constraints of the support" in str(error)
@@ -139,7 +140,7 @@ def test_rows_that_break_a_rule_are_refused_on_every_rank():
 
 def test_missing_columns_are_refused_on_ranks_before_anything_is_spent():
     def program(comm):
-        pmw.ShardedSupport.of(fewer(), comm)
+        ShardedSupport.of(fewer(), comm)
 
     for error in run_ranks(2, program, errors=True):
         assert "must have every attribute of the domain" in str(error)
@@ -158,7 +159,7 @@ def test_no_public_table_on_ranks_is_refused_where_there_is_no_private_table():
 
 def test_particles_that_differ_are_refused_everywhere():
     def program(comm):
-        support = pmw.ShardedSupport.of(lacking(), comm)
+        support = ShardedSupport.of(lacking(), comm)
         released(support, pmw.PEP(rounds=1, particles=100 + comm.rank), private=PRIVATE)
 
     for error in run_ranks(2, program, errors=True):
@@ -169,9 +170,7 @@ def test_a_row_on_each_rank_is_enough():
     few = pmw.Support.from_table(table(drawn(200, 1)[:2]))
 
     def program(comm):
-        return released(
-            pmw.ShardedSupport.of(few, comm), private=PRIVATE if comm.rank == 0 else None
-        ).gathered()
+        return released(ShardedSupport.of(few, comm), private=PRIVATE if comm.rank == 0 else None).gathered()
 
     found = run_ranks(few.whole_size + 1, program, errors=True)
     assert all("at least one row for each" in str(error) for error in found)

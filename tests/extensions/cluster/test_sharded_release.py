@@ -10,6 +10,7 @@ import privmw as pmw
 from extensions.cluster.sharded_cases import ALGORITHMS, DOMAIN, PRIVATE, SUPPORT, WORKLOAD
 from extensions.cluster.thread_ranks import run_ranks
 from marks.slow import slow
+from privmw.extensions.cluster import ShardedRecords, ShardedSupport
 from privmw.ranks import RankError
 
 
@@ -28,7 +29,7 @@ def test_any_number_of_ranks_releases_the_same_bits(name, size):
     algorithm, alone = ALGORITHMS[name], released_alone(name)
 
     def program(comm):
-        support = pmw.ShardedSupport.of(SUPPORT, comm)
+        support = ShardedSupport.of(SUPPORT, comm)
         release = released(algorithm, PRIVATE if comm.rank == 0 else None, support, threads=1)
         return release.answers(), release.answer(["sex"], [1]), release.ledger, release.gathered()
 
@@ -47,7 +48,7 @@ def test_the_recommended_release_is_the_same_on_ranks(size):
     alone = pmw.release_auto(PRIVATE, SUPPORT, WORKLOAD, **options)
 
     def program(comm):
-        support = pmw.ShardedSupport.of(SUPPORT, comm)
+        support = ShardedSupport.of(SUPPORT, comm)
         private = PRIVATE if comm.rank == 0 else None
         return pmw.release_auto(private, support, WORKLOAD, **options).gathered()
 
@@ -60,15 +61,15 @@ def test_private_records_on_several_ranks_release_the_same_bits():
 
     def program(comm):
         own = pmw.Table.from_codes(parts[comm.rank], DOMAIN, private=True)
-        private = pmw.ShardedRecords(own, comm)
-        return released(pmw.MWPub(rounds=3), private, pmw.ShardedSupport.of(SUPPORT, comm)).gathered()
+        private = ShardedRecords(own, comm)
+        return released(pmw.MWPub(rounds=3), private, ShardedSupport.of(SUPPORT, comm)).gathered()
 
     assert run_ranks(3, program)[0] == alone
 
 
 def test_a_round_adds_up_the_answers_once():
     def program(comm):
-        support = pmw.ShardedSupport.of(SUPPORT, comm)
+        support = ShardedSupport.of(SUPPORT, comm)
         ends = []
         released(
             pmw.MWPub(rounds=4),
@@ -87,7 +88,7 @@ def test_a_round_adds_up_the_answers_once():
 
 def test_a_plan_says_the_bytes_of_a_round():
     def program(comm):
-        support = pmw.ShardedSupport.of(SUPPORT, comm)
+        support = ShardedSupport.of(SUPPORT, comm)
         return [
             algorithm.calibrate(rho=1).plan(support, WORKLOAD)
             for algorithm in (pmw.MWPub(rounds=4), pmw.PEP(rounds=4))
@@ -103,7 +104,7 @@ def test_a_plan_says_the_bytes_of_a_round():
 
 def test_ranks_that_ask_for_different_things_are_refused_everywhere():
     def program(comm):
-        support = pmw.ShardedSupport.of(SUPPORT, comm)
+        support = ShardedSupport.of(SUPPORT, comm)
         workload = pmw.Workload.all(DOMAIN, k=2 + (comm.rank == 1))
         pmw.MWPub(rounds=2).calibrate(rho=1)(PRIVATE, support, workload)
 
@@ -114,7 +115,7 @@ def test_ranks_that_ask_for_different_things_are_refused_everywhere():
 
 def test_what_rank_0_refuses_ends_every_rank():
     def program(comm):
-        pmw.MWPub(rounds=2).calibrate(rho=1)(None, pmw.ShardedSupport.of(SUPPORT, comm), WORKLOAD)
+        pmw.MWPub(rounds=2).calibrate(rho=1)(None, ShardedSupport.of(SUPPORT, comm), WORKLOAD)
 
     found = run_ranks(3, program, errors=True)
     assert [type(error) for error in found] == [TypeError, RankError, RankError]
@@ -124,9 +125,9 @@ def test_what_rank_0_refuses_ends_every_rank():
 @pytest.mark.parametrize("sharded", [{0}, {1, 2}, {0, 1}])
 def test_private_records_lie_on_rank_0_or_on_all_ranks(sharded):
     def program(comm):
-        whole = pmw.ShardedRecords(PRIVATE if comm.rank == 0 else None, comm)
+        whole = ShardedRecords(PRIVATE if comm.rank == 0 else None, comm)
         private = whole if comm.rank in sharded else (PRIVATE if comm.rank == 0 else None)
-        released(pmw.MWPub(rounds=1), private, pmw.ShardedSupport.of(SUPPORT, comm))
+        released(pmw.MWPub(rounds=1), private, ShardedSupport.of(SUPPORT, comm))
 
     for error in run_ranks(3, program, errors=True):
         assert "whether private records lie on rank 0 or on all must be the same" in str(error)
@@ -135,7 +136,7 @@ def test_private_records_lie_on_rank_0_or_on_all_ranks(sharded):
 def test_what_another_rank_gives_as_private_must_be_a_table():
     def program(comm):
         private = PRIVATE if comm.rank == 0 else "people.parquet"
-        released(pmw.MWPub(rounds=1), private, pmw.ShardedSupport.of(SUPPORT, comm))
+        released(pmw.MWPub(rounds=1), private, ShardedSupport.of(SUPPORT, comm))
 
     found = run_ranks(2, program, errors=True)
     assert [type(error) for error in found] == [RankError, TypeError]
@@ -143,7 +144,7 @@ def test_what_another_rank_gives_as_private_must_be_a_table():
 
 def test_a_release_in_parts_must_be_gathered_to_be_sampled_judged_or_saved(tmp_path):
     def program(comm):
-        release = released(pmw.MWPub(rounds=1), PRIVATE, pmw.ShardedSupport.of(SUPPORT, comm))
+        release = released(pmw.MWPub(rounds=1), PRIVATE, ShardedSupport.of(SUPPORT, comm))
         uses = (release.sample, release.expected_errors, release.intervals)
         for use in (*uses, lambda: release.save(tmp_path / "release.npz")):
             with pytest.raises(ValueError, match="must be gathered first"):

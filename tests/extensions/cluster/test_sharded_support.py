@@ -16,6 +16,7 @@ import privmw.extensions.cluster.sharded_records
 import privmw.extensions.cluster.sharded_support
 import privmw.io.scan
 from extensions.cluster.thread_ranks import run_ranks
+from privmw.extensions.cluster import ShardedRecords, ShardedSupport
 from privmw.ranks import ALONE, RankError
 
 pa = pytest.importorskip("pyarrow")
@@ -77,7 +78,7 @@ def message_of(found):
 @pytest.mark.parametrize("size", SIZES)
 def test_shards_of_files_are_the_support_of_their_table(folder, size, constraints):
     def program(comm):
-        shard = pmw.ShardedSupport.from_parquet(folder, DOMAIN, comm, constraints=constraints)
+        shard = ShardedSupport.from_parquet(folder, DOMAIN, comm, constraints=constraints)
         return shard, shard.gathered(np.arange(shard.size) + 1000.0 * comm.rank), shard.gathered()
 
     true = pmw.Support.from_table(people(), constraints)
@@ -113,12 +114,12 @@ def test_the_same_rows_make_the_same_shards_wherever_they_come_from(folder, tmp_
 
     def program(comm):
         own = [None, table.take(np.arange(500, 800)), table.take(np.arange(500))][max(3 - size, 0) :]
-        records = pmw.ShardedRecords((own + [None] * 4)[comm.rank] if size > 1 else table, comm)
+        records = ShardedRecords((own + [None] * 4)[comm.rank] if size > 1 else table, comm)
         return [
-            pmw.ShardedSupport.from_parquet(tmp_path / "one.parquet", DOMAIN, comm),
-            pmw.ShardedSupport.from_parquet(parts[::-1], DOMAIN, comm),
-            pmw.ShardedSupport.from_table(records),
-            pmw.ShardedSupport.of(pmw.Support.from_table(table), comm),
+            ShardedSupport.from_parquet(tmp_path / "one.parquet", DOMAIN, comm),
+            ShardedSupport.from_parquet(parts[::-1], DOMAIN, comm),
+            ShardedSupport.from_table(records),
+            ShardedSupport.of(pmw.Support.from_table(table), comm),
         ]
 
     for shards in run_ranks(size, program):
@@ -148,8 +149,8 @@ def test_no_batch_no_rank_and_no_shared_hash_changes_the_rows(
         patch.setattr(privmw.io.scan, "BATCH", 2)
 
         def program(comm):
-            shard = pmw.ShardedSupport.from_parquet(path, SMALL, comm)
-            return shard, shard.gathered(), shard == pmw.ShardedSupport.of(true, comm)
+            shard = ShardedSupport.from_parquet(path, SMALL, comm)
+            return shard, shard.gathered(), shard == ShardedSupport.of(true, comm)
 
         found = run_ranks(size, program, errors=true.size < size)
         if true.size < size:
@@ -166,7 +167,7 @@ def test_no_batch_no_rank_and_no_shared_hash_changes_the_rows(
 @pytest.mark.parametrize("size", SIZES)
 def test_more_ranks_than_row_groups_still_have_rows_each(tmp_path, size):
     path = small(tmp_path / "t.parquet", [(i, 0) for i in range(9)], group=100)
-    shards = run_ranks(size, lambda comm: pmw.ShardedSupport.from_parquet(path, SMALL, comm))
+    shards = run_ranks(size, lambda comm: ShardedSupport.from_parquet(path, SMALL, comm))
     assert sorted(shard.size for shard in shards) == sorted(
         9 * (r + 1) // size - 9 * r // size for r in range(size)
     )
@@ -191,9 +192,7 @@ def test_a_fingerprint_is_that_of_the_rows_counts_and_domain_on_any_ranks():
     support = pmw.Support.from_table(people())
     true = support.fingerprint()
     for size in SIZES:
-        assert (
-            run_ranks(size, lambda comm: pmw.ShardedSupport.of(support, comm).fingerprint()) == [true] * size
-        )
+        assert run_ranks(size, lambda comm: ShardedSupport.of(support, comm).fingerprint()) == [true] * size
     one_more = support.counts.copy()
     one_more[3] += 1
     moved = support.counts.copy()
@@ -214,19 +213,19 @@ def test_a_widened_shard_is_the_shard_of_the_widened_support(size, constraints):
     support = pmw.Support.from_table(people(60), constraints)
 
     def program(comm):
-        shard = pmw.ShardedSupport.of(support, comm).widened(4, 0.1, seed=5)
-        return shard == pmw.ShardedSupport.of(support.widened(4, 0.1, seed=5), comm), shard.constraints
+        shard = ShardedSupport.of(support, comm).widened(4, 0.1, seed=5)
+        return shard == ShardedSupport.of(support.widened(4, 0.1, seed=5), comm), shard.constraints
 
     assert run_ranks(size, program) == [(True, constraints)] * size
 
 
 def test_every_row_of_a_domain_is_on_one_rank():
-    gathered = run_ranks(3, lambda comm: pmw.ShardedSupport.full(SMALL, comm).gathered())
+    gathered = run_ranks(3, lambda comm: ShardedSupport.full(SMALL, comm).gathered())
     assert gathered[0] == (pmw.Support.full(SMALL), None)
 
 
 def test_a_shard_says_its_rank_and_is_not_pickled():
-    shards = run_ranks(4, lambda comm: pmw.ShardedSupport.full(pmw.Domain({"a": 10, "b": 3}), comm))
+    shards = run_ranks(4, lambda comm: ShardedSupport.full(pmw.Domain({"a": 10, "b": 3}), comm))
     assert repr(shards[1]) == (
         "ShardedSupport(rank 1 of 4: 8 of 30 distinct rows x 2 attributes of 30 public records)"
     )
@@ -252,7 +251,7 @@ def test_a_bad_row_group_is_everyones_error(tmp_path, bad, first):
     table, kind, message = BAD[bad]
     small(tmp_path / "b.parquet", [(1, 0), (2, 0), (3, 0)])
     pq.write_table(table, tmp_path / ("a.parquet" if first else "c.parquet"))
-    found = run_ranks(3, lambda comm: pmw.ShardedSupport.from_parquet(tmp_path, SMALL, comm), errors=True)
+    found = run_ranks(3, lambda comm: ShardedSupport.from_parquet(tmp_path, SMALL, comm), errors=True)
     assert message in message_of(found)
     assert sum(isinstance(error, kind) for error in found) == 1
 
@@ -264,7 +263,7 @@ def test_a_damaged_missing_or_other_file_is_everyones_error(tmp_path):
         def program(comm):
             mine = paths[comm.rank] if isinstance(paths, dict) else paths
             own = domain[comm.rank] if isinstance(domain, dict) else domain
-            return pmw.ShardedSupport.from_parquet(mine, own, comm, **options)
+            return ShardedSupport.from_parquet(mine, own, comm, **options)
 
         return message_of(run_ranks(2, program, errors=True))
 
@@ -316,9 +315,7 @@ def test_a_file_that_one_rank_lacks_or_has_otherwise_is_everyones_error(tmp_path
             return scan(theirs if share[-1][1] == 4 else share, *rest)
 
         monkeypatch.setattr(privmw.extensions.cluster.sharded_records, "_scan", here)
-        found = run_ranks(
-            2, lambda comm: pmw.ShardedSupport.from_parquet("t.parquet", SMALL, comm), errors=True
-        )
+        found = run_ranks(2, lambda comm: ShardedSupport.from_parquet("t.parquet", SMALL, comm), errors=True)
         assert message in str(found[1])
         assert isinstance(found[0], RankError)
 
@@ -328,7 +325,7 @@ def test_what_is_no_complete_support_or_differs_is_an_error_on_every_rank():
 
     def shards(given, size=2):
         return message_of(
-            run_ranks(size, lambda comm: pmw.ShardedSupport.of(given[comm.rank], comm), errors=True)
+            run_ranks(size, lambda comm: ShardedSupport.of(given[comm.rank], comm), errors=True)
         )
 
     assert (
@@ -343,7 +340,7 @@ def test_what_is_no_complete_support_or_differs_is_an_error_on_every_rank():
     )
 
     def again(comm):
-        return pmw.ShardedSupport.of(pmw.ShardedSupport.of(support, comm), comm)
+        return ShardedSupport.of(ShardedSupport.of(support, comm), comm)
 
     assert "must be complete: it is sharded already" in str(run_ranks(2, again, errors=True)[0])
 
@@ -353,16 +350,16 @@ def test_private_or_sharded_records_make_no_support_of_one_rank():
     private = pmw.Table.from_codes(table.codes(), DOMAIN, private=True)
 
     def program(make, records):
-        return lambda comm: make(pmw.ShardedRecords(records, comm))
+        return lambda comm: make(ShardedRecords(records, comm))
 
-    found = run_ranks(2, program(pmw.ShardedSupport.from_table, private), errors=True)
+    found = run_ranks(2, program(ShardedSupport.from_table, private), errors=True)
     assert {str(error) for error in found} == {
         "public (a private table) must be public: a support shows its rows"
     }
     found = run_ranks(2, program(pmw.Support.from_table, table), errors=True)
     assert "must lie on one rank: use ShardedSupport.from_table" in message_of(found)
     with pytest.raises(TypeError, match=r"public .* must be a Table"):
-        pmw.ShardedSupport.from_table(3)
+        ShardedSupport.from_table(3)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -373,8 +370,8 @@ def test_constraints_that_leave_no_row_anywhere_are_said_as_of_one_support(size)
         pmw.Support.from_table(table, rules)
     found = run_ranks(
         size,
-        lambda comm: pmw.ShardedSupport.from_table(
-            pmw.ShardedRecords(table if comm.rank == size - 1 else None, comm), rules
+        lambda comm: ShardedSupport.from_table(
+            ShardedRecords(table if comm.rank == size - 1 else None, comm), rules
         ),
         errors=True,
     )
@@ -384,8 +381,8 @@ def test_constraints_that_leave_no_row_anywhere_are_said_as_of_one_support(size)
 @pytest.mark.parametrize("rules", [NO_F_AT_0, pmw.Constraints({}, DOMAIN)])
 def test_constraints_that_differ_are_everyones_error(rules):
     def program(comm):
-        records = pmw.ShardedRecords(people(), comm)
-        return pmw.ShardedSupport.from_table(records, rules if comm.rank else None)
+        records = ShardedRecords(people(), comm)
+        return ShardedSupport.from_table(records, rules if comm.rank else None)
 
     assert "constraints must be the same on every rank" in message_of(run_ranks(2, program, errors=True))
 
@@ -393,7 +390,7 @@ def test_constraints_that_differ_are_everyones_error(rules):
 @pytest.mark.parametrize("weights", [np.ones(3), np.ones(10, np.float32), [1.0] * 10])
 def test_weights_that_do_not_fit_are_everyones_error(weights):
     def program(comm):
-        shard = pmw.ShardedSupport.full(SMALL, comm)
+        shard = ShardedSupport.full(SMALL, comm)
         return shard.gathered(weights if comm.rank else shard.start())
 
     assert "weights" in message_of(run_ranks(2, program, errors=True))
@@ -401,7 +398,7 @@ def test_weights_that_do_not_fit_are_everyones_error(weights):
 
 def test_weights_of_some_ranks_only_are_everyones_error():
     def program(comm):
-        shard = pmw.ShardedSupport.full(SMALL, comm)
+        shard = ShardedSupport.full(SMALL, comm)
         return shard.gathered(shard.start() if comm.rank else None)
 
     assert "weights must be the same on every rank" in message_of(run_ranks(2, program, errors=True))

@@ -10,6 +10,7 @@ from extensions.cluster.mpi_jobs import needs_mpi, run_job
 from extensions.cluster.test_sharded_records import DOMAIN, SECRET, WORKLOAD, Watched, parts, table
 from extensions.cluster.thread_ranks import run_ranks
 from privmw.data.unit import id_hashes
+from privmw.extensions.cluster import ShardedSupport
 from privmw.extensions.cluster.sharded_records import ShardedRecords
 from privmw.ranks import ALONE, RankError
 
@@ -78,7 +79,7 @@ def test_a_release_on_ranks_is_that_of_the_capped_table(tmp_path):
 
     def program(comm):
         records = ShardedRecords.from_parquet(path, DOMAIN, comm, private=True, **UNIT)
-        shard = pmw.ShardedSupport.of(support, comm)
+        shard = ShardedSupport.of(support, comm)
         release = pmw.MWPub(rounds=3).release(records, shard, WORKLOAD, epsilon=1.0, rng=7)
         return release.ledger, release.gathered()
 

@@ -13,6 +13,7 @@ import privmw as pmw
 from cli.cases import names_in, write_pair
 from privmw.cli import main
 from privmw.extensions.unbiased import command as measure
+from privmw.extensions.unbiased import load_unbiased_answers
 
 LINE = ["measure", "--private", "private.parquet", "--domain", "domain.json", "--marginals", "2"]
 FILES = ["answers.npz", "answers.parquet", "privacy.json", "report.html"]
@@ -36,7 +37,7 @@ def test_a_private_file_becomes_answers_with_errors_a_statement_and_a_report(pai
     assert names_in(pair / "out") == facts["files"] == FILES
     assert facts["epsilon"] <= 1
     assert facts["for_release"] is True
-    answers = pmw.load_unbiased_answers(pair / "out" / "answers.npz")
+    answers = load_unbiased_answers(pair / "out" / "answers.npz")
     assert facts["standard_errors"]["largest"] == pytest.approx(answers.standard_errors().max())
     frame = parquet.read_table(pair / "out" / "answers.parquet")
     np.testing.assert_allclose(frame["answer"].to_numpy(), answers.answers())
@@ -55,7 +56,7 @@ def test_seeded_answers_are_marked_everywhere(pair, capsys):
     assert "answers.seeded.csv" in names_in(pair / "out")
     assert "NOT FOR RELEASE" in (pair / "out" / "report.html").read_text("utf-8")
     assert "NOT FOR RELEASE" in capsys.readouterr().out
-    assert pmw.load_unbiased_answers(pair / "out" / "answers.npz").shot.noise == "discrete-laplace"
+    assert load_unbiased_answers(pair / "out" / "answers.npz").shot.noise == "discrete-laplace"
 
 
 @pytest.mark.parametrize(

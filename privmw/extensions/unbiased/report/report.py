@@ -31,8 +31,8 @@ FILES = (
     (
         "answers",
         "npz",
-        "The noisy values and their plan: privmw.load_unbiased_answers gives answers, standard errors, "
-        "covariances and intervals of every marginal inside those above.",
+        "The noisy values and their plan: privmw.extensions.unbiased.load_unbiased_answers gives answers, "
+        "standard errors, covariances and intervals of every marginal inside those above.",
     ),
     (
         "answers",

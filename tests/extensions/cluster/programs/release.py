@@ -14,7 +14,7 @@ import numpy as np
 
 import privmw as pmw
 from extensions.cluster.cases import ALGORITHMS, MASK, workload_of
-from privmw.extensions.cluster import mpi
+from privmw.extensions.cluster import ShardedRecords, ShardedSupport, mpi
 from privmw.models.multiplicative import MultiplicativeWeights
 from privmw.models.projected import ProjectionModel
 
@@ -64,12 +64,12 @@ for model in (MultiplicativeWeights, ProjectionModel):
     model.update = watched(model.update)
 comm = mpi()
 domain = pmw.Domain.read(os.path.join(folder, "domain.json"))
-support = pmw.ShardedSupport.from_parquet(os.path.join(folder, "public"), domain, comm)
+support = ShardedSupport.from_parquet(os.path.join(folder, "public"), domain, comm)
 file = os.path.join(folder, "private.parquet")
 for kind in kinds.split(","):
     held = None
     if kind.startswith("sharded "):
-        private = pmw.ShardedRecords.from_parquet(file, domain, comm, private=True)
+        private = ShardedRecords.from_parquet(file, domain, comm, private=True)
     else:
         private = pmw.read_table(file, domain, private=True) if comm.rank == 0 else None
     mechanism = ALGORITHMS[kind.removeprefix("sharded ")].calibrate(rho=0.5)
