@@ -292,12 +292,14 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
         return Ledger.from_json, (self.to_json(),)
 
     def __copy__(self) -> "Ledger":
-        # A copy stands alone, and says no less than this one: totals first, then events, then what is spent.
+        # A copy stands alone, and says no less than this one while that is charged: totals before events, and
+        # what is spent and the seed, which this one sets first, after them.
         copied: Ledger = object.__new__(Ledger)
         copied._budget, copied._neighbors, copied._n = self._budget, self._neighbors, self._n
         copied._unit, copied._numerics, copied._generator = self._unit, self._numerics, self._generator
-        copied._seeded, copied._totals = self._seeded, self._totals
-        copied._events, copied._spent = list(self._events), self._spent
+        copied._totals = self._totals
+        copied._events = list(self._events)
+        copied._spent, copied._seeded = self._spent, self._seeded
         return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Ledger":

@@ -717,6 +717,21 @@ def test_a_copy_of_a_ledger_stands_alone(copied):
     assert other.rho == 0.125
 
 
+def test_a_copy_made_while_a_seeded_run_charges_is_marked_too():
+    ledger = Ledger(Budget.zcdp(0.5), Neighbors.REPLACE_ONE, n=1000)
+
+    class Events(list):
+        def __iter__(self):  # another thread runs just before the events are copied
+            ledger.mark_seeded("seed 0")
+            self.append(DiscreteGaussian(sigma=2, l2_sensitivity_squared=1))
+            return super().__iter__()
+
+    ledger._events = Events()
+    copied = copy.copy(ledger)
+    assert copied.rho == 0.125
+    assert not copied.for_release
+
+
 def test_a_copy_of_a_ledger_is_what_its_json_says():
     ledger = Ledger(Budget.zcdp(0.5), Neighbors.REPLACE_ONE, n=1000, unit="person")
     ledger.charge(DiscreteGaussian(sigma=2, l2_sensitivity_squared=1))
