@@ -39,7 +39,7 @@ Encoded: TypeAlias = "tuple[list[SignedCodes], Traces]"  # of a batch: one array
 Read: TypeAlias = "tuple[str, Sequence[int] | None]"  # a path, and its row groups to read; None for all
 
 BATCH = 2**18  # rows of a table, about
-KEPT = 0.25  # the share of the memory that the codes of a scan may take
+KEPT = 0.25  # the share of the memory that the codes of a scan may take, on all ranks together
 _NONE: Traced = {}
 
 
@@ -100,12 +100,21 @@ class Scan(Records):
     @classmethod
     @sealed
     def of_units(
-        cls, groups: Sequence[tuple[str, Sequence[int]]], domain: Domain, *, private: bool, unit: str
+        cls,
+        groups: Sequence[tuple[str, Sequence[int]]],
+        domain: Domain,
+        *,
+        private: bool,
+        unit: str,
+        ranks: int = 1,
     ) -> tuple[Scan, Hashes]:
-        """The same, not capped yet, and the hashes of the records' units, with which the ranks choose."""
+        """The same, not capped yet, and the hashes of the records' units, with which the ranks choose.
+
+        ranks: how many have such a share, all of them perhaps in the memory of one machine.
+        """
         check_domain_and_privacy(domain, private)
         scan = object.__new__(cls)
-        return scan, scan._open(groups, domain, private, unit)
+        return scan, scan._open(groups, domain, private, unit, ranks=ranks)
 
     def _open(
         self,
@@ -114,6 +123,7 @@ class Scan(Records):
         private: bool,
         unit: str,
         syntax: Syntax = PLAIN,
+        ranks: int = 1,
     ) -> Hashes:
         """Read and check everything once; returns the hashes of the records' units, or none."""
         self._path = reads[0][0]
@@ -128,7 +138,7 @@ class Scan(Records):
         self._syntax = syntax
         self._traced = _traced([path for path, _ in reads], domain, unit, private=private, syntax=syntax)
         kept: list[Encoded] | None = []
-        room = int(KEPT * available_memory())
+        room = int(KEPT * available_memory()) // ranks
         for codes, hashes, traces in _codes(self._reads, domain, private, unit, syntax, self._traced):
             self._n += len(codes[0])
             parts.append(hashes)

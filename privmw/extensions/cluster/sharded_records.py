@@ -98,7 +98,7 @@ class ShardedRecords(Records):
         def read() -> tuple[Records | None, Hashes]:
             if not groups and comm.rank == 0:  # then rank 0 has an empty table, and the others none
                 return _empty(domain, private), np.zeros(0, np.uint64)
-            return _scan(share, domain, private, name)
+            return _scan(share, domain, private, name, comm.size)
 
         part, hashes = on_every_rank(comm, read)
         records = cls(part, comm)
@@ -317,14 +317,16 @@ def _empty(domain: Domain, private: bool) -> Table:
     return Table(dict.fromkeys(domain.names, ()), domain, private=private)
 
 
-def _scan(share: list[Group], domain: Domain, private: bool, unit: str) -> tuple[Scan | None, Hashes]:
+def _scan(
+    share: list[Group], domain: Domain, private: bool, unit: str, ranks: int
+) -> tuple[Scan | None, Hashes]:
     """The scan of a rank's row groups, and the hashes of their records' units."""
     if not share:
         return None, np.zeros(0, np.uint64)
     groups: dict[str, list[int]] = {}
     for file, group, _ in share:
         groups.setdefault(file, []).append(group)
-    scan, hashes = Scan.of_units(list(groups.items()), domain, private=private, unit=unit)
+    scan, hashes = Scan.of_units(list(groups.items()), domain, private=private, unit=unit, ranks=ranks)
     if scan.n != sum(rows for _, _, rows in share):
         raise ValueError(f"{scan.path} must hold the rows that rank 0 finds in it")
     return scan, hashes

@@ -109,6 +109,34 @@ def test_rank_0_has_the_counts_of_the_whole_table(tmp_path, size, block, monkeyp
         assert np.array_equal(np.concatenate(codes), whole.codes())
 
 
+@pytest.mark.parametrize("unit", [None, "home"])
+@pytest.mark.parametrize("size", SIZES)
+def test_ranks_together_keep_no_more_codes_than_one_rank_may(tmp_path, monkeypatch, size, unit):
+    rows = 48
+    codes = {name: np.zeros(rows, np.uint8) for name in ("a", "c")}
+    columns = pa.table({**codes, "b": ["x"] * rows, "home": np.arange(rows)})
+    path = tmp_path / "table.parquet"
+    pq.write_table(columns, path, row_group_size=4)
+    capped = {} if unit is None else {"unit": unit, "at_most": 1}
+
+    def kept(comm):
+        records = ShardedRecords.from_parquet(path, DOMAIN, comm, private=True, **capped)
+        return records._part._kept is not None, records.counts(WORKLOAD)
+
+    needed = scan_bytes(path, capped)
+    for memory, expected in ((needed - 1, False), (needed, True)):
+        monkeypatch.setattr(privmw.io.scan, "available_memory", lambda memory=memory: 4 * memory)
+        found = run_ranks(size, kept)
+        assert [held for held, _ in found] == [expected] * size
+        assert found[0][1].sum() == rows * len(WORKLOAD)
+
+
+def scan_bytes(path, capped):
+    """The bytes of a table's codes and traces."""
+    scan = pmw.scan_table(path, DOMAIN, private=True, **capped)
+    return sum(array.nbytes for codes, traces in scan._kept for array in (*codes, *traces.values()))
+
+
 class Noted(pmw.Table):
     """A table that keeps the counts it has made."""
 
