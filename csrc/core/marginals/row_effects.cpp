@@ -1,4 +1,5 @@
-// Compiled without vectors: loads one by one are faster than those that gather (benches/journal/2026-11-fits.md).
+// Compiled without vectors: loads one by one are faster than those that gather
+// (benches/journal/2026-11-fits.md).
 #include "core/marginals/row_effects.hpp"
 
 namespace privmw {
