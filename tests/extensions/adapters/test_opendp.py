@@ -10,6 +10,7 @@ import privmw as pmw
 dp = pytest.importorskip("opendp.prelude", reason="privmw[opendp]")
 from opendp.mod import OpenDPException  # noqa: E402
 
+from privmw.accounting.noise import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE  # noqa: E402
 from privmw.extensions.adapters import opendp as adapter  # noqa: E402
 
 
@@ -157,14 +158,14 @@ def test_the_counts_are_those_of_opendp_s_stable_marginals(frame):
 
 
 def test_the_noise_costs_the_budget_and_no_more():
-    for zcdp in (True, False):
+    for family in (DISCRETE_GAUSSIAN, DISCRETE_LAPLACE):
         weights = [adapter.Fraction(1), adapter.Fraction(3), adapter.Fraction(1, 7)]
-        noises = adapter._noises([4, 6, 9], weights, 2, adapter.Fraction(0.3), zcdp)
+        noises = adapter._noises([4, 6, 9], weights, 2, adapter.Fraction(0.3), family)
         spent = sum(adapter._cost(noise.event, 2) for noise in noises)
         assert 0.2999 < spent <= adapter.Fraction(0.3)
         # Twice the records cost twice the epsilon, or four times the rho.
         more = sum(adapter._cost(noise.event, 4) for noise in noises)
-        assert more == spent * (4 if zcdp else 2)
+        assert more == spent * 2**family.order
 
 
 def test_an_empty_frame_is_counted_like_any_other(frame):
