@@ -20,6 +20,7 @@ NEEDS = {  # room: the packages of its extras
     "report": ("matplotlib", "jinja2"),
     "extensions.postprocess.report": ("matplotlib", "jinja2"),
     "extensions.explorer": ("matplotlib", "jinja2"),
+    "extensions.unbiased.report": ("matplotlib", "jinja2"),
     "release.release": ("pyarrow", "pandas"),
     "extensions.synthesizer.synthesizer": ("pyarrow", "narwhals", "pandas"),
     "data.propose": ("pyarrow",),
