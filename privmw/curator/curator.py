@@ -133,7 +133,7 @@ class Curator:
     ) -> tuple[int, ...]:
         """Choose k cells, or marginals, where the model errs most; released, in the order chosen.
 
-        Requires: public float64 fractions of the model, one a cell; released indices to exclude, if any; how
+        Requires: public float64 fractions of the model, one per cell; released indices to exclude; how
             many of the workload's marginals compete, the first `candidates` of them, fixed beforehand.
         Ensures: the mechanism on scores |count 2^20 - round(n answer 2^20)|, a marginal's its largest cell's.
         Privacy: k runs at epsilon each, among all that compete and are not excluded. A replaced record moves
@@ -222,7 +222,7 @@ class Curator:
     ) -> int:
         """Choose the public table that is nearest to the private one, by its answers; returns its number.
 
-        Requires: for each of at least two tables, its public float64 fractions, one a cell of the workload.
+        Requires: for each of at least two tables, its public float64 fractions, one per cell of the workload.
         Ensures: the exponential mechanism on minus the distance: the largest |count 2^b - round(n answer
             2^b)| over the cells, or ("mean") their sum, which is the mean over the marginals of the L1
             distance times their number. b is 20, or less where the sum would not stay below 2^62: from n and

@@ -38,7 +38,7 @@ _BLOCK = 2**16  # answers: a block stays in the cache from one look to the next
 
 
 def check_answers(answers: Any, cells: int, *, quote: bool = True) -> Answers:
-    """Refuse model answers that are not fractions, one a cell. They are public: the message may show one."""
+    """Validate the model answers (one fraction per cell). They are public, so errors may quote them."""
     right = isinstance(answers, np.ndarray) and answers.dtype == np.float64
     expect("model_answers", answers, right, "a numpy array of float64", quote=quote)
     if answers.shape != (cells,):
@@ -120,7 +120,7 @@ def table_scores(counts: Int64s, answers: Sequence[Answers], n: int, distance: D
 
 
 def check_bag(cell_counts: Any, records: int, cells: int, n: int) -> Int64s:
-    """Refuse what are no counts of a bag of public records, one a cell; the message may show one."""
+    """Validate the counts of a bag (one per cell). They are public, so errors may quote them."""
     expect(
         "cell_counts",
         cell_counts,

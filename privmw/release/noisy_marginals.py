@@ -69,8 +69,8 @@ class NoisyMarginals:
     marginals: tuple[tuple[str, ...], ...]  # the names of each one's attributes
     places: tuple[tuple[int, ...], ...]  # the same as positions
     offsets: tuple[int, ...]  # the first cell of each, and the end
-    noisy_counts: Float64s  # one a cell; 0 where it was not measured
-    variances: Float64s  # one a cell; infinite where it was not measured
+    noisy_counts: Float64s  # one per cell; 0 where it was not measured
+    variances: Float64s  # one per cell; infinite where it was not measured
     noises: tuple[
         NoiseDistribution | None, ...
     ]  # of each marginal's measured cells, where they all have the same
@@ -88,7 +88,7 @@ class NoisyMarginals:
             if len(marginal.noisy_counts) != cells or cells > MOST_CELLS:
                 raise ValueError(
                     f"noisy_counts of {marginal.attributes} ({len(marginal.noisy_counts)}) must be "
-                    f"{shown(cells)}, one a cell, and at most 2^28"
+                    f"{shown(cells)}, one per cell, and at most 2^28"
                 )
             by_places.setdefault(places, []).append(marginal)
         parts = [_combined(repeated) for repeated in by_places.values()]
