@@ -367,7 +367,7 @@ def test_a_change_that_would_leave_a_few_particles_is_made_in_steps(monkeypatch)
     plain = Particles._resample
 
     def counted(self, change):
-        sizes.append(module._effective(change))
+        sizes.append(module.effective_number(change))
         plain(self, change)
 
     monkeypatch.setattr(Particles, "_resample", counted)

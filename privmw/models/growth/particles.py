@@ -72,8 +72,7 @@ class Particles:
     def follow(self, multipliers: Float64s) -> None:
         """Move the particles to prior * exp(score) of these multipliers."""
         for step in range(PARTICLE_SETTINGS.most_steps):
-            self._moves.set_values(multipliers)
-            change = self._moves.potentials(self.records) - self.scores
+            change = self.change(multipliers)
             share = 1.0 if step == PARTICLE_SETTINGS.most_steps - 1 else self._share(change)
             self._resample(share * change)
             self._multipliers = self._multipliers + share * (multipliers - self._multipliers)
@@ -83,6 +82,12 @@ class Particles:
             if share == 1.0:
                 return
 
+    def change(self, multipliers: Float64s) -> Float64s:
+        """By how much the score of each particle would change."""
+        self._moves.set_values(multipliers)
+        change: Float64s = self._moves.potentials(self.records) - self.scores
+        return change
+
     def log_prior(self) -> Float64s:
         """Log prior weight of each particle, normalised to sum to one."""
         log_prior: Float64s = self.log_mean - self.scores - np.log(len(self.records))
@@ -91,12 +96,14 @@ class Particles:
     def _share(self, change: Float64s) -> float:
         """The share of a change that leaves enough effective particles."""
         least_effective = PARTICLE_SETTINGS.least_effective * len(change)
-        if _effective(change) >= least_effective:
+        if effective_number(change) >= least_effective:
             return 1.0
         low, high = 0.0, 1.0
         for _ in range(PARTICLE_SETTINGS.bisections):
             middle = (low + high) / 2
-            low, high = (middle, high) if _effective(middle * change) >= least_effective else (low, middle)
+            low, high = (
+                (middle, high) if effective_number(middle * change) >= least_effective else (low, middle)
+            )
         return low
 
     def _resample(self, change: Float64s) -> None:
@@ -180,7 +187,7 @@ def _ruled(attributes: int, constraints: Constraints | None) -> frozenset[int]:
     )
 
 
-def _effective(change: Float64s) -> float:
+def effective_number(change: Float64s) -> float:
     """The effective number of particles with weights exp(change)."""
     weights, _ = kernels.tilt(np.full(len(change), 1 / len(change)), change)
     return 1 / float(np.einsum("i,i->", weights, weights))

@@ -26,7 +26,7 @@ from privmw import kernels
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s, UInt32s
-from privmw.models.growth.particles import Particles
+from privmw.models.growth.particles import Particles, effective_number
 from privmw.models.growth.problem import Problem
 from privmw.models.projection.prior_weight import FIRST_SHARE, LIGHTEST_PRIOR, PRIOR_STEP, choose_prior_weight
 from privmw.models.projection.solver import Slack, project
@@ -42,7 +42,7 @@ class PathSettings:
 
     share: float = 0.025  # of the prior, for all particles together
     heaviest: float = 10**4.5  # that the public rows may choose; the path of completed rows starts here
-    steepest: float = 3.0  # multiplier, in nats, of a cell without rows: larger ones leave few particles
+    effective: float = 0.5  # share of the particles: a first weight that leaves fewer is too light
     free: float = 10**3.5  # weights up to this may be taken whatever the public rows choose
     failed: float = 5.0  # standard deviations by which a larger error ends the path
     # The tolerated gap, in units of the squared noise, of a fit that is judged and of one that particles
@@ -86,7 +86,6 @@ class Path:
         masses = _masses(support, start)
         parents = _draw_rows(support, masses, stream.integers(0, 2**62, count))
         base = _base(support, masses, one_ways, threads)
-        self._precision = float(problem.precision.max())
         self._fits = _Fits(support, start, problem, threads)
         self._particles = Particles(parents, base, problem.workload, support.constraints, stream, threads)
 
@@ -126,10 +125,9 @@ class Path:
         return best
 
     def down_from(self, weight: float) -> Iterator[Grown]:
-        """The fit and particles at each weight, from this one (or a heavier one if it is too steep) down."""
+        """The fit and particles at each weight, from this one (or a heavier one) down."""
         particles = self._particles
-        while weight * PATH.steepest < self._precision:
-            weight *= PRIOR_STEP
+        weight = self._first_weight(weight)
         multipliers: Float64s | None = None
         while weight >= LIGHTEST_PRIOR:
             multipliers, _ = self._fits.fit(particles, weight, multipliers, PATH.rough_gap)
@@ -137,6 +135,18 @@ class Path:
             multipliers, fitted = self._fits.fit(particles, weight, multipliers, PATH.gap)
             yield Grown(particles.records, particles.log_prior(), weight, multipliers, fitted)
             weight /= PRIOR_STEP
+
+    def _first_weight(self, weight: float) -> float:
+        """Return the weight, or the first of heavier ones at which the particles can follow the fit.
+
+        A record is in one cell of every marginal, so that small multipliers add up; and those of cells
+        without rows are larger than any fit with rows would leave them. At a heavy weight the fit is near
+        the prior, and a multiplier is the prior's error times precision / weight.
+        """
+        change = self._particles.change(self._fits.prior_errors(self._particles))
+        while effective_number(change / weight) < PATH.effective * len(change):
+            weight *= PRIOR_STEP
+        return weight
 
 
 def _gain(judge: Problem, one: Float64s, other: Float64s) -> tuple[float, float]:
@@ -172,15 +182,8 @@ class _Fits:
         self, particles: Particles, weight: float, multipliers: Float64s | None, gap: float
     ) -> tuple[Float64s, Float64s]:
         """The multipliers and fitted answers of all cells at a prior weight, starting from `multipliers`."""
-        problem, own = self._problem, _own(len(particles.records), self._comm)
-        records = particles.records[own]
-        matrix = self._matrix(particles.records)
-        prior, _ = kernels.tilt(
-            np.concatenate([(1 - PATH.share) * self._start, np.full(len(records), PATH.share)]),
-            np.concatenate([np.zeros(len(self._start)), particles.log_prior()[own]]),
-            threads=self._threads,
-            comm=self._comm,
-        )
+        problem, matrix = self._problem, self._matrix(particles.records)
+        prior = self._prior(particles)
         answers, precision = problem.answers[matrix.cells], problem.precision[matrix.cells]
         fit = project(
             matrix,
@@ -199,6 +202,24 @@ class _Fits:
         all_multipliers = (problem.answers - fitted) * problem.precision / weight
         all_multipliers[matrix.cells] = fit.multipliers
         return all_multipliers, fitted
+
+    def prior_errors(self, particles: Particles) -> Float64s:
+        """The measured answers less those of the prior, times their precision."""
+        matrix, fitted = self._matrix(particles.records), np.zeros(len(self._problem.answers))
+        fitted[matrix.cells] = matrix.sums(self._prior(particles))
+        errors: Float64s = (self._problem.answers - fitted) * self._problem.precision
+        return errors
+
+    def _prior(self, particles: Particles) -> Float64s:
+        """The prior weights of the public rows and of this rank's particles."""
+        own = _own(len(particles.records), self._comm)
+        prior, _ = kernels.tilt(
+            np.concatenate([(1 - PATH.share) * self._start, np.full(own.stop - own.start, PATH.share)]),
+            np.concatenate([np.zeros(len(self._start)), particles.log_prior()[own]]),
+            threads=self._threads,
+            comm=self._comm,
+        )
+        return prior
 
     def _matrix(self, records: UInt32s) -> MarginalMatrix | RowMatrix:
         """The measured cells over the public rows and these particles; kept until the particles change."""
