@@ -13,6 +13,7 @@ from privmw.kernels.cells import check_marginals, in_units, to_integers
 from privmw.kernels.checks import (
     check_apart,
     check_array,
+    check_integer,
     check_length,
     check_masses,
     check_out,
@@ -24,7 +25,7 @@ from privmw.kernels.columns import Columns, check_are_columns
 from privmw.kernels.scale import LEAST_EXPONENT
 from privmw.ranks import ALONE, Communicator
 
-MOST_EFFECT_BYTES = 2**28  # of the lists of rows' effects
+MOST_EFFECT_BYTES = 2**28  # of the lists of rows' effects, if the caller does not say
 MARGINALS_PER_EFFECT = 2  # with fewer marginals per listed effect, the marginals' plan is faster
 
 
@@ -95,9 +96,9 @@ class Marginals:
         self._core.potentials(integers, exponent, out, threads_of(threads))
         return out
 
-    def among(self, places: Int64s) -> MarginalCells:
-        """Some of the cells, by ascending index, for repeated evaluation."""
-        return MarginalCells(self, places)
+    def among(self, places: Int64s, *, most_bytes: int = MOST_EFFECT_BYTES) -> MarginalCells:
+        """Some of the cells, by ascending index, for repeated evaluation. most_bytes: see MarginalCells."""
+        return MarginalCells(self, places, most_bytes=most_bytes)
 
     def over(self, columns: Columns, *, threads: int | None = None) -> Marginals:
         """The same marginals over other columns."""
@@ -120,7 +121,8 @@ class MarginalCells:
     """Some cells of marginals over some rows, for repeated evaluation.
 
     The native backend lists for each row the effects of its uncommon values (csrc/core/marginals/effects), in
-    at most 256 MB; if that is too little, or the lists are too long to be faster, it evaluates all cells.
+    at most `most_bytes`; if that is too little, or the lists are too long to be faster, it evaluates all
+    cells, to the same bits.
 
     >>> columns = Columns([np.array([0, 1, 1], np.uint8), np.array([0, 2, 1], np.uint8)], [2, 3])
     >>> marginals = Marginals(columns, np.array([0, 1], np.int32), np.array([0, 1, 2]))
@@ -131,15 +133,16 @@ class MarginalCells:
     array([1, 0])
     """
 
-    def __init__(self, marginals: Marginals, places: Int64s) -> None:
+    def __init__(
+        self, marginals: Marginals, places: Int64s, *, most_bytes: int = MOST_EFFECT_BYTES
+    ) -> None:
         check_within("places", check_array("places", places, np.int64), marginals.cells)
+        check_integer("most_bytes", most_bytes, 0)
         self.places, self.rows = places, np.arange(marginals.columns.rows, dtype=np.uint32)
         self.columns, self._first_cells = marginals.columns, marginals._first_cells
         self._find_first()
         effects = self.columns.rows * (len(marginals._starts) - 1) // MARGINALS_PER_EFFECT + marginals.cells
-        self._core = choice.kernels.MarginalCells(
-            marginals._core, places, min(MOST_EFFECT_BYTES, 4 * effects)
-        )
+        self._core = choice.kernels.MarginalCells(marginals._core, places, min(most_bytes, 4 * effects))
 
     def keep(self, kept: Int64s) -> None:
         """Keep only these cells, by ascending index among the present ones.

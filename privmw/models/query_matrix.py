@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from privmw import kernels
+from privmw.data.memory import available_memory
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.kernels.scale import LEAST_EXPONENT
@@ -23,6 +24,7 @@ from privmw.models.projection.queries import GramProduct, MatrixGramProduct
 from privmw.random import sampling_stream
 from privmw.ranks import ALONE, Communicator, max_over_ranks, sum_over_ranks
 
+EFFECT_MEMORY = 1 / 8  # share of the available memory that the lists of rows' effects may take
 FEW_PER_CELL = 4  # more cells than this per row and marginal: rows list their cells
 MOST_PAIRS_PER_ROW = 16  # pairs of cells; with more, conjugate gradients cost less than a gram matrix
 GRAM_DRIFT = 0.002  # relative change of weights up to which a gram matrix is kept: saves half of them
@@ -177,7 +179,8 @@ class MarginalMatrix(_ExactMatrix):
 
         cells: the numbers of the marginals' cells (default: 0, 1, ...).
         """
-        queries = marginals.among(np.flatnonzero(precision > 0))
+        most_bytes = int(EFFECT_MEMORY * available_memory()) // comm.size
+        queries = marginals.among(np.flatnonzero(precision > 0), most_bytes=most_bytes)
         rows = queries.sums(np.ones(marginals.columns.rows, np.int64), threads=threads)
         comm.allreduce(rows)
         queries.keep(np.flatnonzero(rows))
