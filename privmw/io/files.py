@@ -314,8 +314,13 @@ def _typed(file: str, wanted: Sequence[str] = ()) -> tuple[Any, Iterator[Any]]:
     pa = need("pyarrow", "read files", "io")
     opened = pa.ipc.open_file(pa.memory_map(file))
     order = [opened.schema.names.index(name) for name in wanted]
-    found = (opened.get_batch(place) for place in range(opened.num_record_batches))
-    return opened.schema, (batch.select(order) for batch in found)
+
+    def checked(place: int) -> Any:
+        batch = opened.get_batch(place).select(order)
+        batch.validate(full=True)  # a damaged offset would be followed out of the file
+        return batch
+
+    return opened.schema, map(checked, range(opened.num_record_batches))
 
 
 def _text_columns(file: str, private: bool, syntax: Syntax) -> list[str] | None:

@@ -257,8 +257,8 @@ def check_pairs(seeds, kinds, folder, variants=12):
     All files of a draw differ in the same record or unit alone: any two of them are a pair.
     """
     moved = both = pairs = 0
-    for seed, kind in itertools.product(seeds, kinds):
-        draw = Draw([seed, sum(map(ord, kind))], kind)
+    for seed, (number, kind) in itertools.product(seeds, enumerate(kinds)):
+        draw = Draw([seed, number, sum(map(ord, kind))], kind)
         path = folder / f"t.{kind}"
         house = draw.pick(draw.houses)
         places = [p for p, h in enumerate(draw.houses) if h == house]
@@ -358,6 +358,10 @@ FRAMED = {  # a declaration, with the values of the other records
     "booleans": ({"labels": ["true", "false"], "other": "o"}, [True, False, True, True]),
     "booleans in capitals": ({"labels": ["TRUE", "FALSE"], "other": "o"}, [True, False, True, True]),
     "times": ({"edges": ["1990-01-01", "2020-01-02", "2030-01-01"], "open": True}, [MIDNIGHT] * 4),
+    "times with zones": (
+        {"edges": ["1990-01-01", "2020-01-02", "2030-01-01"], "open": True},
+        [MIDNIGHT.replace(tzinfo=WEST)] * 4,
+    ),
     "days": ({"edges": ["1990-01-01", "2020-01-02", "2030-01-01"], "open": True}, [MIDNIGHT.date()] * 4),
     "words": ({"labels": ["1", "a", "true"], "other": "o"}, ["1", "a", "true", "zz"]),
     "numbers": ({"edges": [0, 2, BIG, BIG + 2], "open": True}, [1, BIG, BIG + 1, 1.5]),
