@@ -221,6 +221,7 @@ class Account:
 
     def settle(self, run: str, ledger: Ledger) -> None:
         """Record what a run has spent, which must be at most what it reserved."""
+        check_text("run", run)
         costs = count_costs(ledger.events)
         with self._locked() as (contents, append):
             contents.check_terms(ledger.neighbors, ledger.unit)

@@ -91,6 +91,7 @@ class RAP(Algorithm):
         >>> RAP.as_published(rounds=10, per_round=5)
         RAP(rounds=10, measure='cell', per_round=5, rows=1000, rate=0.1, steps=5000, prior_weight=0.0)
         """
+        expect("softmax", softmax, bool, "True or False")
         return cls(
             rounds=rounds,
             per_round=per_round,

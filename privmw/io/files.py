@@ -314,8 +314,16 @@ def _typed(file: str, wanted: Sequence[str] = ()) -> tuple[Any, Iterator[Any]]:
     pa = need("pyarrow", "read files", "io")
     opened = pa.ipc.open_file(pa.memory_map(file))
     order = [opened.schema.names.index(name) for name in wanted]
-    found = (opened.get_batch(place) for place in range(opened.num_record_batches))
-    return opened.schema, (batch.select(order) for batch in found)
+
+    def checked(place: int) -> Any:
+        batch = opened.get_batch(place).select(order)
+        for column in batch.columns:  # a damaged offset would be followed out of the file
+            # Text as bytes: what is not UTF-8 is a bad value of its record.
+            raw = {"string": pa.binary(), "large_string": pa.large_binary()}.get(str(column.type))
+            (column.view(raw) if raw else column).validate(full=not pa.types.is_primitive(column.type))
+        return batch
+
+    return opened.schema, map(checked, range(opened.num_record_batches))
 
 
 def _text_columns(file: str, private: bool, syntax: Syntax) -> list[str] | None:

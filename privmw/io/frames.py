@@ -6,6 +6,7 @@ a value.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -134,13 +135,19 @@ def arrow_chunks(taken: Any, name: str) -> list[Any]:
     column = _quietly(lambda: taken.get_column(name).to_arrow())
     if column is None:
         raise TypeError(f"column {shown(name)} must hold values of one kind")
-    # A column, or the categories of one, that pandas holds as objects.
-    kind = getattr(taken.get_column(name).to_native(), "dtype", None)
-    of_objects = str(getattr(getattr(kind, "categories", None), "dtype", kind)).lower() == "object"
-    if of_objects and getattr(getattr(column.type, "value_type", column.type), "tz", None):
-        # The first object's zone would decide the day of all others.
-        raise TypeError(f"column {shown(name)} must be one of dates or times, not of objects with time zones")
+    if pa.types.is_temporal(getattr(column.type, "value_type", column.type)):
+        # A column, or the categories of one, that pandas holds as objects: the first decides the zone of all.
+        series = taken.get_column(name).to_native()
+        objects = getattr(getattr(series, "dtype", None), "categories", series)
+        if str(getattr(objects, "dtype", "")).lower() == "object" and any(map(_has_zone, objects)):
+            raise TypeError(
+                f"column {shown(name)} must be one of dates or times, not of objects with time zones"
+            )
     return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]
+
+
+def _has_zone(value: Any) -> bool:
+    return isinstance(value, datetime.datetime) and value.tzinfo is not None
 
 
 def _quietly(make: Callable[[], Any]) -> Any:

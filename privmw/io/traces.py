@@ -91,6 +91,9 @@ def _hashes(column: Any) -> Hashes:
     pa = need("pyarrow", "read files", "io")
     types, kind = pa.types, column.type
     if types.is_dictionary(kind):
+        from privmw.io.encode import check_indices  # here: it imports pyarrow
+
+        check_indices(column)
         if len(column.dictionary) > len(column):
             return _hashes(column.dictionary_decode())
         return _of_entries(_hashes(column.dictionary), column.indices)

@@ -113,3 +113,6 @@ def _first_sheet_of_xlsx(file: str) -> bytes:
             return packed.read(f"xl/{target}")
     except (KeyError, IndexError, StopIteration, ValueError, zipfile.BadZipFile):
         return b""
+    except Exception:  # damaged, or packed in a way that zipfile does not know
+        pass
+    raise ValueError("not a workbook")

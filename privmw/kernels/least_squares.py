@@ -124,7 +124,7 @@ class Tallies:
     def _check_groups(self, groups: Int32s) -> None:
         check_length("groups", groups, self.cells)
         if groups.min() < -1:
-            raise ValueError(f"groups (least: {groups.min()}) must be -1 or more")
+            raise ValueError("groups must be -1 or more")
         cells = np.flatnonzero(groups >= 0)
         group_of, marginals = groups[cells], np.searchsorted(self.offsets, cells, "right")
         marginal_of = np.zeros(int(groups.max()) + 1, np.int64)  # 0: no cell

@@ -45,7 +45,7 @@ class Measurement:
         if len(counts) != len(cells):
             raise ValueError(f"noisy_counts ({len(counts)}) must be as many as cells ({len(cells)})")
         if len(cells) and int(cells.min()) < 0:
-            raise ValueError(f"cells (least: {cells.min()}) must not be negative")
+            raise ValueError("cells must not be negative")
         if not (np.diff(cells) > 0).all() and len(np.unique(cells)) < len(cells):
             raise ValueError("cells must be distinct: measuring a cell again is another measurement")
         if not isinstance(self.noise, str) or self.noise not in MEASURED:

@@ -186,17 +186,21 @@ class NoisyMarginals:
                 f"marginals ({shown(sum(sizes))} cells, most of them of {largest}) must have "
                 f"at most 2^28 cells together"
             )
+        noises = list(noises)
+        for place, noise in enumerate(noises):
+            pair = isinstance(noise, tuple | list) and len(noise) == 2 and isinstance(noise[0], str)
+            expect(f"noises[{place}]", noise, pair, "a pair of a kind and a scale", quote=False)
         known = [make_noise(*noise) for noise in noises]
         counts = _numbers("noisy_counts", noisy_counts)
         of = _indices("marginal_of", marginal_of, len(counts), len(places))
-        noise = _indices("noise_of", noise_of, len(counts), len(known))
+        numbers = _indices("noise_of", noise_of, len(counts), len(known))
         within = _indices("cells", cells, len(counts), np.array(sizes, np.int64)[of])
         offsets = np.array([0, *itertools.accumulate(sizes)])
-        spread = np.array([each.variance for each in known])[noise] if known else np.empty(0)
+        spread = np.array([each.variance for each in known])[numbers] if known else np.empty(0)
         combined = combine_cells(offsets[of] + within, counts, spread)
         every_count, every_variance = np.zeros(sum(sizes)), np.full(sum(sizes), np.inf)
         every_count[combined.cells], every_variance[combined.cells] = combined.answers, combined.variances
-        of_marginals = noises_of_marginals(known, of, noise, combined, offsets)
+        of_marginals = noises_of_marginals(known, of, numbers, combined, offsets)
         return object.__new__(cls)._fill(domain, places, every_count, every_variance, of_marginals)
 
     def index(self, attributes: Sequence[str]) -> int:

@@ -81,6 +81,9 @@ def intruders():
         "array": np.array([list(ROW.values())], object),
         "integers": np.array([NUMBER]),
         "array of texts": np.array([WORD]),
+        "named tuple": next(frame.itertuples()),
+        "structured array": frame.to_records(index=False),
+        "negative numbers": [-NUMBER],
     }
 
 

@@ -127,6 +127,10 @@ REFUSALS = {
     "sharded": lambda folder: ShardedRecords.from_parquet(
         write(folder / "bad.parquet", names=BAD), DOMAIN, ALONE, private=True
     ),
+    "json lines": lambda folder: pmw.read_table(json_lines(folder / "bad.jsonl"), DOMAIN, private=True),
+    "synthesizer": lambda _: pmw.Synthesizer(domain=DOMAIN).fit(
+        pandas.DataFrame({"age": AGES, "name": BAD})
+    ),
     "changed": lambda folder: changed(folder / "table.parquet"),
     "scores": lambda _: mechanisms.select_permute_and_flip(np.arange(9), sensitivity=0, epsilon=1),
     "counts": lambda _: mechanisms.add_discrete_gaussian(np.arange(9), l2_sensitivity=1, rho=-1),
@@ -136,6 +140,12 @@ REFUSALS = {
         ANSWERS[1:], epsilon=1
     ),
 }
+
+
+def json_lines(path):
+    rows = zip(AGES, BAD, strict=True)
+    path.write_text("".join(f'{{"age": {age}, "name": "{name}"}}\n' for age, name in rows))
+    return path
 
 
 def changed(path):

@@ -165,6 +165,16 @@ def test_ids_of_units_leave_no_trace(tmp_path):
         assert len(table.trace_names) == len(with_ids) - 1
 
 
+@pytest.mark.parametrize("entries", [["F"], ["F", "M", "x", "y"]])
+def test_an_index_beyond_its_dictionary_outside_the_domain_leaves_no_trace(entries):
+    arrow = pytest.importorskip("pyarrow")
+    indices = arrow.array([0, 2**20, None], arrow.int32())
+    column = arrow.DictionaryArray.from_arrays(indices, arrow.array(entries), safe=False)
+    frame = arrow.table({"a": [0, 1, 1], "outside": column})
+    table = pmw.Table.from_frame(frame, pmw.Domain({"a": 2}), private=True)
+    assert [trace.tolist() for trace in table.traces.values()] == [[0, 0, 0]]
+
+
 def test_a_sample_of_many_public_records_is_enough(monkeypatch):
     from privmw.data import sample
 

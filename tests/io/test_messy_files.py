@@ -4,6 +4,7 @@ What a public file tells about itself is stored in the domain, and a private fil
 """
 
 import codecs
+import contextlib
 import datetime
 import gzip
 import json
@@ -316,13 +317,19 @@ def test_a_missing_entry_of_any_dictionary_is_refused():
         pmw.Table.from_frame(pa.table({"a": column}), pmw.Domain({"a": 256}), private=True)
 
 
-def test_objects_with_time_zones_are_no_column_of_days():
+@pytest.mark.parametrize("kind", ["object", "category"])
+def test_objects_with_time_zones_are_no_column_of_days(kind):
     pandas = pytest.importorskip("pandas")
     domain = pmw.Domain({"a": {"edges": ["2020-01-01", "2020-01-03"], "open": True}})
-    zone = datetime.timezone(datetime.timedelta(hours=5))
-    late = [datetime.datetime(2020, 1, 1, 23, 30, tzinfo=tz) for tz in (zone, datetime.timezone.utc)]
-    with pytest.raises(TypeError, match="column 'a' must be one of dates or times, not of objects"):
-        pmw.Table.from_frame(pandas.DataFrame({"a": pandas.Series(late, dtype=object)}), domain, private=True)
+    zone, late = datetime.timezone(datetime.timedelta(hours=5)), datetime.datetime(2020, 1, 1, 23, 30)
+    zoned = [late.replace(tzinfo=zone), late.replace(tzinfo=datetime.timezone.utc)]
+    # Arrow takes the zone of the first: none, here, so that the others would be days of UTC.
+    for values in (zoned, [late, *zoned], [late.date(), *zoned]):
+        column = pandas.Series(values, dtype=object).astype(kind)
+        with contextlib.suppress(AttributeError):
+            column = column.cat.set_categories(pandas.Index(values, dtype=object))
+        with pytest.raises(TypeError, match="column 'a' must be one of dates or times, not of objects"):
+            pmw.Table.from_frame(pandas.DataFrame({"a": column}), domain, private=True)
 
 
 def test_a_month_in_odd_letters_and_deep_json_are_bad_values_of_their_records(tmp_path):
@@ -344,6 +351,17 @@ def test_formulas_without_values_are_refused(formula, tmp_path):
     domain = pmw.Domain({"age": {"edges": [0, 120]}})
     with pytest.raises(ValueError, match=r"t[.]xlsx must hold the values of its formulas"):
         pmw.read_table(path, domain, private=True)
+
+
+def test_a_workbook_whose_sheet_is_damaged_is_refused_in_one_line(tmp_path):
+    path = workbook(tmp_path / "t.xlsx", [["age"], *([n] for n in range(99))])
+    with zipfile.ZipFile(path) as packed:
+        start = packed.getinfo("xl/worksheets/sheet1.xml").header_offset
+    content = path.read_bytes()
+    for place in range(start, start + 200):  # its header, and the first of its data
+        path.write_bytes(content[:place] + bytes([content[place] ^ 255]) + content[place + 1 :])
+        with contextlib.suppress(ValueError):
+            pmw.read_table(path, pmw.Domain({"age": {"edges": [0, 120]}}), private=True)
 
 
 @pytest.mark.parametrize("suffix", ["xlsx", "xlsb", "ods"])

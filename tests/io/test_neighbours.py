@@ -67,6 +67,11 @@ WEIRD = [
     ),
     *("true", "TRUE", "1", "2.0", "3", "01", "sep=;", "x" * 300, "{", "[1]", "null", "ａ"),
 ]
+TELLING = {  # cells that would tell a reader how their column is written
+    "sex": ["é", "£", "Â£", "𝔘"],
+    "wage": ["1,234", "1.234", "1.5", "1,5", "1 234", "1'234"],
+    "born": ["13/04/2020", "04/13/2020", "12/31/1999", "31/12/1999"],
+}
 ENCODINGS = (
     "utf-8",
     "utf-8",
@@ -102,7 +107,7 @@ class Draw:
             encoding=str(self.rng.choice(ENCODINGS)),
             decimal=decimal,
             thousands=str(self.rng.choice(["", ",", ".", " ", "'"])).replace(decimal, ""),
-            dates=str(self.rng.choice(["ymd", "dmy", "mdy"])),
+            dates=str(self.rng.choice(["ymd", "dmy", "dmy", "mdy"])),
             names=None if header else list(COLUMNS),
             header=header,
             skip=int(self.rng.random() < 0.2),
@@ -110,6 +115,8 @@ class Draw:
         self.domain = pmw.Domain(ATTRIBUTES).with_syntax(self.syntax)
         self.quoting = csv.QUOTE_ALL if self.rng.random() < 0.3 else csv.QUOTE_MINIMAL
         self.notes = self.pick([["a;b", "x,y", 'say "x"', "2020-01-31", "true", "1", ""], ["2020-01-31"]])
+        # Near the edges of bins, days of 2020 mean another bin with day and month exchanged.
+        self.years, self.last_day = self.pick([(1985, 2025), (2020, 2021), (2020, 2021)]), self.pick([12, 12, 28])
         n = int(self.rng.integers(6, 14))
         self.houses = [f"h{house}" for house in self.rng.integers(0, 3, n)]
         self.rows = [self.proper(house) for house in self.houses]
@@ -120,7 +127,7 @@ class Draw:
     def proper(self, house):
         """A record that fits, nearly always."""
         year, month, day = (
-            int(self.rng.integers(low, high)) for low, high in ((1985, 2025), (1, 13), (1, 29))
+            int(self.rng.integers(low, high)) for low, high in (self.years, (1, 13), (1, self.last_day + 1))
         )
         order = {
             "ymd": (f"{year}", f"{month:02}", f"{day:02}"),
@@ -165,11 +172,12 @@ class Draw:
     def changed_line(self, house):
         """A line of any kind, in bytes; it never has a line break, which would make two of it."""
         way = self.rng.random()
-        if way < 0.35:
+        if way < 0.25:
             return self.encoded(self.line(self.strange(house)))
-        if way < 0.5:  # one cell alone
+        if way < 0.55:  # one cell alone
             row = self.proper(house)
-            row[int(self.rng.integers(1, len(row)))] = self.pick(WEIRD)
+            name = self.pick(COLUMNS[1:] if way < 0.3 else [*TELLING])
+            row[COLUMNS.index(name)] = self.pick(WEIRD if way < 0.3 else TELLING[name])
             return self.encoded(self.line(row))
         if way < 0.75 or self.kind == "jsonl":
             cells = self.strange(house)[: int(self.rng.integers(1, 12))]
@@ -257,8 +265,8 @@ def check_pairs(seeds, kinds, folder, variants=12):
     All files of a draw differ in the same record or unit alone: any two of them are a pair.
     """
     moved = both = pairs = 0
-    for seed, kind in itertools.product(seeds, kinds):
-        draw = Draw([seed, sum(map(ord, kind))], kind)
+    for seed, (number, kind) in itertools.product(seeds, enumerate(kinds)):
+        draw = Draw([seed, number, sum(map(ord, kind))], kind)
         path = folder / f"t.{kind}"
         house = draw.pick(draw.houses)
         places = [p for p, h in enumerate(draw.houses) if h == house]
@@ -312,7 +320,7 @@ def detected_encoding(path, domain, private, given):
 def detected_dates(path, domain, private, given):
     """A reader that takes the month first as soon as a record tells it."""
     known = scan_syntax(path, domain, private, given)[0]
-    told = re.search(rb"\b[0-9]{1,2}/(1[3-9]|2[0-9])/[0-9]{4}", path_text(path))
+    told = re.search(rb"\b[0-9]{1,2}/(1[3-9]|2[0-9]|3[01])/[0-9]{4}", path_text(path))
     return (replace(known, dates="mdy") if told else known), []
 
 
@@ -336,8 +344,8 @@ def test_a_reader_that_looks_at_private_files_is_found(kind, tmp_path, monkeypat
         monkeypatch.setattr(lines, "read_json_lines", typed_json)
     else:
         monkeypatch.setattr(scan, "_syntax", detected_dates if kind == "dates" else detected_encoding)
-    moved = check_pairs(range(15), ["jsonl" if kind == "types of JSON" else "csv"], tmp_path)[0]
-    assert moved >= 1
+    moved = check_pairs(range(30), ["jsonl" if kind == "types of JSON" else "csv"], tmp_path)[0]
+    assert moved >= 3
 
 
 def test_a_quote_that_is_not_closed_reaches_no_other_line(tmp_path, monkeypatch):
@@ -358,6 +366,10 @@ FRAMED = {  # a declaration, with the values of the other records
     "booleans": ({"labels": ["true", "false"], "other": "o"}, [True, False, True, True]),
     "booleans in capitals": ({"labels": ["TRUE", "FALSE"], "other": "o"}, [True, False, True, True]),
     "times": ({"edges": ["1990-01-01", "2020-01-02", "2030-01-01"], "open": True}, [MIDNIGHT] * 4),
+    "times with zones": (
+        {"edges": ["1990-01-01", "2020-01-02", "2030-01-01"], "open": True},
+        [MIDNIGHT.replace(tzinfo=WEST)] * 4,
+    ),
     "days": ({"edges": ["1990-01-01", "2020-01-02", "2030-01-01"], "open": True}, [MIDNIGHT.date()] * 4),
     "words": ({"labels": ["1", "a", "true"], "other": "o"}, ["1", "a", "true", "zz"]),
     "numbers": ({"edges": [0, 2, BIG, BIG + 2], "open": True}, [1, BIG, BIG + 1, 1.5]),

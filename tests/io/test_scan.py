@@ -443,6 +443,29 @@ def test_a_damaged_private_file_is_good_or_refused_in_one_line(tmp_path, form, d
         pmw.read_table(path, SMALL, private=True)
 
 
+def test_text_of_a_feather_file_that_is_no_utf8_is_a_bad_value_of_its_record(tmp_path):
+    path, feather = tmp_path / "t.feather", pytest.importorskip("pyarrow.feather")
+    texts = pa.array([b"x", b"\xff", b"y"]).view(pa.string())
+    domain = pmw.Domain({"b": {"labels": ["x", "y"], "other": "o"}})
+    for columns in ({"b": texts}, {"b": ["x", "z", "y"], "c": texts}):
+        feather.write_feather(pa.table(columns), path)
+        assert pmw.read_table(path, domain, private=True).codes().ravel().tolist() == [0, 2, 1]
+
+
+@pytest.mark.parametrize("end", [2**30, -1, 1])
+def test_damaged_offsets_of_a_feather_file_are_not_followed(end, tmp_path):
+    path = tmp_path / "t.feather"
+    feather = pytest.importorskip("pyarrow.feather")
+    feather.write_feather(pa.table({"a": [1] * 100, "b": ["x"] * 100}), path, compression="uncompressed")
+    offsets = np.arange(101, dtype=np.int32)
+    content = path.read_bytes()
+    assert content.count(offsets.tobytes()) == 1
+    path.write_bytes(content.replace(offsets.tobytes(), np.where(offsets == 50, end, offsets).tobytes()))
+    for private in (True, False):
+        with pytest.raises(ValueError, match="t[.]feather must be a whole Arrow or feather file"):
+            pmw.read_table(path, SMALL, private=private)
+
+
 def test_without_pyarrow_it_is_said_what_to_install(tmp_path):
     program = """
 import sys

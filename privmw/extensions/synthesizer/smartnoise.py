@@ -66,7 +66,7 @@ class PrivmwSynthesizer(_Base):  # type: ignore[misc]  # snsynth is untyped
             raise ValueError("transformer must be None: the domain says how columns are read")
         if preprocessor_eps:
             raise ValueError(
-                f"preprocessor_eps ({preprocessor_eps}) must be 0: nothing is learned beforehand"
+                f"preprocessor_eps ({shown(preprocessor_eps)}) must be 0: nothing is learned beforehand"
             )
         expect(
             "data",

@@ -32,7 +32,7 @@ from privmw.io.scan import read_table
 from privmw.kernels.checks import check_integer
 from privmw.random import Rng
 from privmw.release import Release
-from privmw.secrecy import expect, shown
+from privmw.secrecy import expect, sealed, shown
 
 SOME = 1000  # records, before their number is known
 Bins = Literal["label", "midpoint", "draw"]
@@ -99,6 +99,7 @@ class Synthesizer:
         self.threads = threads
         self.public_is_public = public_is_public
 
+    @sealed
     def fit(self, private: Any, *, public: Any = None) -> Synthesizer:
         """Make a release of a private frame, and spend epsilon on it: at every call, and the sum counts.
 
@@ -134,7 +135,7 @@ class Synthesizer:
         table = self._table("private", private, domain, private=True, on_note=said.append)
         for line in said:
             if " left out:" in line:
-                warnings.warn(f"private {line}", UserWarning, stacklevel=2)
+                warnings.warn(f"private {line}", UserWarning, stacklevel=3)
         names = ("rng", "threads", "account", "public_is_public")
         run = {name: getattr(self, name) for name in names}
         if self.algorithm is None:
@@ -206,7 +207,7 @@ class Synthesizer:
         left_out = [note for note in proposal.notes if " left out" in note]
         if left_out:
             warnings.warn(
-                f"{'; '.join(left_out)}: give a domain that has them, or drop them", UserWarning, stacklevel=3
+                f"{'; '.join(left_out)}: give a domain that has them, or drop them", UserWarning, stacklevel=4
             )
         return proposal.domain, proposal.notes
 

@@ -104,9 +104,10 @@ def test_a_public_frame_may_lack_columns():
 
 def test_columns_that_the_proposal_leaves_out_are_said():
     names = [f"person number {place}" for place in range(len(PUBLIC))]
-    with pytest.warns(UserWarning, match="column 'name' left out"):
+    with pytest.warns(UserWarning, match="column 'name' left out") as said:
         found = pmw.Synthesizer(marginals=1).fit(PRIVATE, public=PUBLIC.assign(name=names))
     assert any("'name'" in note for note in found.notes_)
+    assert __file__ in [warning.filename for warning in said]
 
 
 def test_a_household_is_protected_as_a_whole():
@@ -206,8 +207,9 @@ def test_a_public_table_as_the_private_one_is_refused():
 
 def test_columns_of_the_private_frame_that_are_left_out_are_counted():
     synthesizer = pmw.Synthesizer(domain=DOMAIN, marginals=1)
-    with pytest.warns(UserWarning, match="private frame: left out: 2 columns that the domain does not name"):
+    with pytest.warns(UserWarning, match="private frame: left out: 2 columns that the domain does not name") as said:
         synthesizer.fit(PRIVATE.assign(name="x", town="y"), public=PUBLIC)
+    assert [warning.filename for warning in said] == [__file__]
     assert synthesizer.notes_ == ("frame: left out: 2 columns that the domain does not name",)
 
 
