@@ -7,7 +7,7 @@ import pytest
 
 import privmw as pmw
 from marks.slow import slow
-from privmw.population import draw_population
+from privmw.extensions.population import draw_population
 from privmw.release.agreement import ALPHA, TESTS, compare
 from privmw.release.by_attribute import compare_by_attribute
 from privmw.release.chance import chance_beyond, chance_of_count

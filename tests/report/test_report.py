@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from evaluation.cases import release_of, table
+from extensions.evaluation.cases import release_of, table
 from marks.slow import slow, slow_among
 from privmw import report
 from privmw.release.errors import measured_intervals_of
