@@ -31,6 +31,7 @@ from privmw.data.support import Support
 from privmw.data.unit import unit_in_words
 from privmw.data.workload import Workload
 from privmw.models.growth.completion import completed_evenly
+from privmw.models.inputs import ModelInputs
 from privmw.random import Rng, is_seeded
 from privmw.ranks import check_same, on_every_rank, on_root
 from privmw.release import Release
@@ -217,7 +218,7 @@ class Mechanism:
             journal = Checkpoint(checkpoint, about, support, terms=terms, expected=expected, every=every)
             rng = on_every_rank(comm, partial(journal.rng, rng))
         run = secrets.token_hex(16) if journal is None else journal.run
-        model = self.algorithm.model(support, question, n, options.threads)
+        model = self.algorithm.model(ModelInputs(support, workload, question.measured, n, options.threads))
         on_root(comm, lambda: None if opened is None else self._reserve(opened, run, terms, rng, journal))
         spent = None if journal is None else journal.ledger
         with open_curator(private, question.measured, self.budget, rng, comm, spent) as curator:
