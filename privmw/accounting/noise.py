@@ -55,6 +55,11 @@ class NoiseFamily:
         return "epsilon" if self.order == 1 else "rho"
 
     @property
+    def heavy_tailed(self) -> bool:
+        """Whether its tails are heavier than a Gaussian's."""
+        return self.order == 1
+
+    @property
     def event_type(self) -> type[NoiseEvent]:
         """The events of this noise where it is discrete."""
         return DiscreteLaplace if self.order == 1 else DiscreteGaussian

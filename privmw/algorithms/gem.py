@@ -23,7 +23,8 @@ from privmw.kernels.checks import check_integer
 from privmw.models.generated import GeneratedRows, Loss, pretrained_generator
 from privmw.models.generator import Generator, GeneratorShape
 from privmw.models.inputs import ModelInputs
-from privmw.models.relaxed import Draws, Training
+from privmw.models.relaxed import Draws
+from privmw.models.training import Training
 from privmw.secrecy import expect, shown
 
 

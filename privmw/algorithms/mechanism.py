@@ -131,11 +131,9 @@ class Mechanism:
         question = self._question(support, workload, at_most)
         if n is not None:
             n = positive_integer("n", n)
-        schedule, effort = self.algorithm.schedule, self.algorithm.effort
-        evaluated = schedule.draws is None and support.missing
+        evaluated = self.algorithm.schedule.draws is None and support.missing
         rows = completed_evenly(support) if evaluated else support
-        responses = self.algorithm.seconds_of_response
-        return make_plan(schedule, self.budget, rows, question, n, at_most, effort, responses)
+        return make_plan(self.algorithm, self.budget, rows, question, n, at_most)
 
     def _public_rows(self, support: Support | None, workload: Workload) -> Support:
         rows = self.algorithm.public_rows(support, workload)

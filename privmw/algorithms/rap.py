@@ -19,8 +19,9 @@ from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.checks import check_integer
 from privmw.models.inputs import ModelInputs
-from privmw.models.relaxed import Draws, Training
+from privmw.models.relaxed import Draws
 from privmw.models.relaxed_rows import RelaxedRows
+from privmw.models.training import Training
 from privmw.secrecy import expect, shown
 
 MOST_ROWS, MOST_STEPS, MOST_DRAWS = 100_000, 1_000_000, 10_000_000

@@ -24,8 +24,9 @@ from privmw.data.workload import Workload
 from privmw.kernels.arrays import Bools, Float64s, Int64s
 from privmw.models.generator import Generator, GeneratorShape, load_generator
 from privmw.models.inputs import ModelInputs
-from privmw.models.relaxed import Adam, Draws, Floats, RelaxedModel, Training, products_of
+from privmw.models.relaxed import Draws, RelaxedModel, products_of
 from privmw.models.relaxed_rows import Fitted
+from privmw.models.training import Adam, Floats, Training
 from privmw.random import sampling_stream
 from privmw.release.measurements import Measurement
 from privmw.secrecy import shown

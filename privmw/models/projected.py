@@ -112,9 +112,7 @@ class ProjectionModel:
         answers, precision = self._targets.answers(matrix.cells), self._targets.precision(matrix.cells)
         warm = self._warm(matrix.cells)
         if choose and self._slack == "l2" and self._prior_weight is None:
-            self._chosen, warm = choose_prior_weight(
-                matrix, self._prior, answers, precision, self._inputs.threads
-            )
+            self._chosen, warm = choose_prior_weight(matrix, self._prior, answers, precision)
             self._chosen_at = self._updates
         doubled = 0
         while True:
@@ -126,7 +124,6 @@ class ProjectionModel:
                 slack,
                 multipliers=warm,
                 tolerance=TARGET_GAP,
-                threads=self._inputs.threads,
             )
             # No distribution is within gamma, or the solver could not certify one: loosen gamma.
             certified = fit.gap <= CERTIFIED_GAP and (slack.gamma is None or fit.kkt <= CERTIFIED_GAP)

@@ -8,7 +8,6 @@ function of released values and the seed, so a resumed run reproduces it. Releas
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from privmw.kernels.arrays import Float64s, Int64s
 from privmw.models.growth.completion import completed_evenly
 from privmw.models.growth.path import COMPLETED_WEIGHT
 from privmw.models.inputs import ModelInputs
-from privmw.models.products import DRAW_ATTEMPTS, MEAN_DECAY, SQUARE_DECAY, TINY, Products
+from privmw.models.products import DRAW_ATTEMPTS, Products
 from privmw.models.projected import ProjectionModel
 from privmw.models.targets import Targets
 from privmw.random import sampling_stream
@@ -44,23 +43,6 @@ class Draws:
     count: int
     seed: int
     prior_weight: float | None = COMPLETED_WEIGHT
-
-
-@dataclass(frozen=True, slots=True)
-class Training:
-    """The steps of a round's fit.
-
-    rate: the step size at first; it falls to 0 as half a cosine. prior_weight: in records, of independent
-    attributes; None chooses it from the noise.
-    """
-
-    steps: int
-    rate: float
-    prior_weight: float | None = None
-
-    def rate_at(self, step: int) -> float:
-        """The size of a step."""
-        return self.rate * (1 + math.cos(math.pi * step / self.steps)) / 2
 
 
 class RelaxedModel(ABC):
@@ -168,25 +150,6 @@ class RelaxedModel(ABC):
             if len(rows) == self._draws.count:
                 break
         return rows if len(rows) else self._fallback_rows
-
-
-class Adam:
-    """Adam (Kingma and Ba 2015) on one array, in place.
-
-    damping: added to the root mean square gradient; smaller gradients make steps below the rate.
-    """
-
-    def __init__(self, parameters: Floats, damping: float = TINY) -> None:
-        self._parameters, self._damping = parameters, damping
-        self._mean, self._square, self._steps = np.zeros_like(parameters), np.zeros_like(parameters), 0
-
-    def step(self, gradient: Floats, rate: float) -> None:
-        """Apply a gradient."""
-        self._steps += 1
-        self._mean += (1 - MEAN_DECAY) * (gradient - self._mean)
-        self._square += (1 - SQUARE_DECAY) * (gradient * gradient - self._square)
-        size = np.sqrt(self._square / (1 - SQUARE_DECAY**self._steps)) + self._damping
-        self._parameters -= (rate / (1 - MEAN_DECAY**self._steps)) * self._mean / size
 
 
 def products_of(workload: Workload, threads: int | None = None) -> kernels.Products:

@@ -20,17 +20,9 @@ from privmw import kernels
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s
 from privmw.models.inputs import ModelInputs
-from privmw.models.products import TINY, default_prior_weight, one_way_margins
-from privmw.models.relaxed import (
-    Adam,
-    Draws,
-    Floats,
-    RelaxedModel,
-    Training,
-    products_of,
-    softmax,
-    softmax_gradient,
-)
+from privmw.models.products import default_prior_weight, one_way_margins
+from privmw.models.relaxed import Draws, RelaxedModel, products_of, softmax, softmax_gradient
+from privmw.models.training import TINY, Adam, Floats, Training
 from privmw.random import sampling_stream
 
 

@@ -12,8 +12,9 @@ import pytest
 from privmw import Constraints, Domain, Support, Table, Workload
 from privmw.models.inputs import ModelInputs
 from privmw.models.products import Products
-from privmw.models.relaxed import Adam, Draws, Training, products_of, softmax, softmax_gradient
+from privmw.models.relaxed import Draws, products_of, softmax, softmax_gradient
 from privmw.models.relaxed_rows import Fitted, RelaxedRows
+from privmw.models.training import Adam, Training
 from privmw.random import sampling_stream
 from privmw.release.measurements import Measurement
 
