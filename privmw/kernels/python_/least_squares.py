@@ -186,7 +186,7 @@ def _conjugate(
         solution,
         scaling,
         dot=lambda a, b: float(a @ b),
-        accuracy=min(0.01, accuracy / 10),
+        enough=min(0.01, accuracy / 10),
         most_steps=LEAST_SQUARES.most_inner,
     )
     return solution

@@ -185,7 +185,7 @@ def _over_queries(
         return image
 
     conjugate_gradients(
-        product, residual, solution, scaling, dot=dot, accuracy=accuracy, most_steps=NEWTON.most_inner
+        product, residual, solution, scaling, dot=dot, enough=accuracy, most_steps=NEWTON.most_inner
     )
     return solution
 
