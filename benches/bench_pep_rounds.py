@@ -20,7 +20,7 @@ from authors import AuthorsPEP, epsilon0
 from race import Case, Figures, Line, Ratio, Spent, each_line
 
 import privmw as pmw
-from privmw.algorithms.question import Question
+from privmw.models.inputs import ModelInputs
 from privmw.release.measurements import Measurement
 
 OURS, AUTHORS = "privmw", "numpy (the authors' way)"
@@ -48,13 +48,14 @@ class OurRound:
 
     def __init__(self, shape: round_shapes.RoundShape, given: list[Measurement]) -> None:
         self.shape, self.given = shape, given
-        self.question = Question(shape.workload, shape.workload, np.arange(len(shape.workload)), "cell")
         self.curator = pmw.curator.Curator(shape.private, shape.workload, pmw.Budget.zcdp(1000), rng=0)
         self.epsilon = 2 * epsilon0(1.0, 1 / shape.private.n**2, 100)
 
     def run(self) -> Spent:
         algorithm = pmw.PEP(measure="cell", slack="l1", gamma=0.0)
-        self.model = algorithm.model(self.shape.support, self.question, N, 1)
+        self.model = algorithm.model(
+            ModelInputs(self.shape.support, self.shape.workload, self.shape.workload, N, threads=1)
+        )
         self.model.update(self.given[:-1])
         answers = self.model.answers()
         wall, cpu = time.perf_counter(), time.process_time()

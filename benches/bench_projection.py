@@ -33,10 +33,10 @@ def race_case(build: Callable[[bool], Problem], noise: float = NOISE) -> Callabl
         assert w is not None
 
         def run() -> object:
-            return project(problem.matrix, problem.prior, answers, slack, threads=1)
+            return project(problem.matrix, problem.prior, answers, slack)
 
         def check() -> None:
-            fit = project(problem.matrix, problem.prior, answers, slack, threads=1)
+            fit = project(problem.matrix, problem.prior, answers, slack)
             multipliers, gap = scipy_l2(problem, answers, w)
             assert fit.converged
             assert gap <= TOLERANCE

@@ -110,7 +110,7 @@ def test_instances(name: str, report: Figures, smoke: bool) -> None:
     for label, made in slacks.items():
         answers, slack = made(problem)
         began = time.perf_counter()
-        fit = project(problem.matrix, problem.prior, answers, slack, threads=2)
+        fit = project(problem.matrix, problem.prior, answers, slack)
         taken = time.perf_counter() - began
         said = "converged" if fit.converged else "stopped" if fit.feasible else "infeasible"
         assert fit.converged == (fit.gap <= TOLERANCE and (slack.w is not None or fit.kkt <= TOLERANCE))

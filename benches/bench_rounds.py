@@ -25,6 +25,7 @@ from round_shapes import RoundShape
 
 import privmw as pmw
 from privmw.algorithms.mechanism import Mechanism
+from privmw.models.inputs import ModelInputs
 from privmw.models.multiplicative import MultiplicativeWeights
 
 Replay = Literal["none", "paper"]
@@ -112,7 +113,7 @@ def setup_case(smoke: bool) -> Case:
 
     def ours() -> tuple[np.ndarray, np.ndarray]:
         support = pmw.Support(rows, shape.support.counts)
-        model = MultiplicativeWeights(support, workload, workload, n, threads=1)
+        model = MultiplicativeWeights(ModelInputs(support, workload, workload, n, threads=1))
         return model.answers(), shape.private.counts(workload)
 
     def numpy_index() -> list[tuple[np.ndarray, int]]:

@@ -53,7 +53,7 @@ def cells_problem(shape: RoundShape, count: int, largest: bool = True) -> Proble
     starts, queries = groups.incidence()
     prior = support.start("public")
     held = scipy.sparse.csr_array((np.ones(len(queries)), queries.astype(np.int32), starts))[groups.of_row]
-    matrix = CellMatrix(chosen, groups)
+    matrix = CellMatrix(chosen, groups, threads=1)
     return Problem(matrix, prior, true[chosen], matrix.sums(_other(prior)), held)
 
 
@@ -64,7 +64,7 @@ def whole_problem(shape: RoundShape, marginals: int, for_scipy: bool = True) -> 
     workload = everything.select(np.sort(chosen))
     kernel = pmw.kernels.Marginals(support.columns, workload.attributes, workload.starts)
     cells = np.arange(workload.cells)
-    matrix = MarginalMatrix(cells, kernel.among(cells))
+    matrix = MarginalMatrix(cells, kernel.among(cells), threads=1)
     true, prior = shape.private.counts(workload) / shape.private.n, support.start("public")
     return Problem(matrix, prior, true, matrix.sums(_other(prior)), _held(support, workload, for_scipy))
 

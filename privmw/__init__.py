@@ -11,12 +11,12 @@ The path of the data, package by package (README.md has the map):
 5. A release has weighted rows, measurements and the ledger. It gives answers and synthetic records.
 6. report makes a page of it, and cli does all this from the command line.
 
-Beside this path: evaluation computes true errors (NOT PRIVATE), experiments reads the papers' data sets,
-population draws made-up people, ranks spreads rows over processes, secrecy keeps private values out of
-messages and freed memory. extensions has what the core does without, one package each: unbiased (answers
-without a model, strategies, HDMM), postprocess (fits to noisy marginals), baselines (DualQuery, FEM), cluster
-(MPI), engines (counting in SQL, Spark, Dask, Ray), explorer (a release as a page that answers queries),
-adapters (dp_accounting, mbi, OpenDP) and synthesizer (`Synthesizer`).
+Beside this path: ranks spreads rows over processes, secrecy keeps private values out of messages and freed
+memory. extensions has what the core does without, one package each: unbiased (answers without a model,
+strategies, HDMM), postprocess (fits to noisy marginals), baselines (DualQuery, FEM), cluster (MPI), engines
+(counting in SQL, Spark, Dask, Ray), explorer (a release as a page that answers queries), adapters
+(dp_accounting, mbi, OpenDP), synthesizer (`Synthesizer`), evaluation (true errors: NOT PRIVATE), experiments
+(the papers' data sets) and population (made-up people).
 """
 
 from privmw import accounting, kernels, mechanisms
@@ -35,10 +35,10 @@ from privmw.data.support import Support
 from privmw.data.syntax import Syntax
 from privmw.data.table import Table
 from privmw.data.workload import Workload
-from privmw.evaluation import evaluate
 from privmw.extensions import engines, postprocess
 from privmw.extensions.baselines.dual_query import DualQuery
 from privmw.extensions.baselines.fem import FEM
+from privmw.extensions.evaluation import evaluate
 from privmw.extensions.synthesizer import Synthesizer
 from privmw.extensions.unbiased import strategies
 from privmw.extensions.unbiased.measure import measure_marginals

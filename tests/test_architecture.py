@@ -33,11 +33,8 @@ MAY_KNOW = {
     "release": "accounting data io kernels random ranks secrecy",
     "models": "data kernels random ranks release secrecy",
     "algorithms": "accounting curator data io kernels models random ranks release secrecy version",
-    "evaluation": "data kernels release secrecy",
-    "population": "data kernels",
-    "report": "accounting algorithms data evaluation io kernels release secrecy version",
-    "cli": "accounting algorithms curator data evaluation io population ranks release report secrecy version",
-    "experiments": "data io secrecy",
+    "report": "accounting algorithms data io kernels release secrecy version",
+    "cli": "accounting algorithms curator data io ranks release report secrecy version",
     "__main__": "cli",
 }
 # What users import, the commands, and what the commands of the core take from extensions.
@@ -56,7 +53,7 @@ NEVER_KNOWS = {
     "extensions/postprocess": {"curator", "mechanisms"},
     "extensions/unbiased/strategies": {"curator", "data.records", "data.table", "mechanisms"},
     "release": {"curator", "mechanisms"},
-    "report": {"curator", "evaluation.mixture", "mechanisms"},
+    "report": {"curator", "mechanisms"},
     "cli": {"curator.curator", "curator.on_ranks", "mechanisms"},
     "curator": {"algorithms", "models", "release"},
 }
@@ -68,7 +65,7 @@ COUNTING = {
     "extensions/cluster",
     "curator",
     "extensions/engines",
-    "evaluation",
+    "extensions/evaluation",
     "io",
     "mechanisms",
 }

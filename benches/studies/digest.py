@@ -17,7 +17,7 @@ import numpy as np
 
 import privmw as pmw
 from privmw import postprocess
-from privmw.population import draw_population
+from privmw.extensions.population import draw_population
 
 MW = {
     "plain": {"replay": "none"},

@@ -24,7 +24,7 @@ from selenium.webdriver.chrome.service import Service
 
 import privmw as pmw
 from privmw.extensions import explorer
-from privmw.population import draw_population
+from privmw.extensions.population import draw_population
 
 ASKED = [(1, 0), (2, 0), (3, 0), (1, 1), (2, 2), (3, 4)]  # columns, conditions
 REPEATED = 5

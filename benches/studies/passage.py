@@ -21,7 +21,7 @@ from types import FrameType
 
 import privmw
 from privmw.cli import main as run_command
-from privmw.population import draw_population
+from privmw.extensions.population import draw_population
 
 ROOT = f"{Path(privmw.__file__).parent}/"
 ATTRIBUTES, PUBLIC, PRIVATE = 6, 3_000, 5_000

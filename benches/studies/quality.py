@@ -19,7 +19,7 @@ import numpy as np
 import real_data
 
 import privmw as pmw
-from privmw.population import draw_population
+from privmw.extensions.population import draw_population
 
 METHODS = {
     "auto": pmw.release_auto,

@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 import privmw as pmw
-from privmw.population import draw_values, population_domain
+from privmw.extensions.population import draw_values, population_domain
 
 # Runs a command, with a fault at one of its writes below the current folder: number `place`, or none.
 FAULTY = """

@@ -15,11 +15,11 @@ import numpy as np
 import privmw as pmw
 from privmw import strategies
 from privmw.accounting import Budget
+from privmw.extensions.population import draw_population
 from privmw.extensions.postprocess import theory
 from privmw.extensions.unbiased.intervals import half_widths
 from privmw.extensions.unbiased.shots import measure_shot
 from privmw.mechanisms import add_discrete_laplace, add_thresholded_laplace
-from privmw.population import draw_population
 
 CASES = {
     "residual, largest": (strategies.residual("largest"), {"epsilon": 1.0, "delta": 1e-9}),

@@ -1,7 +1,8 @@
 """The fixed runs whose work is counted and whose time is compared: every algorithm and every fit, seeded.
 
-Data are made up (`privmw.population`), so that every clone has them. A new algorithm is one more entry of
-RUNS. Each makes its data first, anew, and returns what is to be measured; that returns what it computed.
+Data are made up (`privmw.extensions.population`), so that every clone has them. A new algorithm is one more
+entry of RUNS. Each makes its data first, anew, and returns what is to be measured; that returns what it
+computed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import privmw as pmw
 from privmw import postprocess
-from privmw.population import draw_population, population_domain
+from privmw.extensions.population import draw_population, population_domain
 
 Run = Callable[[], Any]
 ATTRIBUTES = 8

@@ -7,14 +7,14 @@ budget up is accepted, and one that passes it by the last bit is not.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from privmw.secrecy import shown
 
 from .composition import Composition, delta_left
 from .conversion import epsilon_from_rho, rho_from_epsilon
 from .events import Cost, Event, SelectionEvent
-from .noise import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, NoiseFamily
+from .noise import PAID_IN, NoiseFamily
 from .rounding import Real, finite, positive, probability
 
 
@@ -133,7 +133,7 @@ class Budget:
         return cls("pure", epsilon=positive("epsilon", epsilon))
 
     @property
-    def unit(self) -> str:
+    def unit(self) -> Literal["rho", "epsilon"]:
         """What this budget counts in: "rho" or "epsilon"."""
         return "rho" if self.notion == "zCDP" else "epsilon"
 
@@ -161,7 +161,7 @@ class Budget:
         >>> Budget.pure(1).noise.name
         'discrete-laplace'
         """
-        return DISCRETE_GAUSSIAN if self.notion == "zCDP" else DISCRETE_LAPLACE
+        return PAID_IN[self.unit]
 
     def selection_epsilon(self, share: Fraction, selection: type[SelectionEvent]) -> Fraction:
         """Return the largest epsilon at which a share pays for one selection.

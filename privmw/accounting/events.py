@@ -76,6 +76,7 @@ class Event(ABC):
     __slots__ = ()
     _public_repr: ClassVar[bool] = True
     kind: ClassVar[str]
+    needs_public_n: ClassVar[bool] = False  # whether the cost holds only where n is public
     count: int
 
     @property
@@ -223,6 +224,7 @@ class RandomizedResponse(Event):
     count: int
 
     kind: ClassVar[str] = "randomized-response"
+    needs_public_n: ClassVar[bool] = True  # how many bits there are says how many records
 
     def __init__(self, epsilon: Real, size: int, count: int = 1) -> None:
         self._keep(epsilon_of_one=positive("epsilon", epsilon))

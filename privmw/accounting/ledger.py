@@ -16,8 +16,7 @@ from . import record
 from .budget import Budget, BudgetError
 from .composition import Composition, Parallel
 from .enclosure import Enclosure
-from .events import Event, Neighbors, RandomizedResponse
-from .residual_gaussian import ResidualGaussian
+from .events import Event, Neighbors
 from .rounding import Real, float_down, float_up, positive_integer, probability
 from .statement import show, state, usual_delta
 
@@ -350,10 +349,7 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
                 raise ValueError(
                     f"neighbors ({part.neighbors.name}) must be the ledger's {self._neighbors.name}"
                 )
-            # One bit a record: how many bits there are says how many records, which add-remove-one hides.
-            # A residual shows no total, and its cost is that of a pair of records.
-            pairs = isinstance(part, RandomizedResponse | ResidualGaussian)
-            if pairs and self._neighbors is Neighbors.ADD_REMOVE_ONE:
+            if part.needs_public_n and self._neighbors is Neighbors.ADD_REMOVE_ONE:
                 raise ValueError(f"neighbors ({self._neighbors.name}) must be REPLACE_ONE for {shown(part)}")
 
     def __eq__(self, other: object) -> bool:

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from .rounding import Real, finite
 
 Order: TypeAlias = Literal[1, 2]
 NoiseEvent: TypeAlias = DiscreteLaplace | DiscreteGaussian
+_Exact = TypeVar("_Exact", int, Fraction)
 
 LARGEST_DRAWN_SCALE = 2.0**40  # of csrc/draw, whose noise then stays below 2^52
 LARGEST_SCALE, LEAST_SCALE = 2.0**62, 2.0**-62  # of counts measured elsewhere
@@ -55,11 +56,21 @@ class NoiseFamily:
         return "epsilon" if self.order == 1 else "rho"
 
     @property
+    def heavy_tailed(self) -> bool:
+        """Whether its tails are heavier than a Gaussian's."""
+        return self.order == 1
+
+    @property
+    def precision_power(self) -> int:
+        """The inverse variance of this noise grows with this power of its share."""
+        return 2 // self.order
+
+    @property
     def event_type(self) -> type[NoiseEvent]:
         """The events of this noise where it is discrete."""
         return DiscreteLaplace if self.order == 1 else DiscreteGaussian
 
-    def sensitivity(self, changed: int, at_most: int = 1) -> int:
+    def sensitivity(self, changed: _Exact, at_most: int = 1) -> _Exact:
         """The L1, or squared L2, sensitivity of counts of which one record changes `changed` by one.
 
         A unit of m records changes them m times one after another: L1 grows by m, the squared L2 by m^2.
@@ -82,6 +93,13 @@ class NoiseFamily:
         """The event of adding this noise to `size` counts."""
         return self.event_type(scale, sensitivity, size)
 
+    def of_sum(self, variance: float) -> NoiseDistribution | None:
+        """The distribution of a sum of several draws, by its variance; None where it has no name.
+
+        Gaussians, discrete ones nearly, add up to a Gaussian; Laplace noise does not to Laplace noise.
+        """
+        return None if self.heavy_tailed else make_noise("gaussian", math.sqrt(variance))
+
     def argument(self, share: Fraction | None) -> dict[str, Any]:
         """The share as an argument of `Curator.measure`.
 
@@ -93,8 +111,10 @@ class NoiseFamily:
 
 DISCRETE_GAUSSIAN, DISCRETE_LAPLACE = NoiseFamily(2), NoiseFamily(1)
 RESIDUAL_GAUSSIAN = NoiseFamily(2, "residual")
-# The names of the noises that the curator adds, in the order in which files number them; and of all.
+# The noises that the curator adds, by name in the order in which files number them, and by the unit of their
+# share; and all noises by name.
 MEASURED = {family.name: family for family in (DISCRETE_GAUSSIAN, DISCRETE_LAPLACE)}
+PAID_IN = {family.unit: family for family in MEASURED.values()}
 NOISES = {
     family.name: family
     for family in (NoiseFamily(1, "continuous"), NoiseFamily(2, "continuous"), *MEASURED.values())
@@ -205,9 +225,9 @@ def noise_for(*, rho: Real | None, epsilon: Real | None) -> tuple[NoiseFamily, R
     (NoiseFamily(order=1, form='discrete'), 0.5)
     """
     if rho is not None and epsilon is None:
-        return DISCRETE_GAUSSIAN, rho
+        return PAID_IN["rho"], rho
     if epsilon is not None and rho is None:
-        return DISCRETE_LAPLACE, epsilon
+        return PAID_IN["epsilon"], epsilon
     raise TypeError("exactly one of rho and epsilon must be given")
 
 

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from privmw.secrecy import expect
 
 from .events import Cost, Event
+from .noise import RESIDUAL_GAUSSIAN
 from .rounding import Real, float_up, positive, positive_integer
 from .worst_difference import worst_difference
 
@@ -48,6 +49,7 @@ class ResidualGaussian(Event):
     count: int = 1
 
     kind: ClassVar[str] = "residual-gaussian"
+    needs_public_n: ClassVar[bool] = True  # shows no total, and costs what a pair of records does
 
     def __post_init__(self) -> None:
         """Refuse parameters that mean nothing, and scales below which there is no bound."""
@@ -85,7 +87,7 @@ class ResidualGaussian(Event):
         delta = lattice_term(self.sizes, self.looks, self.sigmas)
         assert delta is not None  # by __post_init__
         worst = worst_difference(self.sizes, self.looks, self.sigmas)
-        return Cost(worst * self.at_most**2, None, delta)
+        return Cost(RESIDUAL_GAUSSIAN.sensitivity(worst, self.at_most), None, delta)
 
     # Tuples of thousands of looks: equal objects and hashes are asked for at every charge.
     def __hash__(self) -> int:

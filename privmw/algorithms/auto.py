@@ -26,7 +26,6 @@ import os
 from fractions import Fraction
 
 from privmw.accounting import Budget
-from privmw.accounting.noise import DISCRETE_GAUSSIAN
 from privmw.accounting.rounding import Real
 from privmw.algorithms.accounted import AccountPath
 from privmw.algorithms.configuration import make_budget
@@ -65,7 +64,7 @@ def choose_algorithm(n: int, support: Support, workload: Workload, budget: Budge
     """
 
     def noise(sensitivity: int, share: Fraction = budget.limit) -> float:
-        return DISCRETE_GAUSSIAN.scale(share, DISCRETE_GAUSSIAN.sensitivity(sensitivity, at_most)) / n
+        return budget.noise.scale(share, budget.noise.sensitivity(sensitivity, at_most)) / n
 
     everything = support.whole_size == support.domain.size and not support.missing
     particles = None if everything else PARTICLES
@@ -150,7 +149,7 @@ def recommend(
     at_most: how many records of a unit enter.
     """
     budget = make_budget(epsilon, delta, rho=rho, n=n)
-    if budget.noise != DISCRETE_GAUSSIAN:
+    if budget.is_pure:
         raise ValueError("delta (0) must be above 0: the recommended methods use Gaussian noise")
     rows = PEP(particles=PARTICLES).public_rows(support, workload)
     return Mechanism(choose_algorithm(n, rows, workload, budget, at_most), budget)

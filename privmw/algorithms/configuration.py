@@ -25,6 +25,7 @@ from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.checks import check_number
+from privmw.models.inputs import ModelInputs
 from privmw.random import Rng
 from privmw.release import Release
 from privmw.secrecy import shown
@@ -89,7 +90,7 @@ class Configuration(ABC):
         return min(support.whole_size + self.added_rows(support), support.domain.size)
 
     @abstractmethod
-    def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:
+    def model(self, inputs: ModelInputs) -> Model:
         """The model that the loop improves."""
 
     def calibrate(

@@ -15,13 +15,16 @@ from typing import ClassVar
 from privmw.algorithms.configuration import Algorithm, Select
 from privmw.algorithms.loop import Model
 from privmw.algorithms.plan import Effort
-from privmw.algorithms.question import Question, Unit, check_public
+from privmw.algorithms.question import Unit, check_public
 from privmw.algorithms.rap import HEAVIEST, MOST_DRAWS, MOST_STEPS
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.checks import check_integer
 from privmw.models.generated import GeneratedRows, Loss, pretrained_generator
 from privmw.models.generator import Generator, GeneratorShape
+from privmw.models.inputs import ModelInputs
+from privmw.models.relaxed import Draws
+from privmw.models.training import Training
 from privmw.secrecy import expect, shown
 
 
@@ -175,21 +178,14 @@ class GEM(Algorithm):
         """At most how many rows the model makes beside the support."""
         return self.draws
 
-    def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:
+    def model(self, inputs: ModelInputs) -> Model:
         """A generator that is trained after each round."""
         return GeneratedRows(
-            support,
-            question.workload,
-            question.measured,
-            n,
+            inputs,
+            Draws(self.draws, self.seed, prior_weight=None),
+            Training(self.steps, self.rate, self.prior_weight),
             shape=self.shape,
-            steps=self.steps,
-            rate=self.rate,
-            draws=self.draws,
             epochs=self.epochs,
             loss=self.loss,
-            prior_weight=self.prior_weight,
-            seed=self.seed,
             pretrained=self.pretrained,
-            threads=threads,
         )

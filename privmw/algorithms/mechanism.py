@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 import os
 import secrets
 import warnings
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
 
-from privmw.accounting import Account, Budget, Composition, Ledger, Neighbors
+from privmw.accounting import Account, Ledger, Neighbors
 from privmw.accounting.looks import Look
-from privmw.accounting.rounding import Real, float_up, positive_integer, probability
+from privmw.accounting.rounding import float_up, positive_integer
 from privmw.accounting.statement import show
 from privmw.algorithms.accounted import AccountPath, open_account, settle
+from privmw.algorithms.calibrated import Calibrated
 from privmw.algorithms.checkpoint import Checkpoint
 from privmw.algorithms.expected import ExpectedRounds
 from privmw.algorithms.loop import Progress, adapt
@@ -31,6 +30,7 @@ from privmw.data.support import Support
 from privmw.data.unit import unit_in_words
 from privmw.data.workload import Workload
 from privmw.models.growth.completion import completed_evenly
+from privmw.models.inputs import ModelInputs
 from privmw.random import Rng, is_seeded
 from privmw.ranks import check_same, on_every_rank, on_root
 from privmw.release import Release
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Mechanism:
+class Mechanism(Calibrated):
     """An algorithm with a budget. Its cost is known before it is called on private tables.
 
     >>> from privmw import MWPub
@@ -52,41 +52,24 @@ class Mechanism:
     """
 
     algorithm: Configuration
-    budget: Budget
 
     def __post_init__(self) -> None:
         """Refuse a budget that is too small for the noise of one look, or whose rho is no finite float."""
         for look in self.events:
             look.check_scale()
-        if math.isinf(self.rho):
-            raise ValueError(f"budget ({shown(self.budget)}) must be less: its rho is beyond any float")
+        super().__post_init__()
 
     @property
     def events(self) -> tuple[Look, ...]:
         """Every look at the private table with its largest cost, before any size is known."""
         return self.algorithm.looks(self.budget)
 
-    @property
-    def rho(self) -> float:
-        """The zCDP cost of a run."""
-        return float_up(Composition.of(self.events).rho)
-
-    def epsilon(self, delta: Real) -> float:
-        """The epsilon of a run at a delta; infinite at a delta of 0 where the noise is Gaussian."""
-        bound = Composition.of(self.events).epsilon_at(probability("delta", delta, zero=True))
-        return math.inf if bound is None else float_up(bound)
-
     def statement(self, unit: str = "record") -> str:
         """What a run costs and does, in plain words, before any data; every figure is rounded up.
 
         unit: what is protected.
         """
-        name = type(self.algorithm).__name__
-        budget = f"{self.budget.unit} = {show(float_up(self.budget.limit))}"
-        if self.budget.delta is not None:
-            epsilon = show(float_up(Fraction(self.budget.epsilon or 0)))
-            budget += f" (epsilon = {epsilon} at delta = {show(self.budget.delta)})"
-        lines = [f"{name}: a run spends at most {budget}; neighbouring tables replace one {unit}."]
+        lines = [self._spends(unit)]
         for _, alike in itertools.groupby(self.events, lambda event: (event.step, event.count)):
             first, *rest = alike
             price = _price(first)
@@ -130,11 +113,9 @@ class Mechanism:
         question = self._question(support, workload, at_most)
         if n is not None:
             n = positive_integer("n", n)
-        schedule, effort = self.algorithm.schedule, self.algorithm.effort
-        evaluated = schedule.draws is None and support.missing
+        evaluated = self.algorithm.schedule.draws is None and support.missing
         rows = completed_evenly(support) if evaluated else support
-        responses = self.algorithm.seconds_of_response
-        return make_plan(schedule, self.budget, rows, question, n, at_most, effort, responses)
+        return make_plan(self.algorithm, self.budget, rows, question, n, at_most)
 
     def _public_rows(self, support: Support | None, workload: Workload) -> Support:
         rows = self.algorithm.public_rows(support, workload)
@@ -217,7 +198,7 @@ class Mechanism:
             journal = Checkpoint(checkpoint, about, support, terms=terms, expected=expected, every=every)
             rng = on_every_rank(comm, partial(journal.rng, rng))
         run = secrets.token_hex(16) if journal is None else journal.run
-        model = self.algorithm.model(support, question, n, options.threads)
+        model = self.algorithm.model(ModelInputs(support, workload, question.measured, n, options.threads))
         on_root(comm, lambda: None if opened is None else self._reserve(opened, run, terms, rng, journal))
         spent = None if journal is None else journal.ledger
         with open_curator(private, question.measured, self.budget, rng, comm, spent) as curator:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from privmw.algorithms.configuration import Algorithm
 from privmw.algorithms.loop import Model
-from privmw.algorithms.question import Question
-from privmw.data.support import Start, Support
+from privmw.data.support import Start
+from privmw.models.inputs import ModelInputs
 from privmw.models.multiplicative import MultiplicativeWeights, Output, Replay
 
 if TYPE_CHECKING:
@@ -93,15 +93,6 @@ class MWPub(Algorithm):
         self._one_of("output", Output)
         self._one_of("start", Start)
 
-    def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:
+    def model(self, inputs: ModelInputs) -> Model:
         """A support moved by multiplicative weights."""
-        return MultiplicativeWeights(
-            support,
-            question.workload,
-            question.measured,
-            n,
-            start=self.start,
-            replay=self.replay,
-            output=self.output,
-            threads=threads,
-        )
+        return MultiplicativeWeights(inputs, start=self.start, replay=self.replay, output=self.output)

@@ -14,9 +14,10 @@ from typing import ClassVar
 from privmw.algorithms.configuration import Algorithm, Select
 from privmw.algorithms.loop import Model
 from privmw.algorithms.plan import Effort
-from privmw.algorithms.question import Question, Unit
+from privmw.algorithms.question import Unit
 from privmw.data.support import Start, Support
 from privmw.models.grown import COMPLETED, LARGEST_WIDENED, GrowingModel
+from privmw.models.inputs import ModelInputs
 from privmw.models.projected import Kind, ProjectionModel
 from privmw.secrecy import shown
 
@@ -136,25 +137,14 @@ class PEP(Algorithm):
             return 0
         return self.particles + (COMPLETED if support.missing else LARGEST_WIDENED)
 
-    def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:
+    def model(self, inputs: ModelInputs) -> Model:
         """A support that is projected again after each round, and may grow at the last."""
         if self.particles is not None:
-            return GrowingModel(
-                support,
-                question.workload,
-                question.measured,
-                n,
-                particles=self.particles,
-                threads=threads,
-            )
+            return GrowingModel(inputs, particles=self.particles)
         return ProjectionModel(
-            support,
-            question.workload,
-            question.measured,
-            n,
+            inputs,
             start=self.start,
             slack=self.slack,
             gamma=self.gamma,
             prior_weight=self.prior_weight,
-            threads=threads,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from privmw.algorithms.question import Question, Unit
 from privmw.algorithms.schedule import Schedule
 from privmw.data.memory import available_memory
 from privmw.data.support import Support
+
+if TYPE_CHECKING:
+    from privmw.algorithms.configuration import Configuration
 
 # Arrays with one number per cell: counts, sums, answers, scores, targets and their precisions; and with one
 # per row: weights, masses, a prior and two temporary ones.
@@ -156,19 +160,15 @@ def noise_of_steps(
 
 
 def make_plan(
-    schedule: Schedule,
+    algorithm: Configuration,
     budget: Budget,
     support: Support,
     question: Question,
     n: int | None,
     at_most: int,
-    effort: Effort,
-    seconds_of_response: float = 0.0,
 ) -> Plan:
-    """Combine sizes with one timed evaluation, which draws and best responses do without.
-
-    seconds_of_response: of a round's best responses, estimated.
-    """
+    """Combine sizes with one timed evaluation, which draws and best responses do without."""
+    schedule, effort = algorithm.schedule, algorithm.effort
     levels = noise_of_steps(schedule, budget, question, n, at_most)
     has_shot = any(level.step == "shot" for level in levels)
     evaluation = _evaluation(support, question) if schedule.draws is None else 0.0
@@ -178,7 +178,7 @@ def make_plan(
     if has_shot:
         needed += 8 * ARRAYS_OF_SHOT * question.cells_of_shot
     looked_at = schedule.per_round if schedule.draws is None else 2  # draws: at both signs, once
-    scoring = SECONDS_PER_CELL * question.workload.cells * looked_at + seconds_of_response
+    scoring = SECONDS_PER_CELL * question.workload.cells * looked_at + algorithm.seconds_of_response
     shot = 0.0
     if has_shot:
         shot = evaluation * effort.shot * len(question.shot) / len(question.workload)

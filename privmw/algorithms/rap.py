@@ -14,11 +14,14 @@ from typing import ClassVar
 from privmw.algorithms.configuration import Algorithm, Select
 from privmw.algorithms.loop import Model
 from privmw.algorithms.plan import Effort
-from privmw.algorithms.question import Question, Unit
+from privmw.algorithms.question import Unit
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.checks import check_integer
+from privmw.models.inputs import ModelInputs
+from privmw.models.relaxed import Draws
 from privmw.models.relaxed_rows import RelaxedRows
+from privmw.models.training import Training
 from privmw.secrecy import expect, shown
 
 MOST_ROWS, MOST_STEPS, MOST_DRAWS = 100_000, 1_000_000, 10_000_000
@@ -136,19 +139,13 @@ class RAP(Algorithm):
         """At most how many rows the model makes: the records drawn."""
         return self.draws
 
-    def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:
+    def model(self, inputs: ModelInputs) -> Model:
         """Relaxed rows."""
+        rate = RATES[self.softmax] if self.rate is None else self.rate
         return RelaxedRows(
-            support,
-            question.workload,
-            question.measured,
-            n,
+            inputs,
+            Draws(self.draws, self.seed),
+            Training(self.steps, rate, self.prior_weight),
             rows=self.rows,
             softmax=self.softmax,
-            rate=RATES[self.softmax] if self.rate is None else self.rate,
-            steps=self.steps,
-            prior_weight=self.prior_weight,
-            draws=self.draws,
-            seed=self.seed,
-            threads=threads,
         )

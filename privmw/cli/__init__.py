@@ -20,9 +20,7 @@ from privmw.cli import (
     account,
     answer,
     completion,
-    demo,
     domain,
-    evaluate,
     finish,
     inspect,
     release,
@@ -33,7 +31,9 @@ from privmw.cli.console import Console
 from privmw.cli.options import Parser
 from privmw.cli.refusal import explain
 from privmw.extensions.cluster import abort_job, mpi, wait_to_report
+from privmw.extensions.evaluation import command as evaluate
 from privmw.extensions.explorer import command as explore
+from privmw.extensions.population import command as demo
 from privmw.extensions.postprocess import command as postprocess
 from privmw.extensions.unbiased import command as measure
 from privmw.version import __version__

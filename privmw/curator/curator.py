@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from privmw.accounting import Budget, Ledger, Neighbors, ResidualGaussian
 from privmw.accounting.events import Event
-from privmw.accounting.noise import DISCRETE_LAPLACE, noise_for
+from privmw.accounting.noise import noise_for
 from privmw.accounting.rounding import Real, float_up, positive_integer
 from privmw.data.records import Records, check_is_private
 from privmw.data.workload import Workload
@@ -307,7 +307,7 @@ class Curator:
         cells, changing = self.__asked(None, marginal, None, False)
         threshold = Threshold.prepare(
             size=len(cells),
-            l1_sensitivity=DISCRETE_LAPLACE.sensitivity(changing, self._at_most),
+            l1_sensitivity=Threshold.family.sensitivity(changing, self._at_most),
             epsilon=epsilon,
             delta=delta,
             records=self._at_most,

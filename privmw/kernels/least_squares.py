@@ -88,7 +88,7 @@ class Tallies:
         starts = check_starts(starts, len(attributes))
         check_within("attributes", attributes, len(sizes))
         flat, bounds = attributes.tolist(), starts.tolist()
-        self.offsets = [0]
+        self.threads, self.offsets = threads, [0]
         for begin, end in itertools.pairwise(bounds):
             places = flat[begin:end]
             if any(a >= b for a, b in itertools.pairwise(places)):

@@ -23,6 +23,10 @@ class QueryMatrix(Protocol):
     def comm(self) -> Communicator:
         """The ranks that share the rows: weights and potentials are of this rank's rows, sums are of all."""
 
+    @property
+    def threads(self) -> int | None:
+        """Threads of the kernels; None is all."""
+
     def sums(self, weights: Float64s) -> Float64s:
         """For each query the sum of the weights of its rows."""
 

@@ -7,9 +7,10 @@ histogram of very many cells comes out as sparse as it is, which no mechanism wi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from privmw.accounting import ThresholdedLaplace, threshold_for_delta
-from privmw.accounting.noise import DISCRETE_LAPLACE
+from privmw.accounting.noise import DISCRETE_LAPLACE, NoiseFamily
 from privmw.accounting.rounding import Real, positive, positive_integer, probability
 from privmw.mechanisms.noise import Counts, Noise, size_of
 from privmw.random import Rng, Stream, privacy_stream
@@ -24,6 +25,8 @@ class Threshold:
     28
     """
 
+    family: ClassVar[NoiseFamily] = DISCRETE_LAPLACE
+
     noise: Noise
     event: ThresholdedLaplace
 
@@ -33,7 +36,7 @@ class Threshold:
     ) -> Threshold:
         """Return the noise of scale l1_sensitivity / epsilon, and the least threshold that delta allows."""
         sensitivity = positive("l1_sensitivity", l1_sensitivity)
-        noise = Noise.prepare(DISCRETE_LAPLACE, size=size, sensitivity=sensitivity, share=epsilon)
+        noise = Noise.prepare(cls.family, size=size, sensitivity=sensitivity, share=epsilon)
         scale, records = noise.event.scale, positive_integer("records", records)
         threshold = threshold_for_delta(probability("delta", delta), scale, records)
         return cls(noise, ThresholdedLaplace(scale, l1_sensitivity, threshold, records, size))

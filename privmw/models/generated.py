@@ -23,8 +23,10 @@ from privmw.data.support import Support, in_words
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Bools, Float64s, Int64s
 from privmw.models.generator import Generator, GeneratorShape, load_generator
-from privmw.models.relaxed import Adam, Floats, RelaxedModel, products_of
+from privmw.models.inputs import ModelInputs
+from privmw.models.relaxed import Draws, RelaxedModel, products_of
 from privmw.models.relaxed_rows import Fitted
+from privmw.models.training import Adam, Floats, Training
 from privmw.random import sampling_stream
 from privmw.release.measurements import Measurement
 from privmw.secrecy import shown
@@ -141,29 +143,22 @@ def pretrained_generator(
 class GeneratedRows(RelaxedModel):
     """A generator that is trained after each round on all measurements so far.
 
-    steps: at most, of a round. pretrained: a file with the generator to start from. epochs: at most, of
-    training on the public rows of the support, before the first answers.
+    A round takes at most the steps of `training`. pretrained: a file with the generator to start from.
+    epochs: at most, of training on the public rows of the support, before the first answers.
     """
 
     def __init__(
         self,
-        support: Support,
-        workload: Workload,
-        measured: Workload,
-        n: int,
+        inputs: ModelInputs,
+        draws: Draws,
+        training: Training,
         *,
         shape: GeneratorShape,
-        steps: int,
-        rate: float,
-        draws: int,
         epochs: int,
         loss: Loss,
-        prior_weight: float | None,
-        seed: int,
         pretrained: str | None = None,
-        threads: int | None = None,
     ) -> None:
-        domain = workload.domain
+        support, workload, domain = inputs.support, inputs.workload, inputs.workload.domain
         if pretrained is not None and support.records:
             raise ValueError(
                 f"pretrained ({pretrained}) must come without public rows: a generator was trained on them"
@@ -171,11 +166,9 @@ class GeneratedRows(RelaxedModel):
         if support.comm.size > 1:
             raise ValueError(f"support (on {support.comm.size} ranks) must be on one rank: GEM is")
         rows = Support.without_public(domain, support.constraints)
-        super().__init__(
-            rows, workload, measured, n, draws=draws, draws_weight=None, seed=seed, threads=threads
-        )
+        super().__init__(inputs.with_support(rows), draws)
         if pretrained is None:
-            self._generator = Generator(domain, shape, seed=seed)
+            self._generator = Generator(domain, shape, seed=draws.seed)
         else:
             self._generator = load_generator(pretrained, domain)
         columns = public_columns(support) or self._generator.columns
@@ -183,7 +176,7 @@ class GeneratedRows(RelaxedModel):
         # Attributes without public information.
         self._unknown = tuple(name for name in domain.names if name not in columns)
         self._public, self._epochs = support, epochs
-        self._steps, self._rate, self._loss, self._prior_weight = steps, rate, loss, prior_weight
+        self._training, self._loss = training, loss
         self._at_first: Float64s | None = None  # the initial answers to public marginals
         self._begun, self._last, self._running = False, False, math.nan
 
@@ -191,9 +184,13 @@ class GeneratedRows(RelaxedModel):
         if self._at_first is None:  # lazily: a resumed run has it stored
             if self._public.records:
                 pretrain(
-                    self._generator, self._public, self._workload, epochs=self._epochs, threads=self._threads
+                    self._generator,
+                    self._public,
+                    self._inputs.workload,
+                    epochs=self._epochs,
+                    threads=self._threads,
                 )
-            tables, some = self._generator.tables(), self._workload.select(self._public_marginals)
+            tables, some = self._generator.tables(), self._inputs.workload.select(self._public_marginals)
             self._at_first = np.zeros(0)
             if len(self._public_marginals):
                 self._at_first = products_of(some, self._threads).answers(tables).astype(np.float64)
@@ -213,7 +210,7 @@ class GeneratedRows(RelaxedModel):
         else:
             if len(self._public_marginals):
                 measured, worth = self._with_public()
-            details = self._fit(Fitted.of(measured, self._prior_weight, self._threads))
+            details = self._fit(Fitted.of(measured, self._training.prior_weight, self._threads))
         return details | ({"public_worth": worth} if worth else {})
 
     def _fit(self, fitted: Fitted) -> dict[str, float]:
@@ -223,28 +220,25 @@ class GeneratedRows(RelaxedModel):
             generator.begin_at(fitted.margin_logs, self._unknown)
         self._begun = True
         adam = Adam(generator.parameters, DAMPING * float(fitted.weights.sum()))
-        for step in range(self._steps):
+        for step in range(self._training.steps):
             _, by_tables = fitted.gradient(generator.tables())
-            adam.step(generator.gradient(by_tables), self._falling(step))
-        return {"training_steps": float(self._steps)}
+            adam.step(generator.gradient(by_tables), self._training.rate_at(step))
+        return {"training_steps": float(self._training.steps)}
 
     def _follow_largest(self, chosen: Workload, answers: Float64s, precision: Float64s) -> dict[str, float]:
         """Lower the absolute errors of the cells with large errors; the paper's loss."""
         products = products_of(chosen, self._threads)
         misfit, generator = LargestMisfit(answers, precision > 0, self._running), self._generator
         adam, taken = Adam(generator.parameters), 0
-        for step in range(self._steps):
+        for step in range(self._training.steps):
             tables = generator.tables()
             _, pull = misfit.pull(products.answers(tables))
             if not pull.any():
                 break
-            adam.step(generator.gradient(products.gradient(tables, pull)[0]), self._falling(step))
+            adam.step(generator.gradient(products.gradient(tables, pull)[0]), self._training.rate_at(step))
             taken += 1
         self._running = misfit.running
         return {"training_steps": float(taken)}
-
-    def _falling(self, step: int) -> float:
-        return self._rate * (1 + math.cos(math.pi * step / self._steps)) / 2
 
     def _with_public(self) -> tuple[tuple[Workload, Float64s, Float64s], float]:
         """The measurements, with the initial answers added as if measured on a sample of `worth` records.
@@ -280,7 +274,7 @@ class GeneratedRows(RelaxedModel):
         """Which cells of public marginals a round fits: of a random sample; at the last round, all."""
         if self._last or len(self._public_marginals) <= PUBLIC_MARGINALS_PER_ROUND:
             return np.ones(len(marginals), bool)
-        stream = sampling_stream(np.random.SeedSequence([self._seed, len(self._measurements)]))
+        stream = sampling_stream(np.random.SeedSequence([self._draws.seed, len(self._measurements)]))
         return np.isin(
             marginals, stream.choice(self._public_marginals, PUBLIC_MARGINALS_PER_ROUND, replace=False)
         )

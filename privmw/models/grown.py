@@ -16,14 +16,13 @@ import numpy as np
 
 from privmw import kernels
 from privmw.data.support import Support
-from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s
 from privmw.models.growth.completion import COMPLETED, completed, completed_evenly
 from privmw.models.growth.path import PATH, Grown, Path
 from privmw.models.growth.problem import Problem
 from privmw.models.growth.start import LARGEST_WIDENED, fitted_start, widened_start, with_new_values
+from privmw.models.inputs import ModelInputs
 from privmw.models.projected import ProjectionModel
-from privmw.models.weighted_rows import WeightedRows
 from privmw.random import sampling_stream
 from privmw.ranks import sum_over_ranks
 from privmw.release.measurements import Measurement
@@ -41,21 +40,18 @@ class GrowingModel(ProjectionModel):
 
     def __init__(
         self,
-        support: Support,
-        workload: Workload,
-        measured: Workload,
-        n: int,
+        inputs: ModelInputs,
         *,
         particles: int,
-        threads: int | None = None,
     ) -> None:
+        support = inputs.support
         if support.missing:
             rows = completed_evenly(support, GROWTH_SEED)
             prior = rows.start("uniform")
         else:
             rows, prior = widened_start(support)
-        super().__init__(rows, workload, measured, n, prior=prior, threads=threads)
-        self._public, self._workload, self._particles = support, workload, particles
+        super().__init__(inputs.with_support(rows), prior=prior)
+        self._public, self._particles = support, particles
         self._start = rows, prior
 
     def update(self, measurements: Sequence[Measurement], *, last: bool = False) -> Mapping[str, float]:
@@ -92,10 +88,10 @@ class GrowingModel(ProjectionModel):
             grown = self._path(support, start, problem, one_ways, stream).down_to_fixed()
         else:
             support, start = self._start
-            start = fitted_start(support, start, one_ways, self._threads)
+            start = fitted_start(support, start, one_ways, self._inputs.threads)
             part, judge = problem.thinned(stream)
             grown = self._path(support, start, part, one_ways, stream).best_by_holdout(problem, judge)
-        rows, prior = _joined(support, start, grown, self._threads)
+        rows, prior = _joined(support, start, grown, self._inputs.threads)
         if not self._public.missing:
             prior = with_new_values(rows, prior, self._public, one_ways)
         self._begin(rows, prior)
@@ -110,12 +106,12 @@ class GrowingModel(ProjectionModel):
         one_ways: Problem,
         stream: np.random.Generator,
     ) -> Path:
-        return Path(support, start, problem, one_ways, self._particles, stream, self._threads)
+        return Path(support, start, problem, one_ways, self._particles, stream, self._inputs.threads)
 
     def _begin(self, support: Support, prior: Float64s) -> None:
         """Continue with other rows."""
-        self._model = WeightedRows(support, self._workload, prior.copy(), threads=self._threads)
         self._prior, self._groups = prior, None
+        self._begin_with(support)
         self._fitted, self._values = self._fitted[:0], self._values[:0]
 
 

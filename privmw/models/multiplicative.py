@@ -19,9 +19,9 @@ import numpy as np
 
 from privmw import kernels
 from privmw.data.support import Start, Support
-from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.models.groups import Groups
+from privmw.models.inputs import ModelInputs
 from privmw.models.targets import Targets
 from privmw.models.weighted_rows import WeightedRows
 from privmw.random import sampling_stream
@@ -33,25 +33,19 @@ Output = Literal["average", "last"]
 
 
 class MultiplicativeWeights:
-    """A weighted support that is updated by multiplicative weights.
-
-    workload: the marginals to be answered; they are the first of `measured`, whose cells measurements number.
-    """
+    """A weighted support that is updated by multiplicative weights."""
 
     def __init__(
         self,
-        support: Support,
-        workload: Workload,
-        measured: Workload,
-        n: int,
+        inputs: ModelInputs,
         *,
         start: Start = "public",
         replay: Replay = "none",
         output: Output = "last",
-        threads: int | None = None,
     ) -> None:
-        self._model = WeightedRows(support, workload, support.start(start), threads=threads)
-        self._targets = Targets(measured, n)
+        support = inputs.support
+        self._model = WeightedRows(support, inputs.workload, support.start(start), threads=inputs.threads)
+        self._targets = Targets(inputs.measured, inputs.n)
         self._replay = replay
         self._sum = np.zeros(support.size) if output == "average" else None
         self._updates = 0

@@ -29,10 +29,10 @@ import numpy.typing as npt
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s, UInt32s, freeze
 from privmw.kernels.checks import check_integer, check_number
+from privmw.models.training import TINY, Adam, Floats, Training
 from privmw.random import sampling_stream
 from privmw.secrecy import shown
 
-Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 Float32s: TypeAlias = npt.NDArray[np.float32]
 
 ROWS_PER_BLOCK = 2**12  # 1.6 MB in single precision with 100 products
@@ -41,7 +41,6 @@ SINGLE_THREAD_PRODUCT = 2**18  # multiplications of a matrix product that OpenBL
 VALUES_PER_BLOCK = 64  # of the hub
 MOST_PRODUCTS = 2048  # so that matrix products have two rows or more: OpenBLAS splits vectors sooner
 DRAW_ATTEMPTS = 20  # until enough rows keep the constraints
-MEAN_DECAY, SQUARE_DECAY, TINY = 0.9, 0.99, 1e-12  # of Adam
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,37 +169,6 @@ class Products:
         return known
 
 
-def fit_products(
-    workload: Workload,
-    cells_answers: Float64s,
-    precision: Float64s,
-    *,
-    products: int = 100,
-    steps: int = 300,
-    seed: int = 0,
-    rows: npt.NDArray[Any] | None = None,
-    row_weights: Float64s | None = None,
-    known: Sequence[int] | None = None,
-    row_weight: float = 0.0,
-    prior_weight: float | None = None,
-) -> Products:
-    """Fit a mixture of products to measured answers, all of them released.
-
-    cells_answers, precision: one per cell, fractions and inverse variances; precision 0: not measured.
-    rows, row_weights: public records (codes, records x attributes) and their weights (default: equal).
-    known: the attributes that the public records have (default: all).
-    row_weight: the number of records that the public records count as.
-    prior_weight: the number of records that the prior of independent attributes counts as (default: from the
-    noise, `default_prior_weight`).
-    """
-    fit = ProductFit(workload, cells_answers, precision, products, steps, seed, prior_weight)
-    if rows is not None:
-        fit.add_rows(rows, row_weights, known, row_weight)
-    while fit.step():
-        pass
-    return fit.products()
-
-
 def default_prior_weight(workload: Workload, precision: Float64s) -> float:
     """The default prior weight, in records: 220 / (attributes * sqrt(noise of a cell)).
 
@@ -303,17 +271,25 @@ def _adding_order(other: Int64s) -> tuple[Int64s | None, Int64s, Int64s]:
 
 
 class ProductFit:
-    """Adam on the logits of a mixture's tables and weights, in single precision."""
+    """Fits a mixture of products to measured answers, all of them released.
+
+    Adam on the logits of the mixture's tables and weights, in single precision.
+
+    cells_answers, precision: one per cell, fractions and inverse variances; precision 0: not measured.
+    prior_weight: the number of records that the prior of independent attributes counts as (default: from the
+    noise, `default_prior_weight`).
+    """
 
     def __init__(
         self,
         workload: Workload,
         cells_answers: Float64s,
         precision: Float64s,
-        products: int,
-        steps: int,
-        seed: int,
-        prior_weight: float | None,
+        *,
+        products: int = 100,
+        steps: int = 300,
+        seed: int = 0,
+        prior_weight: float | None = None,
     ) -> None:
         products = check_integer("products", products, 1, MOST_PRODUCTS)
         steps = check_integer("steps", steps, 1)
@@ -347,8 +323,7 @@ class ProductFit:
         noise = self._rng.uniform(-FIT.spread, FIT.spread, (len(logits), products)).astype(np.float32)
         self._margin_logs, self._prior_weight = logits, prior_weight * self._scale
         self._parameters = np.concatenate([logits + noise, np.zeros((1, products), np.float32)])
-        self._mean, self._square = np.zeros_like(self._parameters), np.zeros_like(self._parameters)
-        self._steps, self._done = steps, 0
+        self._adam, self._training, self._done = Adam(self._parameters), Training(steps, FIT.rate), 0
         self._rows: tuple[Int64s, Float64s, float] | None = None
 
     def add_rows(
@@ -358,7 +333,11 @@ class ProductFit:
         known: Sequence[int] | None,
         row_weight: float,
     ) -> None:
-        """Add row_weight times the mean log likelihood of public records to the objective."""
+        """Add row_weight times the mean log likelihood of public records to the objective.
+
+        rows, row_weights: their codes, records x attributes, and their weights (default: equal). known: the
+        attributes that they have (default: all). row_weight: the number of records that they count as.
+        """
         if rows.ndim != 2 or rows.shape[1] != len(self._sizes) or not len(rows):
             raise ValueError(f"rows must be records with {len(self._sizes)} codes each")
         known = range(len(self._sizes)) if known is None else known
@@ -374,18 +353,19 @@ class ProductFit:
         stacked = rows[:, attributes].astype(np.int64) + self._starts[attributes]
         self._rows = stacked, np.cumsum(weights / weights.sum()), row_weight * self._scale
 
+    def fitted(self) -> Products:
+        """Take all steps; returns the mixture."""
+        while self.step():
+            pass
+        return self.products()
+
     def step(self) -> bool:
         """Take a step; False after the last."""
-        if self._done == self._steps:
+        if self._done == self._training.steps:
             return False
         _, gradient = self.gradient()
-        rate = FIT.rate * (1 + math.cos(math.pi * self._done / self._steps)) / 2
+        self._adam.step(gradient, self._training.rate_at(self._done))
         self._done += 1
-        self._mean += (1 - MEAN_DECAY) * (gradient - self._mean)
-        self._square += (1 - SQUARE_DECAY) * (gradient * gradient - self._square)
-        mean_bias, square_bias = 1 - MEAN_DECAY**self._done, 1 - SQUARE_DECAY**self._done
-        size = np.sqrt(self._square / square_bias) + TINY
-        self._parameters -= (rate / mean_bias) * self._mean / size
         return True
 
     def gradient(self) -> tuple[float, Floats]:

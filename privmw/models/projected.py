@@ -15,9 +15,9 @@ import numpy as np
 
 from privmw import kernels
 from privmw.data.support import Start, Support
-from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.models.groups import Groups
+from privmw.models.inputs import ModelInputs
 from privmw.models.projection.prior_weight import choose_prior_weight
 from privmw.models.projection.solver import Slack, project
 from privmw.models.query_matrix import CellMatrix, MarginalMatrix, RowMatrix, matrix_of
@@ -37,34 +37,34 @@ MOST_DOUBLINGS = 40  # of gamma: from any noise to all of [0, 1]
 class ProjectionModel:
     """A weighted support that is projected after each round.
 
-    workload: the marginals to be answered; they are the first of `measured`, whose cells measurements number.
     prior: the weights to start from, instead of those of `start`.
     """
 
     def __init__(
         self,
-        support: Support,
-        workload: Workload,
-        measured: Workload,
-        n: int,
+        inputs: ModelInputs,
         *,
         start: Start = "public",
         prior: Float64s | None = None,
         slack: Kind = "l2",
         gamma: float | None = None,
         prior_weight: float | None = None,
-        threads: int | None = None,
     ) -> None:
-        self._prior = support.start(start) if prior is None else prior
-        self._model = WeightedRows(support, workload, self._prior.copy(), threads=threads)
-        self._targets = Targets(measured, n)
+        self._prior = inputs.support.start(start) if prior is None else prior
+        self._inputs = inputs
+        self._begin_with(inputs.support)
+        self._targets = Targets(inputs.measured, inputs.n)
         self._slack, self._gamma, self._prior_weight = slack, gamma, prior_weight
-        self._threads = threads
         self._chosen, self._chosen_at = prior_weight, 0
         self._groups: Groups | None = None  # made with the first cell
         self._updates = 0
         self._values = np.zeros(0)
         self._fitted: Int64s = np.zeros(0, np.int64)  # the cells of the last multipliers
+
+    def _begin_with(self, support: Support) -> None:
+        """Weigh these rows by the prior."""
+        inputs = self._inputs
+        self._model = WeightedRows(support, inputs.workload, self._prior.copy(), threads=inputs.threads)
 
     def answers(self) -> Float64s:
         """The model's answers to the workload."""
@@ -112,7 +112,7 @@ class ProjectionModel:
         answers, precision = self._targets.answers(matrix.cells), self._targets.precision(matrix.cells)
         warm = self._warm(matrix.cells)
         if choose and self._slack == "l2" and self._prior_weight is None:
-            self._chosen, warm = choose_prior_weight(matrix, self._prior, answers, precision, self._threads)
+            self._chosen, warm = choose_prior_weight(matrix, self._prior, answers, precision)
             self._chosen_at = self._updates
         doubled = 0
         while True:
@@ -124,7 +124,6 @@ class ProjectionModel:
                 slack,
                 multipliers=warm,
                 tolerance=TARGET_GAP,
-                threads=self._threads,
             )
             # No distribution is within gamma, or the solver could not certify one: loosen gamma.
             certified = fit.gap <= CERTIFIED_GAP and (slack.gamma is None or fit.kkt <= CERTIFIED_GAP)
@@ -171,7 +170,7 @@ class ProjectionModel:
             self._groups = Groups(self._model.support.size)
         for cell in cells[self._groups.queries :].tolist():
             self._groups.add(self._model.matching_rows(cell))
-        return CellMatrix(cells, self._groups, self._threads, self._model.comm)
+        return CellMatrix(cells, self._groups, self._inputs.threads, self._model.comm)
 
     def _marginal_matrix(self) -> MarginalMatrix | RowMatrix:
         """The cells of every marginal that was measured, entirely or in part.
@@ -183,8 +182,8 @@ class ProjectionModel:
         chosen = workload.select(measured)
         cells = workload.cells_of(measured)
         marginals = kernels.Marginals(
-            self._model.support.columns, chosen.attributes, chosen.starts, threads=self._threads
+            self._model.support.columns, chosen.attributes, chosen.starts, threads=self._inputs.threads
         )
         return matrix_of(
-            chosen, self._targets.precision(cells), marginals, self._threads, self._model.comm, cells
+            chosen, self._targets.precision(cells), marginals, self._inputs.threads, self._model.comm, cells
         )

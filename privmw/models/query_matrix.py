@@ -36,7 +36,7 @@ class _ExactMatrix(ABC):
     bits: int  # of a sum
 
     def __init__(self, cells: Int64s, threads: int | None, comm: Communicator) -> None:
-        self.cells, self.count, self._threads, self.comm = cells, len(cells), threads, comm
+        self.cells, self.count, self.threads, self.comm = cells, len(cells), threads, comm
 
     def sums(self, weights: Float64s) -> Float64s:
         """For each cell the sum of its rows' weights."""
@@ -110,7 +110,7 @@ class CellMatrix(_ExactMatrix):
 
     def potentials(self, values: Float64s) -> Float64s:
         """For each row the sum of its cells' values."""
-        return self._incidence.potentials(values, threads=self._threads)[self._of_row]
+        return self._incidence.potentials(values, threads=self.threads)[self._of_row]
 
     @property
     def draws(self) -> Float64s:
@@ -134,7 +134,7 @@ class CellMatrix(_ExactMatrix):
                 return kept_gram
         scale = 2.0 ** (self.bits - 1)
         of_groups = self._by_group(np.rint(weights * scale))
-        shared = self._incidence.gram(of_groups, threads=self._threads).astype(np.int64)
+        shared = self._incidence.gram(of_groups, threads=self.threads).astype(np.int64)
         self.comm.allreduce(shared.reshape(-1))
         gram: Float64s = shared / scale
         means = gram.diagonal()
@@ -197,33 +197,33 @@ class MarginalMatrix(_ExactMatrix):
 
     def potentials(self, values: Float64s) -> Float64s:
         """For each row the sum of its cells' values."""
-        return self._queries.potentials(values, threads=self._threads)
+        return self._queries.potentials(values, threads=self.threads)
 
     def gram(self, weights: Float64s) -> Float64s | None:
         """For each pair of cells the weight of the rows in both; None where there are too many cells."""
         if self._gram is None:
             return None
-        masses, _ = kernels.to_masses(weights, threads=self._threads, comm=self.comm)
-        shared = self._gram.sums(masses, self._threads)
+        masses, _ = kernels.to_masses(weights, threads=self.threads, comm=self.comm)
+        shared = self._gram.sums(masses, self.threads)
         self.comm.allreduce(shared.reshape(-1))
         gram: Float64s = shared / 2.0**kernels.MASS_BITS
         return gram
 
     def gram_product(self, prices: Float64s) -> _MarginalGramProduct:
         """The operator Q diag(prices) Q^T, where Q is this matrix."""
-        return _MarginalGramProduct(self._queries.gram_product(prices), self._threads, self.comm)
+        return _MarginalGramProduct(self._queries.gram_product(prices), self.threads, self.comm)
 
     def over_rows(self, rows: Int64s) -> tuple[MarginalMatrix, slice]:
         """Restrict to some of this rank's rows; keeps all cells."""
         some = self._queries.over(rows.astype(np.uint32))
-        return MarginalMatrix(self.cells, some, self._threads, self.comm), slice(None)
+        return MarginalMatrix(self.cells, some, self.threads, self.comm), slice(None)
 
     def _add(self, weights: Float64s, values: Float64s | None, exponent: int) -> Int64s:
         if values is None:
-            masses, _ = kernels.to_masses(weights, threads=self._threads, comm=self.comm)
+            masses, _ = kernels.to_masses(weights, threads=self.threads, comm=self.comm)
         else:
-            masses = kernels.signed_masses(weights, values, exponent, threads=self._threads)
-        return self._queries.sums(masses, threads=self._threads)
+            masses = kernels.signed_masses(weights, values, exponent, threads=self.threads)
+        return self._queries.sums(masses, threads=self.threads)
 
 
 class RowMatrix(_ExactMatrix):
@@ -276,7 +276,7 @@ class RowMatrix(_ExactMatrix):
 
     def potentials(self, values: Float64s) -> Float64s:
         """For each row the sum of its cells' values."""
-        return self._incidence.potentials(values, threads=self._threads)
+        return self._incidence.potentials(values, threads=self.threads)
 
     def gram(self, weights: Float64s) -> Float64s | None:
         """Return None: there are too many cells."""
@@ -294,7 +294,7 @@ class RowMatrix(_ExactMatrix):
         self.comm.allreduce(occupied)
         nonempty, number = np.flatnonzero(occupied), np.cumsum(occupied > 0) - 1
         incidence = kernels.Incidence(ends, number[queries].astype(np.uint32), len(nonempty))
-        return RowMatrix(self.cells[nonempty], incidence, self._threads, self.comm), nonempty
+        return RowMatrix(self.cells[nonempty], incidence, self.threads, self.comm), nonempty
 
     def _add(self, weights: Float64s, values: Float64s | None, exponent: int) -> Int64s:
         return self._incidence.sums(_rounded(weights, values, exponent)).astype(np.int64)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,7 +22,8 @@ from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.models.growth.completion import completed_evenly
 from privmw.models.growth.path import COMPLETED_WEIGHT
-from privmw.models.products import DRAW_ATTEMPTS, MEAN_DECAY, SQUARE_DECAY, TINY, Products
+from privmw.models.inputs import ModelInputs
+from privmw.models.products import DRAW_ATTEMPTS, Products
 from privmw.models.projected import ProjectionModel
 from privmw.models.targets import Targets
 from privmw.random import sampling_stream
@@ -30,37 +32,35 @@ from privmw.release.measurements import Measurement
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 
 
-class RelaxedModel(ABC):
-    """Products that are fitted to measurements, and become weighted rows at the last update.
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """The records that are drawn at the last round.
 
-    support: without public rows, with the constraints that rows must keep. workload: the marginals to answer;
-    they are the first of `measured`, whose cells measurements number. draws, seed: the number of records
-    drawn, and the seed of their sampling stream. draws_weight: their prior weight in the projection, in
+    seed: of their sampling stream, and of the first state of the model. prior_weight: in the projection, in
     records: small if the model has fitted the noise too; None chooses it from the measurements.
     """
 
-    def __init__(
-        self,
-        support: Support,
-        workload: Workload,
-        measured: Workload,
-        n: int,
-        *,
-        draws: int,
-        seed: int,
-        draws_weight: float | None = COMPLETED_WEIGHT,
-        threads: int | None = None,
-    ) -> None:
-        self._draws_weight = draws_weight
-        self._support, self._workload, self._measured, self._n = support, workload, measured, n
-        self._targets = Targets(measured, n)
-        self._draws, self._seed, self._threads = draws, seed, threads
+    count: int
+    seed: int
+    prior_weight: float | None = COMPLETED_WEIGHT
+
+
+class RelaxedModel(ABC):
+    """Products that are fitted to measurements, and become weighted rows at the last update.
+
+    The support of the inputs has no public rows, but the constraints that rows must keep.
+    """
+
+    def __init__(self, inputs: ModelInputs, draws: Draws) -> None:
+        support, workload = inputs.support, inputs.workload
+        self._inputs, self._draws, self._threads = inputs, draws, inputs.threads
+        self._targets = Targets(inputs.measured, inputs.n)
         # Rows to take if no draw keeps the constraints; raises before anything is spent if no row does.
         self._fallback_rows = np.zeros((0, len(workload.domain)), np.uint32)
         if support.constraints is not None:
-            self._fallback_rows = completed_evenly(support, seed).rows[:draws].astype(np.uint32)
+            self._fallback_rows = completed_evenly(support, draws.seed).rows[: draws.count].astype(np.uint32)
         self._starts = np.concatenate([[0], np.cumsum(workload.domain.sizes)])  # of the stacked tables
-        self._workload_products = products_of(workload, threads)
+        self._workload_products = products_of(workload, inputs.threads)
         self._measurements: list[Measurement] = []
         self._rows: ProjectionModel | None = None  # made at the last update
 
@@ -124,16 +124,10 @@ class RelaxedModel(ABC):
     def _become_rows(self) -> dict[str, float]:
         relaxed = self.answers()
         rows = self._draw_rows()
-        wider = self._support.with_rows(rows)
+        wider = self._inputs.support.with_rows(rows)
         prior = np.bincount(wider.added, minlength=wider.support.size) / len(rows)
         self._rows = ProjectionModel(
-            wider.support,
-            self._workload,
-            self._measured,
-            self._n,
-            prior=prior,
-            prior_weight=self._draws_weight,
-            threads=self._threads,
+            self._inputs.with_support(wider.support), prior=prior, prior_weight=self._draws.prior_weight
         )
         details = dict(self._rows.update(self._measurements, last=True))
         details["rows"] = float(wider.support.size)
@@ -146,35 +140,16 @@ class RelaxedModel(ABC):
         shares /= np.add.reduceat(shares, self._starts[:-1], axis=0)[_segments(self._starts)]
         tables = tuple(np.ascontiguousarray(table.T) for table in np.split(shares, self._starts[1:-1]))
         products = Products(np.full(shares.shape[1], 1 / shares.shape[1]), tables)
-        stream, allowed = sampling_stream(self._seed), self._support.constraints
+        stream, allowed = sampling_stream(self._draws.seed), self._inputs.support.constraints
         rows = np.zeros((0, len(tables)), np.uint32)
         for _ in range(DRAW_ATTEMPTS):
-            candidates = products.draw_evenly(self._draws, stream)
+            candidates = products.draw_evenly(self._draws.count, stream)
             if allowed is not None:
                 candidates = candidates[allowed.allows(candidates)]
-            rows = np.concatenate([rows, candidates])[: self._draws]
-            if len(rows) == self._draws:
+            rows = np.concatenate([rows, candidates])[: self._draws.count]
+            if len(rows) == self._draws.count:
                 break
         return rows if len(rows) else self._fallback_rows
-
-
-class Adam:
-    """Adam (Kingma and Ba 2015) on one array, in place.
-
-    damping: added to the root mean square gradient; smaller gradients make steps below the rate.
-    """
-
-    def __init__(self, parameters: Floats, damping: float = TINY) -> None:
-        self._parameters, self._damping = parameters, damping
-        self._mean, self._square, self._steps = np.zeros_like(parameters), np.zeros_like(parameters), 0
-
-    def step(self, gradient: Floats, rate: float) -> None:
-        """Apply a gradient."""
-        self._steps += 1
-        self._mean += (1 - MEAN_DECAY) * (gradient - self._mean)
-        self._square += (1 - SQUARE_DECAY) * (gradient * gradient - self._square)
-        size = np.sqrt(self._square / (1 - SQUARE_DECAY**self._steps)) + self._damping
-        self._parameters -= (rate / (1 - MEAN_DECAY**self._steps)) * self._mean / size
 
 
 def products_of(workload: Workload, threads: int | None = None) -> kernels.Products:

@@ -11,18 +11,18 @@ only.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from privmw import kernels
-from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s
-from privmw.models.products import TINY, default_prior_weight, one_way_margins
-from privmw.models.relaxed import Adam, Floats, RelaxedModel, products_of, softmax, softmax_gradient
+from privmw.models.inputs import ModelInputs
+from privmw.models.products import default_prior_weight, one_way_margins
+from privmw.models.relaxed import Draws, RelaxedModel, products_of, softmax, softmax_gradient
+from privmw.models.training import TINY, Adam, Floats, Training
 from privmw.random import sampling_stream
 
 
@@ -79,30 +79,16 @@ class Fitted:
 class RelaxedRows(RelaxedModel):
     """Rows fitted by Adam to the squared errors of all measured cells, weighted by precision.
 
-    rows: K. rate, steps: of each round's fit; the rate falls to 0 as half a cosine. prior_weight: in records,
-    of independent attributes, with softmax; None chooses it from the noise.
+    rows: K. The prior weight of the training is 0 without softmax.
     """
 
     def __init__(
-        self,
-        support: Support,
-        workload: Workload,
-        measured: Workload,
-        n: int,
-        *,
-        rows: int,
-        softmax: bool,
-        rate: float,
-        steps: int,
-        prior_weight: float | None,
-        draws: int,
-        seed: int,
-        threads: int | None = None,
+        self, inputs: ModelInputs, draws: Draws, training: Training, *, rows: int, softmax: bool
     ) -> None:
-        super().__init__(support, workload, measured, n, draws=draws, seed=seed, threads=threads)
-        self._softmax, self._rate, self._steps = softmax, rate, steps
-        self._prior_weight = prior_weight if softmax else 0.0
-        start = sampling_stream(seed).uniform(-1, 1, (int(self._starts[-1]), rows))
+        super().__init__(inputs, draws)
+        self._softmax, self._training = softmax, training
+        self._prior_weight = training.prior_weight if softmax else 0.0
+        start = sampling_stream(draws.seed).uniform(-1, 1, (int(self._starts[-1]), rows))
         self._numbers: Floats = start.astype(np.float32)
         self._begun = False
 
@@ -132,13 +118,12 @@ class RelaxedRows(RelaxedModel):
             self._numbers += fitted.margin_logs
         self._begun = True
         adam = Adam(self._numbers)
-        for step in range(self._steps):
-            rate = self._rate * (1 + math.cos(math.pi * step / self._steps)) / 2
-            adam.step(self.gradient(fitted)[1], rate)
+        for step in range(self._training.steps):
+            adam.step(self.gradient(fitted)[1], self._training.rate_at(step))
             if not self._softmax:
                 np.clip(self._numbers, -1.0, 1.0, out=self._numbers)
         errors = fitted.errors(self._tables())
-        return {"loss": float(errors @ (errors * fitted.weights)) / 2, "steps": float(self._steps)}
+        return {"loss": float(errors @ (errors * fitted.weights)) / 2, "steps": float(self._training.steps)}
 
     def gradient(self, fitted: Fitted) -> tuple[float, Floats]:
         """The loss and its gradient with respect to the numbers."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privmw.kernels.arrays import Bools, Float64s, Int64s
-from privmw.release.by_attribute import AttributeAgreement, ValueGap, compare_by_attribute
+from privmw.release.by_attribute import AttributeAgreement, ComparedCells, ValueGap, compare_by_attribute
 from privmw.release.chance import ROUNDING, WITHIN, chance_beyond, chance_of_count, outside
 from privmw.release.measurements import combine
 from privmw.release.misfit import explain
@@ -35,8 +35,8 @@ class Agreement:
     """Fitted and noisy answers of the measured cells; z: their gaps in standard deviations.
 
     within, expected: the observed and expected shares of cells with |z| at most 1, 2, 3. chances: an upper
-    bound on each gap's p-value; chance_of_shares: the same for `within`. laplace: the share of cells with
-    Laplace noise (the others are Gaussian). reached: True where some row of the support lies in the cell.
+    bound on each gap's p-value; chance_of_shares: the same for `within`. heavy_tailed: the share of cells
+    with Laplace noise (the others are Gaussian). reached: True where some row of the support is in the cell.
     reasons: why the answers disagree; remedy: what to do about it; both are empty if they agree.
     attributes: the same comparison by attribute.
     """
@@ -50,7 +50,7 @@ class Agreement:
     within: Shares
     expected: Shares
     chance_of_shares: Shares
-    laplace: float
+    heavy_tailed: float
     reached: Bools
     attributes: tuple[AttributeAgreement, ...] = ()
     reasons: tuple[str, ...] = ()
@@ -98,55 +98,43 @@ class Agreement:
         return f"Agreement({verdict}: {len(self.cells)} cells, within 1, 2, 3 deviations {within})"
 
 
-def compare(
-    cells: Int64s,
-    noisy: Float64s,
-    fitted: Float64s,
-    deviations: Float64s,
-    laplace: Bools,
-    *,
-    several: Bools | None = None,
-    reached: Bools | None = None,
-    n: float = 1.0,
-) -> Agreement:
-    """Compare fitted answers with noisy ones in the same unit; n: the number of records for an answer of 1.
+def compare(compared: ComparedCells, n: float = 1.0) -> Agreement:
+    """Compare fitted answers with noisy ones; n: the number of records for an answer of 1.
 
-    laplace: True where a cell has Laplace noise; several: True where a cell is the mean of several noisy
-    counts (default: nowhere).
-
-    >>> fitted = np.array([120.0, 250.0])
-    >>> result = compare(np.arange(2), np.array([117.0, 280.0]), fitted, np.full(2, 4.0), np.zeros(2, bool))
+    >>> noisy, fitted = np.array([117.0, 280.0]), np.array([120.0, 250.0])
+    >>> result = compare(ComparedCells(np.arange(2), noisy, fitted, np.full(2, 4.0), np.zeros(2, bool)))
     >>> result, result.beyond
     (Agreement(DISAGREES: 2 cells, within 1, 2, 3 deviations 50.0%, 50.0%, 50.0%), array([1]))
     """
-    count = len(cells)
-    gaps = fitted - noisy
+    deviations, heavy_tailed, count = compared.deviations, compared.heavy_tailed, len(compared.cells)
+    gaps = compared.fitted - compared.noisy
     z = gaps / deviations
     within, expected, chances = [], [], []
     for k in WITHIN:
-        by_laplace, by_gaussian = (outside(k, laplace=kind) for kind in (True, False))
-        alone = float(laplace.mean()) if count else 0.0
+        heavy, light = (outside(k, heavy_tailed=kind) for kind in (True, False))
+        alone = float(heavy_tailed.mean()) if count else 0.0
         within.append(float((np.abs(z) <= k).mean()) if count else 1.0)
-        expected.append(1 - alone * by_laplace - (1 - alone) * by_gaussian)
+        expected.append(1 - alone * heavy - (1 - alone) * light)
         # A mean of Laplace counts lies between both distributions: take the one that makes the test strict.
-        bound = chance_beyond(k * deviations * n + ROUNDING, np.square(deviations * n), laplace)
-        bound[~laplace] = by_gaussian
-        if several is not None:
-            bound[several & laplace] = np.maximum(bound[several & laplace], by_gaussian)
+        bound = chance_beyond(k * deviations * n + ROUNDING, np.square(deviations * n), heavy_tailed)
+        bound[~heavy_tailed] = light
+        if compared.several is not None:
+            means = compared.several & heavy_tailed
+            bound[means] = np.maximum(bound[means], light)
         far = int((np.abs(gaps) * n - ROUNDING > k * deviations * n).sum())
         chances.append(chance_of_count(far, count, float(bound.mean())) if count else 1.0)
     return Agreement(
-        cells,
-        noisy,
-        fitted,
+        compared.cells,
+        compared.noisy,
+        compared.fitted,
         deviations,
         z,
-        chance_beyond(gaps * n, np.square(deviations * n), laplace),
+        chance_beyond(gaps * n, np.square(deviations * n), heavy_tailed),
         (within[0], within[1], within[2]),
         (expected[0], expected[1], expected[2]),
         (chances[0], chances[1], chances[2]),
-        float(laplace.mean()) if count else 0.0,
-        np.ones(count, bool) if reached is None else reached,
+        float(heavy_tailed.mean()) if count else 0.0,
+        np.ones(count, bool) if compared.reached is None else compared.reached,
     )
 
 
@@ -155,36 +143,26 @@ def agreement_of(release: Release) -> Agreement:
     combined, n, measured = combine(release.measurements, release.n), release.n, release.measured
     if len(combined.cells) == 0:
         nothing = np.empty(0)
-        return compare(combined.cells, nothing, nothing, nothing, np.empty(0, bool))
-    times, laplace = (np.zeros(len(combined.cells), np.int64) for _ in range(2))
+        return compare(ComparedCells(combined.cells, nothing, nothing, nothing, np.empty(0, bool)))
+    times, heavy_tailed = (np.zeros(len(combined.cells), np.int64) for _ in range(2))
     for measurement in release.measurements:
         entries = np.searchsorted(combined.cells, measurement.cells)
         times[entries] += 1
-        laplace[entries] += measurement.distribution.family.order == 1
+        heavy_tailed[entries] += measurement.distribution.family.heavy_tailed
     # Answer only the marginals with a measured cell: they may be few of very many.
     marginals, which = np.unique(measured.marginal_of(combined.cells), return_inverse=True)
     answered = measured if len(marginals) == len(measured) else measured.select(marginals)
     places = combined.cells - measured.offsets[marginals][which] + answered.offsets[which]
-    agreement = compare(
+    compared = ComparedCells(
         combined.cells,
         combined.answers,
         release.answers(answered)[places],
         np.sqrt(combined.variances),
-        laplace > 0,
+        heavy_tailed > 0,
         several=times > 1,
         reached=release.support.answers(answered, release.support.start("uniform"))[places] > 0,
-        n=float(n),
     )
-    attributes = compare_by_attribute(
-        measured,
-        agreement.cells,
-        agreement.noisy,
-        agreement.fitted,
-        np.square(agreement.deviations),
-        laplace > 0,
-        agreement.reached,
-        float(n),
-    )
+    agreement, attributes = compare(compared, float(n)), compare_by_attribute(measured, compared, float(n))
     agreement = replace(agreement, attributes=attributes)
     if agreement.agrees:
         return agreement

@@ -7,6 +7,7 @@ many cells, each within the noise. Released values only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -53,31 +54,39 @@ class AttributeAgreement:
     values: tuple[ValueGap, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class ComparedCells:
+    """Noisy and fitted answers of measured cells, in one unit; deviations: of the noise.
+
+    cells: their numbers, ascending. heavy_tailed: True where a cell has Laplace noise. several: True where a
+    cell is the mean of several noisy counts (default: nowhere). reached: True where some row of the support
+    lies in the cell (default: everywhere).
+    """
+
+    cells: Int64s
+    noisy: Float64s
+    fitted: Float64s
+    deviations: Float64s
+    heavy_tailed: Bools
+    several: Bools | None = None
+    reached: Bools | None = None
+
+
 def compare_by_attribute(
-    measured: Workload,
-    cells: Int64s,
-    noisy: Float64s,
-    released: Float64s,
-    variances: Float64s,
-    laplace: Bools,
-    reached: Bools,
-    n: float,
+    measured: Workload, compared: ComparedCells, n: float
 ) -> tuple[AttributeAgreement, ...]:
-    """Compare by attribute. Arrays have an entry per measured cell (ascending); answers: fractions of n."""
+    """Compare by attribute; answers: fractions of n."""
+    cells, noisy, released = compared.cells, compared.noisy, compared.fitted
+    heavy_tailed, variances = compared.heavy_tailed, np.square(compared.deviations)
+    reached = np.ones(len(cells), bool) if compared.reached is None else compared.reached
     within = _within(measured, cells, (released - noisy) / np.sqrt(variances))
-    by_noise = _within(measured, cells[laplace], np.full(int(laplace.sum()), np.inf))[:, 0]
+    by_noise = _within(measured, cells[heavy_tailed], np.full(int(heavy_tailed.sum()), np.inf))[:, 0]
     marginals = measured.marginal_of(cells)
     whole, counts = np.unique(marginals, return_counts=True)
     whole = whole[counts == np.diff(measured.offsets)[whole]]
     of_whole = np.isin(marginals, whole)
-    shares = _shares_of_values(
-        measured.select(whole),
-        noisy[of_whole],
-        released[of_whole],
-        variances[of_whole],
-        laplace[of_whole],
-        reached[of_whole],
-    )
+    columns = [column[of_whole] for column in (noisy, released, variances, heavy_tailed, reached)]
+    shares = _shares_of_values(measured.select(whole), columns)
     attributes = []
     for a, attribute in enumerate(measured.domain.attributes):
         total = int(within[a, 0])
@@ -85,7 +94,8 @@ def compare_by_attribute(
             continue
         alone = by_noise[a] / total
         expected = [
-            1 - alone * outside(k, laplace=True) - (1 - alone) * outside(k, laplace=False) for k in WITHIN
+            1 - alone * outside(k, heavy_tailed=True) - (1 - alone) * outside(k, heavy_tailed=False)
+            for k in WITHIN
         ]
         values = _Shares(*(column[shares.attribute == a] for column in shares))
         near = (within[a, 1:] / total).tolist()
@@ -122,18 +132,18 @@ class _Shares(NamedTuple):
     noisy: Float64s
     released: Float64s
     variances: Float64s
-    laplace: Bools
+    heavy_tailed: Bools
     reached: Bools
 
 
-def _shares_of_values(
-    whole: Workload, noisy: Float64s, released: Float64s, variances: Float64s, laplace: Bools, reached: Bools
-) -> _Shares:
-    """Sum the cells with each value, marginal by marginal, and average the marginals."""
+def _shares_of_values(whole: Workload, columns: Sequence[Float64s | Bools]) -> _Shares:
+    """Sum the cells with each value, marginal by marginal, and average the marginals.
+
+    columns: for each cell noisy, released, variance, heavy_tailed and reached.
+    """
     sizes = np.array(whole.domain.sizes, np.int64)[whole.attributes]
     first = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
     # One slot per value of each attribute of each marginal: fewer than cells times attributes.
-    columns = (noisy, released, variances, laplace, reached)
     sums = np.zeros((len(columns), int(first[-1])))
     for begin in range(0, whole.cells, GATHERED_CELLS):
         cells = np.arange(begin, min(begin + GATHERED_CELLS, whole.cells))
@@ -162,7 +172,7 @@ def _shares_of_values(
 def _gaps(name: str, shares: _Shares, n: float) -> tuple[ValueGap, ...]:
     """The values with the largest gaps."""
     gaps, deviations = shares.released - shares.noisy, np.sqrt(shares.variances)
-    chances = chance_beyond(gaps * n, shares.variances * n**2, shares.laplace)
+    chances = chance_beyond(gaps * n, shares.variances * n**2, shares.heavy_tailed)
     z = gaps / deviations
     farthest = np.argsort(-np.abs(z), kind="stable")[:SHOWN_VALUES]
     columns = (shares.value, shares.noisy, shares.released, deviations, z, chances, shares.reached)

@@ -55,16 +55,15 @@ def write_answers(
         columns |= intervals.columns()
         about = {"level": intervals.level, "refits": intervals.refits, "not_offered": intervals.reason}
     cells = np.arange(release.workload.cells)
-    _write_release(
+    table = _release_table(
         release,
-        path,
         release.workload,
         cells,
         lambda part: {name: column[part] for name, column in columns.items()},
         about,
-        raw=raw,
-        progress=progress,
     )
+    for_release = release.ledger.for_release
+    write_cells(path, table, len(cells), for_release=for_release, raw=raw, progress=progress)
 
 
 def write_measurements(release: Release, path: str | os.PathLike[str], *, raw: bool = False) -> None:
@@ -85,9 +84,8 @@ def write_measurements(release: Release, path: str | os.PathLike[str], *, raw: b
     noise = np.array([noises.index(m.noise) for m in measurements], np.int64)
     scale = np.array([m.scale for m in measurements], np.float64)
     number = np.array([m.round for m in measurements], np.int32)
-    _write_release(
+    table = _release_table(
         release,
-        path,
         release.measured,
         cells,
         lambda part: {
@@ -96,21 +94,17 @@ def write_measurements(release: Release, path: str | os.PathLike[str], *, raw: b
             "scale": scale[which[part]],
             "round": number[which[part]],
         },
-        raw=raw,
     )
+    write_cells(path, table, len(cells), for_release=release.ledger.for_release, raw=raw)
 
 
-def _write_release(
+def _release_table(
     release: Release,
-    path: str | os.PathLike[str],
     workload: Workload,
     cells: Int64s,
     columns: Callable[[slice], dict[str, Any]],
     further: Mapping[str, Any] = MappingProxyType({}),
-    *,
-    raw: bool,
-    progress: Progress | None = None,
-) -> None:
+) -> Callable[[slice], Any]:
     about = {
         **further,
         "n": release.n,
@@ -124,9 +118,7 @@ def _write_release(
     def queries(part: slice) -> Queries:
         return workload.queries(cells[part])
 
-    table = table_maker(workload.domain, workload.attributes, order, queries, columns, about)
-    for_release = release.ledger.for_release
-    write_cells(path, table, len(cells), for_release=for_release, raw=raw, progress=progress)
+    return table_maker(workload.domain, workload.attributes, order, queries, columns, about)
 
 
 def write_cells(

@@ -5,11 +5,9 @@ Counts combined from several measurements have a mixture of noises, which has a 
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from privmw.accounting.noise import NoiseDistribution, make_noise
+from privmw.accounting.noise import NoiseDistribution
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.release.measurements import Combined
 
@@ -40,13 +38,13 @@ def noises_of_marginals(
 
 
 def common_noise(noises: set[NoiseDistribution], variances: Float64s) -> NoiseDistribution | None:
-    """The noise of cells with these variances, each measured with some of these noises; None if they differ.
+    """The noise of cells with these variances, each measured with some of these noises.
 
-    Gaussians, discrete ones nearly, add up to a Gaussian; Laplace noise does not to Laplace noise.
+    None if they differ, or if their sum has no name.
     """
     first = next(iter(noises))
     if len(noises) == 1 and (variances == first.variance).all():
         return first
-    if {noise.family.order for noise in noises} == {2} and np.ptp(variances) == 0:
-        return make_noise("gaussian", math.sqrt(variances[0]))
-    return None
+    if np.ptp(variances) != 0 or len({noise.family.order for noise in noises}) > 1:
+        return None
+    return first.family.of_sum(variances[0])

@@ -7,7 +7,6 @@ too many points, some are shown: always the same ones, and the caption says how 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from privmw.release import Agreement
+from privmw.release.chance import density
 from privmw.report.formats import number, percent, plural
 from privmw.report.svg import BAND, BLUE, INK, ORANGE, Picture, draw, legend, square_root_axes, thin_out
 
@@ -94,9 +94,7 @@ def gaps(agreement: Agreement, wording: Wording = RELEASED) -> Picture:
     edges = np.linspace(-WIDEST, WIDEST, 33)
     heights = np.histogram(np.clip(agreement.z, -WIDEST, WIDEST), edges)[0] / len(agreement.z)
     middles = (edges[1:] + edges[:-1]) / 2
-    gaussian = np.exp(-(middles**2) / 2) / math.sqrt(2 * math.pi)
-    laplace = np.exp(-math.sqrt(2) * np.abs(middles)) / math.sqrt(2)
-    noise = (agreement.laplace * laplace + (1 - agreement.laplace) * gaussian) * (edges[1] - edges[0])
+    noise = density(middles, agreement.heavy_tailed) * (edges[1] - edges[0])
 
     def paint(figure: Any, axes: Any) -> None:
         axes.bar(middles, 100 * heights, width=0.22, color=BLUE, label=f"this {wording.whose}")

@@ -58,7 +58,7 @@ class GrownRows:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Grown(pmw.MWPub):
-    def model(self, support, question, n, threads):
+    def model(self, inputs):
         return GrownRows()
 
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from privmw.cli.refusal import DISAGREES
-from privmw.population import draw_values, population_domain
+from privmw.extensions.population import draw_values, population_domain
 
 N = 400
 ATTRIBUTES = 4

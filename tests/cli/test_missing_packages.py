@@ -13,7 +13,7 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
 import privmw as pmw
-import privmw.cli.evaluate
+import privmw.extensions.evaluation.command
 from cli.cases import FILES, RELEASED, names_in, release_line, write_pair
 from marks.slow import slow_among
 from privmw.cli import main
@@ -107,7 +107,7 @@ def test_a_demo_that_fails_after_it_spent_leaves_the_release_where_it_says(
     assert main(["finish", "out", "--quiet"]) in RELEASED
     assert set(names_in(Path("out"))) == FILES
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(privmw.cli.evaluate, "run", fail)
+    monkeypatch.setattr(privmw.extensions.evaluation.command, "run", fail)
     assert main(["demo", "--n", "500", "-o", "second"]) in (2, 130)
     assert "in second, out is written" in capsys.readouterr().err
     assert set(names_in(Path("second/out"))) == FILES

@@ -15,7 +15,7 @@ import privmw as pmw
 import privmw.cli.outputs
 from cli.cases import FILES, RELEASED, N, names_in, release_line, write_pair
 from privmw.cli import main
-from privmw.population import draw_values
+from privmw.extensions.population import draw_values
 
 
 @pytest.fixture

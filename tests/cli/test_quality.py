@@ -10,7 +10,7 @@ pytest.importorskip("pyarrow")
 import privmw as pmw
 from privmw.cli import main, quality
 from privmw.cli.refusal import DISAGREES, RefusalError
-from privmw.population import draw_population, population_domain
+from privmw.extensions.population import draw_population, population_domain
 
 DOMAIN = population_domain(6)
 WORKLOAD = pmw.Workload.all(DOMAIN, k=3)

@@ -26,7 +26,7 @@ import privmw.io.whole_file
 from cli.cases import FILES, RELEASED, N, names_in, write_pair
 from privmw.cli import main
 from privmw.cli.console import Console
-from privmw.population import draw_values, population_domain
+from privmw.extensions.population import draw_values, population_domain
 
 LINE = ["synthesize", "private.csv", "public.csv", "--epsilon", "1", "--marginals", "2"]
 RECORDS = ["-o", "out.csv", "--yes"]

@@ -16,7 +16,7 @@ from privmw.curator import overlap
 from privmw.curator.overlap import shares_records
 from privmw.extensions.cluster.sharded_records import ShardedRecords
 from privmw.extensions.cluster.sharded_support import ShardedSupport
-from privmw.population import draw_population
+from privmw.extensions.population import draw_population
 
 
 def private_of(table):

@@ -7,7 +7,7 @@ import pytest
 
 PROGRAM = """
 import privmw as pmw
-from privmw.population import draw_population
+from privmw.extensions.population import draw_population
 
 public = draw_population(50, attributes=3, seed=1)
 private = draw_population(50, attributes=3, seed=2, private=True)

@@ -21,7 +21,7 @@ def solve(matrix, right, start=None, **options):
         products.append(direction.copy())
         return matrix @ direction
 
-    options = {"accuracy": 1e-10, "most_steps": 500, "dot": np.dot, **options}
+    options = {"enough": 1e-10, "most_steps": 500, "dot": np.dot, **options}
     assert conjugate_gradients(product, residual, solution, 1 / np.diag(matrix), **options) is None
     return solution, residual, products
 
@@ -44,10 +44,10 @@ def test_what_is_solved_is_added_in_place():
 
 def test_it_ends_at_the_accuracy_after_the_most_steps_or_when_it_is_enough():
     matrix, right = system(40)
-    rough, exact = (len(solve(matrix, right, accuracy=accuracy)[2]) for accuracy in (0.1, 1e-10))
+    rough, exact = (len(solve(matrix, right, enough=accuracy)[2]) for accuracy in (0.1, 1e-10))
     assert 0 < rough < exact
     assert len(solve(matrix, right, most_steps=3)[2]) == 3
-    assert len(solve(matrix, right, stop=lambda residual: True)[2]) == 1
+    assert len(solve(matrix, right, enough=lambda residual: True)[2]) == 1
 
 
 def test_nothing_is_done_without_a_residual_and_nothing_along_a_flat_direction():

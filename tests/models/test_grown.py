@@ -21,9 +21,9 @@ from models.grown_cases import (
     released,
     table,
 )
+from privmw.extensions.population import draw_population
 from privmw.models import query_matrix
 from privmw.models.growth import path, start
-from privmw.population import draw_population
 from privmw.release.consistency import check_release
 
 TRUTH = pmw.Support.from_table(table(CODES)).answers(WORKLOAD)

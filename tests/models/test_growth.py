@@ -469,11 +469,14 @@ def test_where_no_completed_row_keeps_the_constraints_the_even_ones_stand_in(mon
     evenly = completion.completed_evenly(support)
 
     class Broken:
+        def fitted(self):
+            return self
+
         def complete(self, rows, known, stream):
             rows[:] = [0, 1, 0, 0]
             return rows
 
-    monkeypatch.setattr(completion, "fit_products", lambda *_, **__: Broken())
+    monkeypatch.setattr(completion, "ProductFit", lambda *_, **__: Broken())
     rows, weights = completion.completed(support, problem(WORKLOAD, 1), 0, evenly)
     assert rows is evenly
     np.testing.assert_allclose(weights, 1 / evenly.size)

@@ -14,6 +14,7 @@ from algorithms.cases import DOMAIN, FULL, PEP_OPTIONS, WORKLOAD, N, private, su
 from kernels.cases import skewed
 from privmw import PEP, Domain, Support, Table, Workload, kernels
 from privmw.models.groups import Groups
+from privmw.models.inputs import ModelInputs
 from privmw.models.multiplicative import MultiplicativeWeights
 from privmw.models.projected import ProjectionModel
 from privmw.models.targets import Targets
@@ -109,7 +110,7 @@ def test_answers_followed_by_changes_are_those_of_a_full_evaluation(kind, thread
 @pytest.mark.parametrize("replay", ["paper", "fresh"])
 def test_replay_adds_few_changes_or_evaluates_and_answers_the_same(replay, monkeypatch):
     support, workload = large_support(6)
-    model = MultiplicativeWeights(support, workload, workload, N, replay=replay)
+    model = MultiplicativeWeights(ModelInputs(support, workload, workload, N), replay=replay)
     changed, follow = [], kernels.Marginals.add_changes
     monkeypatch.setattr(
         kernels.Marginals,
@@ -197,7 +198,7 @@ def project_twice(**options):
         np.array([3]), np.array([round(mean * N)]), "discrete-gaussian", math.sqrt(variance) * N, 1
     )
     for rounds in ([[first], [other], [again]], [[together, other]]):
-        model = ProjectionModel(support(), WORKLOAD, WORKLOAD, N, **options)
+        model = ProjectionModel(ModelInputs(support(), WORKLOAD, WORKLOAD, N), **options)
         for measurements in rounds:
             model.update(measurements)
         yield model.result()[1]
@@ -220,7 +221,9 @@ def test_an_l2_projection_is_the_one_that_scipy_finds(start, whole):
     held, _ = held_by(support())
     true = private().counts(WORKLOAD) / N
     noise = np.random.default_rng(8).normal(0, sigma / N, WORKLOAD.cells)
-    model = ProjectionModel(support(), WORKLOAD, WORKLOAD, N, start=start, prior_weight=prior_weight)
+    model = ProjectionModel(
+        ModelInputs(support(), WORKLOAD, WORKLOAD, N), start=start, prior_weight=prior_weight
+    )
     if whole:
         ranges = [WORKLOAD.cells_of([j]) for j in (0, 3, 6)]
     else:
@@ -251,7 +254,7 @@ def test_an_l1_projection_is_the_one_that_scipy_finds():
     gamma, cells = 0.01, np.array([0, 5, 9, 20, 31])
     held, _ = held_by(support())
     true = private().counts(WORKLOAD) / N
-    model = ProjectionModel(support(), WORKLOAD, WORKLOAD, N, slack="l1", gamma=gamma)
+    model = ProjectionModel(ModelInputs(support(), WORKLOAD, WORKLOAD, N), slack="l1", gamma=gamma)
     taken = [measurement([cell], [true[cell]]) for cell in cells]
     details = model.update(taken)
     answers = np.array([int(one.noisy_counts[0]) for one in taken]) / N
@@ -316,26 +319,26 @@ def contradicting(answers):
 
 
 def test_a_gamma_that_no_distribution_meets_is_doubled_and_said():
-    model = ProjectionModel(support(), B, B, N, slack="l1", gamma=0.01)
+    model = ProjectionModel(ModelInputs(support(), B, B, N), slack="l1", gamma=0.01)
     # q and 1 - q both within gamma of 0.9: gamma must be 0.4 at least.
     details = model.update(contradicting([0.9, 0.9]))
     assert details["gamma"] == 0.64
     assert details["gap"] <= 1e-9
     assert details["kkt"] <= 1e-9
-    model = ProjectionModel(support(), B, B, N, slack="l1", gamma=0.01)
+    model = ProjectionModel(ModelInputs(support(), B, B, N), slack="l1", gamma=0.01)
     assert model.update(contradicting([0.2, 0.8]))["gamma"] == 0.01
     np.testing.assert_allclose(model.answers(), [0.21, 0.79], atol=1e-8)
 
 
 def test_an_l1_gamma_of_its_own_is_each_measurement_s_deviation():
-    model = ProjectionModel(support(), B, B, N, slack="l1")
+    model = ProjectionModel(ModelInputs(support(), B, B, N), slack="l1")
     details = model.update([measurement([0], [0.9], sigma=40.0)])
     assert details["gamma"] == pytest.approx(40 / N)
     assert model.answers()[0] == pytest.approx(0.9 - 40 / N, abs=1e-8)
 
 
 def test_l2_weighs_contradictions_by_their_noise():
-    model = ProjectionModel(support(), B, B, N, prior_weight=1e-3)
+    model = ProjectionModel(ModelInputs(support(), B, B, N), prior_weight=1e-3)
     model.update([measurement([0], [0.9], sigma=10.0), measurement([1], [0.9], sigma=20.0)])
     # Precisions 4 : 1 for q = 0.9 and q = 0.1, and hardly any prior.
     assert model.answers()[0] == pytest.approx((4 * 0.9 + 0.1) / 5, abs=1e-4)
@@ -344,7 +347,7 @@ def test_l2_weighs_contradictions_by_their_noise():
 def test_the_prior_s_weight_decides():
     answers = []
     for prior_weight in (1e-3, 1e9):
-        model = ProjectionModel(support(), B, B, N, prior_weight=prior_weight)
+        model = ProjectionModel(ModelInputs(support(), B, B, N), prior_weight=prior_weight)
         model.update([measurement([0], [0.9])])
         answers.append(model.answers()[0])
     assert answers == pytest.approx([0.9, support().answers(B)[0]], abs=1e-4)
@@ -352,7 +355,7 @@ def test_the_prior_s_weight_decides():
 
 @pytest.mark.parametrize("kind", [MultiplicativeWeights, ProjectionModel])
 def test_a_model_s_answers_are_those_of_its_result(kind):
-    model = kind(support(), WORKLOAD, WORKLOAD, N)
+    model = kind(ModelInputs(support(), WORKLOAD, WORKLOAD, N))
     for cell in (3, 8, 3):
         model.update([measurement([cell], [0.4])])
         rows, weights = model.result()

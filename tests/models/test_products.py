@@ -14,13 +14,22 @@ from scipy import stats
 
 from privmw import Domain, Workload
 from privmw.models import products as module
-from privmw.models.products import ProductFit, Products, fit_products
+from privmw.models.products import ProductFit, Products
 from privmw.random import sampling_stream
 
 DOMAIN = Domain({"a": 3, "b": 2, "c": 4, "1": 1, "d": 2, "e": 3, "f": 2})
 MARGINALS = ["a", "1", "ab", "c1", "abc", "bce", "acde", "abcdef"]
 WORKLOAD = Workload(DOMAIN, [tuple(marginal) for marginal in MARGINALS])
 ALPHA = 1e-9
+
+
+def fit_products(
+    workload, cells_answers, precision, rows=None, row_weights=None, known=None, row_weight=0.0, **options
+):
+    fit = ProductFit(workload, cells_answers, precision, **options)
+    if rows is not None:
+        fit.add_rows(rows, row_weights, known, row_weight)
+    return fit.fitted()
 
 
 def mixture(sizes, count, seed, concentration=0.5):
@@ -72,7 +81,7 @@ def test_the_gradient_is_that_of_finite_differences(small, with_rows, monkeypatc
     rng = np.random.default_rng(2)
     answers = marginals(WORKLOAD, density(mixture(DOMAIN.sizes, 3, 3)))
     precision = rng.choice([0.0, 1.0, 4.0], WORKLOAD.cells, p=[0.3, 0.4, 0.3])
-    fit = ProductFit(WORKLOAD, answers, precision, 5, 1, 0, 0.3)
+    fit = ProductFit(WORKLOAD, answers, precision, products=5, steps=1, prior_weight=0.3)
     if with_rows:
         rows = mixture(DOMAIN.sizes, 2, 4).draw(30, sampling_stream(5))
         fit.add_rows(rows, rng.uniform(0, 1, 30), [0, 2, 5], 0.7)
@@ -227,12 +236,12 @@ def test_the_same_seed_gives_the_same_mixture_and_rows():
 FIT_AND_DIGEST = """
 import hashlib, numpy as np
 from privmw import Domain, Workload
-from privmw.models.products import fit_products
+from privmw.models.products import ProductFit
 from privmw.random import sampling_stream
 domain = Domain({"a": 42, "b": 37, "c": 31})
 workload = Workload.all(domain, k=3)
 answers = sampling_stream(0).dirichlet(np.full(workload.cells, 0.1))
-fitted = fit_products(workload, answers, np.full(workload.cells, 1e6), steps=4)
+fitted = ProductFit(workload, answers, np.full(workload.cells, 1e6), steps=4).fitted()
 print(hashlib.sha256(b"".join(table.tobytes() for table in fitted.tables)).hexdigest())
 """
 

@@ -1,6 +1,7 @@
 """The projection against scipy, and its certificates against the primal, recomputed in long doubles."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,10 +11,11 @@ from scipy import optimize
 
 from privmw import kernels
 from privmw.kernels import choice
+from privmw.models.projection import solver
 from privmw.models.projection.freedom import freedom
 from privmw.models.projection.newton import heavy_rows
 from privmw.models.projection.queries import MatrixGramProduct
-from privmw.models.projection.solver import Slack, project
+from privmw.models.projection.solver import SOLVER, Slack, project
 from privmw.ranks import ALONE
 
 drawn = settings(max_examples=60)
@@ -23,7 +25,7 @@ TOLERANCE = 1e-9
 class Queries:
     """Rows x queries, written out; without a gram, steps are by conjugate gradients."""
 
-    comm = ALONE
+    comm, threads = ALONE, None
 
     def __init__(self, holds, exact=True):
         self.holds, self.count = np.asarray(holds, bool), np.shape(holds)[1]
@@ -228,11 +230,12 @@ def test_hopeless_answers_are_called_so_within_a_few_steps(case, exact):
     assert fit.steps <= 30
 
 
-def test_what_cannot_converge_stops_and_says_its_true_gap():
+def test_what_cannot_converge_stops_and_says_its_true_gap(monkeypatch):
     rng, holds, prior = shape(60, 12, 11)
     answers, slack = rng.random(12), Slack(w=np.full(12, 1e5))
     for limit in ({"most_steps": 3}, {"most_passes": 5}):
-        fit = project(Queries(holds), prior, answers, slack, **limit)
+        monkeypatch.setattr(solver, "SOLVER", replace(SOLVER, **limit))
+        fit = project(Queries(holds), prior, answers, slack)
         assert not fit.converged
         assert fit.steps <= 3
         assert fit.gap > 1e-3

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from privmw import Constraints, Domain, Support, Table, Workload
+from privmw.models.inputs import ModelInputs
 from privmw.models.products import Products
-from privmw.models.relaxed import Adam, products_of, softmax, softmax_gradient
+from privmw.models.relaxed import Draws, products_of, softmax, softmax_gradient
 from privmw.models.relaxed_rows import Fitted, RelaxedRows
+from privmw.models.training import Adam, Training
 from privmw.random import sampling_stream
 from privmw.release.measurements import Measurement
 
@@ -49,8 +51,11 @@ def model(support=NONE, **options):
         "steps": 60,
         "prior_weight": None,
         "draws": 5000,
+        "seed": 0,
     } | options
-    return RelaxedRows(support, WORKLOAD, WORKLOAD, N, threads=1, **{"seed": 0} | given)
+    training = Training(given.pop("steps"), given.pop("rate"), given.pop("prior_weight"))
+    draws = Draws(given.pop("draws"), given.pop("seed"))
+    return RelaxedRows(ModelInputs(support, WORKLOAD, WORKLOAD, N, threads=1), draws, training, **given)
 
 
 def formula(tables, numpy):
@@ -132,7 +137,7 @@ def test_rows_answer_as_the_products_they_are_drawn_from(relaxed):
     rows = model(softmax=relaxed, rate=0.2 if relaxed else 0.02, steps=200)
     rows.update([measurement()])
     products = rows.answers().copy()
-    rows._steps = 0  # the last update draws from these products
+    rows._training = Training(0, 0.0)  # no step: the last update draws from these products
     details = rows.update([], last=True)
     assert details["from_products"] == np.abs(rows.answers() - products).max()
     assert details["from_products"] < (4 * 0.5 / np.sqrt(5000) if relaxed else 0.2)

@@ -7,9 +7,9 @@ import pytest
 
 import privmw as pmw
 from marks.slow import slow
-from privmw.population import draw_population
+from privmw.extensions.population import draw_population
 from privmw.release.agreement import ALPHA, TESTS, compare
-from privmw.release.by_attribute import compare_by_attribute
+from privmw.release.by_attribute import ComparedCells, compare_by_attribute
 from privmw.release.chance import chance_beyond, chance_of_count
 from privmw.release.measurements import Measurement
 from release.cases import release
@@ -20,6 +20,10 @@ METHODS = {
     "mw-pub": pmw.MWPub().release,
     "mwem-pub": pmw.MWEMPub().release,
 }
+
+
+def compared(*columns, n=1.0):
+    return compare(ComparedCells(*columns), n)
 
 
 def people(seed, n=4_000, shift=0.0):
@@ -100,7 +104,7 @@ def test_noise_alone_is_an_alarm_at_most_once_in_a_thousand_times(laplace):
             drawn = rng.laplace(0, 4 / math.sqrt(2), 200) if laplace else rng.normal(0, 4, 200)
             noisy = np.rint(factor * drawn)
             mask = np.full(200, laplace)
-            alarms[factor] += not compare(np.arange(200), noisy, truth, np.full(200, 4.0), mask).agrees
+            alarms[factor] += not compared(np.arange(200), noisy, truth, np.full(200, 4.0), mask).agrees
     assert alarms[1.0] <= 7
     assert alarms[1.5] > 400
 
@@ -109,7 +113,7 @@ def test_the_levels_of_the_parts_are_the_level_of_the_whole():
     assert pytest.approx(1e-3) == ALPHA
     # One cell of so many is told just when its chance is below its part of the level.
     for gap, told in ((20.0, False), (22.0, True)):
-        found = compare(
+        found = compared(
             np.arange(1_000),
             np.zeros(1_000),
             np.eye(1, 1_000)[0] * gap,
@@ -123,9 +127,9 @@ def test_the_levels_of_the_parts_are_the_level_of_the_whole():
 
 def test_half_a_record_is_held_against_nobody():
     deviations = np.full(50, 0.01)  # noise that never shows in a whole number
-    near = compare(np.arange(50), np.arange(50.0), np.arange(50) + 0.4, deviations, np.zeros(50, bool))
+    near = compared(np.arange(50), np.arange(50.0), np.arange(50) + 0.4, deviations, np.zeros(50, bool))
     assert near.agrees
-    assert not compare(
+    assert not compared(
         np.arange(50), np.arange(50.0), np.arange(50) + 0.6, deviations, np.zeros(50, bool)
     ).agrees
 
@@ -152,7 +156,7 @@ def test_measurements_of_one_cell_are_combined():
     ]
     found = release(measurements=two).agreement()
     assert found.cells.tolist() == [3]
-    assert found.laplace == 1.0
+    assert found.heavy_tailed == 1.0
     assert 0.49 < found.noisy[0] < 0.5
     assert found.deviations[0] < 0.004
 
@@ -165,21 +169,20 @@ def test_a_misfit_that_is_spread_over_many_cells_shows_in_a_value():
     truth = np.full(400, 250.0)
     noisy = (truth + np.rint(rng.normal(0, sigma, 400))) / n
     answers = (truth + 0.45 * sigma * np.repeat([1, -1], 200)) / n
-    sex, _ = compare_by_attribute(
-        workload,
+    cells = ComparedCells(
         np.arange(400),
         noisy,
         answers,
-        np.full(400, (sigma / n) ** 2),
+        np.full(400, sigma / n),
         np.zeros(400, bool),
-        np.ones(400, bool),
-        n,
+        reached=np.ones(400, bool),
     )
+    sex, _ = compare_by_attribute(workload, cells, n)
     assert (sex.name, sex.cells, sex.tested) == ("sex", 400, 2)
     assert {gap.value for gap in sex.values} == {0, 1}
     assert all(gap.chance < 1e-6 for gap in sex.values)
     assert sex.values[0].released == pytest.approx(0.5 + 0.009 * np.sign(sex.values[0].released - 0.5))
-    alone = compare(np.arange(400), noisy, answers, np.full(400, sigma / n), np.zeros(400, bool), n=n)
+    alone = compare(cells, n=n)
     assert len(alone.beyond) == 0
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import privmw as pmw
+from privmw.models.inputs import ModelInputs
 from privmw.models.projected import ProjectionModel
 from privmw.release import Measurement
 from privmw.release.errors import expected
@@ -49,7 +50,9 @@ def test_the_response_is_the_derivative_of_a_refit():
     response = Response(release, WORKLOAD)
     change = np.zeros(WORKLOAD.cells)
     change[[0, 7, 20]] = 60.0, -40.0, 80.0  # records of 200,000: nearly linear
-    refitted = ProjectionModel(release.support, WORKLOAD, WORKLOAD, release.n, prior_weight=KAPPA)
+    refitted = ProjectionModel(
+        ModelInputs(release.support, WORKLOAD, WORKLOAD, release.n), prior_weight=KAPPA
+    )
     counts = measurement.noisy_counts + change.astype(np.int64)
     refitted.update(
         [Measurement(measurement.cells, counts, measurement.noise, measurement.scale, 0)], last=True

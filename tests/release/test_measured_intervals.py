@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from privmw.population import draw_population
+from privmw.extensions.population import draw_population
 from privmw.release import Measurement, Release
 from privmw.release.errors import measured_intervals_of
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from privmw.population import draw_population
+from privmw.extensions.population import draw_population
 
 for library in ("jinja2", "matplotlib"):
     pytest.importorskip(library)

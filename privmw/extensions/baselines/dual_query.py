@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from privmw.accounting import Budget
 from privmw.algorithms.loop import Model
-from privmw.algorithms.question import Question
 from privmw.algorithms.schedule import Schedule
 from privmw.data.support import Support
 from privmw.extensions.baselines.bag import BestResponses
 from privmw.extensions.baselines.oracle import make_oracle
 from privmw.extensions.baselines.responding import MOST_ROUNDS, Responding
+from privmw.models.inputs import ModelInputs
 from privmw.secrecy import shown
 
 USUAL_ETA = 2.0
@@ -105,7 +105,8 @@ class DualQuery(Responding):
         """At most how many rows the model makes beside the support."""
         return 0 if self.oracle == "support" else self._rounds() + 1
 
-    def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:
+    def model(self, inputs: ModelInputs) -> Model:
         """A bag that grows by one record a round."""
-        oracle = make_oracle(self.oracle, support, question.workload, starts=self.starts, threads=threads)
-        return BestResponses(support, question.workload, oracle, samples=self.samples)
+        support, workload = inputs.support, inputs.workload
+        oracle = make_oracle(self.oracle, support, workload, starts=self.starts, threads=inputs.threads)
+        return BestResponses(support, workload, oracle, samples=self.samples)

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 from privmw.accounting import Budget, epsilon_from_rho
 from privmw.algorithms.loop import Model
-from privmw.algorithms.question import Question
 from privmw.algorithms.schedule import Schedule
 from privmw.data.support import Support
 from privmw.extensions.baselines.bag import PerturbedLeader
 from privmw.extensions.baselines.oracle import make_oracle
 from privmw.extensions.baselines.responding import MOST_ROUNDS, Responding
+from privmw.models.inputs import ModelInputs
 
 # epsilon of a draw = DRAW sqrt(epsilon): twice the authors' .008, whose draws cost four times as much rho.
 DRAW = 0.016
@@ -90,12 +90,13 @@ class FEM(Responding):
         """At most how many rows the model makes beside the support."""
         return 0 if self.oracle == "support" else self.samples * (self._rounds() + 1)
 
-    def model(self, support: Support, question: Question, n: int, threads: int | None) -> Model:
+    def model(self, inputs: ModelInputs) -> Model:
         """Bags of perturbed best responses."""
-        oracle = make_oracle(self.oracle, support, question.workload, starts=self.starts, threads=threads)
+        support, workload = inputs.support, inputs.workload
+        oracle = make_oracle(self.oracle, support, workload, starts=self.starts, threads=inputs.threads)
         return PerturbedLeader(
             support,
-            question.workload,
+            workload,
             oracle,
             samples=self.samples,
             noise=self.noise,

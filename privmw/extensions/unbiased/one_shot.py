@@ -6,7 +6,6 @@ budget; what each look costs, how it is noisy and how well it answers, as soon a
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,12 +14,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from privmw.accounting import Account, Budget, Composition, Neighbors
+from privmw.accounting import Account, Budget, Neighbors
 from privmw.accounting.looks import Look
 from privmw.accounting.noise import RESIDUAL_GAUSSIAN
-from privmw.accounting.rounding import Real, float_up, positive_integer, probability
-from privmw.accounting.statement import show
+from privmw.accounting.rounding import Real, positive_integer
 from privmw.algorithms.accounted import AccountPath, open_account, settle
+from privmw.algorithms.calibrated import Calibrated
 from privmw.algorithms.configuration import make_budget
 from privmw.algorithms.options import lists_options
 from privmw.algorithms.question import check_is_workload
@@ -188,16 +187,10 @@ class ShotPlan:
 
 
 @dataclass(frozen=True)
-class OneShotMechanism:
+class OneShotMechanism(Calibrated):
     """A one-shot algorithm with a budget. Its cost is known before it is called on a private table."""
 
     algorithm: OneShot
-    budget: Budget
-
-    def __post_init__(self) -> None:
-        """Refuse a budget whose rho is no finite float, or that the strategy cannot spend."""
-        if math.isinf(self.rho):
-            raise ValueError(f"budget ({shown(self.budget)}) must be less: its rho is beyond any float")
 
     @property
     def events(self) -> tuple[Look, ...]:
@@ -205,27 +198,10 @@ class OneShotMechanism:
         limit, own = self.budget.limit, Fraction(self.budget.event_delta)
         return (Look("shot", RESIDUAL_GAUSSIAN if own else self.budget.noise, limit, own_delta=own),)
 
-    @property
-    def rho(self) -> float:
-        """The zCDP cost of a run."""
-        return float_up(Composition.of(self.events).rho)
-
-    def epsilon(self, delta: Real) -> float:
-        """The epsilon of a run at a delta; infinite at a delta of 0 where the noise is Gaussian."""
-        bound = Composition.of(self.events).epsilon_at(probability("delta", delta, zero=True))
-        return math.inf if bound is None else float_up(bound)
-
     def statement(self, unit: str = "record") -> str:
         """What a run costs and does, in plain words, before any data; every figure is rounded up."""
-        budget = f"{self.budget.unit} = {show(float_up(self.budget.limit))}"
-        if self.budget.delta is not None:
-            epsilon = show(float_up(Fraction(self.budget.epsilon or 0)))
-            budget += f" (epsilon = {epsilon} at delta = {show(self.budget.delta)})"
         (event,) = self.events
-        return (
-            f"{type(self.algorithm).__name__}: a run spends at most {budget}; neighbouring tables replace "
-            f"one {unit}.\nshot: {event.mechanism}, once, by {self.algorithm.strategy!r}."
-        )
+        return f"{self._spends(unit)}\nshot: {event.mechanism}, once, by {self.algorithm.strategy!r}."
 
     def settings(self) -> dict[str, object]:
         """The algorithm's name and its strategy, as plain values."""

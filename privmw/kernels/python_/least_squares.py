@@ -99,7 +99,11 @@ def newton(
         fitted = np.clip(wanted, least, most)
         missing = np.where(used, _sums(core, weights) - fitted, 0.0)
         left = float(np.abs(missing).max(initial=0.0))
-        value = _value(centre, variance, weights, potentials, answers, ridge, fitted, multipliers)
+        # The dual value: a lower bound of half the squared distances over the variances of a feasible fit.
+        far = np.divide((fitted - answers) ** 2, 2 * ridge, where=ridge > 0, out=np.zeros(count))
+        far -= np.where(multipliers != 0, multipliers * fitted, 0.0)
+        near = (weights - centre) ** 2 / (2 * variance) + potentials * weights
+        value = float(far.sum() + near.sum())
         worst = max(worst, left)
         best, idle = (left, 0) if left < best else (best, idle + 1)
         if left <= tolerance and not fresh:  # steps accumulate rounding errors
@@ -182,28 +186,10 @@ def _conjugate(
         solution,
         scaling,
         dot=lambda a, b: float(a @ b),
-        accuracy=min(0.01, accuracy / 10),
+        enough=min(0.01, accuracy / 10),
         most_steps=LEAST_SQUARES.most_inner,
     )
     return solution
-
-
-def _value(
-    centre: Float64s,
-    variance: Float64s,
-    weights: Float64s,
-    potentials: Float64s,
-    answers: Float64s,
-    ridge: Float64s,
-    fitted: Float64s,
-    multipliers: Float64s,
-) -> float:
-    """The dual value: a lower bound of half the squared distances over the variances of a feasible fit."""
-    far = np.divide(
-        (fitted - answers) ** 2, 2 * ridge, where=ridge > 0, out=np.zeros(len(answers))
-    ) - np.where(multipliers != 0, multipliers * fitted, 0.0)
-    near = (weights - centre) ** 2 / (2 * variance) + potentials * weights
-    return float(far.sum() + near.sum())
 
 
 def _sums(core: TalliesCore, weights: Float64s) -> Float64s:

@@ -14,7 +14,7 @@ import numpy as np
 from privmw.data.support import Support
 from privmw.kernels.arrays import Float64s, UInt32s
 from privmw.models.growth.problem import Problem
-from privmw.models.products import DRAW_ATTEMPTS, fit_products
+from privmw.models.products import DRAW_ATTEMPTS, ProductFit
 from privmw.random import sampling_stream
 
 COMPLETED = 20_000  # records drawn; equal ones become one row
@@ -44,16 +44,11 @@ def completed(support: Support, problem: Problem, seed: int, fallback: Support) 
     """
     missing = set(_missing(support))
     known = [a for a in range(len(support.domain)) if a not in missing]
-    products = fit_products(
-        problem.workload,
-        problem.answers,
-        problem.precision,
-        seed=seed,
-        rows=support.rows if known else None,
-        row_weights=support.counts.astype(np.float64),
-        known=known,
-        row_weight=min(support.records, MOST_PUBLIC_WEIGHT),
-    )
+    fit = ProductFit(problem.workload, problem.answers, problem.precision, seed=seed)
+    if known:
+        row_weights = support.counts.astype(np.float64)
+        fit.add_rows(support.rows, row_weights, known, min(support.records, MOST_PUBLIC_WEIGHT))
+    products = fit.fitted()
     stream = sampling_stream(seed)
     rows = _completed_rows(support, lambda rows: products.complete(rows, known, stream), stream)
     if not len(rows):

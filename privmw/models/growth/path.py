@@ -174,8 +174,7 @@ class _Fits:
         """The prior weight chosen for a problem with the rows of the support alone."""
         matrix = matrix_of(problem.workload, problem.precision, self.public, self._threads, self._comm)
         answers, precision = problem.answers[matrix.cells], problem.precision[matrix.cells]
-        start, threads = self._start, self._threads
-        weight, _ = choose_prior_weight(matrix, start, answers, precision, threads, heaviest=PATH.heaviest)
+        weight, _ = choose_prior_weight(matrix, self._start, answers, precision, heaviest=PATH.heaviest)
         return weight
 
     def fit(
@@ -192,7 +191,6 @@ class _Fits:
             Slack(w=precision / weight),
             multipliers=None if multipliers is None else multipliers[matrix.cells],
             tolerance=gap / weight,
-            threads=self._threads,
             share=self._share,
         )
         self._share = fit.share

@@ -70,12 +70,10 @@ def fitted_start(support: Support, prior: Float64s, one_ways: Problem, threads: 
 
     def fitted(prior: Float64s) -> Float64s:
         weight, warm = choose_prior_weight(
-            matrix, prior, answers, precision, threads, certainty=START_SETTINGS.certainty
+            matrix, prior, answers, precision, certainty=START_SETTINGS.certainty
         )
         slack = Slack(w=precision / weight)
-        return project(
-            matrix, prior, answers, slack, multipliers=warm, tolerance=1e-9, threads=threads
-        ).weights
+        return project(matrix, prior, answers, slack, multipliers=warm, tolerance=1e-9).weights
 
     weights = fitted(prior)
     if support.blocks is not None and support.block_weights is not None:

@@ -60,23 +60,30 @@ class Step:
     passes: int = 0
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NewtonSystem:
+    """What a step solves at the distribution `weights`, whose answers are `fitted`.
+
+    ridge: added to the variance of each query. free: the multipliers to solve for.
+    """
+
+    matrix: ProjectedQueries
+    weights: Float64s
+    fitted: Float64s
+    ridge: Float64s
+    free: Bools
+
+
 def newton_step(
-    matrix: ProjectedQueries,
-    weights: Float64s,
-    fitted: Float64s,
-    target: Float64s,
-    ridge: Float64s,
-    free: Bools,
-    accuracy: float,
-    gap_allowed: float,
-    share: float = ALL_ROWS,
+    system: NewtonSystem, target: Float64s, accuracy: float, gap_allowed: float, share: float = ALL_ROWS
 ) -> Step:
-    """The step from the distribution `weights`, whose answers are `fitted`.
+    """The step to `target`.
 
     Conjugate gradients end at a relative `accuracy`, or when the residual adds at most `gap_allowed` to the
     gap. share: as in `heavy_rows`.
     """
-    right = ridge * target
+    matrix, weights, fitted, free = system.matrix, system.weights, system.fitted, system.free
+    right = system.ridge * target
     if free.all():
         step = Step(np.zeros(len(target)), np.zeros(len(weights)))
     else:
@@ -87,9 +94,9 @@ def newton_step(
     count = int(np.count_nonzero(free))
     gram = matrix.gram(weights) if 0 < count <= NEWTON.most_exact else None
     if gram is not None:
-        _add_exact(matrix, gram, fitted, right, ridge, free, step)
+        _add_exact(system, gram, right, step)
     elif count:
-        _add_conjugate(matrix, weights, fitted, right, ridge, free, step, accuracy, gap_allowed, share)
+        _add_conjugate(system, right, step, accuracy, gap_allowed, share)
     return step
 
 
@@ -98,34 +105,22 @@ def covariances(matrix: ProjectedQueries, weights: Float64s, potentials: Float64
     return matrix.moments(weights, potentials - mean)
 
 
-def _add_exact(
-    matrix: ProjectedQueries,
-    gram: Float64s,
-    fitted: Float64s,
-    right: Float64s,
-    ridge: Float64s,
-    free: Bools,
-    step: Step,
-) -> None:
-    where = np.flatnonzero(free)
-    hessian = gram if len(where) == len(free) else gram[np.ix_(where, where)]
-    means = fitted[where]
+def _add_exact(system: NewtonSystem, gram: Float64s, right: Float64s, step: Step) -> None:
+    where = np.flatnonzero(system.free)
+    hessian = gram if len(where) == len(system.free) else gram[np.ix_(where, where)]
+    means = system.fitted[where]
     hessian -= means[:, None] * means
-    hessian[np.diag_indices(len(means))] += ridge[where]
-    solution = np.zeros(len(fitted))
+    hessian[np.diag_indices(len(means))] += system.ridge[where]
+    solution = np.zeros(len(system.fitted))
     solution[where] = kernels.solve_positive(hessian, right[where])
     step.multipliers += solution
-    step.potentials += matrix.potentials(solution)
+    step.potentials += system.matrix.potentials(solution)
     step.passes += 2
 
 
 def _add_conjugate(
-    matrix: ProjectedQueries,
-    weights: Float64s,
-    fitted: Float64s,
+    system: NewtonSystem,
     residual: Float64s,
-    ridge: Float64s,
-    free: Bools,
     step: Step,
     accuracy: float,
     gap_allowed: float,
@@ -137,9 +132,10 @@ def _add_conjugate(
     share, apart from the others, and conjugate gradients find them first. Projecting out one-way marginals,
     or scaling by the variance of cells, saved no pass (benches/journal/2026-11-fits.md).
     """
+    matrix, ridge, free = system.matrix, system.ridge, system.free
     scaling = free / ridge
     allowed = max(accuracy**2 * float(np.einsum("i,i,i->", residual, residual, scaling)), gap_allowed)
-    heavy = heavy_rows(matrix, weights, fitted, accuracy, share)
+    heavy = heavy_rows(matrix, system.weights, system.fitted, accuracy, share)
     queries = heavy.queries
     change = scaling * residual  # nearly exact where a query matches none of these rows
     residual, ridge, free = residual[queries], ridge[queries], free[queries]
@@ -189,7 +185,7 @@ def _over_queries(
         return image
 
     conjugate_gradients(
-        product, residual, solution, scaling, dot=dot, accuracy=accuracy, most_steps=NEWTON.most_inner
+        product, residual, solution, scaling, dot=dot, enough=accuracy, most_steps=NEWTON.most_inner
     )
     return solution
 

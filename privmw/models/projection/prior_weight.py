@@ -30,7 +30,6 @@ def choose_prior_weight(
     prior: Float64s,
     answers: Float64s,
     precision: Float64s,
-    threads: int | None,
     *,
     heaviest: float = HEAVIEST_PRIOR,
     certainty: float = 1.0,
@@ -55,7 +54,6 @@ def choose_prior_weight(
             Slack(w=w),
             multipliers=multipliers,
             tolerance=tolerance,
-            threads=threads,
             share=share,
         )
         multipliers, fitted, share = fit.multipliers, fit.answers, fit.share

@@ -25,7 +25,7 @@ import numpy as np
 
 from privmw import kernels
 from privmw.kernels.arrays import Float64s
-from privmw.models.projection.newton import ALL_ROWS, Step, covariances, dot, newton_step
+from privmw.models.projection.newton import ALL_ROWS, NewtonSystem, Step, covariances, dot, newton_step
 from privmw.models.projection.queries import ProjectedQueries
 from privmw.models.projection.slack import Goal, Iterate, Slack
 from privmw.ranks import max_over_ranks, sum_over_ranks
@@ -44,6 +44,8 @@ class SolverSettings:
     looser: float = 10.0
     many_steps: int = 10  # a goal that took more: the next is tighter
     tighter: float = 0.5
+    most_steps: int = 300
+    most_passes: int = 20_000  # over rows
     most_steps_at_anchor: int = 30  # then the anchor moves although the goal is not reached
     goal_gap: float = 1e-2  # a goal is reached when its gap is below this share of the pull's cost
     rounded_gap: float = 1e-16  # gaps below are rounding
@@ -113,18 +115,17 @@ class _Search:
         answers: Float64s,
         slack: Slack,
         tolerance: float,
-        threads: int | None,
         share: float,
     ) -> None:
         self.matrix, self.prior, self.answers, self.slack = matrix, prior, answers, slack
-        self.tolerance, self.threads, self.share, self.passes = tolerance, threads, share, 0
+        self.tolerance, self.share, self.passes = tolerance, share, 0
         self.kinked = slack.gamma is not None and bool(slack.gamma.any())
         self.looseness, self.steps_at_anchor, self.last_kkt = 1.0, 0, math.inf
         self.exactness = 1.0  # factor on the accuracy of steps, lowered after bad steps
 
     def tilted(self, potentials: Float64s) -> tuple[Float64s, float]:
         """The distribution ~ prior * exp(potentials), and the logarithm of its normaliser."""
-        return kernels.tilt(self.prior, potentials, threads=self.threads, comm=self.matrix.comm)
+        return kernels.tilt(self.prior, potentials, threads=self.matrix.threads, comm=self.matrix.comm)
 
     def iterate(
         self,
@@ -202,9 +203,8 @@ class _Search:
         accuracy = self.exactness * min(roughest, math.sqrt(max(goal_gap, SOLVER.least_gap)))
         ridge, fitted = goal.curve + goal.pull, at.errors + self.answers
         target = best - at.multipliers
-        step = newton_step(
-            self.matrix, at.weights, fitted, target, ridge, free, accuracy, gap_allowed, self.share
-        )
+        system = NewtonSystem(self.matrix, at.weights, fitted, ridge, free)
+        step = newton_step(system, target, accuracy, gap_allowed, self.share)
         self.passes += step.passes
         return step
 
@@ -287,9 +287,6 @@ def project(
     *,
     multipliers: Float64s | None = None,
     tolerance: float = 1e-9,
-    most_steps: int = 300,
-    most_passes: int = 20_000,
-    threads: int | None = None,
     share: float = ALL_ROWS,
 ) -> Projection:
     """Project a prior (weights with sum 1) onto measured answers.
@@ -297,12 +294,12 @@ def project(
     multipliers: where to start (default: zeros). share: the share of the rows, sampled by weight, that the
     first Newton step uses; faster where the tolerance is large.
 
-    Ends when the gap, and with l1 the KKT residual too, is at most the tolerance; after `most_steps` steps or
-    `most_passes` passes over rows; or when rounding ends all progress.
+    Ends when the gap, and with l1 the KKT residual too, is at most the tolerance; after SOLVER.most_steps
+    steps or SOLVER.most_passes passes over rows; or when rounding ends all progress.
     """
     if share * sum_over_ranks(matrix.comm, len(prior)) < SOLVER.few_rows:
         share = ALL_ROWS
-    search = _Search(matrix, prior, answers, slack, tolerance, threads, share)
+    search = _Search(matrix, prior, answers, slack, tolerance, share)
     start = np.zeros(matrix.count) if multipliers is None else multipliers.copy()
     at = search.iterate(start, matrix.potentials(start))
     assert at is not None
@@ -313,7 +310,7 @@ def project(
         # With l2 the gap alone bounds the distance from the solution; l1 may violate constraints too.
         done = gap <= tolerance and (slack.gamma is None or kkt <= tolerance)
         feasible = done or not search.proves_infeasible(at)
-        if done or not feasible or steps >= most_steps or search.passes >= most_passes:
+        if done or not feasible or steps >= SOLVER.most_steps or search.passes >= SOLVER.most_passes:
             break
         if gap > SOLVER.left * before:
             search.share = SOLVER.more * search.share if search.share < 1 else ALL_ROWS

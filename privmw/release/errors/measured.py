@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import combinations
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Bools, Float64s, freeze
 from privmw.kernels.checks import check_number
+from privmw.release.chance import quantile
 from privmw.release.errors.response import fully_measured
 from privmw.release.measurements import combine
 
@@ -142,6 +142,5 @@ def _positions(workload: Workload, j: int) -> tuple[int, ...]:
 
 def quantile_of(release: Release, level: float) -> float:
     """Two-sided quantile of the noise, in deviations; exact for one draw, as sums have lighter tails."""
-    normal = NormalDist().inv_cdf((1 + level) / 2)
-    laplace = any("laplace" in measurement.noise for measurement in release.measurements)
-    return max(normal, -math.log(1 - level) / math.sqrt(2)) if laplace else normal
+    families = {measurement.distribution.family for measurement in release.measurements}
+    return quantile(level, heavy_tailed=any(family.heavy_tailed for family in families))

@@ -177,9 +177,8 @@ class Response:
             multipliers,
             self._scaling,
             dot=_dot,
-            accuracy=0.0,
             most_steps=SOLVER_STEPS,
-            stop=enough,
+            enough=enough,
         )
         return self._marginals.potentials(multipliers)
 

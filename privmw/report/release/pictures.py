@@ -15,9 +15,9 @@ import numpy as np
 
 from privmw.data.domain import Domain
 from privmw.data.names import plain
-from privmw.evaluation.true_errors import Cell, Evaluation
 from privmw.kernels.arrays import Float64s
 from privmw.release import Growth, Release
+from privmw.release.errors.true_errors import Cell, Evaluation
 from privmw.report.charts import dot_plot, heat_maps, meter
 from privmw.report.formats import percent, plural, quantity, value_name
 from privmw.report.release.facts import ChangedPair, Distribution, NoisyIntervals, RowWeights, Spending

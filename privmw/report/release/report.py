@@ -12,9 +12,9 @@ import numpy as np
 from privmw.accounting.statement import show
 from privmw.data.domain import Domain
 from privmw.data.names import plain
-from privmw.evaluation.true_errors import Cell, Evaluation
 from privmw.io.whole_file import whole_file
 from privmw.release import ExpectedErrors, Release
+from privmw.release.errors.true_errors import Cell, Evaluation
 from privmw.release.history import Round
 from privmw.report.agreement import against_noisy, gaps
 from privmw.report.formats import cell_name

@@ -58,7 +58,7 @@ def test_the_agreement_is_that_of_measured_cells():
     fit = nnls(measured)
     found = facts.agreement(fit)
     assert found.cells.tolist() == [0, 2, 3, 4]
-    assert found.laplace == 0.5
+    assert found.heavy_tailed == 0.5
     np.testing.assert_allclose(found.deviations, [math.sqrt(8), math.sqrt(8), 3, 3])
     np.testing.assert_allclose(found.z, -fit.residuals()[found.cells])
 

@@ -14,6 +14,7 @@ from privmw.data.names import plain
 from privmw.extensions.postprocess import Fit, ols
 from privmw.kernels.arrays import Float64s
 from privmw.release.agreement import Agreement, compare
+from privmw.release.by_attribute import ComparedCells
 from privmw.report.formats import cell_name, mechanism, number, plural
 
 MOST_ROWS = 2**20  # more rows are not compared with ordinary least squares
@@ -33,16 +34,17 @@ def agreement(fit: Fit) -> Agreement:
     """Fitted answers beside noisy ones, in counts, for the cells that were measured."""
     measured = fit.measured
     cells = np.flatnonzero(np.isfinite(measured.variances))
-    laplace = np.array([noise is None or noise.family.order == 1 for noise in measured.noises])
+    heavy_tailed = np.array([noise is None or noise.family.heavy_tailed for noise in measured.noises])
     cells_of = np.diff(np.searchsorted(cells, measured.offsets))
-    return compare(
+    compared = ComparedCells(
         cells,
         measured.noisy_counts[cells],
         fit.fitted_counts()[cells],
         np.sqrt(measured.variances[cells]),
-        np.repeat(laplace, cells_of),
+        np.repeat(heavy_tailed, cells_of),
         several=np.repeat([noise is None for noise in measured.noises], cells_of),
     )
+    return compare(compared)
 
 
 @dataclass(frozen=True)

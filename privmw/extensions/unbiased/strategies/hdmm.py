@@ -45,7 +45,7 @@ class Hdmm(Strategy):
             )
         if not involved:
             raise ValueError("workload must have an attribute of two values or more")
-        shares = _optimal_shares(workload, involved, budget.is_pure)
+        shares = _optimal_shares(workload, involved, budget.noise.precision_power)
         chosen = np.flatnonzero(shares)
         names = workload.domain.names
         measured = Workload(
@@ -68,7 +68,7 @@ def hdmm() -> Hdmm:
     return Hdmm()
 
 
-def _optimal_shares(workload: Workload, involved: list[int], laplace: bool) -> Float64s:
+def _optimal_shares(workload: Workload, involved: list[int], power: int) -> Float64s:
     """The share of the budget of every set of attributes, by bit mask: 0 for those not worth measuring."""
     sizes = [workload.domain.sizes[a] for a in involved]
     loss = _loss(workload, involved)
@@ -76,35 +76,34 @@ def _optimal_shares(workload: Workload, involved: list[int], laplace: bool) -> F
     orders = np.array([mask.bit_count() for mask in masks.tolist()])
     measurable = (orders > 0) & (orders <= LARGEST_ORDER)
     # Laplace weights have several local optima, and a weight of 0 stays: start from all and from the closure.
-    starts = [measurable, loss > 0] if laplace else [measurable]
-    found = [_descend(start / start.sum(), loss, sizes, laplace) for start in starts]
-    shares = min(found, key=lambda shares: _error(shares, loss, sizes, laplace))
+    starts = [measurable, loss > 0] if power > 1 else [measurable]
+    found = [_descend(start / start.sum(), loss, sizes, power) for start in starts]
+    shares = min(found, key=lambda shares: _error(shares, loss, sizes, power))
     kept = shares >= _LEAST
     if not (_onto_subsets(kept * shares, sizes)[loss > 0] > 0).all():
         kept = shares > 0
     return np.where(kept, shares, 0.0)
 
 
-def _error(shares: Float64s, loss: Float64s, sizes: list[int], laplace: bool) -> float:
-    """The total variance, up to a factor of the budget: a Laplace look's precision is its share squared."""
-    precision = _onto_subsets(shares**2 if laplace else shares, sizes)
+def _error(shares: Float64s, loss: Float64s, sizes: list[int], power: int) -> float:
+    """The total variance, up to a factor of the budget: a look's precision is its share to the power."""
+    precision = _onto_subsets(shares**power, sizes)
     return float((loss[loss > 0] / precision[loss > 0]).sum())
 
 
-def _descend(shares: Float64s, loss: Float64s, sizes: list[int], laplace: bool) -> Float64s:
+def _descend(shares: Float64s, loss: Float64s, sizes: list[int], power: int) -> Float64s:
     """Shares with less and less error, until it hardly falls."""
-    power = 2 if laplace else 1
     needed, before = loss > 0, np.inf
     for sweep in range(_SWEEPS):
         precision = _onto_subsets(shares**power, sizes)
         gain = _onto_supersets(np.where(needed, loss / np.where(needed, precision, 1) ** 2, 0), sizes)
         if sweep % 50 == 0:
-            error = _error(shares, loss, sizes, laplace)
+            error = _error(shares, loss, sizes, power)
             if before - error <= _CLOSE * error:
                 break
             before = error
         # The error is at most sum of gain tau_old^2 / tau, with equality at tau_old; least for these shares.
-        shares = shares * (np.cbrt(gain * shares) if laplace else np.sqrt(gain))
+        shares = shares * (np.cbrt(gain * shares) if power > 1 else np.sqrt(gain))
         shares /= shares.sum()
     return shares
 

@@ -11,13 +11,11 @@ import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
 
-from privmw.cli import answer, evaluate, inspect, release
 from privmw.cli.console import Console
 from privmw.cli.folder import new_folder
 from privmw.cli.options import Parser, positive
-from privmw.population import draw_values, population_domain
+from privmw.extensions.population import draw_values, population_domain
 
 FOLDER = "privmw-demo"
 PUBLIC_SEED, PRIVATE_SEED = 2015, 2018
@@ -41,14 +39,12 @@ def run(options: argparse.Namespace, console: Console) -> None:
         with console.step("simulating two populations"):
             write_populations(options.attributes, options.n)
         inner = Console(console.command, quiet=console.quiet or console.json)
-        _run(inspect, f"inspect public.parquet {workload} --epsilon 1", inner)
+        _run(f"inspect public.parquet {workload} --epsilon 1", inner)
         _run(
-            release,
-            f"release --private private.parquet --public public.parquet {workload} --epsilon 1 -o out",
-            inner,
+            f"release --private private.parquet --public public.parquet {workload} --epsilon 1 -o out", inner
         )
-        _run(evaluate, "evaluate out --private private.parquet", inner)
-        _run(answer, "answer out --query 'age=37,sex=F'", inner)
+        _run("evaluate out --private private.parquet", inner)
+        _run("answer out --query 'age=37,sex=F'", inner)
     where = options.output.rstrip("/")
     console.result(
         {"output": where, "seconds": round(time.perf_counter() - began, 1)},
@@ -67,13 +63,17 @@ def write_populations(attributes: int, n: int) -> None:
         parquet.write_table(pa.table(values), f"{name}.parquet", compression="zstd")
 
 
-def _run(command: ModuleType, line: str, console: Console) -> None:
+def _run(line: str, console: Console) -> None:
     """Print a command line and run it."""
+    from privmw.cli import COMMANDS  # which has this command as well
+
     if not console.quiet:
         print(f"\n$ privmw {line}", flush=True)
+    name, *words = shlex.split(line)
+    command = COMMANDS[name][0]
     parser = Parser(prog="privmw demo")
     command.add_arguments(parser)
-    command.run(parser.parse_args(shlex.split(line)[1:]), console)
+    command.run(parser.parse_args(words), console)
 
 
 @contextmanager

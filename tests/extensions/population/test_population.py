@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-import privmw.population
-from privmw.population import draw_population, draw_values, population_domain
-from privmw.population.census import DETAILS, PEOPLE
+import privmw.extensions.population
+from privmw.extensions.population import draw_population, draw_values, population_domain
+from privmw.extensions.population.census import DETAILS, PEOPLE
 
 N = 20_000
 

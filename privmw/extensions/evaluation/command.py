@@ -19,10 +19,10 @@ from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import release_of
 from privmw.data.records import Records
 from privmw.data.workload import Workload
-from privmw.evaluation import evaluate
-from privmw.evaluation.true_errors import Evaluation
+from privmw.extensions.evaluation import evaluate
 from privmw.io.scan import read_table, scan_table
 from privmw.release import Release
+from privmw.release.errors.true_errors import Evaluation
 from privmw.report import write_report
 
 

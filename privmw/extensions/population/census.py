@@ -1,6 +1,6 @@
 """A made-up census: which attributes its people have, and how each depends on those before it.
 
-Tables only, all invented; `privmw.population` draws from them.
+Tables only, all invented; `privmw.extensions.population` draws from them.
 
 An attribute's labels (or bins) have odds, one row for each value of the attribute it is `given`. `tilts` make
 later labels likelier: the odds of label j are multiplied by t^j, where t is a product over the attributes

@@ -3,7 +3,7 @@
 Bounded from both sides. Above: repeated projections, each of which moves the cell with the largest error to
 the target distance (by the smallest change in relative entropy). Below: a cell that no row or every row
 answers, and the dual of the linear program over the cells of the projections. This module knows public rows
-and numbers; if the answers are private, so are its results: privmw.evaluation says so.
+and numbers; if the answers are private, so are its results: privmw.extensions.evaluation says so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The true errors of a release, as values. NOT PRIVATE: they contain answers of the private table.
 
-`privmw.evaluation` makes them. They are separate, so that a report can show them without importing the code
-that counts a table.
+`privmw.extensions.evaluation` makes them. They are separate, so that a report can show them without importing
+the code that counts a table.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from privmw.data.domain import Domain
 from privmw.data.table import Table
+from privmw.extensions.population.census import DETAILS, PEOPLE, Node
 from privmw.kernels.arrays import Array, freeze
 from privmw.kernels.checks import check_integer, check_number
-from privmw.population.census import DETAILS, PEOPLE, Node
 
 NODES = {node.name: node for node in (*PEOPLE, *DETAILS)}
 

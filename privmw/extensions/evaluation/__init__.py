@@ -14,11 +14,11 @@ from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.table import Table
 from privmw.data.workload import Workload
-from privmw.evaluation.mixture import nearest_mixture
-from privmw.evaluation.true_errors import Cell, Evaluation
+from privmw.extensions.evaluation.mixture import nearest_mixture
 from privmw.kernels.arrays import Float64s, Int64s, freeze
 from privmw.kernels.checks import check_integer, check_number
 from privmw.release import Release
+from privmw.release.errors.true_errors import Cell, Evaluation
 from privmw.secrecy import expect, sealed, shown
 
 __all__ = ["Bracket", "Evaluation", "best_mixture_error", "evaluate"]

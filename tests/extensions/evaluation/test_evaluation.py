@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import privmw as pmw
-import privmw.evaluation
-import privmw.evaluation.mixture
-from evaluation.cases import DOMAIN, WORKLOAD, release_of, table
-from privmw.evaluation import best_mixture_error, evaluate
+import privmw.extensions.evaluation
+import privmw.extensions.evaluation.mixture
+from extensions.evaluation.cases import DOMAIN, WORKLOAD, release_of, table
+from privmw.extensions.evaluation import best_mixture_error, evaluate
 from truth import reference
 
 rows = st.lists(st.tuples(*(st.integers(0, size - 1) for size in DOMAIN.sizes)), min_size=1, max_size=30)
@@ -154,7 +154,7 @@ def test_the_linear_program_proves_what_no_single_cell_does(monkeypatch):
     workload = pmw.Workload(domain, [("a",), ("b",)])
     support = pmw.Support.from_table(pmw.Table.from_codes([[0, 0], [1, 1]], domain, private=False))
     private = pmw.Table.from_codes([[0, 1]] * 3 + [[1, 0]], domain, private=True)
-    monkeypatch.setattr(privmw.evaluation.mixture, "PATIENCE", 10)
+    monkeypatch.setattr(privmw.extensions.evaluation.mixture, "PATIENCE", 10)
     found = best_mixture_error(private, support, workload, tolerance=1e-6)
     assert found.lower == pytest.approx(0.25, abs=1e-6)
     assert found.upper == pytest.approx(0.25, abs=1e-6)
