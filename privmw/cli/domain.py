@@ -59,7 +59,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
         most_labels=options.most_labels,
         other=None if options.no_other else options.other,
         missing=None if options.no_missing else "missing",
-        syntax=syntax_of(vars(options)),
+        syntax=syntax_of(options),
     )
     text = proposal.domain.to_json()
     if options.output is None:

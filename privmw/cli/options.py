@@ -19,6 +19,7 @@ from privmw.io.table_file import FORMATS
 from privmw.release.errors.intervals import LARGEST_LEVEL, LEAST_LEVEL
 
 MOST_EPSILON = 1_000_000
+SYNTAX_SETTINGS = ("separator", "encoding", "header", "skip", "decimal", "thousands", "dates")
 
 
 REWORDED = {  # messages of argparse, and those of privmw
@@ -162,47 +163,65 @@ def add_budget(parser: argparse.ArgumentParser, *, required: bool) -> None:
     parser.add_argument("--delta", type=delta, help="default: 1 / n^2; 0: pure differential privacy")
 
 
+def syntax_setting(text: str) -> str:
+    """Check one NAME=VALUE of --syntax, and return it as it is.
+
+    >>> syntax_setting("separator=;")
+    'separator=;'
+    """
+    name, _, value = text.partition("=")
+    if name not in SYNTAX_SETTINGS or not value:
+        known = ", ".join(SYNTAX_SETTINGS)
+        raise argparse.ArgumentTypeError(f"({text}) must be NAME=VALUE, with a name of {known}")
+    if name == "header" and value not in ("yes", "no"):
+        raise argparse.ArgumentTypeError(f"({text}) must be header=yes or header=no")
+    if name == "skip":
+        whole(value)
+    return text
+
+
 def add_syntax(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the syntax of text files; `syntax_of` makes a Syntax of them."""
+    """Add the option of the syntax of text files; `syntax_of` makes a Syntax of it."""
     group = parser.add_argument_group(
         "text files",
         "syntax of csv and similar files (default: $syntax of the domain; without it, detected on a public "
         "file, while a private file, on which nothing is detected, is UTF-8 with commas, decimal points and "
-        "ISO dates). If the domain has a $syntax, these options are for the private file alone.",
+        "ISO dates). If the domain has a $syntax, this option is for the private file alone.",
     )
-    group.add_argument("--separator", metavar="MARK", help="between columns: ',' ';' '|' or tab")
-    group.add_argument("--encoding", metavar="NAME", help="utf-8, latin-1, utf-16, ...")
-    header = group.add_mutually_exclusive_group()
-    header.add_argument("--header", action="store_true", help="the first line names the columns")
-    header.add_argument(
-        "--no-header", action="store_true", help="there is no header: columns are 'column 1', 'column 2', ..."
+    group.add_argument(
+        "--syntax",
+        action="append",
+        type=syntax_setting,
+        metavar="NAME=VALUE",
+        help="may be repeated: separator=',' (or ';' '|' tab), encoding=latin-1, header=yes or no (then "
+        "columns are 'column 1', 'column 2', ...), skip=2 (lines before the table), decimal=, (of numbers), "
+        "thousands=. (allowed marks), dates=dmy (31/12/1999), mdy (12/31/1999) or ymd",
     )
-    group.add_argument("--skip", type=whole, metavar="N", help="number of lines before the table")
-    group.add_argument("--decimal", metavar="MARK", help="of numbers: . or ,")
-    group.add_argument("--thousands", metavar="MARKS", help="allowed thousands separators, such as ,")
-    group.add_argument("--dates", metavar="ORDER", help="dmy (31/12/1999), mdy (12/31/1999) or ymd")
 
 
-def syntax_of(options: Mapping[str, Any]) -> Syntax:
-    r"""The Syntax of the options of `add_syntax`; None for options that are not given.
+def syntax_of(options: argparse.Namespace) -> Syntax:
+    r"""The Syntax of --syntax; None for settings that are not given.
 
-    >>> syntax_of({"separator": "tab", "no_header": True}).to_dict()
-    {'separator': '\t', 'header': False}
+    >>> syntax_of(argparse.Namespace(syntax=["separator=tab", "header=no", "skip=2"])).to_dict()
+    {'separator': '\t', 'header': False, 'skip': 2}
     """
-    header = True if options.get("header") else False if options.get("no_header") else None
-    separator = {"tab": "\t", "\\t": "\t"}.get(str(options.get("separator")), options.get("separator"))
-    named = ("encoding", "decimal", "thousands", "dates", "skip")
-    rest: dict[str, Any] = {name: options.get(name) for name in named}
+    given: dict[str, Any] = dict(setting.split("=", 1) for setting in options.syntax or ())
+    if given.get("separator") in ("tab", "\\t"):
+        given["separator"] = "\t"
+    if "header" in given:
+        given["header"] = given["header"] == "yes"
+    if "skip" in given:
+        given["skip"] = int(given["skip"])
     try:
-        return Syntax(separator=separator, header=header, **rest)
+        return Syntax(**given)
     except ValueError as error:
-        raise RefusalError(f"--{error}") from None
+        raise RefusalError(f"--syntax: {error}") from None
 
 
 def read_domain(options: argparse.Namespace) -> Domain:
     """Read the domain file; if it has no syntax, that of the options applies to every file."""
     domain = Domain.read(options.domain)
-    syntax = syntax_of(vars(options))
+    syntax = syntax_of(options)
     return domain if domain.syntax is not None or not syntax.to_dict() else domain.with_syntax(syntax)
 
 

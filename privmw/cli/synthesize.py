@@ -82,7 +82,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     with release.reserve(options) as folder:
         if options.domain is None and not folder.has_release:
             options.domain = str(
-                _proposed_domain(options.public[0], syntax_of(vars(options)), folder, console)
+                _proposed_domain(options.public[0], syntax_of(options), folder, console)
             )
         return release.release_into(
             folder, options, console, agree=lambda pending: _agree(pending, options, console)

@@ -114,9 +114,9 @@ class Encoder:
         if not self.text or self._lookup.of_strings:
             return ""
         if self._lookup.of_dates:
-            return f", written {ORDERS[self.syntax.dates or 'ymd']} (--dates says another order)"
+            return f", written {ORDERS[self.syntax.dates or 'ymd']} (--syntax dates=... says another order)"
         mark = "comma" if self.syntax.decimal == "," else "point"
-        return f", written with a decimal {mark} (--decimal says another mark)"
+        return f", written with a decimal {mark} (--syntax decimal=... says another mark)"
 
     def _mend(self) -> str:
         """What to change, from the attribute and the kind of the column."""
