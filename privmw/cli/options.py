@@ -332,11 +332,11 @@ def level(text: str) -> float:
     return value
 
 
-def add_heading(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the report's heading."""
-    parser.add_argument("--title", metavar="TEXT", help="the heading of the report")
-    parser.add_argument("--data", metavar="NAME", help="the name of the data, for the report")
-    parser.add_argument("--date", metavar="TEXT", help="the date of the release, as shown in the report")
+def add_title(parser: argparse.ArgumentParser) -> None:
+    """Add the option of the report's heading."""
+    parser.add_argument(
+        "--title", metavar="TEXT", help="the heading of the report, such as the name and the date of the data"
+    )
 
 
 def add_intervals(parser: argparse.ArgumentParser) -> None:

@@ -63,19 +63,6 @@ class Synthetic(NamedTuple):
         return self.public if self.bins == "draw" else None
 
 
-class Heading(NamedTuple):
-    """The heading of the report, from the options."""
-
-    title: str | None = None
-    data: str | None = None
-    date: str | None = None
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Heading:
-        """That of the options of a run."""
-        return cls(**{name: options[name] for name in cls._fields if name in options})
-
-
 def file_name(stem: str, form: str, *, for_release: bool) -> str:
     """The name of a file of records or answers; csv has no other place to say that it is seeded.
 
@@ -139,15 +126,15 @@ def finish_release(
     console: Console,
     preflight_report: quality.Preflight | None = None,
     level: float | None = None,
-    heading: Heading | None = None,
+    title: str | None = None,
 ) -> int:
     """Write the missing files, print the privacy statement and the quality; returns the exit code.
 
-    preflight_report: of `quality.preflight`. level: of intervals, if they are to be written.
+    preflight_report: of `quality.preflight`. level: of intervals, if they are to be written. title: of the report.
     """
     with console.step("comparing the release with its measurements"):
         told = quality.postflight(release, preflight_report)
-    writers = _writers(release, synthetic, told, level, heading or Heading())
+    writers = _writers(release, synthetic, told, level, title)
     write_files(folder, writers, console)
     if synthetic.copy is not None:
         copy_records(folder.path / _records_name(release, synthetic), synthetic.copy)
@@ -183,7 +170,7 @@ def write_files(folder: RunFolder, writers: Mapping[str, Writer], console: Conso
 
 
 def _writers(
-    release: Release, synthetic: Synthetic, told: quality.Postflight, level: float | None, heading: Heading
+    release: Release, synthetic: Synthetic, told: quality.Postflight, level: float | None, title: str | None
 ) -> dict[str, Writer]:
     """The files of a release besides release.npz, in the order in which they are written."""
 
@@ -200,7 +187,7 @@ def _writers(
 
     def write_page(path: Path, advance: Advance) -> None:
         errors = None if level is None else release.expected_errors()
-        write_report(path, release, errors=errors, files=[RELEASE_FILE, *writers], **heading._asdict())
+        write_report(path, release, errors=errors, title=title, files=[RELEASE_FILE, *writers])
 
     answers, measurements = (
         file_name(stem, synthetic.format, for_release=release.ledger.for_release)

@@ -31,10 +31,10 @@ from privmw.cli.options import (
     add_bins,
     add_budget,
     add_format,
-    add_heading,
     add_intervals,
     add_private,
     add_syntax,
+    add_title,
     add_unit,
     add_workload,
     check_files,
@@ -44,7 +44,7 @@ from privmw.cli.options import (
     read_domain,
     whole,
 )
-from privmw.cli.outputs import Heading, Synthetic, check_outputs, check_room, finish_release
+from privmw.cli.outputs import Synthetic, check_outputs, check_room, finish_release
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RunFolder
 from privmw.curator.overlap import shares_records
@@ -68,8 +68,6 @@ MAY_CHANGE_ON_RESUME = (
     "progress",
     "yes",
     "title",
-    "data",
-    "date",
 )
 
 
@@ -124,7 +122,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "--records", type=positive, metavar="N", help="number of synthetic records (default: n)"
     )
     add_intervals(parser)
-    add_heading(parser)
+    add_title(parser)
     add_syntax(parser)
     parser.add_argument("--threads", type=positive, metavar="N", help="default: every core")
     parser.add_argument(
@@ -186,9 +184,9 @@ def release_into(
         folder.save(release)
     else:
         release, preflight_report = folder.load(), None
-    given = vars(options)
+    synthetic = Synthetic.of(vars(options))
     code = finish_release(
-        release, folder, Synthetic.of(given), console, preflight_report, options.intervals, Heading.of(given)
+        release, folder, synthetic, console, preflight_report, options.intervals, options.title
     )
     if options.account is None:
         console.note("No --account: privmw does not remember what other releases of this table spend.")

@@ -133,12 +133,9 @@ def test_finish_writes_again_what_somebody_removed(released, no_door, capsys):
 
 def test_the_report_has_the_heading_that_was_given_and_links_to_the_files(released, capsys):
     (released / "out" / "report.html").unlink()
-    words = ["--title", "Living conditions", "--data", "panel of 2018", "--date", "2 May 2026"]
-    assert main(["finish", "out", "--quiet", *words]) == 0
+    assert main(["finish", "out", "--quiet", "--title", "Living conditions"]) == 0
     page = (released / "out" / "report.html").read_text("utf-8")
     assert "<h1>Living conditions</h1>" in page
-    assert "panel of 2018" in page
-    assert "2 May 2026" in page
     for name in FILES - {"report.html"}:
         assert f'<a href="{name}">' in page
 

@@ -17,15 +17,15 @@ from privmw.cli.folder import new_folder
 from privmw.cli.options import (
     add_bins,
     add_format,
-    add_heading,
     add_syntax,
+    add_title,
     check_files,
     number,
     positive,
     read_domain,
     whole,
 )
-from privmw.cli.outputs import Heading, file_name
+from privmw.cli.outputs import file_name
 from privmw.cli.refusal import RefusalError
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
@@ -93,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_format(parser, "fitted counts and synthetic records")
     add_bins(parser)
-    add_heading(parser)
+    add_title(parser)
     add_syntax(parser)
     parser.add_argument("--seed", type=whole, help="makes the random draws repeatable")
     parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="must not exist yet")
@@ -184,8 +184,8 @@ def write_fit(fit: Fit, folder: Path, options: argparse.Namespace, for_release: 
     )
     write_fitted(fit, fitted, for_release=for_release, raw=options.raw_csv)
     beside = [fitted.name, synthetic.name, "certificate.json"]
-    heading = Heading.of(vars(options))._asdict()
-    write_fit_report(folder / "report.html", fit, for_release=for_release, files=beside, **heading)
+    page = folder / "report.html"
+    write_fit_report(page, fit, for_release=for_release, title=options.title, files=beside)
     if why_no_records(fit):
         return None
     exact = [()] if options.records is not None else []

@@ -19,9 +19,9 @@ from privmw.cli.inputs import join_ranks, make_workload, read_private_input
 from privmw.cli.options import (
     add_budget,
     add_format,
-    add_heading,
     add_private,
     add_syntax,
+    add_title,
     add_unit,
     check_files,
     check_unit,
@@ -31,7 +31,7 @@ from privmw.cli.options import (
     read_domain,
     whole,
 )
-from privmw.cli.outputs import BYTES_OF_ANSWER, Heading, Writer, file_name, privacy, write_files, write_json
+from privmw.cli.outputs import BYTES_OF_ANSWER, Writer, file_name, privacy, write_files, write_json
 from privmw.cli.refusal import RefusalError
 from privmw.cli.release import run_identity
 from privmw.cli.run_folder import RunFolder
@@ -51,7 +51,7 @@ STRATEGIES: dict[str, Callable[[], strategies.Strategy]] = {
     "hdmm": strategies.hdmm,
 }
 # options that may differ when a command resumes a run
-MAY_CHANGE_ON_RESUME = ("command", "output", "json", "quiet", "progress", "title", "data", "date")
+MAY_CHANGE_ON_RESUME = ("command", "output", "json", "quiet", "progress", "title")
 TEXTS = 2**16  # bytes: the settings, the domain and the ledger
 
 
@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--simultaneous", action="store_true", help="intervals that all hold together with this probability"
     )
     add_format(parser, "the answers")
-    add_heading(parser)
+    add_title(parser)
     parser.add_argument(
         "--seed", type=whole, help="for experiments: repeatable, and marked 'not for release'"
     )
@@ -174,7 +174,6 @@ def _check_room(plan: ShotPlan, folder: AnswersFolder, form: str) -> None:
 def _writers(answers: UnbiasedAnswers, options: argparse.Namespace) -> dict[str, Writer]:
     """The files besides answers.npz, in the order in which they are written."""
     how = {"level": options.level, "simultaneous": options.simultaneous}
-    heading = Heading.of(vars(options))._asdict()
     name = file_name("answers", options.format, for_release=answers.ledger.for_release)
     return {
         "privacy.json": Writer(lambda path, _: write_json(path, privacy(answers))),
@@ -184,7 +183,7 @@ def _writers(answers: UnbiasedAnswers, options: argparse.Namespace) -> dict[str,
         ),
         "report.html": Writer(
             lambda path, _: write_unbiased_report(
-                path, answers, files=["answers.npz", "privacy.json", name], **heading
+                path, answers, title=options.title, files=["answers.npz", "privacy.json", name]
             )
         ),
     }

@@ -48,8 +48,6 @@ def write_unbiased_report(
     answers: UnbiasedAnswers,
     *,
     title: str | None = None,
-    data: str | None = None,
-    date: str | None = None,
     files: Collection[str] = (),
     overwrite: bool = False,
 ) -> None:
@@ -64,7 +62,7 @@ def write_unbiased_report(
     ...     os.listdir(folder)
     ['report.html']
     """
-    page = render_unbiased(answers, title=title, data=data, date=date, files=files).encode()
+    page = render_unbiased(answers, title=title, files=files).encode()
     with whole_file(path, overwrite=overwrite) as file:
         file.write(page)
 
@@ -83,14 +81,11 @@ def render_unbiased(
     answers: UnbiasedAnswers,
     *,
     title: str | None = None,
-    data: str | None = None,
-    date: str | None = None,
     files: Collection[str] = (),
 ) -> str:
     """Return the report as HTML text.
 
-    title, data, date: the heading, the name of the data and the date, as the reader is to see them. files:
-    names of files beside the report, to which it links.
+    title: the heading of the page. files: names of files beside the report, to which it links.
     """
     expect("answers", answers, UnbiasedAnswers, "UnbiasedAnswers")
     check_installed()
@@ -112,8 +107,6 @@ def render_unbiased(
         "extensions/unbiased/report/unbiased.html.j2",
         answers=answers,
         title=title or "Report of unbiased answers",
-        data=data,
-        date=date,
         files=_files(files),
         statement=answers.statement().splitlines(),
         epsilon=answers.ledger.epsilon(usual_delta(answers.ledger)),
