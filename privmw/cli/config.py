@@ -24,7 +24,6 @@ NOT_RECORDED = (
     "quiet",
     "progress",
     "checkpoint",
-    "every",
     "force",
     "public_is_public",
 )

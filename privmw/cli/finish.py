@@ -15,9 +15,9 @@ from privmw.cli.run_folder import RunFolder
 
 # The options that decide how a file is written; an existing file is never written again.
 DECIDED_BY = {
-    "synthetic": {"records", "bins", "seed", "format", "raw_csv"},
-    "answers": {"intervals", "format", "raw_csv"},
-    "measurements": {"format", "raw_csv"},
+    "synthetic": {"records", "bins", "seed", "format"},
+    "answers": {"intervals", "format"},
+    "measurements": {"format"},
 }
 
 

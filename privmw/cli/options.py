@@ -19,6 +19,7 @@ from privmw.io.table_file import FORMATS
 from privmw.release.errors.intervals import LARGEST_LEVEL, LEAST_LEVEL
 
 MOST_EPSILON = 1_000_000
+RAW_CSV = "raw-csv"  # of --format
 SYNTAX_SETTINGS = ("separator", "encoding", "header", "skip", "decimal", "thousands", "dates")
 
 
@@ -311,17 +312,20 @@ def add_format(
     """Add the option of the format in which records or answers are written; otherwise: as of `add_bins`."""
     parser.add_argument(
         "--format",
-        choices=FORMATS,
+        choices=(*FORMATS, RAW_CSV),
         default=default,
-        help=f"of {what} (default: {default or otherwise})",
+        help=f"of {what} (default: {default or otherwise}). csv puts a quote before texts such as =1+1, which"
+        f" spreadsheet programs run as formulas; {RAW_CSV} writes them unchanged",
     )
-    parser.add_argument(
-        "--raw-csv",
-        action="store_true",
-        default=None if default is None else False,
-        help="write texts such as =1+1 to csv unchanged, although spreadsheet programs run them as formulas "
-        "(default: put a quote before them)",
-    )
+
+
+def file_format(given: str) -> tuple[str, bool]:
+    """The suffix of the files that --format asks for, and whether texts are written unchanged.
+
+    >>> file_format("raw-csv"), file_format("parquet")
+    (('csv', True), ('parquet', False))
+    """
+    return ("csv", True) if given == RAW_CSV else (given, False)
 
 
 def level(text: str) -> float:

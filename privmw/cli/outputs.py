@@ -18,6 +18,7 @@ import numpy as np
 from privmw.algorithms.mechanism import Mechanism
 from privmw.cli import quality
 from privmw.cli.console import Advance, Console
+from privmw.cli.options import file_format
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RELEASE_FILE, Paid, RunFolder
 from privmw.data.domain import Domain
@@ -55,7 +56,10 @@ class Synthetic(NamedTuple):
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Synthetic:
         """Those of the options of a run."""
-        return cls(**{name: options[name] for name in cls._fields if name in options})
+        given = {name: options[name] for name in cls._fields if name in options}
+        if "format" in given:
+            given["format"], given["raw_csv"] = file_format(given["format"])
+        return cls(**given)
 
     @property
     def drawn_from(self) -> list[str] | None:
@@ -130,7 +134,7 @@ def finish_release(
 ) -> int:
     """Write the missing files, print the privacy statement and the quality; returns the exit code.
 
-    preflight_report: of `quality.preflight`. level: of intervals, if they are to be written. title: of the report.
+    preflight_report: of `quality.preflight`. level: of intervals, if any. title: of the report.
     """
     with console.step("comparing the release with its measurements"):
         told = quality.postflight(release, preflight_report)

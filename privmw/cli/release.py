@@ -61,7 +61,6 @@ MAY_CHANGE_ON_RESUME = (
     "threads",
     "cluster",
     "checkpoint",
-    "every",
     "config",
     "json",
     "quiet",
@@ -93,12 +92,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="store the rounds here instead of in the output folder; the same command resumes them, and "
         "spends nothing twice",
-    )
-    parser.add_argument(
-        "--every",
-        type=positive,
-        metavar="R",
-        help="rounds between two checkpoints of the weights (default: 10)",
     )
     parser.add_argument(
         "--cluster",
@@ -206,12 +199,6 @@ def run_identity(options: argparse.Namespace, may_change: Collection[str]) -> di
     return identity
 
 
-def every(options: argparse.Namespace, comm: Communicator) -> int | None:
-    """Rounds between two checkpoints of the weights. Not every rank may see the output folder: none there."""
-    in_output = options.checkpoint is None and comm is not ALONE
-    return options.every or (None if in_output else 10)
-
-
 def not_public(options: argparse.Namespace, public: str) -> RefusalError:
     """The error for a public file that holds private records: its rows would be published."""
     return RefusalError(
@@ -238,6 +225,7 @@ def make_release(
 
     Everything possible is checked before the budget is spent, on rank 0 with the output folder.
     """
+    synthetic = Synthetic.of(vars(options))
     compared = [] if options.public_is_public else options.public or []
     no_records = is_counts(options.private)
     if no_records:
@@ -246,7 +234,7 @@ def make_release(
     def checked_domain() -> Domain:
         domain = read_domain(options)
         if folder is not None:
-            check_outputs(Synthetic.of(vars(options)), domain, folder)
+            check_outputs(synthetic, domain, folder)
         if comm.rank == 0:
             check_not_private(options)
         return domain
@@ -273,7 +261,7 @@ def make_release(
     def check() -> None:
         if folder is not None:
             records = options.records or n
-            check_room(mechanism, support, inputs.workload, records, folder, options.format)
+            check_room(mechanism, support, inputs.workload, records, folder, synthetic.format)
 
     on_every_rank(comm, check)
     if no_records and options.public and not options.public_is_public:
@@ -296,7 +284,8 @@ def make_release(
             threads=options.threads,
             progress=show,
             checkpoint=checkpoint,
-            every=every(options, comm),
+            # Not every rank may see the output folder: no weights are stored there.
+            every=None if options.checkpoint is None and comm is not ALONE else 10,
             account=options.account if comm.rank == 0 else None,
             public_is_public=True,  # or compared above
         )

@@ -20,6 +20,7 @@ from privmw.cli.options import (
     add_workload,
     check_files,
     check_unit,
+    file_format,
     is_counts,
     syntax_of,
 )
@@ -54,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     release.add_run(parser)
     add_format(parser, "records, answers and measurements", default=None, otherwise="from the file's name")
     add_bins(parser, default=None, otherwise="draw, or midpoint without a public file")
-    parser.set_defaults(checkpoint=None, every=None, cluster=None, config=None)
+    parser.set_defaults(checkpoint=None, cluster=None, config=None)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
@@ -81,9 +82,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         release.check_not_private(options)
     with release.reserve(options) as folder:
         if options.domain is None and not folder.has_release:
-            options.domain = str(
-                _proposed_domain(options.public[0], syntax_of(options), folder, console)
-            )
+            options.domain = str(_proposed_domain(options.public[0], syntax_of(options), folder, console))
         return release.release_into(
             folder, options, console, agree=lambda pending: _agree(pending, options, console)
         )
@@ -106,10 +105,11 @@ def _choose_files(options: argparse.Namespace) -> None:
         raise RefusalError(
             f"--output ({output}) must end in .csv, .parquet or .feather", "or --format says which it is"
         )
-    if said is not None and options.format not in (None, said):
+    options.format = options.format or said
+    form, _ = file_format(options.format)
+    if said not in (None, form):
         raise RefusalError(f"--format ({options.format}) must be that of --output, {output}")
-    options.format = said or options.format
-    if options.seed is not None and options.format == "csv" and "seeded" not in os.path.basename(output):
+    if options.seed is not None and form == "csv" and "seeded" not in os.path.basename(output):
         raise RefusalError(
             f"--output ({output}) must have 'seeded' in its name with --seed: csv has no other place to say "
             "that the records are not for release"

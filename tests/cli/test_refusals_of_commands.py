@@ -173,7 +173,7 @@ def test_bad_options_are_refused_before_anything_is_spent(options, said, here, c
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["relase"], ["release", "--privat", "x"], ["answer", "out"], ["demo", "--attributes", "5"]],
+    [[], ["relase"], ["release", "--privat", "x"], ["answer", "out"], ["demo", "--n", "0"]],
 )
 def test_a_line_that_is_no_command_is_refused(arguments, here, capsys):
     refused(arguments, here, capsys)

@@ -456,7 +456,11 @@ def test_a_value_that_cannot_be_read_is_other_or_missing_where_that_is_declared(
 @pytest.mark.parametrize(
     ("cells", "declared", "said"),
     [
-        (["1,5", "2,5"], {"edges": [0, 9], "missing": "N"}, "written with a decimal point .--syntax decimal=... says"),
+        (
+            ["1,5", "2,5"],
+            {"edges": [0, 9], "missing": "N"},
+            "written with a decimal point .--syntax decimal=... says",
+        ),
         (
             ["31/01/2020"],
             {"edges": ["2020-01-01", "2021-01-01"], "missing": "N"},
@@ -480,7 +484,10 @@ def test_a_private_column_that_is_mostly_written_in_another_way_is_refused(cells
         (lines(";"), "--syntax separator=';'"),
         (lines("\t"), "--syntax separator=tab"),
         (codecs.BOM_UTF16_LE + lines().encode("utf-16-le"), "--syntax encoding=utf-16"),
-        (codecs.BOM_UTF16_LE + lines(";").encode("utf-16-le"), "--syntax encoding=utf-16 --syntax separator=';'"),
+        (
+            codecs.BOM_UTF16_LE + lines(";").encode("utf-16-le"),
+            "--syntax encoding=utf-16 --syntax separator=';'",
+        ),
     ],
 )
 def test_the_header_of_a_private_file_tells_which_option_it_needs(content, said, tmp_path):
@@ -506,7 +513,9 @@ def test_a_private_file_in_another_encoding_is_never_misread(tmp_path):
         ValueError, match="column 'job' of kind text: every value must be one of its 3 labels"
     ):
         pmw.read_table(path, pmw.Domain({"job": sorted(set(JOBS))}), private=True)
-    with pytest.raises(ValueError, match="must be in the encoding 'utf-16'; --syntax encoding=... names another"):
+    with pytest.raises(
+        ValueError, match=r"must be in the encoding 'utf-16'; --syntax encoding=... names another"
+    ):
         pmw.read_table(path, jobs, private=True, syntax=pmw.Syntax(encoding="utf-16"))
 
 
