@@ -15,7 +15,7 @@ from privmw.cli.refusal import RefusalError
 from privmw.data.domain import Domain
 from privmw.data.syntax import Syntax
 from privmw.io.files import checked_path
-from privmw.io.table_file import FORMATS
+from privmw.io.whole_file import FORMATS
 from privmw.release.errors.intervals import LARGEST_LEVEL, LEAST_LEVEL
 
 MOST_EPSILON = 1_000_000

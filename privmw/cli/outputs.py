@@ -27,8 +27,7 @@ from privmw.data.support import Support
 from privmw.data.table import Table
 from privmw.data.workload import Workload
 from privmw.io.files import SEEDED_CSV
-from privmw.io.table_file import FORMATS
-from privmw.io.whole_file import whole_file
+from privmw.io.whole_file import FORMATS, whole_file
 from privmw.release import Release
 from privmw.release.cells import write_answers, write_measurements
 from privmw.report import check_installed, write_report

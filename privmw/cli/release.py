@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Collection
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from privmw.algorithms.mechanism import Mechanism
@@ -149,7 +150,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
         return 0
     if not RunFolder(options.output).has_release:  # else they are not needed any more
         check_files(options)
-    with record_config(options), reserve(options) as folder:
+    recorded = nullcontext() if options.config is None else record_config(options)
+    with recorded, reserve(options) as folder:
         return release_into(folder, options, console, comm)
 
 

@@ -28,8 +28,7 @@ from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RunFolder
 from privmw.data.propose import propose
 from privmw.data.syntax import Syntax
-from privmw.io.table_file import format_of
-from privmw.io.whole_file import whole_file
+from privmw.io.whole_file import format_of, whole_file
 
 DOMAIN_FILE = "domain.json"
 

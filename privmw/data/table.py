@@ -13,8 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from privmw.data.domain import Domain, check_domain, positions_of
-from privmw.data.immutable import Immutable
+from privmw.data.domain import Domain, Immutable, check_domain, positions_of
 from privmw.data.records import FrameKind, Records, Traces, check_domain_and_privacy
 from privmw.data.unit import RECORD, checked_unit, entering, id_hashes
 from privmw.data.workload import Workload, check_workload

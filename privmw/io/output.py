@@ -15,8 +15,8 @@ from privmw.data.table import Table
 from privmw.io.extras import need
 from privmw.io.files import ABOUT, SEEDED, check_names
 from privmw.io.public_source import PublicSource
-from privmw.io.table_file import Progress, check_name, format_of, table_file
 from privmw.io.tally import Tally
+from privmw.io.whole_file import Progress, check_name, format_of, table_file
 from privmw.random import sampling_stream
 from privmw.secrecy import shown
 

@@ -32,7 +32,7 @@ from privmw.kernels.arrays import Bools, Int64s, freeze
 from privmw.secrecy import erased_on_failure, erasing, expect, sealed, shown
 
 if TYPE_CHECKING:
-    from privmw.io.lookup import SignedCodes
+    from privmw.io.encode import SignedCodes
 
 OnNote: TypeAlias = "Callable[[str], None]"
 Encoded: TypeAlias = "tuple[list[SignedCodes], Traces]"  # of a batch: one array of codes per attribute
@@ -485,7 +485,6 @@ def _codes(
     """
     need("pyarrow", "read files", "io")
     from privmw.io.encode import Encoder, check_all
-    from privmw.io.unit_ids import UnitIds
 
     names = domain.names if unit == RECORD else (*domain.names, unit)
     names = tuple(dict.fromkeys([*names, *(name for group in traced.values() for name in group)]))
@@ -493,7 +492,11 @@ def _codes(
     for path, groups in reads:
         text = files.is_text(path)
         encoders = [Encoder(a, private=private, text=text, syntax=syntax) for a in domain.attributes]
-        ids = None if unit == RECORD else UnitIds(unit)
+        ids = None
+        if unit != RECORD:
+            from privmw.io.unit_ids import UnitIds
+
+            ids = UnitIds(unit)
         for file in files.files_of(path):
             for batch in files.batches(file, names, private=private, groups=groups, syntax=syntax):
                 if batch.num_rows:

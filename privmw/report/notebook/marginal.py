@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from privmw.data.names import plain
+from privmw.data.domain import plain
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.release import Release

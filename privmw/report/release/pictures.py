@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from privmw.data.domain import Domain
-from privmw.data.names import plain
+from privmw.data.domain import Domain, plain
 from privmw.evaluation.true_errors import Cell, Evaluation
 from privmw.kernels.arrays import Float64s
 from privmw.release import Growth, Release

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from privmw.accounting.statement import show
-from privmw.data.domain import Domain
-from privmw.data.names import plain
+from privmw.data.domain import Domain, plain
 from privmw.evaluation.true_errors import Cell, Evaluation
 from privmw.io.whole_file import whole_file
 from privmw.release import ExpectedErrors, Release

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from privmw.accounting.statement import usual_delta
-from privmw.data.names import plain
+from privmw.data.domain import plain
 from privmw.data.workload import Workload
 from privmw.extensions.unbiased import UnbiasedAnswers
 from privmw.io.whole_file import whole_file
