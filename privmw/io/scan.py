@@ -54,6 +54,7 @@ class Scan(Records):
     __slots__ = (
         "__weakref__",
         "_at_most",
+        "_detected",
         "_domain",
         "_enters",
         "_for_release",
@@ -79,15 +80,13 @@ class Scan(Records):
         at_most: int | None = None,
         missing_ok: bool = False,
         syntax: Syntax | None = None,
-        on_note: OnNote | None = None,
     ) -> None:
         path = files.checked_path(path)
         check_domain_and_privacy(domain, private)
-        syntax, notes = _syntax(path, domain, private, syntax)
+        syntax, self._detected = _syntax(path, domain, private, syntax)
         domain = _domain_of(path, domain, private, missing_ok, syntax)
         name, most = checked_unit(unit, at_most, domain, private)
         hashes = self._open([(path, None)], domain, private, name, syntax)
-        _say(on_note, path, domain, private, name, syntax, notes)
         if name != RECORD:
             self.cap(entering(hashes, most), name, most)
 
@@ -302,16 +301,11 @@ def scan_table(
     ...     scan_table(path, domain, private=False).counts(Workload(domain, [("sex",)]))
     array([1, 1])
     """
-    return Scan(
-        path,
-        domain,
-        private=private,
-        unit=unit,
-        at_most=at_most,
-        missing_ok=missing_ok,
-        syntax=syntax,
-        on_note=on_note,
+    scan = Scan(
+        path, domain, private=private, unit=unit, at_most=at_most, missing_ok=missing_ok, syntax=syntax
     )
+    _say(on_note, scan.path, scan.domain, private, scan.unit, scan._syntax, scan._detected)
+    return scan
 
 
 @sealed

@@ -48,8 +48,8 @@ METHODS: dict[str, Callable[..., Fit]] = {
     "sequential": postprocess.sequential,
     "reweight": postprocess.reweight,
 }
-# the settings of --setting, with their method
-SETTINGS = {
+# of each --setting
+METHOD_OF = {
     "downweight": "reweight",
     "confidence": "reweight",
     "priorities": "sequential",
@@ -132,8 +132,10 @@ def setting(text: str) -> str:
     'slack=0.1'
     """
     name, marked, value = text.partition("=")
-    if name not in SETTINGS or not marked:
-        raise argparse.ArgumentTypeError(f"({text}) must be NAME=VALUE, with a name of {', '.join(SETTINGS)}")
+    if name not in METHOD_OF or not marked:
+        raise argparse.ArgumentTypeError(
+            f"({text}) must be NAME=VALUE, with a name of {', '.join(METHOD_OF)}"
+        )
     if name == "downweight" and value not in ("counts", "std"):
         raise argparse.ArgumentTypeError(f"({text}) must be downweight=counts or downweight=std")
     if name in ("confidence", "slack"):
@@ -145,9 +147,9 @@ def settings(options: argparse.Namespace, domain: Domain) -> dict[str, Any]:
     """The arguments of the method; a setting of another method is refused."""
     arguments: dict[str, Any] = dict(given.split("=", 1) for given in options.setting or ())
     for name, value in arguments.items():
-        if SETTINGS[name] != options.method:
+        if METHOD_OF[name] != options.method:
             raise RefusalError(
-                f"--setting ({name}={value}) must come with --method {SETTINGS[name]}, not {options.method}"
+                f"--setting ({name}={value}) must come with --method {METHOD_OF[name]}, not {options.method}"
             )
         if name in ("confidence", "slack"):
             arguments[name] = float(value)
