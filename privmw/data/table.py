@@ -92,7 +92,7 @@ class Table(Immutable, Records):
         traces: Traces | None = None,
         **marks: Any,
     ) -> Table:
-        """Set the attributes, from frozen columns of checked codes; marks: where they differ from UNMARKED."""
+        """Set the attributes, from frozen columns of checked codes; marks: those unlike UNMARKED."""
         checked = CheckedColumns.of(columns, domain.sizes)
         self._set(columns=checked, domain=domain, private=private, traces=traces or {}, **UNMARKED | marks)
         if self.n == 0 and not private:
