@@ -122,10 +122,12 @@ BAD_OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("options", "error", "message"), BAD_OPTIONS, ids=lambda value: str(value)[:60])
-def test_bad_input_is_refused_before_anything_is_spent(options, error, message, no_door):
-    with pytest.raises(error, match=message):
-        run(**options)
+@pytest.mark.parametrize("message", {message: None for *_, message in BAD_OPTIONS})
+def test_bad_input_is_refused_before_anything_is_spent(message, no_door):
+    for options, error, rule in BAD_OPTIONS:
+        if rule == message:
+            with pytest.raises(error, match=message):
+                run(**options)
 
 
 @pytest.mark.parametrize(

@@ -83,9 +83,13 @@ ORDER = [
 ]
 
 
-@pytest.mark.parametrize("name", ORDER)
 @pytest.mark.parametrize(
-    "error", [OSError(28, "No space left on device"), KeyboardInterrupt(), MemoryError()]
+    ("name", "error"),
+    [
+        *((name, OSError(28, "No space left on device")) for name in ORDER),
+        ("answers.parquet", KeyboardInterrupt()),
+        ("report.html", MemoryError()),
+    ],
 )
 def test_whatever_fails_after_the_release_is_written_finish_writes_the_rest(
     name, error, here, monkeypatch, no_door, capsys
