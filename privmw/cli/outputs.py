@@ -140,7 +140,8 @@ def finish_release(
     writers = _writers(release, synthetic, told, level, title)
     write_files(folder, writers, console)
     if synthetic.copy is not None:
-        copy_records(folder.path / _records_name(release, synthetic), synthetic.copy)
+        name = file_name("synthetic", synthetic.format, for_release=release.ledger.for_release)
+        copy_records(folder.path / name, synthetic.copy)
     folder.finished()
     names = sorted(file.name for file in folder.path.iterdir())
     facts = {"output": str(folder.path), "files": names, **privacy(release), "quality": told.facts}
@@ -192,9 +193,9 @@ def _writers(
         errors = None if level is None else release.expected_errors()
         write_report(path, release, errors=errors, title=title, files=[RELEASE_FILE, *writers])
 
-    answers, measurements = (
+    answers, measurements, records = (
         file_name(stem, synthetic.format, for_release=release.ledger.for_release)
-        for stem in ("answers", "measurements")
+        for stem in ("answers", "measurements", "synthetic")
     )
     writers = {
         "domain.json": Writer(lambda path, _: write_text(path, release.support.domain.to_json())),
@@ -202,14 +203,10 @@ def _writers(
         "quality.json": Writer(lambda path, _: write_json(path, told.facts)),
         measurements: Writer(lambda path, _: write_measurements(release, path, raw=synthetic.raw_csv)),
         answers: Writer(write_all_answers, release.workload.cells),
-        _records_name(release, synthetic): Writer(write_synthetic, synthetic.records or release.n),
+        records: Writer(write_synthetic, synthetic.records or release.n),
         "report.html": Writer(write_page),
     }
     return writers
-
-
-def _records_name(release: Release, synthetic: Synthetic) -> str:
-    return file_name("synthetic", synthetic.format, for_release=release.ledger.for_release)
 
 
 def copy_records(records: Path, path: str) -> None:

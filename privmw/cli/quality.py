@@ -66,10 +66,14 @@ def preflight(
     if most > TOO_MUCH_NOISE and not force:
         told = f"noise of {most:.0%} of the records is larger than every count"
         raise RefusalError(told, f"{advice}; --force makes the release anyway")
-    lines = []
+    lines, asked = [], _asked(workload)
     if not levels:
         lines.append(_asked_and_drawn(mechanism, workload))
-    elif not _measures_all(levels, workload):
+    elif (levels[0].step, levels[0].count, list(levels[0].orders)) != (
+        "shot",
+        len(workload),
+        asked["orders"],
+    ):
         lines.append(_asked_and_measured(levels, workload, n, public=support.records > 0))
     if most >= MUCH_NOISE:
         refused = ", which a release refuses without --force" if most > TOO_MUCH_NOISE else ""
@@ -78,7 +82,7 @@ def preflight(
     grows = mechanism.algorithm.completes
     lines += coverage_lines(coverage, support.domain, grows=grows, measures=bool(levels))
     facts = {
-        "asked": _asked(workload),
+        "asked": asked,
         "measured": [
             {**dataclasses.asdict(level), "orders": list(level.orders), "share": level.deviation / n}
             for level in levels
@@ -133,12 +137,6 @@ def _lines(agreement: Agreement, *, drawn: bool) -> list[str]:
         *(f"  reason: {reason}" for reason in agreement.reasons),
         *(f"  remedy: {remedy}" for remedy in agreement.remedy),
     ]
-
-
-def _measures_all(levels: tuple[NoiseLevel, ...], workload: Workload) -> bool:
-    """True if a first shot measures exactly the workload."""
-    orders = np.unique(np.diff(workload.starts)).tolist()
-    return levels[0].step == "shot" and (levels[0].count, list(levels[0].orders)) == (len(workload), orders)
 
 
 def _asked_and_measured(levels: tuple[NoiseLevel, ...], workload: Workload, n: int, *, public: bool) -> str:

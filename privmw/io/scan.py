@@ -9,7 +9,7 @@ which can quote cells.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -222,9 +222,15 @@ class Scan(Records):
             yield self._table(pending, traces)
 
     def _entering_codes(self, traced: Traced) -> Iterator[tuple[list[SignedCodes], Traces]]:
-        """The codes and traces of the rows that enter, of every batch that has some."""
+        """The codes and traces of the rows that enter, of every batch that has some: kept, or read again."""
+        batches: Iterable[Encoded]
+        if self._kept is None:
+            read = _codes(self._reads, self._domain, self._private, syntax=self._syntax, traced=traced)
+            batches = ((codes, traces) for codes, _, traces in read)
+        else:
+            batches = ((list(codes), {key: traces[key] for key in traced}) for codes, traces in self._kept)
         first = 0
-        for codes, traces in self._encoded(traced):
+        for codes, traces in batches:
             last = first + len(codes[0])
             if self._enters is not None:
                 enters = self._enters[first:last]
@@ -234,16 +240,6 @@ class Scan(Records):
             first = last
             if len(codes[0]):
                 yield codes, traces
-
-    def _encoded(self, traced: Traced) -> Iterator[Encoded]:
-        """The codes and traces of every batch: those that were kept, or read again."""
-        if self._kept is not None:
-            for codes, traces in self._kept:
-                yield list(codes), {key: traces[key] for key in traced}
-            return
-        read = _codes(self._reads, self._domain, self._private, syntax=self._syntax, traced=traced)
-        for codes, _, traces in read:
-            yield codes, traces
 
     def _table(self, batches: list[list[SignedCodes]], traces: list[Traces]) -> Table:
         table = _table(batches, traces, self._domain, self._private, self._unit, self._at_most)
