@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import privmw as pmw
-from privmw import experiments
+from privmw.extensions import experiments
 
 
 class NoDataError(Exception):

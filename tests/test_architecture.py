@@ -37,7 +37,6 @@ MAY_KNOW = {
     "population": "data kernels",
     "report": "accounting algorithms data evaluation io kernels release secrecy version",
     "cli": "accounting algorithms curator data evaluation io population ranks release report secrecy version",
-    "experiments": "data io secrecy",
     "__main__": "cli",
 }
 # What users import, the commands, and what the commands of the core take from extensions.

@@ -17,7 +17,8 @@ import real_data
 from pairs import as_private
 
 import privmw as pmw
-from privmw import experiments, strategies
+from privmw import strategies
+from privmw.extensions import experiments
 from privmw.extensions.unbiased.shots import measure_shot
 
 BUDGET = pmw.Budget.approximate(1.0, 1e-9, event_delta=1e-12)

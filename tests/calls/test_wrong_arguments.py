@@ -36,7 +36,7 @@ PACKAGES = [
     "privmw.extensions.cluster.sharded_support",
     "privmw.extensions.engines",
     "privmw.evaluation",
-    "privmw.experiments",
+    "privmw.extensions.experiments",
     "privmw.kernels",
     "privmw.mechanisms",
     "privmw.population",

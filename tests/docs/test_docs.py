@@ -23,7 +23,7 @@ import pytest
 import privmw
 from extensions.cluster.mpi_jobs import MPIEXEC
 from marks.slow import slow_among
-from privmw import experiments
+from privmw.extensions import experiments
 from privmw.population import population_domain
 
 ROOT = Path(__file__).parents[2]

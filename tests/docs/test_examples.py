@@ -24,7 +24,7 @@ NEEDS = {  # room: the packages of its extras
     "release.release": ("pyarrow", "pandas"),
     "extensions.synthesizer.synthesizer": ("pyarrow", "narwhals", "pandas"),
     "data.propose": ("pyarrow",),
-    "experiments.readers": ("pyarrow",),
+    "extensions.experiments.readers": ("pyarrow",),
     "extensions.postprocess.noisy_file": ("pyarrow",),
     "extensions.postprocess.max_fit": ("scipy",),
     "evaluation": ("scipy",),

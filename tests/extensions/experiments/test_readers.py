@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from privmw import experiments
+from privmw.extensions import experiments
 
 pytest.importorskip("pyarrow")
 

@@ -15,7 +15,7 @@ import numpy as np
 from privmw.data.domain import Domain
 from privmw.data.syntax import Syntax
 from privmw.data.table import Table
-from privmw.experiments.domains import domain
+from privmw.extensions.experiments.domains import domain
 from privmw.io.files import checked_path, is_text
 from privmw.io.lines import raw_blocks
 from privmw.io.scan import read_table

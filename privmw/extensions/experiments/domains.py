@@ -39,6 +39,6 @@ def domain(name: str) -> Domain:
 
 @lru_cache(maxsize=len(_FILES))
 def _read(name: str) -> Domain:
-    path = files("privmw.experiments").joinpath(_FILES[name])
+    path = files("privmw.extensions.experiments").joinpath(_FILES[name])
     whole = Domain.from_json(path.read_text(encoding="utf-8"))
     return whole.project(_REDUCED) if name == "acs15_reduced" else whole
