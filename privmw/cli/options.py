@@ -200,13 +200,15 @@ def add_syntax(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def syntax_of(options: argparse.Namespace) -> Syntax:
-    r"""The Syntax of --syntax; None for settings that are not given.
+def syntax_of(options: argparse.Namespace) -> Syntax | None:
+    r"""The Syntax of --syntax, if it is given.
 
     >>> syntax_of(argparse.Namespace(syntax=["separator=tab", "header=no", "skip=2"])).to_dict()
     {'separator': '\t', 'header': False, 'skip': 2}
     """
-    given: dict[str, Any] = dict(setting.split("=", 1) for setting in options.syntax or ())
+    if options.syntax is None:
+        return None
+    given: dict[str, Any] = dict(setting.split("=", 1) for setting in options.syntax)
     if given.get("separator") in ("tab", "\\t"):
         given["separator"] = "\t"
     if "header" in given:
@@ -223,7 +225,7 @@ def read_domain(options: argparse.Namespace) -> Domain:
     """Read the domain file; if it has no syntax, that of the options applies to every file."""
     domain = Domain.read(options.domain)
     syntax = syntax_of(options)
-    return domain if domain.syntax is not None or not syntax.to_dict() else domain.with_syntax(syntax)
+    return domain if domain.syntax is not None or syntax is None else domain.with_syntax(syntax)
 
 
 def add_private(parser: argparse.ArgumentParser) -> None:

@@ -127,7 +127,7 @@ def _choose_files(options: argparse.Namespace) -> None:
     options.copy, options.output = os.path.abspath(output), str(folder.path)
 
 
-def _proposed_domain(public: str, syntax: Syntax, folder: RunFolder, console: Console) -> Path:
+def _proposed_domain(public: str, syntax: Syntax | None, folder: RunFolder, console: Console) -> Path:
     """The domain proposed from the public file; a resumed run keeps its own."""
     file = folder.unfinished / DOMAIN_FILE
     if not file.exists():

@@ -374,8 +374,10 @@ def _for_release(path: str) -> bool:
 def _syntax(path: str, domain: Domain, private: bool, given: Syntax | None) -> tuple[Syntax, list[str]]:
     """How a text file is to be read, and what was detected, in words; on a private file nothing is."""
     expect("syntax", given, Syntax | None, "a Syntax")
+    if not files.is_text(path):
+        return PLAIN, []
     known = (given or Syntax()).over(domain.syntax or Syntax())
-    if private or not files.is_text(path):
+    if private:
         return known.over(plain_for(files.files_of(path)[0])), []
     syntax = PublicSource(path, known, domain.names).syntax
     words = [*files.sheets_in_words(path), *in_words(syntax)]
