@@ -97,10 +97,12 @@ class Encoder:
         Privacy: for private values it depends on the attribute and the kind of the column alone, and on
         whether any value was refused.
         """
+        most = self._instead != REFUSED and 2 * self.misfits > self.rows
+        if not self.refused and not most:
+            return None
         name, rule = shown(self.attribute.name), self.attribute.rule + self._written()
         if not self.refused:
-            most = self._instead != REFUSED and 2 * self.misfits > self.rows
-            return ValueError(f"column {name}: most of its values must be {rule}") if most else None
+            return ValueError(f"column {name}: most of its values must be {rule}")
         mend = self._mend()
         if self._first is None:
             missing = " or missing" if self.attribute.takes_missing else ", and none missing"

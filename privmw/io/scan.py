@@ -300,7 +300,7 @@ def scan_table(
     scan = Scan(
         path, domain, private=private, unit=unit, at_most=at_most, missing_ok=missing_ok, syntax=syntax
     )
-    _say(on_note, scan.path, scan.domain, private, scan.unit, scan._syntax, scan._detected)
+    _say(on_note, scan._path, scan.domain, private, scan.unit, scan._syntax, scan._detected)
     return scan
 
 
