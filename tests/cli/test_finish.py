@@ -306,7 +306,7 @@ STEPS = {  # of `RunFolder.finished`, and the word that the same command then sa
 }
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", slow_among(STEPS, list(STEPS)[:2]))
 def test_a_kill_after_the_last_file_leaves_no_trace_of_the_private_file(step, here):
     os.rename("private.parquet", "patients.parquet")
     where, said = STEPS[step]
