@@ -101,7 +101,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse a command line, with the options of the file that --config names."""
     named = next((word for word in arguments if not word.startswith("-")), "")
     parser = make_parser(named)
-    if arguments and arguments[0] == "release":
+    names_file = any(word.partition("=")[0] == "--config" for word in arguments)
+    if names_file and arguments[0] == "release":
         known = parser.commands["release"]._option_string_actions
         arguments = ["release", *with_config(arguments[1:], known)]
     return parser.parse_args(arguments)

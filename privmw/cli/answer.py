@@ -11,8 +11,7 @@ from typing import Literal, NamedTuple
 from privmw.cli.console import Console
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import release_of
-from privmw.data.domain import Attribute, Domain
-from privmw.data.names import plain
+from privmw.data.domain import Attribute, Domain, plain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -24,7 +24,6 @@ NOT_RECORDED = (
     "quiet",
     "progress",
     "checkpoint",
-    "every",
     "force",
     "public_is_public",
 )
@@ -75,7 +74,7 @@ def record_config(options: argparse.Namespace) -> Iterator[None]:
 
     A file that cannot be written is refused before the run; a run that is killed leaves none behind.
     """
-    if options.config is None or os.path.lexists(options.config):
+    if os.path.lexists(options.config):
         yield
         return
     if os.path.abspath(options.config) == os.path.abspath(options.output):

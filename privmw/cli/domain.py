@@ -35,9 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--other",
         metavar="LABEL",
         default="other",
-        help="the label of values that the public file does not contain (default: other)",
+        help="the label of values that the public file does not contain (default: other); '': none",
     )
-    parser.add_argument("--no-other", action="store_true", help="propose no label for such values")
     parser.add_argument(
         "--no-missing",
         action="store_true",
@@ -57,9 +56,9 @@ def run(options: argparse.Namespace, console: Console) -> None:
         columns=options.columns,
         bins=options.bins,
         most_labels=options.most_labels,
-        other=None if options.no_other else options.other,
+        other=options.other or None,
         missing=None if options.no_missing else "missing",
-        syntax=syntax_of(vars(options)),
+        syntax=syntax_of(options),
     )
     text = proposal.domain.to_json()
     if options.output is None:

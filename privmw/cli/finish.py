@@ -8,16 +8,16 @@ from __future__ import annotations
 import argparse
 
 from privmw.cli.console import Console
-from privmw.cli.options import add_bins, add_format, add_heading, add_intervals, positive, whole
-from privmw.cli.outputs import Heading, Synthetic, check_outputs, check_records, finish_release, written_file
+from privmw.cli.options import add_bins, add_format, add_intervals, add_title, positive, whole
+from privmw.cli.outputs import Synthetic, check_outputs, check_records, finish_release, written_file
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RunFolder
 
 # The options that decide how a file is written; an existing file is never written again.
 DECIDED_BY = {
-    "synthetic": {"records", "bins", "seed", "format", "raw_csv"},
-    "answers": {"intervals", "format", "raw_csv"},
-    "measurements": {"format", "raw_csv"},
+    "synthetic": {"records", "bins", "seed", "format"},
+    "answers": {"intervals", "format"},
+    "measurements": {"format"},
 }
 
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_format(parser, "synthetic records, answers and measurements", default=None)
     add_bins(parser, default=None)
     add_intervals(parser)
-    add_heading(parser)
+    add_title(parser)
     parser.add_argument(
         "--public",
         action="append",
@@ -57,9 +57,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
         if written_file(folder.path, "synthetic") is None:
             check_records(synthetic.records or release.n, release.support.domain)
         check_outputs(synthetic, release.support.domain, folder)
-        level = {**began, **given}.get("intervals")
-        heading = Heading.of({**began, **given})
-        return finish_release(release, folder, synthetic, console, level=level, heading=heading)
+        level, title = ({**began, **given}.get(name) for name in ("intervals", "title"))
+        return finish_release(release, folder, synthetic, console, level=level, title=title)
 
 
 def _format_of(folder: RunFolder) -> dict[str, str]:

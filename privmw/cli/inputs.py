@@ -146,7 +146,7 @@ def read_private_input(options: argparse.Namespace, workload: Workload, console:
             private=True,
             unit=options.unit,
             at_most=options.at_most,
-            syntax=syntax_of(vars(options)),
+            syntax=syntax_of(options),
             on_note=console.note,
         )
 

@@ -15,10 +15,12 @@ from privmw.cli.refusal import RefusalError
 from privmw.data.domain import Domain
 from privmw.data.syntax import Syntax
 from privmw.io.files import checked_path
-from privmw.io.table_file import FORMATS
+from privmw.io.whole_file import FORMATS
 from privmw.release.errors.intervals import LARGEST_LEVEL, LEAST_LEVEL
 
 MOST_EPSILON = 1_000_000
+RAW_CSV = "raw-csv"  # of --format
+SYNTAX_SETTINGS = ("separator", "encoding", "header", "skip", "decimal", "thousands", "dates")
 
 
 REWORDED = {  # messages of argparse, and those of privmw
@@ -162,48 +164,68 @@ def add_budget(parser: argparse.ArgumentParser, *, required: bool) -> None:
     parser.add_argument("--delta", type=delta, help="default: 1 / n^2; 0: pure differential privacy")
 
 
+def syntax_setting(text: str) -> str:
+    """Check one NAME=VALUE of --syntax, and return it as it is.
+
+    >>> syntax_setting("separator=;")
+    'separator=;'
+    """
+    name, _, value = text.partition("=")
+    if name not in SYNTAX_SETTINGS or not value:
+        known = ", ".join(SYNTAX_SETTINGS)
+        raise argparse.ArgumentTypeError(f"({text}) must be NAME=VALUE, with a name of {known}")
+    if name == "header" and value not in ("yes", "no"):
+        raise argparse.ArgumentTypeError(f"({text}) must be header=yes or header=no")
+    if name == "skip":
+        whole(value)
+    return text
+
+
 def add_syntax(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the syntax of text files; `syntax_of` makes a Syntax of them."""
+    """Add the option of the syntax of text files; `syntax_of` makes a Syntax of it."""
     group = parser.add_argument_group(
         "text files",
         "syntax of csv and similar files (default: $syntax of the domain; without it, detected on a public "
         "file, while a private file, on which nothing is detected, is UTF-8 with commas, decimal points and "
-        "ISO dates). If the domain has a $syntax, these options are for the private file alone.",
+        "ISO dates). If the domain has a $syntax, this option is for the private file alone.",
     )
-    group.add_argument("--separator", metavar="MARK", help="between columns: ',' ';' '|' or tab")
-    group.add_argument("--encoding", metavar="NAME", help="utf-8, latin-1, utf-16, ...")
-    header = group.add_mutually_exclusive_group()
-    header.add_argument("--header", action="store_true", help="the first line names the columns")
-    header.add_argument(
-        "--no-header", action="store_true", help="there is no header: columns are 'column 1', 'column 2', ..."
+    group.add_argument(
+        "--syntax",
+        action="append",
+        type=syntax_setting,
+        metavar="NAME=VALUE",
+        help="may be repeated: separator=',' (or ';' '|' tab), encoding=latin-1, header=yes or no (then "
+        "columns are 'column 1', 'column 2', ...), skip=2 (lines before the table), decimal=, (of numbers), "
+        "thousands=. (allowed marks), dates=dmy (31/12/1999), mdy (12/31/1999) or ymd",
     )
-    group.add_argument("--skip", type=whole, metavar="N", help="number of lines before the table")
-    group.add_argument("--decimal", metavar="MARK", help="of numbers: . or ,")
-    group.add_argument("--thousands", metavar="MARKS", help="allowed thousands separators, such as ,")
-    group.add_argument("--dates", metavar="ORDER", help="dmy (31/12/1999), mdy (12/31/1999) or ymd")
 
 
-def syntax_of(options: Mapping[str, Any]) -> Syntax:
-    r"""The Syntax of the options of `add_syntax`; None for options that are not given.
+def syntax_of(options: argparse.Namespace) -> Syntax | None:
+    r"""The Syntax of --syntax, if it is given.
 
-    >>> syntax_of({"separator": "tab", "no_header": True}).to_dict()
-    {'separator': '\t', 'header': False}
+    >>> syntax_of(argparse.Namespace(syntax=["separator=tab", "header=no", "skip=2"])).to_dict()
+    {'separator': '\t', 'header': False, 'skip': 2}
     """
-    header = True if options.get("header") else False if options.get("no_header") else None
-    separator = {"tab": "\t", "\\t": "\t"}.get(str(options.get("separator")), options.get("separator"))
-    named = ("encoding", "decimal", "thousands", "dates", "skip")
-    rest: dict[str, Any] = {name: options.get(name) for name in named}
+    if options.syntax is None:
+        return None
+    given: dict[str, Any] = dict(setting.split("=", 1) for setting in options.syntax)
+    if given.get("separator") in ("tab", "\\t"):
+        given["separator"] = "\t"
+    if "header" in given:
+        given["header"] = given["header"] == "yes"
+    if "skip" in given:
+        given["skip"] = int(given["skip"])
     try:
-        return Syntax(separator=separator, header=header, **rest)
+        return Syntax(**given)
     except ValueError as error:
-        raise RefusalError(f"--{error}") from None
+        raise RefusalError(f"--syntax: {error}") from None
 
 
 def read_domain(options: argparse.Namespace) -> Domain:
     """Read the domain file; if it has no syntax, that of the options applies to every file."""
     domain = Domain.read(options.domain)
-    syntax = syntax_of(vars(options))
-    return domain if domain.syntax is not None or not syntax.to_dict() else domain.with_syntax(syntax)
+    syntax = syntax_of(options)
+    return domain if domain.syntax is not None or syntax is None else domain.with_syntax(syntax)
 
 
 def add_private(parser: argparse.ArgumentParser) -> None:
@@ -292,17 +314,20 @@ def add_format(
     """Add the option of the format in which records or answers are written; otherwise: as of `add_bins`."""
     parser.add_argument(
         "--format",
-        choices=FORMATS,
+        choices=(*FORMATS, RAW_CSV),
         default=default,
-        help=f"of {what} (default: {default or otherwise})",
+        help=f"of {what} (default: {default or otherwise}). csv puts a quote before texts such as =1+1, which"
+        f" spreadsheet programs run as formulas; {RAW_CSV} writes them unchanged",
     )
-    parser.add_argument(
-        "--raw-csv",
-        action="store_true",
-        default=None if default is None else False,
-        help="write texts such as =1+1 to csv unchanged, although spreadsheet programs run them as formulas "
-        "(default: put a quote before them)",
-    )
+
+
+def file_format(given: str) -> tuple[str, bool]:
+    """The suffix of the files that --format asks for, and whether texts are written unchanged.
+
+    >>> file_format("raw-csv"), file_format("parquet")
+    (('csv', True), ('parquet', False))
+    """
+    return ("csv", True) if given == RAW_CSV else (given, False)
 
 
 def level(text: str) -> float:
@@ -313,11 +338,11 @@ def level(text: str) -> float:
     return value
 
 
-def add_heading(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the report's heading."""
-    parser.add_argument("--title", metavar="TEXT", help="the heading of the report")
-    parser.add_argument("--data", metavar="NAME", help="the name of the data, for the report")
-    parser.add_argument("--date", metavar="TEXT", help="the date of the release, as shown in the report")
+def add_title(parser: argparse.ArgumentParser) -> None:
+    """Add the option of the report's heading."""
+    parser.add_argument(
+        "--title", metavar="TEXT", help="the heading of the report, such as the name and the date of the data"
+    )
 
 
 def add_intervals(parser: argparse.ArgumentParser) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from privmw.algorithms.mechanism import Mechanism
 from privmw.cli import quality
 from privmw.cli.console import Advance, Console
+from privmw.cli.options import file_format
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RELEASE_FILE, Paid, RunFolder
 from privmw.data.domain import Domain
@@ -26,8 +27,7 @@ from privmw.data.support import Support
 from privmw.data.table import Table
 from privmw.data.workload import Workload
 from privmw.io.files import SEEDED_CSV
-from privmw.io.table_file import FORMATS
-from privmw.io.whole_file import whole_file
+from privmw.io.whole_file import FORMATS, whole_file
 from privmw.release import Release
 from privmw.release.cells import write_answers, write_measurements
 from privmw.report import check_installed, write_report
@@ -55,25 +55,15 @@ class Synthetic(NamedTuple):
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Synthetic:
         """Those of the options of a run."""
-        return cls(**{name: options[name] for name in cls._fields if name in options})
+        given = {name: options[name] for name in cls._fields if name in options}
+        if "format" in given:
+            given["format"], given["raw_csv"] = file_format(given["format"])
+        return cls(**given)
 
     @property
     def drawn_from(self) -> list[str] | None:
         """The public files that values of bins are drawn from; None if they are not drawn."""
         return self.public if self.bins == "draw" else None
-
-
-class Heading(NamedTuple):
-    """The heading of the report, from the options."""
-
-    title: str | None = None
-    data: str | None = None
-    date: str | None = None
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Heading:
-        """That of the options of a run."""
-        return cls(**{name: options[name] for name in cls._fields if name in options})
 
 
 def file_name(stem: str, form: str, *, for_release: bool) -> str:
@@ -139,18 +129,19 @@ def finish_release(
     console: Console,
     preflight_report: quality.Preflight | None = None,
     level: float | None = None,
-    heading: Heading | None = None,
+    title: str | None = None,
 ) -> int:
     """Write the missing files, print the privacy statement and the quality; returns the exit code.
 
-    preflight_report: of `quality.preflight`. level: of intervals, if they are to be written.
+    preflight_report: of `quality.preflight`. level: of intervals, if any. title: of the report.
     """
     with console.step("comparing the release with its measurements"):
         told = quality.postflight(release, preflight_report)
-    writers = _writers(release, synthetic, told, level, heading or Heading())
+    writers = _writers(release, synthetic, told, level, title)
     write_files(folder, writers, console)
     if synthetic.copy is not None:
-        copy_records(folder.path / _records_name(release, synthetic), synthetic.copy)
+        name = file_name("synthetic", synthetic.format, for_release=release.ledger.for_release)
+        copy_records(folder.path / name, synthetic.copy)
     folder.finished()
     names = sorted(file.name for file in folder.path.iterdir())
     facts = {"output": str(folder.path), "files": names, **privacy(release), "quality": told.facts}
@@ -183,7 +174,7 @@ def write_files(folder: RunFolder, writers: Mapping[str, Writer], console: Conso
 
 
 def _writers(
-    release: Release, synthetic: Synthetic, told: quality.Postflight, level: float | None, heading: Heading
+    release: Release, synthetic: Synthetic, told: quality.Postflight, level: float | None, title: str | None
 ) -> dict[str, Writer]:
     """The files of a release besides release.npz, in the order in which they are written."""
 
@@ -200,11 +191,11 @@ def _writers(
 
     def write_page(path: Path, advance: Advance) -> None:
         errors = None if level is None else release.expected_errors()
-        write_report(path, release, errors=errors, files=[RELEASE_FILE, *writers], **heading._asdict())
+        write_report(path, release, errors=errors, title=title, files=[RELEASE_FILE, *writers])
 
-    answers, measurements = (
+    answers, measurements, records = (
         file_name(stem, synthetic.format, for_release=release.ledger.for_release)
-        for stem in ("answers", "measurements")
+        for stem in ("answers", "measurements", "synthetic")
     )
     writers = {
         "domain.json": Writer(lambda path, _: write_text(path, release.support.domain.to_json())),
@@ -212,14 +203,10 @@ def _writers(
         "quality.json": Writer(lambda path, _: write_json(path, told.facts)),
         measurements: Writer(lambda path, _: write_measurements(release, path, raw=synthetic.raw_csv)),
         answers: Writer(write_all_answers, release.workload.cells),
-        _records_name(release, synthetic): Writer(write_synthetic, synthetic.records or release.n),
+        records: Writer(write_synthetic, synthetic.records or release.n),
         "report.html": Writer(write_page),
     }
     return writers
-
-
-def _records_name(release: Release, synthetic: Synthetic) -> str:
-    return file_name("synthetic", synthetic.format, for_release=release.ledger.for_release)
 
 
 def copy_records(records: Path, path: str) -> None:

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Collection
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from privmw.algorithms.mechanism import Mechanism
@@ -31,10 +32,10 @@ from privmw.cli.options import (
     add_bins,
     add_budget,
     add_format,
-    add_heading,
     add_intervals,
     add_private,
     add_syntax,
+    add_title,
     add_unit,
     add_workload,
     check_files,
@@ -44,7 +45,7 @@ from privmw.cli.options import (
     read_domain,
     whole,
 )
-from privmw.cli.outputs import Heading, Synthetic, check_outputs, check_room, finish_release
+from privmw.cli.outputs import Synthetic, check_outputs, check_room, finish_release
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RunFolder
 from privmw.curator.overlap import shares_records
@@ -61,15 +62,12 @@ MAY_CHANGE_ON_RESUME = (
     "threads",
     "cluster",
     "checkpoint",
-    "every",
     "config",
     "json",
     "quiet",
     "progress",
     "yes",
     "title",
-    "data",
-    "date",
 )
 
 
@@ -97,12 +95,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "spends nothing twice",
     )
     parser.add_argument(
-        "--every",
-        type=positive,
-        metavar="R",
-        help="rounds between two checkpoints of the weights (default: 10)",
-    )
-    parser.add_argument(
         "--cluster",
         choices=("mpi",),
         help="share the public rows among the ranks of mpiexec; see docs/cluster.md",
@@ -124,7 +116,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "--records", type=positive, metavar="N", help="number of synthetic records (default: n)"
     )
     add_intervals(parser)
-    add_heading(parser)
+    add_title(parser)
     add_syntax(parser)
     parser.add_argument("--threads", type=positive, metavar="N", help="default: every core")
     parser.add_argument(
@@ -158,7 +150,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
         return 0
     if not RunFolder(options.output).has_release:  # else they are not needed any more
         check_files(options)
-    with record_config(options), reserve(options) as folder:
+    recorded = nullcontext() if options.config is None else record_config(options)
+    with recorded, reserve(options) as folder:
         return release_into(folder, options, console, comm)
 
 
@@ -186,9 +179,9 @@ def release_into(
         folder.save(release)
     else:
         release, preflight_report = folder.load(), None
-    given = vars(options)
+    synthetic = Synthetic.of(vars(options))
     code = finish_release(
-        release, folder, Synthetic.of(given), console, preflight_report, options.intervals, Heading.of(given)
+        release, folder, synthetic, console, preflight_report, options.intervals, options.title
     )
     if options.account is None:
         console.note("No --account: privmw does not remember what other releases of this table spend.")
@@ -206,12 +199,6 @@ def run_identity(options: argparse.Namespace, may_change: Collection[str]) -> di
     text = json.dumps([options.private, files]).encode()
     identity["private"] = hashlib.pbkdf2_hmac("sha256", text, b"privmw", 2**18).hex()
     return identity
-
-
-def every(options: argparse.Namespace, comm: Communicator) -> int | None:
-    """Rounds between two checkpoints of the weights. Not every rank may see the output folder: none there."""
-    in_output = options.checkpoint is None and comm is not ALONE
-    return options.every or (None if in_output else 10)
 
 
 def not_public(options: argparse.Namespace, public: str) -> RefusalError:
@@ -240,6 +227,7 @@ def make_release(
 
     Everything possible is checked before the budget is spent, on rank 0 with the output folder.
     """
+    synthetic = Synthetic.of(vars(options))
     compared = [] if options.public_is_public else options.public or []
     no_records = is_counts(options.private)
     if no_records:
@@ -248,7 +236,7 @@ def make_release(
     def checked_domain() -> Domain:
         domain = read_domain(options)
         if folder is not None:
-            check_outputs(Synthetic.of(vars(options)), domain, folder)
+            check_outputs(synthetic, domain, folder)
         if comm.rank == 0:
             check_not_private(options)
         return domain
@@ -275,7 +263,7 @@ def make_release(
     def check() -> None:
         if folder is not None:
             records = options.records or n
-            check_room(mechanism, support, inputs.workload, records, folder, options.format)
+            check_room(mechanism, support, inputs.workload, records, folder, synthetic.format)
 
     on_every_rank(comm, check)
     if no_records and options.public and not options.public_is_public:
@@ -298,7 +286,8 @@ def make_release(
             threads=options.threads,
             progress=show,
             checkpoint=checkpoint,
-            every=every(options, comm),
+            # Not every rank may see the output folder: no weights are stored there.
+            every=None if options.checkpoint is None and comm is not ALONE else 10,
             account=options.account if comm.rank == 0 else None,
             public_is_public=True,  # or compared above
         )

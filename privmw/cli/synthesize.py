@@ -20,6 +20,7 @@ from privmw.cli.options import (
     add_workload,
     check_files,
     check_unit,
+    file_format,
     is_counts,
     syntax_of,
 )
@@ -27,8 +28,7 @@ from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RunFolder
 from privmw.data.propose import propose
 from privmw.data.syntax import Syntax
-from privmw.io.table_file import format_of
-from privmw.io.whole_file import whole_file
+from privmw.io.whole_file import format_of, whole_file
 
 DOMAIN_FILE = "domain.json"
 
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     release.add_run(parser)
     add_format(parser, "records, answers and measurements", default=None, otherwise="from the file's name")
     add_bins(parser, default=None, otherwise="draw, or midpoint without a public file")
-    parser.set_defaults(checkpoint=None, every=None, cluster=None, config=None)
+    parser.set_defaults(checkpoint=None, cluster=None, config=None)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
@@ -81,9 +81,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         release.check_not_private(options)
     with release.reserve(options) as folder:
         if options.domain is None and not folder.has_release:
-            options.domain = str(
-                _proposed_domain(options.public[0], syntax_of(vars(options)), folder, console)
-            )
+            options.domain = str(_proposed_domain(options.public[0], syntax_of(options), folder, console))
         return release.release_into(
             folder, options, console, agree=lambda pending: _agree(pending, options, console)
         )
@@ -106,10 +104,11 @@ def _choose_files(options: argparse.Namespace) -> None:
         raise RefusalError(
             f"--output ({output}) must end in .csv, .parquet or .feather", "or --format says which it is"
         )
-    if said is not None and options.format not in (None, said):
+    options.format = options.format or said
+    form, _ = file_format(options.format)
+    if said not in (None, form):
         raise RefusalError(f"--format ({options.format}) must be that of --output, {output}")
-    options.format = said or options.format
-    if options.seed is not None and options.format == "csv" and "seeded" not in os.path.basename(output):
+    if options.seed is not None and form == "csv" and "seeded" not in os.path.basename(output):
         raise RefusalError(
             f"--output ({output}) must have 'seeded' in its name with --seed: csv has no other place to say "
             "that the records are not for release"
@@ -128,7 +127,7 @@ def _choose_files(options: argparse.Namespace) -> None:
     options.copy, options.output = os.path.abspath(output), str(folder.path)
 
 
-def _proposed_domain(public: str, syntax: Syntax, folder: RunFolder, console: Console) -> Path:
+def _proposed_domain(public: str, syntax: Syntax | None, folder: RunFolder, console: Console) -> Path:
     """The domain proposed from the public file; a resumed run keeps its own."""
     file = folder.unfinished / DOMAIN_FILE
     if not file.exists():

@@ -1,4 +1,4 @@
-"""Combinations of k of n items, as the rows of an array: all of them, or a seeded sample.
+"""Seeded samples of the combinations of k of n items, as the rows of an array, and an index of some.
 
 Plain numbers in and out: this module knows no domain and no data, and does not check its arguments. Rows are
 in the order of itertools.combinations; the rank of a row is its position in that order.
@@ -6,23 +6,12 @@ in the order of itertools.combinations; the rank of a row is its position in tha
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-
-def all_combinations(n: int, k: int) -> npt.NDArray[np.int32]:
-    """Every combination.
-
-    >>> all_combinations(3, 2).tolist()
-    [[0, 1], [0, 2], [1, 2]]
-    """
-    flat = itertools.chain.from_iterable(itertools.combinations(range(n), k))
-    return np.fromiter(flat, np.int32, math.comb(n, k) * k).reshape(-1, k)
 
 
 def sample_combinations(n: int, k: int, size: int, seed: int) -> npt.NDArray[np.int32]:

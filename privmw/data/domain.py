@@ -1,6 +1,7 @@
 """The domain: the attributes of a record and the values that each may take. All of it is public.
 
-This module knows neither tables nor numpy; `attribute` maps values to codes.
+This module knows neither tables nor numpy; `attribute` maps values to codes. `plain` and `cell_name` show
+names and labels, on one line, printable, not too long.
 """
 
 from __future__ import annotations
@@ -9,17 +10,39 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NoReturn
 
 from privmw.data.attribute import Attribute
-from privmw.data.immutable import Immutable
 from privmw.data.strict_json import parse_json
 from privmw.data.syntax import SYNTAX_KEY, Syntax
 from privmw.io.files import naming
 from privmw.secrecy import expect, shown
 
 __all__ = ["Attribute", "Domain"]
+
+
+class Immutable:
+    """A base class whose attributes are set by `_set` only.
+
+    Not a frozen dataclass: `dataclasses.asdict` would copy the codes of a private table.
+
+    >>> Immutable().name = "age"
+    Traceback (most recent call last):
+    AttributeError: Immutable is immutable: name must not be set
+    """
+
+    __slots__ = ()
+
+    def _set(self, **attributes: object) -> None:
+        for name, value in attributes.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is immutable: {name} must not be set")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is immutable: {name} must not be deleted")
 
 
 class Domain(Immutable):
@@ -236,3 +259,27 @@ def positions_of(domain: Domain, names: Iterable[str], what: str = "names") -> l
 def check_domain(domain: object) -> None:
     """Check that an argument is a Domain; the error shows its type only, as it may be private data."""
     expect("domain", domain, Domain, "a Domain")
+
+
+def plain(text: object, most: int = 60) -> str:
+    """A name or label from a data file: on one line, printable, cut if it is too long.
+
+    >>> plain("tab" + chr(9) + "here"), plain("abcdef", most=4), plain("")
+    ('tab�here', 'abc…', '(empty)')
+    """
+    shown = "".join(letter if letter.isprintable() else "�" for letter in str(text)[: 4 * most])
+    if not shown.strip():
+        return "(empty)"
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def cell_name(
+    domain: Domain, names: Sequence[str], values: Sequence[int], *, most: int = 40, equals: str = " = "
+) -> str:
+    """The attributes and values (codes) of a cell.
+
+    >>> cell_name(Domain({"age": 3, "sex": ["F", "M"]}), ("age", "sex"), (2, 1))
+    'age = 2, sex = M'
+    """
+    pairs = zip(names, values, strict=True)
+    return ", ".join(f"{plain(name, most)}{equals}{plain(domain[name].label(v), most)}" for name, v in pairs)

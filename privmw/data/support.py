@@ -19,8 +19,7 @@ import numpy.typing as npt
 from privmw import kernels
 from privmw.data.blocks import checked_block_weights, checked_blocks, mixed_frequencies
 from privmw.data.constraints import Constraints
-from privmw.data.domain import Domain, positions_of
-from privmw.data.immutable import Immutable
+from privmw.data.domain import Domain, Immutable, positions_of
 from privmw.data.records import Records
 from privmw.data.row_hash import mixed, row_hashes
 from privmw.data.sample import Sample

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from privmw.data.domain import Domain, check_domain, positions_of
-from privmw.data.immutable import Immutable
+from privmw.data.domain import Domain, Immutable, check_domain, positions_of
 from privmw.data.records import FrameKind, Records, Traces, check_domain_and_privacy
 from privmw.data.unit import RECORD, checked_unit, entering, id_hashes
 from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Array, Bools, CheckedColumns, Codes, Int64s, freeze, is_frozen
 from privmw.secrecy import expect, sealed, shown
+
+# What a table of plain codes has besides its columns, its domain and whether it is private.
+UNMARKED = MappingProxyType({"unit": RECORD, "at_most": 1, "for_release": True, "frame_kind": None})
 
 
 class Table(Immutable, Records):
@@ -78,31 +81,20 @@ class Table(Immutable, Records):
             if len(column) != len(checked[0]):
                 lengths = "" if private else f" ({len(column)} rows, not {len(checked[0])})"
                 raise ValueError(f"column {shown(name)}{lengths} must be as long as the first")
-        self._fill(checked, domain, private)
+        self._fill(checked, domain, private=private)
 
     def _fill(
         self,
         columns: Iterable[Codes],
         domain: Domain,
+        *,
         private: bool,
-        unit: str = RECORD,
-        at_most: int = 1,
-        for_release: bool = True,
-        frame_kind: FrameKind | None = None,
         traces: Traces | None = None,
+        **marks: Any,
     ) -> Table:
-        """Set the attributes, from frozen columns of checked codes."""
-        fields = {
-            "columns": CheckedColumns.of(columns, domain.sizes),
-            "domain": domain,
-            "private": private,
-            "unit": unit,
-            "at_most": at_most,
-            "for_release": for_release,
-            "frame_kind": frame_kind,
-            "traces": traces or {},
-        }
-        self._set(**fields)
+        """Set the attributes, from frozen columns of checked codes; marks: those unlike UNMARKED."""
+        checked = CheckedColumns.of(columns, domain.sizes)
+        self._set(columns=checked, domain=domain, private=private, traces=traces or {}, **UNMARKED | marks)
         if self.n == 0 and not private:
             raise ValueError("a table must have at least one row")
         return self
@@ -146,7 +138,8 @@ class Table(Immutable, Records):
             if all(name in table.traces for table in tables)
         }
         joined = object.__new__(Table)
-        return joined._fill(columns, domain, private, for_release=for_release, frame_kind=kind, traces=traces)
+        marks = {"for_release": for_release, "frame_kind": kind}
+        return joined._fill(columns, domain, private=private, traces=traces, **marks)
 
     @classmethod
     @sealed
@@ -222,9 +215,8 @@ class Table(Immutable, Records):
         """
         from privmw.io.output import write  # here: it imports tables
 
-        write(
-            self, path, bins=bins, public=public, seed=seed, overwrite=overwrite, raw=raw, progress=progress
-        )
+        values = {"bins": bins, "public": public, "seed": seed}
+        write(self, path, values, overwrite=overwrite, raw=raw, progress=progress)
 
     @property
     def n(self) -> int:
@@ -283,7 +275,8 @@ class Table(Immutable, Records):
 
     def _with(self, columns: Iterable[Codes], domain: Domain, **changed: Any) -> Table:
         """A copy with other columns, domain or marks."""
-        return object.__new__(Table)._fill(columns, domain, **{**self._marks(), **changed})
+        kept = {name: getattr(self, name) for name in ("private", *UNMARKED)}
+        return object.__new__(Table)._fill(columns, domain, **kept | changed)
 
     def _traces_of(self, rows: npt.NDArray[Any]) -> Traces:
         return {name: trace[rows] for name, trace in self.traces.items()}
@@ -292,10 +285,6 @@ class Table(Immutable, Records):
     def trace_names(self) -> tuple[str, ...]:
         """The columns of the file or frame, in the domain or not, with traces of their values."""
         return tuple(self.traces)
-
-    def _marks(self) -> dict[str, Any]:
-        names = ("private", "unit", "at_most", "for_release", "frame_kind")
-        return {name: getattr(self, name) for name in names}
 
     def not_for_release(self) -> Table:
         """The same table, marked as made from seeded noise; columns are not copied.

@@ -16,9 +16,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from privmw.data.combinations import CombinationIndex, all_combinations, sample_combinations
-from privmw.data.domain import Domain, check_domain, positions_of
-from privmw.data.immutable import Immutable
+from privmw.data.combinations import CombinationIndex, sample_combinations
+from privmw.data.domain import Domain, Immutable, check_domain, positions_of
 from privmw.kernels.arrays import Int32s, Int64s, UInt32s, freeze
 from privmw.kernels.checks import check_integer
 from privmw.secrecy import expect, shown
@@ -110,9 +109,11 @@ class Workload(Immutable):
             raise ValueError(f"k ({len(orders)} orders) must not repeat an order")
         if sum(counts) > MOST_MARGINALS:
             raise ValueError(f"workload ({sum(counts)} marginals) must have at most 2^24: sample it")
-        parts = [all_combinations(len(domain), order).ravel() for order in orders]
+        marginals = (itertools.combinations(range(len(domain)), order) for order in orders)
+        flat = itertools.chain.from_iterable(itertools.chain.from_iterable(marginals))
+        attributes = np.fromiter(flat, np.int32, int(np.dot(orders, counts)))
         starts = np.cumsum(np.repeat([0, *orders], [1, *counts]), dtype=np.int64)
-        return object.__new__(Workload)._fill(domain, np.concatenate([np.empty(0, np.int32), *parts]), starts)
+        return object.__new__(Workload)._fill(domain, attributes, starts)
 
     @classmethod
     def sample(cls, domain: Domain, k: int, size: int, seed: int) -> Workload:

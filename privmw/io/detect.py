@@ -123,14 +123,15 @@ def _one_byte_encoding(file: str) -> str:
         pairs = pairs or re.search(rb"[\xc3-\xdf][\x80-\xbf]", block) is not None
     if pairs:
         raise ValueError(
-            f"{file} must be in one encoding: some of it is UTF-8 and some is not; --encoding latin-1 reads "
-            "its bytes as they are"
+            f"{file} must be in one encoding: some of it is UTF-8 and some is not; --syntax "
+            "encoding=latin-1 reads its bytes as they are"
         )
     low = {byte for byte in high if byte < 0xA0}
     if runs or low - {0x80, 0x85, *range(0x91, 0x98), 0x99}:
         others = "gb18030, shift_jis, cp1251" if runs else "cp1252, mac_roman, cp850"
         raise ValueError(
-            f"{file} (not UTF-8) must be read with its encoding: --encoding latin-1, or another ({others})"
+            f"{file} (not UTF-8) must be read with its encoding: --syntax encoding=latin-1, or another "
+            f"({others})"
         )
     return "cp1252" if low else "latin-1"
 
@@ -158,8 +159,8 @@ def _separator(file: str, rows: dict[str, list[list[str]]]) -> str:
         cells = (cell for row in rows[even[1]] for cell in row)
         even = even[1:] if all(map(_COMMAS_IN_NUMBERS.fullmatch, cells)) else even
     if len(even) > 1:
-        ways = " or ".join(f"--separator {SEPARATORS[m]} ({max(widths[m])} columns)" for m in even[:2])
-        raise ValueError(f"{file} must be read with its separator, and its lines allow two: {ways}")
+        ways = " or ".join(f"separator={SEPARATORS[m]} ({max(widths[m])} columns)" for m in even[:2])
+        raise ValueError(f"{file} must be read with its separator, and its lines allow two: --syntax {ways}")
     if even:
         return even[0]
     if all(found == {1} for found in widths.values()):
@@ -175,13 +176,13 @@ def _check_single_column(file: str, lines: list[str]) -> None:
         if len(widths) == 1 and max(widths) > 1:
             raise ValueError(
                 f"{file} must be read with its separator, and its lines allow two: "
-                f"--separator {shown(mark)} ({max(widths)} columns) or --separator ',' (1 column)"
+                f"--syntax separator={shown(mark)} ({max(widths)} columns) or separator=',' (1 column)"
             )
     widths = {len(line.split()) for line in lines}
     if len(lines) > 1 and len(widths) == 1 and max(widths) > 1:
         raise ValueError(
             f"{file} must have one mark between its columns, not runs of blanks; if it has a single column, "
-            "say --separator ','"
+            "say --syntax separator=','"
         )
 
 
@@ -202,7 +203,7 @@ def has_header(file: str, rows: list[list[str]], given: Syntax, names: Collectio
     if sum(map(bool, first)) == 1 and first[0] and any(map(any, below[1:])):
         raise ValueError(
             f"{file} must begin with the names of its columns, and its first line has one alone, as a title "
-            "does: --skip 1 leaves it out, --header takes it as it is"
+            "does: --syntax skip=1 leaves it out, --syntax header=yes takes it as it is"
         )
     named = valued = False
     for cell, column in zip(first, below, strict=True):
@@ -223,8 +224,8 @@ def has_header(file: str, rows: list[list[str]], given: Syntax, names: Collectio
     if not named and len(set(values)) < len(values):
         return False
     raise ValueError(
-        f"{file} must be read with --header, if its first line names the columns, or with --no-header, if "
-        "that is a record: it can be either"
+        f"{file} must be read with --syntax header=yes, if its first line names the columns, or with "
+        "header=no, if that is a record: it can be either"
     )
 
 
@@ -257,8 +258,10 @@ def forms(numbers: Mapping[str, Any], dates: Mapping[str, Any], given: Syntax, *
     return replace(given, decimal=decimal, dates=order, thousands=marks)
 
 
-_DECIMALS = "--decimal . reads 1.234 as a little more than one, --decimal , reads it as more than a thousand"
-_ORDERS = "--dates dmy reads 03/04/2020 as the 3rd of April, --dates mdy as the 4th of March"
+_DECIMALS = (
+    "--syntax decimal=. reads 1.234 as a little more than one, decimal=, reads it as more than a thousand"
+)
+_ORDERS = "--syntax dates=dmy reads 03/04/2020 as the 3rd of April, dates=mdy as the 4th of March"
 
 
 def _told(

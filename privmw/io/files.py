@@ -464,10 +464,10 @@ def _other_syntax(file: str, syntax: Syntax, names: Sequence[str]) -> str:
                 except ValueError:
                     continue
                 if set(names) <= set(found):
-                    options = [f"--encoding {encoding}"] if encoding != syntax.encoding else []
+                    options = [f"--syntax encoding={encoding}"] if encoding != syntax.encoding else []
                     if separator != syntax.separator:
-                        options.append(f"--separator {detect.SEPARATORS[str(separator)]}")
-                    options += [f"--skip {skip}"] if skip != syntax.skip else []
+                        options.append(f"--syntax separator={detect.SEPARATORS[str(separator)]}")
+                    options += [f"--syntax skip={skip}"] if skip != syntax.skip else []
                     return f"; say {' '.join(options)} for this file" if options else ""
     return ""
 
@@ -483,7 +483,7 @@ def _refusal(error: Exception, file: str, private: bool) -> Exception:
         return ValueError(str(error))
     rule = _RULES[str(kind_of_file(file))]
     reason = "" if private else f" ({' '.join(str(error).split())[:200]})"
-    remedy = "; --skip leaves out lines at its top" if kind_of_file(file) == "text" else ""
+    remedy = "; --syntax skip=N leaves out lines at its top" if kind_of_file(file) == "text" else ""
     return ValueError(f"{file} must be {rule}{reason}{remedy}")
 
 

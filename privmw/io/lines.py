@@ -29,7 +29,7 @@ from privmw.secrecy import shown
 BLOCK = 2**24  # bytes that are read at once
 LONGEST_HEADER = 2**20  # bytes, with the lines above it
 _NEWLINE, _QUOTE = 10, 34
-_WRONG_ENCODING = "{file} must be in the encoding '{encoding}'; --encoding names another"
+_WRONG_ENCODING = "{file} must be in the encoding '{encoding}'; --syntax encoding=... names another"
 
 
 def raw_blocks(file: str, size: int | None = None) -> Generator[bytes, None, None]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from privmw.data.table import Table
 from privmw.io.extras import need
 from privmw.io.files import ABOUT, SEEDED, check_names
 from privmw.io.public_source import PublicSource
-from privmw.io.table_file import Progress, check_name, format_of, table_file
 from privmw.io.tally import Tally
+from privmw.io.whole_file import Progress, check_name, format_of, table_file
 from privmw.random import sampling_stream
 from privmw.secrecy import shown
 
@@ -62,21 +63,16 @@ def to_frame(table: Table, kind: str, *, bins: str, public: Any, seed: int | Non
 def write(
     table: Table,
     path: str | os.PathLike[str],
+    values: Mapping[str, Any],
     *,
-    bins: str,
-    public: Any,
-    seed: int | None,
     overwrite: bool,
-    raw: bool = False,
-    progress: Progress | None = None,
+    raw: bool,
+    progress: Progress | None,
 ) -> None:
-    """Write a table to a .parquet, .csv or .feather file; see `Table.write`.
-
-    progress: called with the number of records that are written so far.
-    """
+    """Write a table to a .parquet, .csv or .feather file; see `Table.write`. values: of `_decoders`."""
     name = check_name(path, "records", for_release=table.for_release)
     pa = need("pyarrow", "write files", "io")
-    decoders = _decoders(table, bins, public, seed)
+    decoders = _decoders(table, **values)
     fields = [(decoder.attribute.name, decoder.type) for decoder in decoders]
     labelled: list[list[int]] = [[] for _ in decoders]
     if format_of(name) == "csv":

@@ -9,7 +9,7 @@ which can quote cells.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -32,7 +32,7 @@ from privmw.kernels.arrays import Bools, Int64s, freeze
 from privmw.secrecy import erased_on_failure, erasing, expect, sealed, shown
 
 if TYPE_CHECKING:
-    from privmw.io.lookup import SignedCodes
+    from privmw.io.encode import SignedCodes
 
 OnNote: TypeAlias = "Callable[[str], None]"
 Encoded: TypeAlias = "tuple[list[SignedCodes], Traces]"  # of a batch: one array of codes per attribute
@@ -54,6 +54,7 @@ class Scan(Records):
     __slots__ = (
         "__weakref__",
         "_at_most",
+        "_detected",
         "_domain",
         "_enters",
         "_for_release",
@@ -79,15 +80,13 @@ class Scan(Records):
         at_most: int | None = None,
         missing_ok: bool = False,
         syntax: Syntax | None = None,
-        on_note: OnNote | None = None,
     ) -> None:
         path = files.checked_path(path)
         check_domain_and_privacy(domain, private)
-        syntax, notes = _syntax(path, domain, private, syntax)
+        syntax, self._detected = _syntax(path, domain, private, syntax)
         domain = _domain_of(path, domain, private, missing_ok, syntax)
         name, most = checked_unit(unit, at_most, domain, private)
         hashes = self._open([(path, None)], domain, private, name, syntax)
-        _say(on_note, path, domain, private, name, syntax, notes)
         if name != RECORD:
             self.cap(entering(hashes, most), name, most)
 
@@ -223,9 +222,15 @@ class Scan(Records):
             yield self._table(pending, traces)
 
     def _entering_codes(self, traced: Traced) -> Iterator[tuple[list[SignedCodes], Traces]]:
-        """The codes and traces of the rows that enter, of every batch that has some."""
+        """The codes and traces of the rows that enter, of every batch that has some: kept, or read again."""
+        batches: Iterable[Encoded]
+        if self._kept is None:
+            read = _codes(self._reads, self._domain, self._private, syntax=self._syntax, traced=traced)
+            batches = ((codes, traces) for codes, _, traces in read)
+        else:
+            batches = ((list(codes), {key: traces[key] for key in traced}) for codes, traces in self._kept)
         first = 0
-        for codes, traces in self._encoded(traced):
+        for codes, traces in batches:
             last = first + len(codes[0])
             if self._enters is not None:
                 enters = self._enters[first:last]
@@ -235,16 +240,6 @@ class Scan(Records):
             first = last
             if len(codes[0]):
                 yield codes, traces
-
-    def _encoded(self, traced: Traced) -> Iterator[Encoded]:
-        """The codes and traces of every batch: those that were kept, or read again."""
-        if self._kept is not None:
-            for codes, traces in self._kept:
-                yield list(codes), {key: traces[key] for key in traced}
-            return
-        read = _codes(self._reads, self._domain, self._private, syntax=self._syntax, traced=traced)
-        for codes, _, traces in read:
-            yield codes, traces
 
     def _table(self, batches: list[list[SignedCodes]], traces: list[Traces]) -> Table:
         table = _table(batches, traces, self._domain, self._private, self._unit, self._at_most)
@@ -302,16 +297,11 @@ def scan_table(
     ...     scan_table(path, domain, private=False).counts(Workload(domain, [("sex",)]))
     array([1, 1])
     """
-    return Scan(
-        path,
-        domain,
-        private=private,
-        unit=unit,
-        at_most=at_most,
-        missing_ok=missing_ok,
-        syntax=syntax,
-        on_note=on_note,
+    scan = Scan(
+        path, domain, private=private, unit=unit, at_most=at_most, missing_ok=missing_ok, syntax=syntax
     )
+    _say(on_note, scan._path, scan.domain, private, scan.unit, scan._syntax, scan._detected)
+    return scan
 
 
 @sealed
@@ -384,8 +374,10 @@ def _for_release(path: str) -> bool:
 def _syntax(path: str, domain: Domain, private: bool, given: Syntax | None) -> tuple[Syntax, list[str]]:
     """How a text file is to be read, and what was detected, in words; on a private file nothing is."""
     expect("syntax", given, Syntax | None, "a Syntax")
+    if not files.is_text(path):
+        return PLAIN, []
     known = (given or Syntax()).over(domain.syntax or Syntax())
-    if private or not files.is_text(path):
+    if private:
         return known.over(plain_for(files.files_of(path)[0])), []
     syntax = PublicSource(path, known, domain.names).syntax
     words = [*files.sheets_in_words(path), *in_words(syntax)]
@@ -485,7 +477,6 @@ def _codes(
     """
     need("pyarrow", "read files", "io")
     from privmw.io.encode import Encoder, check_all
-    from privmw.io.unit_ids import UnitIds
 
     names = domain.names if unit == RECORD else (*domain.names, unit)
     names = tuple(dict.fromkeys([*names, *(name for group in traced.values() for name in group)]))
@@ -493,7 +484,11 @@ def _codes(
     for path, groups in reads:
         text = files.is_text(path)
         encoders = [Encoder(a, private=private, text=text, syntax=syntax) for a in domain.attributes]
-        ids = None if unit == RECORD else UnitIds(unit)
+        ids = None
+        if unit != RECORD:
+            from privmw.io.unit_ids import UnitIds
+
+            ids = UnitIds(unit)
         for file in files.files_of(path):
             for batch in files.batches(file, names, private=private, groups=groups, syntax=syntax):
                 if batch.num_rows:

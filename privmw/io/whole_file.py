@@ -1,15 +1,25 @@
-"""Writing a file completely or not at all, and over an existing one only with `overwrite`."""
+"""Writing a file completely or not at all, and over an existing one only with `overwrite`.
+
+`table_file` writes Arrow tables, of records and answers alike: parquet, csv or feather, by the name of the
+file. pyarrow is imported late.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+from privmw.data.attribute import FORMULA, NUMBER, guarded
+from privmw.io.extras import need
 from privmw.secrecy import shown
+
+FORMATS = ("parquet", "csv", "feather")
+
+Progress = Callable[[int], None]  # is told how many rows are written so far
 
 
 @contextlib.contextmanager
@@ -73,3 +83,101 @@ def _sync(folder: str) -> None:
 
 def _taken(path: str) -> FileExistsError:
     return FileExistsError(f"path ({path}) must not exist: say overwrite=True to replace it")
+
+
+def check_name(path: str | os.PathLike[str], what: str, *, for_release: bool) -> str:
+    """The name of a file to write, which must end in a format; that of seeded csv must say that it is seeded.
+
+    >>> check_name("out.feather", "records", for_release=False)
+    'out.feather'
+    >>> check_name("out.txt", "records", for_release=True)
+    Traceback (most recent call last):
+    ValueError: path (out.txt) must end in .parquet, .csv or .feather
+    """
+    name = os.fsdecode(path)
+    form = format_of(name)
+    if form is None:
+        raise ValueError(f"path ({name}) must end in .parquet, .csv or .feather")
+    if form == "csv" and not for_release and "seeded" not in os.path.basename(name).lower():
+        raise ValueError(
+            f"path ({name}) must have 'seeded' in its name: these {what} are not for release, and csv "
+            "has no other place to say so"
+        )
+    return name
+
+
+def format_of(name: str) -> str | None:
+    """The format that the name of a file says; None if it says none.
+
+    >>> format_of("out/Synthetic.CSV"), format_of("out.txt")
+    ('csv', None)
+    """
+    return next((form for form in FORMATS if name.lower().endswith(f".{form}")), None)
+
+
+def plain_schema(schema: Any) -> Any:
+    """The schema with words as texts: csv has no dictionaries, and pandas none that repeat a word."""
+    pa = need("pyarrow", "write files", "io")
+    types = [field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in schema]
+    return pa.schema(list(zip(schema.names, types, strict=True)), schema.metadata)
+
+
+def _guarded_column(column: Any) -> Any:
+    """The column with the spelling that `guarded` gives to its texts."""
+    pa, compute = need("pyarrow", "write files", "io"), need("pyarrow.compute", "write files", "io")
+    if pa.types.is_dictionary(column.type):
+        chunks = [
+            pa.DictionaryArray.from_arrays(chunk.indices, _guarded_column(chunk.dictionary))
+            for chunk in column.chunks
+        ]
+        return pa.chunked_array(chunks, column.type)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    runs = compute.and_not(
+        compute.match_substring_regex(column, f"^{FORMULA}"),
+        compute.match_substring_regex(column, f"^({NUMBER})$"),
+    )
+    quote, joint = pa.scalar("'", column.type), pa.scalar("", column.type)
+    return compute.if_else(runs, compute.binary_join_element_wise(quote, column, joint), column)
+
+
+@contextlib.contextmanager
+def table_file(
+    name: str, schema: Any, *, overwrite: bool = False, raw: bool = False, progress: Progress | None = None
+) -> Iterator[Callable[[Any], None]]:
+    """Open a new file for tables of this schema; yields the function that writes the next of them.
+
+    Words (dictionaries) must have the same dictionary in every table. raw: csv has texts as they are, also
+    those that a spreadsheet program would run as formulas. progress: called after each table.
+    """
+    form, rows = format_of(name), 0
+    # Opened here: pyarrow cannot name a file whose name is not UTF-8.
+    with whole_file(name, overwrite=overwrite) as file:
+        if form == "csv":
+            header = plain_schema(schema)
+            if not raw:
+                header = header.empty_table().rename_columns([*map(guarded, header.names)]).schema
+            writer = need("pyarrow.csv", "write files", "io").CSVWriter(file, header)
+        elif form == "feather":
+            ipc = need("pyarrow.ipc", "write files", "io")
+            writer = ipc.new_file(file, schema, options=ipc.IpcWriteOptions(compression="lz4"))
+        else:
+            pa, parquet = need("pyarrow", "write files", "io"), need("pyarrow.parquet", "write files", "io")
+            words = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+            numbers = [column for column in schema.names if column not in words]
+            # Every row group holds nearly every word: their extremes tell a reader nothing, and take time.
+            how = {"use_dictionary": words, "write_statistics": numbers, "compression": "zstd"}
+            writer = parquet.ParquetWriter(file, schema, **how)
+
+        def write(table: Any) -> None:
+            nonlocal rows
+            rows += table.num_rows
+            if form == "csv":
+                columns = table.columns if raw else map(_guarded_column, table.columns)
+                table = table.from_arrays(list(columns), header.names).cast(header)
+            writer.write_table(table)
+            if progress is not None:
+                progress(rows)
+
+        with writer:
+            yield write

@@ -21,7 +21,7 @@ from privmw.data.domain import Domain
 from privmw.data.workload import Queries, Workload
 from privmw.io.extras import need
 from privmw.io.files import ABOUT, SEEDED
-from privmw.io.table_file import Progress, check_name, table_file
+from privmw.io.whole_file import Progress, check_name, table_file
 from privmw.kernels.arrays import Int64s
 from privmw.release.errors import FittedIntervals
 from privmw.release.release import Release

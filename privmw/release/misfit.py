@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privmw.data.names import cell_name, plain
+from privmw.data.domain import cell_name, plain
 
 if TYPE_CHECKING:
     from privmw.release.agreement import Agreement

@@ -19,8 +19,7 @@ import numpy.typing as npt
 from privmw import kernels
 from privmw.accounting import Ledger
 from privmw.accounting.statement import show
-from privmw.data.domain import Domain
-from privmw.data.immutable import Immutable
+from privmw.data.domain import Domain, Immutable
 from privmw.data.records import FrameKind
 from privmw.data.support import Support
 from privmw.data.table import Table

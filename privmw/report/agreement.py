@@ -16,7 +16,18 @@ import numpy as np
 from privmw.release import Agreement
 from privmw.release.chance import density
 from privmw.report.formats import number, percent, plural
-from privmw.report.svg import BAND, BLUE, INK, ORANGE, Picture, draw, legend, square_root_axes, thin_out
+from privmw.report.svg import (
+    BAND,
+    BLUE,
+    INK,
+    ORANGE,
+    Picture,
+    Words,
+    draw,
+    legend,
+    square_root_axes,
+    thin_out,
+)
 
 WIDEST = 4  # deviations: larger gaps are counted at this one
 
@@ -72,10 +83,8 @@ def against_noisy(agreement: Agreement, wording: Wording = RELEASED) -> Picture:
         legend(figure, axes)
 
     least, most = (wording.amount(float(end)) for end in (agreement.noisy.min(), agreement.noisy.max()))
-    return draw(
+    words = Words(
         "fit",
-        paint,
-        height=4.0,
         title=f"{wording.answer.title()} answers against noisy counts",
         alt=(
             f"A scatter plot of {cells}; noisy counts from {least} to {most}. "
@@ -86,6 +95,11 @@ def against_noisy(agreement: Agreement, wording: Wording = RELEASED) -> Picture:
             f"Each point is a cell that was measured. On the line, the {wording.answer} answer equals the "
             f"noisy count; inside the band they differ by what noise explains. Square-root scale.{note}"
         ),
+    )
+    return draw(
+        words,
+        paint,
+        height=4.0,
     )
 
 
@@ -109,10 +123,8 @@ def gaps(agreement: Agreement, wording: Wording = RELEASED) -> Picture:
     within, expected = (
         [percent(share) for share in shares] for shares in (agreement.within, agreement.expected)
     )
-    return draw(
+    words = Words(
         "gaps",
-        paint,
-        height=2.9,
         title="Gaps in units of the noise",
         alt=(
             f"A histogram of {plural(len(agreement.z), 'measured cell')}. {within[0]} lie within one "
@@ -123,4 +135,9 @@ def gaps(agreement: Agreement, wording: Wording = RELEASED) -> Picture:
             f"Narrower than the dashed line: the {wording.whose} follows the noisy counts closely. Wider, or "
             "heaped at the ends: it did not reach what was measured."
         ),
+    )
+    return draw(
+        words,
+        paint,
+        height=2.9,
     )

@@ -10,13 +10,13 @@ import math
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
-from xml.etree.ElementTree import Element, SubElement, tostring
+from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 
 from privmw.kernels.arrays import Bools, Float64s
 from privmw.report.formats import percent
-from privmw.report.svg import BLUE, GREY, GRID, INK, MUTED, ORANGE, PAPER, Picture, colour, words_for
+from privmw.report.svg import BLUE, GREY, GRID, INK, MUTED, ORANGE, PAPER, Picture, Words, colour, with_words
 
 DOTS_WIDTH, MAPS_WIDTH = 245.0, 288.0
 LETTER, LINE = 5.0, 10.5  # the width of a letter, about, and the height of a line
@@ -52,7 +52,7 @@ def wrapped(text: str, most: int = LABEL, lines: int = MOST_LINES) -> list[str]:
 
 
 def dot_plot(
-    name: str,
+    words: Words,
     labels: Sequence[str],
     before: Float64s | None,
     after: Float64s,
@@ -60,9 +60,6 @@ def dot_plot(
     high: Float64s,
     *,
     start: str,
-    title: str,
-    alt: str,
-    caption: str,
 ) -> Picture:
     """Shares before and after, with an interval where low and high are numbers; one row for each label."""
     rows = [wrapped(label) for label in labels]
@@ -99,12 +96,11 @@ def dot_plot(
         if before is not None:
             _ring(root, across(before[place]), y)
         _square(root, across(after[place]), y)
-    words_for(root, name, title, alt)
-    return Picture(name, title, alt, caption, tostring(root, encoding="unicode"))
+    return Picture(*words, with_words(root, words))
 
 
 def heat_maps(
-    name: str,
+    words: Words,
     rows: Sequence[str],
     columns: Sequence[str],
     panels: Sequence[tuple[str, Float64s]],
@@ -112,9 +108,6 @@ def heat_maps(
     tints: Sequence[Float64s],
     marked: Bools | None = None,
     hue: str = BLUE,
-    title: str,
-    alt: str,
-    caption: str,
 ) -> Picture:
     """Panels side by side, one cell for each row and column label; NaN is an empty cell.
 
@@ -158,11 +151,10 @@ def heat_maps(
                 at = x + (j + 0.5) * pitch + 3.2 + LINE * (place - (len(lines) - 1) / 2)
                 turned = {"transform": f"translate({at:.2f} {bottom + 4:.2f}) rotate(-90)"}
                 _text(root, 0, 0, line, "end", turned)
-    words_for(root, name, title, alt)
-    return Picture(name, title, alt, caption, tostring(root, encoding="unicode"))
+    return Picture(*words, with_words(root, words))
 
 
-def meter(name: str, times: float, words: str, *, title: str, alt: str, caption: str) -> Picture:
+def meter(words: Words, times: float, label: str) -> Picture:
     """A bar from 50 to 100 percent, filled up to the given share."""
     root = _root(MAPS_WIDTH, 58)
     left, right = 4.0, MAPS_WIDTH - 4
@@ -170,12 +162,11 @@ def meter(name: str, times: float, words: str, *, title: str, alt: str, caption:
     _shape(root, "rect", {"x": left, "y": 18, "width": right - left, "height": 12}, fill=PAPER, stroke=MUTED)
     _shape(root, "rect", {"x": left, "y": 18, "width": end - left, "height": 12}, fill=BLUE, stroke=BLUE)
     _line(root, end, 13, end, 33, INK, 1.4)
-    half = LETTER * _letters(words) / 2
-    _text(root, min(max(end, left + half), right - half), 10, words, "middle")
+    half = LETTER * _letters(label) / 2
+    _text(root, min(max(end, left + half), right - half), 10, label, "middle")
     _text(root, left, 47, "50: tossing a coin", "start")
     _text(root, right, 47, "100: certainty", "end")
-    words_for(root, name, title, alt)
-    return Picture(name, title, alt, caption, tostring(root, encoding="unicode"))
+    return Picture(*words, with_words(root, words))
 
 
 def _letters(text: str) -> float:

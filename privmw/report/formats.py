@@ -10,8 +10,7 @@ import re
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context
 
-from privmw.data.domain import Attribute, Domain
-from privmw.data.names import plain
+from privmw.data.domain import Attribute, Domain, plain
 
 LEAST_PERCENT = 1e-6  # smaller percentages are shown as below it
 NO_BREAK = "\u00a0"

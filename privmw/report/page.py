@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from privmw.data.names import plain
+from privmw.data.domain import plain
 from privmw.io.extras import need
 from privmw.report import formats
 from privmw.version import __version__

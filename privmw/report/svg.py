@@ -16,7 +16,7 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
@@ -86,9 +86,18 @@ def colour(light: str) -> str:
     return f"var(--{VARIABLES[light]}, {light})" if light in VARIABLES else light
 
 
+class Words(NamedTuple):
+    """The words of a picture. name: its id; alt: what it shows, for a reader who cannot see it."""
+
+    name: str
+    title: str
+    alt: str
+    caption: str
+
+
 @dataclass(frozen=True)
 class Picture:
-    """A picture of a page. name: its id; alt: what it shows, in words; true: it shows private data."""
+    """A picture of a page, with its `Words`; true: it shows private data."""
 
     name: str
     title: str
@@ -112,26 +121,26 @@ class Picture:
 
 
 def draw(
-    name: str,
+    words: Words,
     paint: Callable[[Any, Any], None],
     *,
     height: float,
     width: float = WIDTH,
-    title: str,
-    alt: str,
-    caption: str,
     true: bool = False,
 ) -> Picture:
     """Let `paint(figure, axes)` fill a figure with one pair of axes, and return it as a picture of a page."""
     import matplotlib.style
     from matplotlib.figure import Figure
 
-    with matplotlib.style.context(["default", {**_STYLE, "svg.hashsalt": name}]), warnings.catch_warnings():
+    with (
+        matplotlib.style.context(["default", {**_STYLE, "svg.hashsalt": words.name}]),
+        warnings.catch_warnings(),
+    ):
         # matplotlib's font only measures the text: the reader's browser has the glyphs.
         warnings.filterwarnings("ignore", message=r"(?s)Glyph .* missing")
         figure = Figure(figsize=(width, height), layout="constrained")
         paint(figure, figure.subplots())
-        return Picture(name, title, alt, caption, _inline(figure, name, title, alt), true)
+        return Picture(*words, _inline(figure, words), true)
 
 
 def legend(figure: Any, axes: Any) -> None:
@@ -199,16 +208,17 @@ def thin_out(values: Float64s, distances: Float64s) -> Int64s:
     return np.unique(np.concatenate([farthest, order[by_rank], order[by_size]]))
 
 
-def words_for(root: ElementTree.Element, name: str, title: str, alt: str) -> None:
-    """Put the title and the description first in a picture, for screen readers."""
-    root.attrib |= {"role": "img", "aria-labelledby": f"{name}-title {name}-desc"}
-    for place, (tag, text) in enumerate((("title", title), ("desc", alt))):
-        words = ElementTree.Element(tag, {"id": f"{name}-{tag}"})
-        words.text = text
-        root.insert(place, words)
+def with_words(root: ElementTree.Element, words: Words) -> str:
+    """The text of a picture, with its title and description first, for screen readers."""
+    root.attrib |= {"role": "img", "aria-labelledby": f"{words.name}-title {words.name}-desc"}
+    for place, (tag, text) in enumerate((("title", words.title), ("desc", words.alt))):
+        element = ElementTree.Element(tag, {"id": f"{words.name}-{tag}"})
+        element.text = text
+        root.insert(place, element)
+    return ElementTree.tostring(root, encoding="unicode")
 
 
-def _inline(figure: Figure, name: str, title: str, alt: str) -> str:
+def _inline(figure: Figure, words: Words) -> str:
     """The figure as SVG text to be put into a page."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
@@ -226,10 +236,9 @@ def _inline(figure: Figure, name: str, title: str, alt: str) -> str:
                 parent.remove(child)
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
-        _tidy(element, name, used_ids)
+        _tidy(element, words.name, used_ids)
     root.attrib = {"viewBox": root.attrib["viewBox"]}
-    words_for(root, name, title, alt)
-    return ElementTree.tostring(root, encoding="unicode")
+    return with_words(root, words)
 
 
 def _tidy(element: ElementTree.Element, name: str, used_ids: set[str]) -> None:

@@ -122,10 +122,12 @@ BAD_OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("options", "error", "message"), BAD_OPTIONS, ids=lambda value: str(value)[:60])
-def test_bad_input_is_refused_before_anything_is_spent(options, error, message, no_door):
-    with pytest.raises(error, match=message):
-        run(**options)
+@pytest.mark.parametrize("message", {message: None for *_, message in BAD_OPTIONS})
+def test_bad_input_is_refused_before_anything_is_spent(message, no_door):
+    for options, error, rule in BAD_OPTIONS:
+        if rule == message:
+            with pytest.raises(error, match=message):
+                run(**options)
 
 
 @pytest.mark.parametrize(
@@ -385,7 +387,7 @@ from algorithms.cases import FULL, MW_OPTIONS, WORKLOAD, private, support
 from privmw import MWEM, PEP, MWPub, kernels
 found = {{"backend": kernels.backend()}}
 for name in {names!r}:
-    for threads in (1, 2, 5):
+    for threads in (1, 5):
         release = MWPub(**{{"rounds": FULL["rounds"], **MW_OPTIONS[name]}}).release(
             private(), support(), WORKLOAD, rho=0.5, threads=threads, rng=FULL["rng"]
         )
@@ -394,7 +396,7 @@ for name in {names!r}:
 pure = MWEM(rounds=5).release(private(), None, WORKLOAD, epsilon=1.0, delta=0, rng=1)
 found["pure"] = [pure.weights.tobytes().hex(), [e.chosen for e in pure.history]]
 for slack, measure in (("l2", "marginal"), ("l2", "cell"), ("l1", "cell")):
-    for threads in (1, 2, 5):
+    for threads in (1, 5):
         release = PEP(rounds=5, slack=slack, measure=measure, prior_weight=300.0).release(
             private(), support(), WORKLOAD, rho=0.5, rng=1, threads=threads
         )
@@ -432,7 +434,7 @@ def test_the_same_seed_gives_the_same_release_on_every_backend_and_number_of_thr
     first = found[tried[0]]
     for other in found.values():
         for name, (result, chosen) in other.items():
-            expected, expected_choices = first[name[:-1] + "1" if name[-1] in "125" else name]
+            expected, expected_choices = first[name[:-1] + "1" if name[-1] in "15" else name]
             assert chosen == expected_choices, name
             if name.startswith("PEP"):
                 np.testing.assert_allclose(result, expected, atol=1e-9)

@@ -210,7 +210,7 @@ def test_a_proposed_domain_reads_the_file_it_came_from(here, capsys):
     assert list(printed) == ["age", "sex"]
     assert printed["age"]["open"]
     assert printed["sex"]["other"] == "else"
-    assert main(["domain", "public.parquet", "--columns", "age,sex", "--no-other", "--no-missing"]) == 0
+    assert main(["domain", "public.parquet", "--columns", "age,sex", "--other", "", "--no-missing"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["sex"] == ["F", "M"]
     assert "missing" not in printed["age"]

@@ -83,9 +83,13 @@ ORDER = [
 ]
 
 
-@pytest.mark.parametrize("name", ORDER)
 @pytest.mark.parametrize(
-    "error", [OSError(28, "No space left on device"), KeyboardInterrupt(), MemoryError()]
+    ("name", "error"),
+    [
+        *((name, OSError(28, "No space left on device")) for name in ORDER),
+        ("answers.parquet", KeyboardInterrupt()),
+        ("report.html", MemoryError()),
+    ],
 )
 def test_whatever_fails_after_the_release_is_written_finish_writes_the_rest(
     name, error, here, monkeypatch, no_door, capsys
@@ -133,12 +137,9 @@ def test_finish_writes_again_what_somebody_removed(released, no_door, capsys):
 
 def test_the_report_has_the_heading_that_was_given_and_links_to_the_files(released, capsys):
     (released / "out" / "report.html").unlink()
-    words = ["--title", "Living conditions", "--data", "panel of 2018", "--date", "2 May 2026"]
-    assert main(["finish", "out", "--quiet", *words]) == 0
+    assert main(["finish", "out", "--quiet", "--title", "Living conditions"]) == 0
     page = (released / "out" / "report.html").read_text("utf-8")
     assert "<h1>Living conditions</h1>" in page
-    assert "panel of 2018" in page
-    assert "2 May 2026" in page
     for name in FILES - {"report.html"}:
         assert f'<a href="{name}">' in page
 
@@ -305,7 +306,7 @@ STEPS = {  # of `RunFolder.finished`, and the word that the same command then sa
 }
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", slow_among(STEPS, list(STEPS)[:2]))
 def test_a_kill_after_the_last_file_leaves_no_trace_of_the_private_file(step, here):
     os.rename("private.parquet", "patients.parquet")
     where, said = STEPS[step]

@@ -113,9 +113,6 @@ def test_measurements_of_every_format_keep_the_mark_of_a_seed(form, seeded, rele
     assert not pmw.read_table(out / f"synthetic{seeded}.{form}", domain, private=False).for_release
 
 
-HEADING = ["--title", "Of <people>", "--data", "Made-up people", "--date", "1 May"]
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -125,11 +122,10 @@ HEADING = ["--title", "Of <people>", "--data", "Made-up people", "--date", "1 Ma
     ],
 )
 def test_reports_of_fits_and_of_unbiased_answers_have_a_heading_too(line, released, blank_pictures):
-    assert main([*line.split(), *HEADING, "--quiet"]) == 0
+    assert main([*line.split(), "--title", "Of <people>", "--quiet"]) == 0
     page = (released / "new" / "report.html").read_text("utf-8")
     assert "<title>NOT FOR RELEASE: Of &lt;people&gt;</title>" in page
     assert "<h1>Of &lt;people&gt;</h1>" in page
-    assert "Data: <strong>Made-up people</strong> · 1 May" in page
 
 
 @pytest.mark.parametrize("raw", [False, True])
@@ -142,7 +138,7 @@ def test_no_csv_has_a_label_that_a_spreadsheet_program_would_run_unless_asked(
     rng = np.random.default_rng(1)
     for name in ("private", "public"):
         pmw.Table.from_codes(rng.integers(0, 2, (400, 2)), domain, private=False).write(f"{name}.parquet")
-    more = ["--format", "csv", "--quiet", *(["--raw-csv"] * raw)]
+    more = ["--format", "raw-csv" if raw else "csv", "--quiet"]
     assert main([*release_line(), *more]) in RELEASED
     measure = ["measure", "--private", "private.parquet", "--domain", "domain.json", "--epsilon", "1"]
     assert main([*measure, "-o", "unbiased", *more]) == 0

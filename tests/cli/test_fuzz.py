@@ -24,7 +24,7 @@ from privmw.cli.refusal import DISAGREES
 OPTIONS = [
     *("--private", "--public", "--domain", "--marginals", "--epsilon", "--delta", "--method", "--rounds"),
     *("--constraints", "--sample", "--records", "--bins", "--seed", "--config", "-o", "--output", "--query"),
-    *("--priorities", "--downweight", "--confidence", "--slack", "--rounding"),
+    *("--setting", "--syntax", "--rounding"),
     *("--columns", "--other", "--most-labels", "--json", "--quiet", "--n", "--help", "--version", "--"),
 ]
 VALUES = [
@@ -56,6 +56,8 @@ VALUES = [
         "\x00",
         "é",
         "a,b",
+        "separator=;",
+        "slack=1",
     ),
 ]
 words = st.sampled_from([*COMMANDS, *OPTIONS, *VALUES]) | st.text(max_size=6)
@@ -86,7 +88,7 @@ GOOD = [
     ["answer", "made", "--query", "age=3,sex=F", "--query", "region=north"],
     ["evaluate", "made", "--private", "private.csv", "-o", "new"],
     [*FIT, "--public", "public.parquet", "--bins", "draw", "--seed", "1"],
-    [*FIT, "--downweight", "std", "--constraints", "rules.json", "--records", "9"],
+    [*FIT, "--setting", "downweight=std", "--constraints", "rules.json", "--records", "9"],
 ]
 
 
@@ -171,7 +173,7 @@ def test_whatever_is_typed_ends_well(here, examples):
     @example(GOOD[9])
     def ends_well(line):
         if "demo" in line[:1] and "--help" not in line:
-            line = [*line, "--attributes", "1"]  # a whole demonstration is tested elsewhere
+            line = [*line, "--n", "0"]  # a whole demonstration is tested elsewhere
         before = names_in(here)
         code, _, err = run(line)
         assert code in (0, 2, DISAGREES), (line, err)

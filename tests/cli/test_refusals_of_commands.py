@@ -112,56 +112,24 @@ BAD_DOMAINS = {
 
 
 @pytest.mark.parametrize("bad", BAD_DOMAINS)
-@pytest.mark.parametrize("command", ["release", "inspect"])
-def test_a_bad_domain_is_refused(bad, command, here, capsys):
+def test_a_bad_domain_is_refused(bad, here, capsys):
     if BAD_DOMAINS[bad] is None:
         (here / "domain.json").unlink()
     else:
         (here / "domain.json").write_text(BAD_DOMAINS[bad])
-    line = (
-        release_line() if command == "release" else ["inspect", "public.parquet", "--domain", "domain.json"]
-    )
-    assert "domain.json" in refused(line, here, capsys)
+    for line in (release_line(), ["inspect", "public.parquet", "--domain", "domain.json"]):
+        assert "domain.json" in refused(line, here, capsys)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "said"),  # test_typed_wrongly.py has many more
     [
-        ({"epsilon": "0"}, "epsilon"),
-        ({"epsilon": "-1"}, "epsilon"),
-        ({"epsilon": "nan"}, "epsilon"),
-        ({"epsilon": "1e300"}, "must be at most 1,000,000: more protects nothing"),
-        ({"epsilon": "one"}, "(one) must be a number"),
-        ({"epsilon": None}, "--epsilon"),
-        ({"delta": "1"}, "delta"),
-        ({"delta": "0"}, "delta"),
-        ({"marginals": "0"}, "marginals"),
-        ({"marginals": "9"}, "k must be from 1 to 6"),
-        ({"marginals": "two"}, "(two)"),
-        ({"rounds": "0", "method": "pep"}, "rounds"),
-        ({"rounds": "5"}, "--rounds"),
-        ({"method": "best"}, "best"),
-        ({"method": "mwem"}, "public file (public.parquet) must not be given with --method mwem"),
-        (
-            {"public": None, "method": "pep"},
-            "--method (pep) must come with a public file (auto, mwem, gem, dual-query, fem and rap do",
-        ),
-        ({"public": None, "bins": "draw"}, "--bins (draw) must come with a public file"),
-        ({"private": None}, "--private"),
-        ({"public": "missing.parquet"}, "missing.parquet"),
         ({"output": "public.parquet"}, "exists"),
-        ({"output": "missing/out"}, "missing"),
         ({"output": "."}, "exists"),
         ({"output": ""}, "folder"),
-        ({"seed": "-1"}, "seed"),
-        ({"threads": "0"}, "threads"),
-        ({"records": "0"}, "records"),
-        ({"bins": "middle"}, "middle"),
         ({"sample": "100"}, "--marginals 2 --sample 100: size (100)"),
-        ({"constraints": "missing.json"}, "missing.json"),
-        ({"config": "missing/run.toml"}, "missing"),
+        ({"marginals": "9"}, "--marginals 9: k must be from 1 to 6"),
         ({"config": "./out"}, "must not be the output"),
-        ({"marginals": "9"}, "--marginals 9: "),
         ({"records": 2**62}, "must fit in memory"),
     ],
 )
@@ -173,7 +141,7 @@ def test_bad_options_are_refused_before_anything_is_spent(options, said, here, c
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["relase"], ["release", "--privat", "x"], ["answer", "out"], ["demo", "--attributes", "5"]],
+    [[], ["answer", "out"]],
 )
 def test_a_line_that_is_no_command_is_refused(arguments, here, capsys):
     refused(arguments, here, capsys)
@@ -200,10 +168,7 @@ def test_a_bad_config_is_refused(config, said, here, capsys):
     ("query", "said"),
     [
         ("colour=3", "'colour'"),
-        ("aeg=3", "did you mean 'age'"),
-        ("age", "conditions"),
         ("age=", "'age'"),
-        ("age=old", "'age'"),
         ("age=3,age=4", "once"),
         ("", "conditions"),
         ("=3", "attribute"),

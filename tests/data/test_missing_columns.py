@@ -182,7 +182,7 @@ def test_a_release_with_grown_rows_is_saved_and_loaded(tmp_path):
 
 
 def test_the_lines_about_coverage_name_the_columns_that_a_public_file_lacks():
-    from privmw.cli.coverage import coverage_facts, coverage_lines
+    from privmw.cli.quality import coverage_facts, coverage_lines
 
     coverage = coverage_of(fewer())
     line = coverage_lines(coverage, DOMAIN, grows=True)[0]

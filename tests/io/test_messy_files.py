@@ -304,10 +304,10 @@ def test_encodings_in_which_a_record_reaches_the_next_are_refused(encoding):
 def test_what_is_said_of_the_encoding_of_a_private_file_is_told_by_its_header(record, tmp_path):
     domain = pmw.Domain({"a": {"labels": ["x", "y"], "other": "o"}})
     path = write(tmp_path, "t.csv", f"a\nx\ny\n{record}\n".encode("utf-16"))
-    with pytest.raises(ValueError, match="say --encoding utf-16 for this file"):
+    with pytest.raises(ValueError, match="say --syntax encoding=utf-16 for this file"):
         pmw.read_table(path, domain, private=True)
     path = write(tmp_path, "t.csv", f"b;a\n1;x\n2;{record}\n")
-    with pytest.raises(ValueError, match="say --separator ';' for this file"):
+    with pytest.raises(ValueError, match="say --syntax separator=';' for this file"):
         pmw.read_table(path, domain, private=True, syntax=pmw.Syntax(encoding="ascii"))
 
 
@@ -394,7 +394,7 @@ def test_a_workbook_that_is_not_packed_has_no_such_bound(tmp_path):
 @pytest.mark.parametrize("rows", [[["Report"], ["age", "sex"]], [["Report"], [], ["age", "sex"]]])
 def test_a_title_over_a_sheet_is_no_name(rows, tmp_path):
     path = workbook(tmp_path / "t.xlsx", [*rows, [31, "F"], [4, "M"]])
-    with pytest.raises(ValueError, match="as a title does: --skip 1 leaves it out"):
+    with pytest.raises(ValueError, match="as a title does: --syntax skip=1 leaves it out"):
         propose(path)
     assert values_of(path, pmw.Syntax(skip=len(rows) - 1)) == {"age": [31, 4], "sex": ["F", "M"]}
 
@@ -474,11 +474,15 @@ def test_a_value_that_cannot_be_read_is_other_or_missing_where_that_is_declared(
 @pytest.mark.parametrize(
     ("cells", "declared", "said"),
     [
-        (["1,5", "2,5"], {"edges": [0, 9], "missing": "N"}, "written with a decimal point .--decimal says"),
+        (
+            ["1,5", "2,5"],
+            {"edges": [0, 9], "missing": "N"},
+            "written with a decimal point .--syntax decimal=... says",
+        ),
         (
             ["31/01/2020"],
             {"edges": ["2020-01-01", "2021-01-01"], "missing": "N"},
-            "written year first .--dates",
+            "written year first .--syntax dates",
         ),
     ],
 )
@@ -495,10 +499,13 @@ def test_a_private_column_that_is_mostly_written_in_another_way_is_refused(cells
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (lines(";"), "--separator ';'"),
-        (lines("\t"), "--separator tab"),
-        (codecs.BOM_UTF16_LE + lines().encode("utf-16-le"), "--encoding utf-16"),
-        (codecs.BOM_UTF16_LE + lines(";").encode("utf-16-le"), "--encoding utf-16 --separator ';'"),
+        (lines(";"), "--syntax separator=';'"),
+        (lines("\t"), "--syntax separator=tab"),
+        (codecs.BOM_UTF16_LE + lines().encode("utf-16-le"), "--syntax encoding=utf-16"),
+        (
+            codecs.BOM_UTF16_LE + lines(";").encode("utf-16-le"),
+            "--syntax encoding=utf-16 --syntax separator=';'",
+        ),
     ],
 )
 def test_the_header_of_a_private_file_tells_which_option_it_needs(content, said, tmp_path):
@@ -524,7 +531,9 @@ def test_a_private_file_in_another_encoding_is_never_misread(tmp_path):
         ValueError, match="column 'job' of kind text: every value must be one of its 3 labels"
     ):
         pmw.read_table(path, pmw.Domain({"job": sorted(set(JOBS))}), private=True)
-    with pytest.raises(ValueError, match="must be in the encoding 'utf-16'; --encoding names another"):
+    with pytest.raises(
+        ValueError, match=r"must be in the encoding 'utf-16'; --syntax encoding=... names another"
+    ):
         pmw.read_table(path, jobs, private=True, syntax=pmw.Syntax(encoding="utf-16"))
 
 
@@ -716,7 +725,7 @@ BOTH = "a,b;c\n" + "1,2;3\n" * 5
 REFUSED = {
     "dates.csv": (
         "n,day\n" + SEVERAL_DATES,
-        r"column 'day' .*--dates dmy .* 3rd of April, --dates mdy as the 4th of March",
+        r"column 'day' .*--syntax dates=dmy .* 3rd of April, dates=mdy as the 4th of March",
         [
             (pmw.Syntax(dates="dmy"), "day", datetime.date(2020, 2, 1)),
             (pmw.Syntax(dates="mdy"), "day", datetime.date(2020, 1, 2)),
@@ -724,22 +733,22 @@ REFUSED = {
     ),
     "dates-mixed.csv": (
         "n,day\n1,31/12/2020\n2,12/31/2020\n3,1/2/2020\n",
-        r"column 'day' is written in two ways.*--dates dmy",
+        r"column 'day' is written in two ways.*--syntax dates=dmy",
         [(pmw.Syntax(dates="dmy"), "day", "31/12/2020")],
     ),
     "points.csv": (
         "n;x\n" + POINTS,
-        r"column 'x' .*--decimal \. .* --decimal ,",
+        r"column 'x' .*--syntax decimal=\. .* decimal=,",
         [(pmw.Syntax(decimal="."), "x", 1.1), (pmw.Syntax(decimal=","), "x", 1100)],
     ),
     "points-tab.tsv": (
         "n\tx\n" + POINTS.replace(";", "\t"),
-        r"column 'x' .*--decimal \. .* --decimal ,",
+        r"column 'x' .*--syntax decimal=\. .* decimal=,",
         [(pmw.Syntax(decimal="."), "x", 1.1), (pmw.Syntax(decimal=","), "x", 1100)],
     ),
     "marks-mixed.csv": (
         MIXED,
-        "column 'x' is written in two ways, and must be in one: --decimal",
+        "column 'x' is written in two ways, and must be in one: --syntax decimal",
         [(pmw.Syntax(decimal="."), "x", "1,5")],
     ),
     "marks-of-two-columns.csv": (
@@ -749,37 +758,37 @@ REFUSED = {
     ),
     "separators.csv": (
         BOTH,
-        r"--separator ',' \(2 columns\) or --separator ';' \(2 columns\)",
+        r"--syntax separator=',' \(2 columns\) or separator=';' \(2 columns\)",
         [(pmw.Syntax(separator=","), "a", 1), (pmw.Syntax(separator=";"), "c", 3)],
     ),
     "years.csv": (
         YEARS,
-        "--header, if its first line names the columns, or with --no-header",
+        "--syntax header=yes, if its first line names the columns, or with header=no",
         [(pmw.Syntax(header=True), "2019", 0), (pmw.Syntax(header=False), "column 2", 2019)],
     ),
     "numbers.csv": (
         "0,1\n3,4\n5,6\n",
-        "--header, if its first line names the columns, or with --no-header",
+        "--syntax header=yes, if its first line names the columns, or with header=no",
         [(pmw.Syntax(header=True), "0", 3), (pmw.Syntax(header=False), "column 1", 0)],
     ),
     "encodings.csv": (
         "n,town\n1,Zürich\n".encode() + "2,Köln\n".encode("latin-1"),
-        "in one encoding: some of it is UTF-8 and some is not; --encoding latin-1",
+        "in one encoding: some of it is UTF-8 and some is not; --syntax encoding=latin-1",
         [(pmw.Syntax(encoding="latin-1"), "town", "ZÃ¼rich")],
     ),
     "cyrillic.csv": (
         "n,town\n1,Москва\n2,Казань\n".encode("cp1251"),
-        r"\(not UTF-8\) must be read with its encoding: --encoding latin-1, or another \(.*cp1251\)",
+        r"\(not UTF-8\) must be read with its encoding: --syntax encoding=latin-1, or another \(.*cp1251\)",
         [(pmw.Syntax(encoding="cp1251"), "town", "Москва")],
     ),
     "blanks.csv": (
         "age sex\n" + "31 F\n4 M\n" * 3,
-        r"--separator ' ' \(2 columns\) or --separator ',' \(1 column\)",
+        r"--syntax separator=' ' \(2 columns\) or separator=',' \(1 column\)",
         [(pmw.Syntax(separator=" "), "age", 31), (pmw.Syntax(separator=","), "age sex", "31 F")],
     ),
     "colons.csv": (
         "age:sex\n" + "31:F\n4:M\n" * 3,
-        r"--separator ':' \(2 columns\) or --separator ',' \(1 column\)",
+        r"--syntax separator=':' \(2 columns\) or separator=',' \(1 column\)",
         [(pmw.Syntax(separator=":"), "sex", "F")],
     ),
     "runs.txt": (
@@ -789,12 +798,12 @@ REFUSED = {
     ),
     "title.csv": (
         "Report,,\nage,sex,job\n" + "31,F,a\n4,M,b\n" * 3,
-        "first line has one alone, as a title does: --skip 1 leaves it out",
+        "first line has one alone, as a title does: --syntax skip=1 leaves it out",
         [(pmw.Syntax(skip=1), "age", 31), (pmw.Syntax(header=True), "column 2", "sex")],
     ),
     "note.csv": (
         "Report of 2020\n\nage,sex\n31,F\n4,M\n",
-        "each row as long as the header .*; --skip leaves out lines at its top",
+        "each row as long as the header .*; --syntax skip=N leaves out lines at its top",
         [(pmw.Syntax(skip=1), "age", 31), (pmw.Syntax(skip=2), "age", 31)],
     ),
     "mac.csv": (

@@ -55,11 +55,11 @@ class Scripted:
 
 
 @pytest.mark.parametrize("weights", [[5, 3, 0, 2], [1, 1, 1], [7], [0, 9, 4, 4, 0, 100]])
-@pytest.mark.parametrize("n", [1, 2, 7, 1000])
-def test_over_all_offsets_a_randomised_count_is_its_share_on_average(weights, n):
-    total = sum(weights)
-    added = sum(randomised(np.array(weights), total, n, Scripted(offset)) for offset in range(total))
-    assert added.tolist() == [n * weight for weight in weights]
+def test_over_all_offsets_a_randomised_count_is_its_share_on_average(weights):
+    for n in (1, 2, 7, 1000):
+        total = sum(weights)
+        added = sum(randomised(np.array(weights), total, n, Scripted(offset)) for offset in range(total))
+        assert added.tolist() == [n * weight for weight in weights]
 
 
 def test_a_row_without_weight_gets_nothing_and_equal_remainders_go_to_the_first():

@@ -336,14 +336,11 @@ def test_expected_errors_are_shown_by_attribute_when_given():
         report.render(release, errors=3)
 
 
-def test_a_page_has_the_title_the_data_and_the_date_that_were_given():
-    page = report.render(by_hand(), title=f"Panel {HOSTILE}", data="<i>Panel</i> 2018", date="2 May 2026")
+def test_a_page_has_the_title_that_was_given():
+    page = report.render(by_hand(), title=f"Panel {HOSTILE}")
     assert_whole(page)
     assert Page(page).text.startswith(f"Panel {HOSTILE}")
-    assert "Data: <i>Panel</i> 2018 · 2 May 2026" in Page(page).text
-    plain_page = Page(rendered("by hand")).text
-    assert plain_page.startswith("Report of a private release")
-    assert "Data:" not in plain_page
+    assert Page(rendered("by hand")).text.startswith("Report of a private release")
 
 
 def test_a_page_links_to_the_files_beside_it_and_to_no_others():

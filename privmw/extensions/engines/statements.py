@@ -192,6 +192,7 @@ def sql(
     codes = [_own(f"c{a}", folded) for a in range(len(workload.domain.names))]
     source = f"(SELECT * FROM {'.'.join(map(known.name, parts))}) AS {_own('uncoded', folded)}"
     some = "*" if unit is None else known.name(unit)
+    capped = None if unit is None else (unit, at_most, _own("owner", folded))
     texts, batches = [f"SELECT COUNT(*) AS records, COUNT({some}) AS with_unit FROM {source}"], []
     starts = workload.starts
     for first in range(0, len(workload), sets):
@@ -201,7 +202,7 @@ def sql(
         marginals = (workload.attributes[starts[j] : starts[j + 1]].tolist() for j in range(first, last))
         grouping = ", ".join(f"({', '.join(codes[a] for a in marginal)})" for marginal in marginals)
         columns = ", ".join(codes[a] for a in used)
-        coded = _coded(workload, codes, used, source, known, unit, at_most, _own("owner", folded))
+        coded = _coded(workload, codes, used, source, known, capped)
         texts.append(f"SELECT {columns}, COUNT(*) FROM {coded} AS coded GROUP BY GROUPING SETS ({grouping})")
     return Statements(workload, unit, at_most, tuple(texts), tuple(batches))
 
@@ -227,18 +228,20 @@ def _coded(
     used: Sequence[int],
     source: str,
     dialect: Dialect,
-    unit: str | None,
-    at_most: int | None,
-    owner: str,
+    capped: tuple[str, int | None, str] | None,
 ) -> str:
-    """The subquery of the codes of the records that enter."""
+    """The subquery of the codes of the records that enter.
+
+    capped: the unit's column, how many of its records enter, and a free name for the column.
+    """
     attributes = workload.domain.attributes
     # With units the choice must be the same in every batch, so it sorts by all attributes; ties are between
     # equal records.
-    coded = used if unit is None else range(len(attributes))
+    coded = used if capped is None else range(len(attributes))
     cases = ",\n".join(f"  {_case(attributes[a], dialect)} AS {codes[a]}" for a in coded)
-    if unit is None:
+    if capped is None:
         return f"(SELECT\n{cases}\nFROM {source})"
+    unit, at_most, owner = capped
     name = f"CAST({dialect.name(unit)} AS {dialect.text})"
     text = " || ',' || ".join([owner, *(f"CAST({code} AS {dialect.text})" for code in codes)])
     kept = ", ".join(codes)

@@ -98,7 +98,7 @@ def true_records(options: argparse.Namespace, asked: Workload, console: Console)
     """The private records, or an engine's counts of them."""
     if is_counts(options.private):
         return read_counts(options.private, asked)
-    syntax = syntax_of(vars(options))
+    syntax = syntax_of(options)
     return scan_table(options.private, asked.domain, private=True, syntax=syntax, on_note=console.note)
 
 

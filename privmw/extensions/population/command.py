@@ -18,6 +18,7 @@ from privmw.cli.options import Parser, positive
 from privmw.extensions.population import draw_values, population_domain
 
 FOLDER = "privmw-demo"
+ATTRIBUTES = 14
 PUBLIC_SEED, PRIVATE_SEED = 2015, 2018
 SHIFT = 1.0  # of the private population from the public one
 
@@ -27,7 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", default=FOLDER, metavar="FOLDER", help=f"must not exist yet (default: {FOLDER})"
     )
-    parser.add_argument("--attributes", type=int, choices=(14, 67), default=14, help="default: 14")
     parser.add_argument("--n", type=positive, default=20_000, help="records in each file (default: 20000)")
 
 
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     workload = "--domain domain.json --marginals 3"
     with new_folder(options.output, paid="out") as folder, _inside(folder):
         with console.step("simulating two populations"):
-            write_populations(options.attributes, options.n)
+            write_populations(options.n)
         inner = Console(console.command, quiet=console.quiet or console.json)
         _run(f"inspect public.parquet {workload} --epsilon 1", inner)
         _run(
@@ -52,14 +52,14 @@ def run(options: argparse.Namespace, console: Console) -> None:
     )
 
 
-def write_populations(attributes: int, n: int) -> None:
+def write_populations(n: int) -> None:
     """Write the private and the public file and their domain to the current folder."""
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    population_domain(attributes).write("domain.json")
+    population_domain(ATTRIBUTES).write("domain.json")
     for name, shift, seed in (("public", 0.0, PUBLIC_SEED), ("private", SHIFT, PRIVATE_SEED)):
-        values = draw_values(n, attributes=attributes, shift=shift, seed=seed)
+        values = draw_values(n, attributes=ATTRIBUTES, shift=shift, seed=seed)
         parquet.write_table(pa.table(values), f"{name}.parquet", compression="zstd")
 
 

@@ -17,15 +17,16 @@ from privmw.cli.folder import new_folder
 from privmw.cli.options import (
     add_bins,
     add_format,
-    add_heading,
     add_syntax,
+    add_title,
     check_files,
+    file_format,
     number,
     positive,
     read_domain,
     whole,
 )
-from privmw.cli.outputs import Heading, file_name
+from privmw.cli.outputs import file_name
 from privmw.cli.refusal import RefusalError
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
@@ -47,7 +48,13 @@ METHODS: dict[str, Callable[..., Fit]] = {
     "sequential": postprocess.sequential,
     "reweight": postprocess.reweight,
 }
-OPTIONS = {"downweight": "reweight", "confidence": "reweight", "priorities": "sequential", "slack": "max-fit"}
+# of each --setting
+METHOD_OF = {
+    "downweight": "reweight",
+    "confidence": "reweight",
+    "priorities": "sequential",
+    "slack": "max-fit",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,20 +71,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--constraints", metavar="FILE", help="combinations that no record can have, a JSON file"
     )
     parser.add_argument(
-        "--downweight",
-        choices=("counts", "std"),
-        help="for reweight: down-weight low answers by the largest noise, in counts (default) or deviations",
-    )
-    parser.add_argument(
-        "--confidence", type=number, help="for reweight: confidence that an answer is not low (default: 0.99)"
-    )
-    parser.add_argument(
-        "--slack", type=number, help="for max-fit: standard deviations beyond the bound (default: 0.01)"
-    )
-    parser.add_argument(
-        "--priorities",
-        metavar="A;B;A,B",
-        help='for sequential: "total;age;sex;age,sex" fits these in turn, "age+sex" two at once',
+        "--setting",
+        action="append",
+        type=setting,
+        metavar="NAME=VALUE",
+        help="of the method; may be repeated. reweight: downweight=counts or std, by the largest noise in "
+        "counts (default) or deviations, and confidence=0.99, that an answer is not low; max-fit: "
+        'slack=0.01, standard deviations beyond the bound; sequential: priorities="total;age;sex;age,sex" '
+        'fits these in turn, "age+sex" two at once',
     )
     parser.add_argument(
         "--records",
@@ -93,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_format(parser, "fitted counts and synthetic records")
     add_bins(parser)
-    add_heading(parser)
+    add_title(parser)
     add_syntax(parser)
     parser.add_argument("--seed", type=whole, help="makes the random draws repeatable")
     parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="must not exist yet")
@@ -124,18 +125,38 @@ def run(options: argparse.Namespace, console: Console) -> None:
     console.result(facts, "\n".join([*lines, f"\nWritten:\n{files}"]))
 
 
+def setting(text: str) -> str:
+    """Check one NAME=VALUE of --setting, and return it as it is.
+
+    >>> setting("slack=0.1")
+    'slack=0.1'
+    """
+    name, marked, value = text.partition("=")
+    if name not in METHOD_OF or not marked:
+        raise argparse.ArgumentTypeError(
+            f"({text}) must be NAME=VALUE, with a name of {', '.join(METHOD_OF)}"
+        )
+    if name == "downweight" and value not in ("counts", "std"):
+        raise argparse.ArgumentTypeError(f"({text}) must be downweight=counts or downweight=std")
+    if name in ("confidence", "slack"):
+        number(value)
+    return text
+
+
 def settings(options: argparse.Namespace, domain: Domain) -> dict[str, Any]:
-    """The arguments of the method; an option of another method is refused."""
-    arguments = {name: getattr(options, name) for name in OPTIONS if getattr(options, name) is not None}
-    for name in arguments:
-        if OPTIONS[name] != options.method:
+    """The arguments of the method; a setting of another method is refused."""
+    arguments: dict[str, Any] = dict(given.split("=", 1) for given in options.setting or ())
+    for name, value in arguments.items():
+        if METHOD_OF[name] != options.method:
             raise RefusalError(
-                f"--{name} ({arguments[name]}) must come with --method {OPTIONS[name]}, not {options.method}"
+                f"--setting ({name}={value}) must come with --method {METHOD_OF[name]}, not {options.method}"
             )
+        if name in ("confidence", "slack"):
+            arguments[name] = float(value)
     if options.bins == "draw" and options.public is None:
         raise RefusalError("--bins (draw) must come with --public, from which values are drawn")
     if "priorities" in arguments:
-        arguments["priorities"] = read_priorities(options.priorities, domain)
+        arguments["priorities"] = read_priorities(arguments["priorities"], domain)
     if options.records is not None:
         arguments["total"] = options.records
     return arguments
@@ -156,7 +177,7 @@ def read_priorities(text: str, domain: Domain) -> list[list[tuple[str, ...]]]:
     try:
         return [[marginal(words) for words in group.split("+")] for group in text.split(";")]
     except ValueError as error:
-        raise RefusalError(f"--priorities: {error}") from None
+        raise RefusalError(f"--setting priorities: {error}") from None
 
 
 def read_support(options: argparse.Namespace, domain: Domain, console: Console) -> Support | None:
@@ -179,13 +200,14 @@ def write_fit(fit: Fit, folder: Path, options: argparse.Namespace, for_release: 
     facts = {**certificate(fit), "for_release": for_release}
     text = json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     (folder / "certificate.json").write_text(text, encoding="utf-8")
+    form, raw = file_format(options.format)
     fitted, synthetic = (
-        folder / file_name(stem, options.format, for_release=for_release) for stem in ("fitted", "synthetic")
+        folder / file_name(stem, form, for_release=for_release) for stem in ("fitted", "synthetic")
     )
-    write_fitted(fit, fitted, for_release=for_release, raw=options.raw_csv)
+    write_fitted(fit, fitted, for_release=for_release, raw=raw)
     beside = [fitted.name, synthetic.name, "certificate.json"]
-    heading = Heading.of(vars(options))._asdict()
-    write_fit_report(folder / "report.html", fit, for_release=for_release, files=beside, **heading)
+    page = folder / "report.html"
+    write_fit_report(page, fit, for_release=for_release, title=options.title, files=beside)
     if why_no_records(fit):
         return None
     exact = [()] if options.records is not None else []
@@ -193,7 +215,7 @@ def write_fit(fit: Fit, folder: Path, options: argparse.Namespace, for_release: 
     records = records if for_release else records.not_for_release()
     drawn = options.bins == "draw"
     public = options.public if drawn else None
-    records.write(synthetic, bins=options.bins, public=public, seed=options.seed, raw=options.raw_csv)
+    records.write(synthetic, bins=options.bins, public=public, seed=options.seed, raw=raw)
     return records.n
 
 

@@ -20,8 +20,7 @@ import numpy.typing as npt
 
 from privmw.accounting import Ledger
 from privmw.accounting.statement import show
-from privmw.data.domain import Domain, positions_of
-from privmw.data.immutable import Immutable
+from privmw.data.domain import Domain, Immutable, positions_of
 from privmw.data.records import FrameKind
 from privmw.data.workload import Workload, check_workload
 from privmw.extensions.unbiased.intervals import half_widths

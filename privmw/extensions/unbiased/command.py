@@ -19,19 +19,20 @@ from privmw.cli.inputs import join_ranks, make_workload, read_private_input
 from privmw.cli.options import (
     add_budget,
     add_format,
-    add_heading,
     add_private,
     add_syntax,
+    add_title,
     add_unit,
     check_files,
     check_unit,
-    number,
+    file_format,
+    level,
     orders,
     positive,
     read_domain,
     whole,
 )
-from privmw.cli.outputs import BYTES_OF_ANSWER, Heading, Writer, file_name, privacy, write_files, write_json
+from privmw.cli.outputs import BYTES_OF_ANSWER, Writer, file_name, privacy, write_files, write_json
 from privmw.cli.refusal import RefusalError
 from privmw.cli.release import run_identity
 from privmw.cli.run_folder import RunFolder
@@ -51,7 +52,7 @@ STRATEGIES: dict[str, Callable[[], strategies.Strategy]] = {
     "hdmm": strategies.hdmm,
 }
 # options that may differ when a command resumes a run
-MAY_CHANGE_ON_RESUME = ("command", "output", "json", "quiet", "progress", "title", "data", "date")
+MAY_CHANGE_ON_RESUME = ("command", "output", "json", "quiet", "progress", "title")
 TEXTS = 2**16  # bytes: the settings, the domain and the ledger
 
 
@@ -73,18 +74,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_budget(parser, required=True)
     parser.add_argument(
-        "--strategy",
+        "--method",
         choices=tuple(STRATEGIES),
         default="largest",
         help="minimise the largest standard error (default), the mean over marginals or over cells; or use "
         "equal noise for all marginals, or HDMM",
     )
-    parser.add_argument("--level", type=number, default=0.95, help="of the intervals (default: 0.95)")
+    parser.add_argument(
+        "--intervals", type=level, default=0.95, metavar="LEVEL", help="their level (default: 0.95)"
+    )
     parser.add_argument(
         "--simultaneous", action="store_true", help="intervals that all hold together with this probability"
     )
     add_format(parser, "the answers")
-    add_heading(parser)
+    add_title(parser)
     parser.add_argument(
         "--seed", type=whole, help="for experiments: repeatable, and marked 'not for release'"
     )
@@ -118,8 +121,6 @@ def run(options: argparse.Namespace, console: Console) -> None:
     if not AnswersFolder(options.output).has_release:
         check_files(options)
     join_ranks(None)
-    if not 0 < options.level < 1:
-        raise RefusalError(f"--level ({options.level}) must be above 0 and below 1")
     with AnswersFolder.reserve(options.output, run_identity(options, MAY_CHANGE_ON_RESUME)) as folder:
         if not folder.has_release:
             measure(options, console, folder)
@@ -150,11 +151,11 @@ def measure(options: argparse.Namespace, console: Console, folder: AnswersFolder
     private = read_private_input(options, workload, console)
     if private.n == 0:
         raise RefusalError("private (0 records) must have at least one record")
-    algorithm = OneShot(strategy=STRATEGIES[options.strategy]())
+    algorithm = OneShot(strategy=STRATEGIES[options.method]())
     mechanism = algorithm.calibrate(options.epsilon, options.delta, n=private.n)
     with console.step("spreading the budget"):
         plan = mechanism.plan(workload, n=private.n, at_most=private.at_most)
-    _check_room(plan, folder, options.format)
+    _check_room(plan, folder, file_format(options.format)[0])
     console.note(str(plan))
     with console.step("measuring"):
         mechanism(private, workload, rng=options.seed, account=account, run=folder.run(), keep=folder.save)
@@ -173,18 +174,18 @@ def _check_room(plan: ShotPlan, folder: AnswersFolder, form: str) -> None:
 
 def _writers(answers: UnbiasedAnswers, options: argparse.Namespace) -> dict[str, Writer]:
     """The files besides answers.npz, in the order in which they are written."""
-    how = {"level": options.level, "simultaneous": options.simultaneous}
-    heading = Heading.of(vars(options))._asdict()
-    name = file_name("answers", options.format, for_release=answers.ledger.for_release)
+    how = {"level": options.intervals, "simultaneous": options.simultaneous}
+    form, raw = file_format(options.format)
+    name = file_name("answers", form, for_release=answers.ledger.for_release)
     return {
         "privacy.json": Writer(lambda path, _: write_json(path, privacy(answers))),
         name: Writer(
-            lambda path, advance: answers.write(path, **how, raw=options.raw_csv, progress=advance),
+            lambda path, advance: answers.write(path, **how, raw=raw, progress=advance),
             answers.workload.cells,
         ),
         "report.html": Writer(
             lambda path, _: write_unbiased_report(
-                path, answers, files=["answers.npz", "privacy.json", name], **heading
+                path, answers, title=options.title, files=["answers.npz", "privacy.json", name]
             )
         ),
     }

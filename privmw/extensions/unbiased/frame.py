@@ -15,7 +15,7 @@ from privmw.data.workload import Workload
 from privmw.extensions.unbiased.answers import UnbiasedAnswers
 from privmw.io.extras import need
 from privmw.io.files import SEEDED
-from privmw.io.table_file import Progress, check_name, plain_schema
+from privmw.io.whole_file import Progress, check_name, plain_schema
 from privmw.release.cells import as_kind, table_maker, write_cells
 
 

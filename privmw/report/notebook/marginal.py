@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from privmw.data.names import plain
+from privmw.data.domain import plain
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.release import Release
 from privmw.release.errors import measured_intervals_of
 from privmw.report.charts import dot_plot
 from privmw.report.formats import percent, plural, value_name
-from privmw.report.svg import Picture
+from privmw.report.svg import Picture, Words
 
 MOST_CELLS = 24
 
@@ -38,17 +38,20 @@ def plot_marginal(release: Release, names: Sequence[str], level: float) -> Pictu
     rest = workload.cells - len(cells)
     left = f"The largest of {plural(workload.cells, 'cell')}; the {rest:,} others have " if rest else ""
     left += f"{percent(max(1 - float(released[cells].sum()), 0.0))} of the records. " if rest else ""
-    return dot_plot(
+    words = Words(
         "marginal-" + "-".join(str(support.domain.index(name)) for name in names),
+        title=title,
+        alt=f"A dot plot of {title}. The largest share is at {labels[largest]}: {share}.",
+        caption=f"{left}{which}",
+    )
+    return dot_plot(
+        words,
         labels,
         None if public is None else public[cells],
         released[cells],
         low[cells],
         high[cells],
         start="public rows",
-        title=title,
-        alt=f"A dot plot of {title}. The largest share is at {labels[largest]}: {share}.",
-        caption=f"{left}{which}",
     )
 
 

@@ -19,8 +19,7 @@ from privmw.accounting.statement import show
 from privmw.algorithms.mechanism import Mechanism
 from privmw.algorithms.plan import Plan
 from privmw.data.attribute import Attribute
-from privmw.data.domain import Domain
-from privmw.data.names import plain
+from privmw.data.domain import Domain, plain
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.release import Release

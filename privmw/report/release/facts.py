@@ -19,8 +19,7 @@ import numpy as np
 from privmw.accounting import Event, Ledger
 from privmw.accounting.noise import MEASURED
 from privmw.accounting.rounding import float_up
-from privmw.data.domain import Domain
-from privmw.data.names import plain
+from privmw.data.domain import Domain, plain
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.release import Agreement, ExpectedErrors, Growth, Release

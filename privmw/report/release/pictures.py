@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from privmw.data.domain import Domain
-from privmw.data.names import plain
+from privmw.data.domain import Domain, plain
 from privmw.kernels.arrays import Float64s
 from privmw.release import Growth, Release
 from privmw.release.errors.true_errors import Cell, Evaluation
@@ -29,6 +28,7 @@ from privmw.report.svg import (
     LIGHT_ORANGE,
     ORANGE,
     Picture,
+    Words,
     draw,
     legend,
     square_root_axes,
@@ -44,10 +44,8 @@ WIDEST = 8  # powers of two: weights that changed more are counted at this one
 
 def guess(promise: Promise) -> Picture:
     """Draw how often the best guess about one unit is right, from tossing a coin to certainty."""
-    return meter(
+    words = Words(
         "guess",
-        float(promise.guess),
-        f"at most {promise.guess}",
         title="How often an attacker's best guess is right",
         alt=(
             f"A bar from 50 in 100, tossing a coin, to 100 in 100, certainty. The best guess after reading "
@@ -57,6 +55,11 @@ def guess(promise: Promise) -> Picture:
             f"An attacker who knows every other {promise.unit} and everything released is right at most "
             f"{promise.guess} times in 100 about one {promise.unit}: {promise.strength}."
         ),
+    )
+    return meter(
+        words,
+        float(promise.guess),
+        f"at most {promise.guess}",
     )
 
 
@@ -80,10 +83,8 @@ def rounds(release: Release) -> Picture | None:
         axes.xaxis.get_major_locator().set_params(integer=True)
         legend(figure, axes)
 
-    return draw(
+    words = Words(
         "rounds",
-        paint,
-        height=2.9,
         title="Gap between noisy and model answers, round by round",
         alt=(
             f"A line chart of {plural(len(rounds), 'round')}. Before learning, the largest gap is "
@@ -96,6 +97,11 @@ def rounds(release: Release) -> Picture | None:
             "before the round learnt from it and after. It falls as the model needs less correction, and "
             "levels off where noise is all that is left."
         ),
+    )
+    return draw(
+        words,
+        paint,
+        height=2.9,
     )
 
 
@@ -127,10 +133,8 @@ def budget(spent: Spending) -> Picture | None:
     shares = ", ".join(
         f"{percent(float(height[-1]) / 100)} for {name}" for name, height in zip(names, heights, strict=True)
     )
-    return draw(
+    words = Words(
         "budget",
-        paint,
-        height=2.9,
         title="The privacy budget, look by look",
         alt=(
             f"Stacked areas over {plural(count, 'look')} at the private table. At the end, of the whole "
@@ -141,6 +145,11 @@ def budget(spent: Spending) -> Picture | None:
             "the whole. What is spent on choosing decides what to measure; what is spent on measuring buys "
             "less noise."
         ),
+    )
+    return draw(
+        words,
+        paint,
+        height=2.9,
     )
 
 
@@ -166,10 +175,8 @@ def weights(change: RowWeights) -> Picture:
         axes.set_ylabel("% of rows" if grown == 0 else "% of public rows")
         axes.grid(axis="x", visible=False)
 
-    return draw(
+    words = Words(
         "weights",
-        paint,
-        height=2.7,
         title="Weights of the rows, after against before",
         alt=(
             f"A histogram of {plural(rows, 'row')}. The middle row of those that keep weight has "
@@ -184,6 +191,11 @@ def weights(change: RowWeights) -> Picture:
             f"{plural(change.empty, 'row')} without weight."
             + (f" Not shown: {plural(grown, 'grown row')}, without weight before." if grown else "")
         ),
+    )
+    return draw(
+        words,
+        paint,
+        height=2.7,
     )
 
 
@@ -218,10 +230,8 @@ def growth(grown: Growth) -> Picture | None:
     most = int(np.argmax(values))
     value = f" Most new values are of {names[most]}: {percent(values[most])}." if values[most] else ""
     left_out = f" {len(shown)} of {len(news)} attributes are shown." if len(news) > len(shown) else ""
-    return draw(
+    words = Words(
         "growth",
-        paint,
-        height=1.15 + 0.24 * len(shown),
         title="What no public row has, by attribute",
         alt=(
             f"A bar chart of {plural(len(shown), 'attribute')}. Grown rows carry {percent(grown.mass)} of "
@@ -232,6 +242,11 @@ def growth(grown: Growth) -> Picture | None:
             "no public row has together with that of some other attribute. The dashed line is all that grown "
             f"rows carry: a record may also be new by its other attributes.{left_out}"
         ),
+    )
+    return draw(
+        words,
+        paint,
+        height=1.15 + 0.24 * len(shown),
     )
 
 
@@ -255,14 +270,8 @@ def attribute(distribution: Distribution, domain: Domain, place: int, start: str
     interval = ""
     if math.isfinite(high[most]):
         interval = f", and by what was measured from {percent(low[most])} to {percent(high[most])} in truth"
-    return dot_plot(
+    words = Words(
         f"attribute-{place}",
-        labels,
-        before,
-        after,
-        low,
-        high,
-        start=start,
         title=name,
         alt=(
             f"A dot plot of {name} ({values_shown}). {percent(distribution.moved)} of the records would have "
@@ -270,6 +279,15 @@ def attribute(distribution: Distribution, domain: Domain, place: int, start: str
             f"{percent(before[most])} before, {percent(after[most])} released{interval}."
         ),
         caption=f"{values_shown}; {percent(distribution.moved)} of the records moved",
+    )
+    return dot_plot(
+        words,
+        labels,
+        before,
+        after,
+        low,
+        high,
+        start=start,
     )
 
 
@@ -318,13 +336,8 @@ def changed_pair(pair: ChangedPair, domain: Domain, place: int, start: str) -> P
         if measured
         else " No measured marginal has both: no interval is stated."
     )
-    return heat_maps(
+    words = Words(
         f"pair-{place}",
-        labels[0],
-        labels[1],
-        [(start, before), ("released", after)],
-        tints=[np.sqrt(before / largest), np.sqrt(after / largest)],
-        marked=sure if measured else None,
         title=f"{down} by {across}",
         alt=(
             f"Two heat maps of {down} and {across}, {start} and released. {percent(pair.moved)} of the "
@@ -334,6 +347,14 @@ def changed_pair(pair: ChangedPair, domain: Domain, place: int, start: str) -> P
             f"{percent(pair.moved)} of the records moved. {most} The strongest colour is {percent(largest)}."
             f"{dots}"
         ),
+    )
+    return heat_maps(
+        words,
+        labels[0],
+        labels[1],
+        [(start, before), ("released", after)],
+        tints=[np.sqrt(before / largest), np.sqrt(after / largest)],
+        marked=sure if measured else None,
     )
 
 
@@ -353,13 +374,8 @@ def precision(release: Release, noisy_intervals: NoisyIntervals) -> Picture | No
         math.comb(count, 2) - len(noisy_intervals.deviations),
     )
     some = f" {plural(empty, 'pair')} left empty: no measured marginal has both." if empty else ""
-    return heat_maps(
+    words = Words(
         "precision",
-        names[1:],
-        names[:-1],
-        [("", reach[1:, :-1])],
-        tints=[0.1 + 0.9 * (reach[1:, :-1] - np.nanmin(reach)) / max(np.ptp(reach[~np.isnan(reach)]), 1e-9)],
-        hue=ORANGE,
         title="How precisely each pair is known",
         alt=(
             f"A triangle of {pairs} of attributes. What was measured fixes the share of a cell to within "
@@ -369,6 +385,14 @@ def precision(release: Release, noisy_intervals: NoisyIntervals) -> Picture | No
             f"The stronger the colour, the less is known: from ± {best} to ± {worst} of the records for a "
             f"cell, 95 times in 100.{some}"
         ),
+    )
+    return heat_maps(
+        words,
+        names[1:],
+        names[:-1],
+        [("", reach[1:, :-1])],
+        tints=[0.1 + 0.9 * (reach[1:, :-1] - np.nanmin(reach)) / max(np.ptp(reach[~np.isnan(reach)]), 1e-9)],
+        hue=ORANGE,
     )
 
 
@@ -391,10 +415,8 @@ def against_true(evaluation: Evaluation) -> Picture:
         axes.set_ylabel("released answer, % of records")
         legend(figure, axes)
 
-    return draw(
+    words = Words(
         "truth",
-        paint,
-        height=4.0,
         title="Released answers against true ones",
         alt=(
             f"NOT PRIVATE. A scatter plot of the {plural(len(evaluation.largest), 'cell')} with the largest "
@@ -407,5 +429,10 @@ def against_true(evaluation: Evaluation) -> Picture:
             "Contains true answers of the private table. On the line a released answer is exactly right. "
             "Typical cells are taken at even steps through all errors above zero. Square-root scale."
         ),
+    )
+    return draw(
+        words,
+        paint,
+        height=4.0,
         true=True,
     )

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from privmw.accounting.statement import show
-from privmw.data.domain import Domain
-from privmw.data.names import plain
+from privmw.data.domain import Domain, plain
 from privmw.io.whole_file import whole_file
 from privmw.release import ExpectedErrors, Release
 from privmw.release.errors.true_errors import Cell, Evaluation
@@ -73,8 +72,6 @@ def write_report(
     evaluation: Evaluation | None = None,
     errors: ExpectedErrors | None = None,
     title: str | None = None,
-    data: str | None = None,
-    date: str | None = None,
     files: Collection[str] = (),
     overwrite: bool = False,
 ) -> None:
@@ -91,9 +88,7 @@ def write_report(
     ...     os.listdir(folder)
     ['report.html']
     """
-    page = render(
-        release, evaluation=evaluation, errors=errors, title=title, data=data, date=date, files=files
-    ).encode()
+    page = render(release, evaluation=evaluation, errors=errors, title=title, files=files).encode()
     with whole_file(path, overwrite=overwrite) as file:
         file.write(page)
 
@@ -104,15 +99,12 @@ def render(
     evaluation: Evaluation | None = None,
     errors: ExpectedErrors | None = None,
     title: str | None = None,
-    data: str | None = None,
-    date: str | None = None,
     files: Collection[str] = (),
 ) -> str:
     """Return the report of a release as HTML text. With an evaluation it is NOT PRIVATE, and marked so.
 
     errors: what `release.expected_errors()` returned, to be shown; it takes about as long as the release did.
-    title, data, date: the heading, the name of the data and the date, as the reader is to see them. files:
-    names of files beside the report, to which it links.
+    title: the heading of the page. files: names of files beside the report, to which it links.
 
     >>> from privmw import MWEM, Domain, Table, Workload, evaluate
     >>> domain = Domain({"age": 3, "sex": ["F", "M"]})
@@ -142,8 +134,6 @@ def render(
         promise=promise,
         guess=pictures.guess(promise) if promise.bounded else None,
         title=title or "Report of a private release",
-        data=data,
-        date=date,
         files=files_beside(FILES, files),
         evaluation=evaluation,
         errors=errors,

@@ -15,7 +15,7 @@ from typing import Any
 
 from privmw.accounting import Ledger, Neighbors
 from privmw.accounting.statement import protected, show, usual_delta
-from privmw.data.names import plain
+from privmw.data.domain import plain
 
 FALSE_ALARMS = 0.05
 SLACK = 1 + 1e-12  # the library's exp errs by less

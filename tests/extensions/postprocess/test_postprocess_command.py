@@ -108,17 +108,17 @@ def test_constraints_leave_no_records_that_break_them(here, capsys):
 
 
 def test_priorities_are_followed(here, capsys):
-    assert main(line("--priorities", "sex; total + age; age,sex", method="sequential")) == 0
+    assert main(line("--setting", "priorities=sex; total + age; age,sex", method="sequential")) == 0
     told = json.loads((here / "out" / "certificate.json").read_text())
     assert [stage["name"] for stage in told["stages"]] == ["sex", "total; age", "age x sex"]
 
 
 def test_reweight_and_max_fit_take_their_settings(here, capsys):
     measured = postprocess.read_noisy_marginals("noisy.csv", DOMAIN)
-    assert main(line("--downweight", "std", "--confidence", "0.9", "--quiet")) == 0
+    assert main(line("--setting", "downweight=std", "--setting", "confidence=0.9", "--quiet")) == 0
     expected = postprocess.reweight(measured, downweight="std", confidence=0.9).fitted_counts()
     assert parquet.read_table("out/fitted.parquet")["fitted"].to_pylist() == expected.tolist()
-    assert main(line("--slack", "1", "--quiet", method="max-fit", output="other")) == 0
+    assert main(line("--setting", "slack=1", "--quiet", method="max-fit", output="other")) == 0
     expected = postprocess.max_fit(measured, slack=1.0).fitted_counts()
     assert parquet.read_table("other/fitted.parquet")["fitted"].to_pylist() == expected.tolist()
     assert capsys.readouterr().out == ""
@@ -162,15 +162,30 @@ def test_more_records_than_memory_holds_are_not_made(here, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (line("--downweight", "std", method="nnls"), "--downweight (std) must come with --method reweight"),
-        (line("--priorities", "total"), "--priorities (total) must come with --method sequential"),
-        (line("--slack", "1"), "--slack (1.0) must come with --method max-fit"),
+        (
+            line("--setting", "downweight=std", method="nnls"),
+            "(downweight=std) must come with --method reweight",
+        ),
+        (line("--setting", "priorities=total"), "(priorities=total) must come with --method sequential"),
+        (line("--setting", "slack=1"), "--setting (slack=1) must come with --method max-fit"),
         (line("--bins", "draw"), "--bins (draw) must come with --public"),
-        (line("--priorities", "total;agee", method="sequential"), "--priorities: attribute 'agee' is not in"),
-        (line("--priorities", "total", method="sequential"), "priorities must cover all that was measured"),
-        (line("--priorities", "total;total;age;sex;age,sex", method="sequential"), "each marginal only once"),
-        (line("--priorities", "", method="sequential"), "--priorities: attribute '' is not in the domain"),
-        (line("--confidence", "1"), "confidence (1.0) must be above 0 and below 1"),
+        (
+            line("--setting", "priorities=total;agee", method="sequential"),
+            "priorities: attribute 'agee' is not in",
+        ),
+        (
+            line("--setting", "priorities=total", method="sequential"),
+            "priorities must cover all that was measured",
+        ),
+        (
+            line("--setting", "priorities=total;total;age;sex;age,sex", method="sequential"),
+            "each marginal only once",
+        ),
+        (
+            line("--setting", "priorities=", method="sequential"),
+            "priorities: attribute '' is not in the domain",
+        ),
+        (line("--setting", "confidence=1"), "confidence (1.0) must be above 0 and below 1"),
         (line(method="wavelets"), "--method (wavelets) must be ols, nnls"),
         (line("--records", "0"), "must be positive"),
         (line(measurements="none.parquet"), "none.parquet must exist"),

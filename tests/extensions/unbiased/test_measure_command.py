@@ -32,7 +32,7 @@ def line(*words, epsilon="1", output="out"):
 
 @pytest.mark.parametrize("strategy", ["largest", "equal", "hdmm"])
 def test_a_private_file_becomes_answers_with_errors_a_statement_and_a_report(pair, strategy, capsys):
-    assert main(line("--strategy", strategy, "--json")) == 0
+    assert main(line("--method", strategy, "--json")) == 0
     facts = json.loads(capsys.readouterr().out)
     assert names_in(pair / "out") == facts["files"] == FILES
     assert facts["epsilon"] <= 1
@@ -50,7 +50,7 @@ def test_a_private_file_becomes_answers_with_errors_a_statement_and_a_report(pai
 
 def test_seeded_answers_are_marked_everywhere(pair, capsys):
     assert (
-        main(line("--seed", "3", "--format", "csv", "--simultaneous", "--delta", "0", "--strategy", "equal"))
+        main(line("--seed", "3", "--format", "csv", "--simultaneous", "--delta", "0", "--method", "equal"))
         == 0
     )
     assert "answers.seeded.csv" in names_in(pair / "out")
@@ -62,11 +62,11 @@ def test_seeded_answers_are_marked_everywhere(pair, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--level", "1"], "--level"),
+        (["--intervals", "1"], "--intervals"),
         (["--unit", "household"], "--unit (household) must come with --at-most"),
         (["--delta", "0"], "must be above 0: residual noise"),
         (["--marginals", "9"], "marginals"),
-        (["--strategy", "best"], "strategy"),
+        (["--method", "best"], "method"),
         (["--private", "none.parquet"], "none.parquet"),
         (["--account", "none.jsonl"], "none.jsonl"),
     ],

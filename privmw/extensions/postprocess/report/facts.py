@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privmw.data.names import plain
+from privmw.data.domain import plain
 from privmw.extensions.postprocess import Fit, ols
 from privmw.kernels.arrays import Float64s
 from privmw.release.agreement import Agreement, compare

@@ -8,7 +8,7 @@ import numpy as np
 
 from privmw.extensions.postprocess.report.facts import ChangeFromOLS
 from privmw.report.formats import number, percent, plural
-from privmw.report.svg import INK, ORANGE, Picture, draw, square_root_axis, thin_out
+from privmw.report.svg import INK, ORANGE, Picture, Words, draw, square_root_axis, thin_out
 
 
 def changes(cost: ChangeFromOLS) -> Picture:
@@ -28,10 +28,8 @@ def changes(cost: ChangeFromOLS) -> Picture:
         axes.set_xlabel("answer by ordinary least squares, records")
         axes.set_ylabel("fitted minus that, in standard deviations")
 
-    return draw(
+    words = Words(
         "changes",
-        paint,
-        height=3.4,
         title="What non-negativity changed",
         alt=(
             f"A scatter plot of {cells}. The fit answers up to {number(up)} standard deviations more than "
@@ -41,4 +39,9 @@ def changes(cost: ChangeFromOLS) -> Picture:
             "Each point is a cell that was measured. On the line the fit answers as ordinary least squares "
             f"do, which know no constraint. Square-root scale.{note}"
         ),
+    )
+    return draw(
+        words,
+        paint,
+        height=3.4,
     )

@@ -43,8 +43,6 @@ def write_fit_report(
     *,
     for_release: bool = True,
     title: str | None = None,
-    data: str | None = None,
-    date: str | None = None,
     files: Collection[str] = (),
     overwrite: bool = False,
 ) -> None:
@@ -60,7 +58,7 @@ def write_fit_report(
     ...     os.listdir(folder)
     ['report.html']
     """
-    page = render_fit(fit, for_release=for_release, title=title, data=data, date=date, files=files).encode()
+    page = render_fit(fit, for_release=for_release, title=title, files=files).encode()
     with whole_file(path, overwrite=overwrite) as file:
         file.write(page)
 
@@ -70,14 +68,11 @@ def render_fit(
     *,
     for_release: bool = True,
     title: str | None = None,
-    data: str | None = None,
-    date: str | None = None,
     files: Collection[str] = (),
 ) -> str:
     """Return the report of a fit as HTML text; for_release=False marks it as made from seeded noise.
 
-    title, data, date: the heading, the name of the data and the date, as the reader is to see them. files:
-    names of files beside the report, to which it links.
+    title: the heading of the page. files: names of files beside the report, to which it links.
     """
     expect("fit", fit, Fit, "a Fit")
     check_installed()
@@ -93,8 +88,6 @@ def render_fit(
         certificate=fit.certificate,
         for_release=for_release,
         title=title or "Report of a fit to noisy answers",
-        data=data,
-        date=date,
         files=files_beside(FILES if fit.certificate.method != "ols" else FILES[:1] + FILES[2:], files),
         method=facts.METHODS[fit.certificate.method],
         words=facts.certificate_in_words(fit),

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from privmw.accounting.statement import usual_delta
-from privmw.data.names import plain
+from privmw.data.domain import plain
 from privmw.data.workload import Workload
 from privmw.extensions.unbiased import UnbiasedAnswers
 from privmw.io.whole_file import whole_file
 from privmw.report.formats import percent, plural
 from privmw.report.page import FileBeside, check_installed, files_beside, make_page
-from privmw.report.svg import BLUE, INK, ORANGE, Picture, draw
+from privmw.report.svg import BLUE, INK, ORANGE, Picture, Words, draw
 from privmw.secrecy import expect
 
 MOST_MARGINALS = 40
@@ -48,8 +48,6 @@ def write_unbiased_report(
     answers: UnbiasedAnswers,
     *,
     title: str | None = None,
-    data: str | None = None,
-    date: str | None = None,
     files: Collection[str] = (),
     overwrite: bool = False,
 ) -> None:
@@ -64,7 +62,7 @@ def write_unbiased_report(
     ...     os.listdir(folder)
     ['report.html']
     """
-    page = render_unbiased(answers, title=title, data=data, date=date, files=files).encode()
+    page = render_unbiased(answers, title=title, files=files).encode()
     with whole_file(path, overwrite=overwrite) as file:
         file.write(page)
 
@@ -83,14 +81,11 @@ def render_unbiased(
     answers: UnbiasedAnswers,
     *,
     title: str | None = None,
-    data: str | None = None,
-    date: str | None = None,
     files: Collection[str] = (),
 ) -> str:
     """Return the report as HTML text.
 
-    title, data, date: the heading, the name of the data and the date, as the reader is to see them. files:
-    names of files beside the report, to which it links.
+    title: the heading of the page. files: names of files beside the report, to which it links.
     """
     expect("answers", answers, UnbiasedAnswers, "UnbiasedAnswers")
     check_installed()
@@ -112,8 +107,6 @@ def render_unbiased(
         "extensions/unbiased/report/unbiased.html.j2",
         answers=answers,
         title=title or "Report of unbiased answers",
-        data=data,
-        date=date,
         files=_files(files),
         statement=answers.statement().splitlines(),
         epsilon=answers.ledger.epsilon(usual_delta(answers.ledger)),
@@ -152,10 +145,8 @@ def _spread(answers: UnbiasedAnswers, errors: Any) -> Picture:
         axes.set_xlabel("% of the marginals")
         axes.set_ylabel("standard error, % of records")
 
-    return draw(
+    words = Words(
         "errors",
-        paint,
-        height=2.6,
         title="How far a cell may be off, by marginal",
         alt=(
             f"A rising line over {plural(len(errors), 'marginal')}. The standard error of a cell is from "
@@ -165,6 +156,11 @@ def _spread(answers: UnbiasedAnswers, errors: Any) -> Picture:
             "The standard error of one cell, for the marginals in ascending order. It was known before the "
             "private data were looked at, and is the same for every cell of a marginal."
         ),
+    )
+    return draw(
+        words,
+        paint,
+        height=2.6,
     )
 
 
@@ -190,14 +186,17 @@ def _attribute(answers: UnbiasedAnswers, name: str) -> Picture:
 
     more = f" The {len(values)} commonest of {attribute.size} values." if len(values) < attribute.size else ""
     most = int(values[0])
-    return draw(
+    words = Words(
         f"attribute-{answers.domain.index(name)}",
-        paint,
-        height=1.0 + 0.24 * len(values),
         title=plain(name, 40),
         alt=(
             f"Answers of {plain(name, 40)} with their intervals. {labels[0]}: {percent(float(found[most]))}, "
             f"from {percent(float(low[most]))} to {percent(float(high[most]))}."
         ),
         caption=f"Unbiased answers with intervals that each hold the truth with probability 95 %.{more}",
+    )
+    return draw(
+        words,
+        paint,
+        height=1.0 + 0.24 * len(values),
     )
