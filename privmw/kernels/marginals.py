@@ -133,9 +133,7 @@ class MarginalCells:
     array([1, 0])
     """
 
-    def __init__(
-        self, marginals: Marginals, places: Int64s, *, most_bytes: int = MOST_EFFECT_BYTES
-    ) -> None:
+    def __init__(self, marginals: Marginals, places: Int64s, *, most_bytes: int = MOST_EFFECT_BYTES) -> None:
         check_within("places", check_array("places", places, np.int64), marginals.cells)
         check_integer("most_bytes", most_bytes, 0)
         self.places, self.rows = places, np.arange(marginals.columns.rows, dtype=np.uint32)
