@@ -31,6 +31,18 @@ LEAST_VARIANCE = 1e-100  # noise this small never shows in an integer; its inver
 SUMMED = 1e4  # sigma up to which a discrete Gaussian is summed; beyond, rounding a Gaussian is as good
 
 
+def of_unit(sensitivity: _Exact, at_most: int, order: Order = 1) -> _Exact:
+    """The L1 (order 1) or squared L2 (order 2) sensitivity to a unit, from that to a record.
+
+    A unit of m records changes values m times one after another: L1 grows by m, the squared L2 by m^2.
+
+    >>> of_unit(2, at_most=3), of_unit(2, at_most=3, order=2)
+    (6, 18)
+    """
+    times: int = at_most**order
+    return sensitivity * times
+
+
 @dataclass(frozen=True, slots=True)
 class NoiseFamily:
     """Noise of every scale: discrete as the curator adds it, continuous as other systems do.
@@ -73,13 +85,10 @@ class NoiseFamily:
     def sensitivity(self, changed: _Exact, at_most: int = 1) -> _Exact:
         """The L1, or squared L2, sensitivity of counts of which one record changes `changed` by one.
 
-        A unit of m records changes them m times one after another: L1 grows by m, the squared L2 by m^2.
-
         >>> DISCRETE_LAPLACE.sensitivity(2, at_most=3), DISCRETE_GAUSSIAN.sensitivity(2, at_most=3)
         (6, 18)
         """
-        times: int = at_most**self.order
-        return changed * times
+        return of_unit(changed, at_most, self.order)
 
     def scale(self, share: Real, sensitivity: Real) -> float:
         """The smallest scale (sigma of a Gaussian) that a share pays for."""

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from privmw.accounting import Budget, Ledger, Neighbors, ResidualGaussian
 from privmw.accounting.events import Event
-from privmw.accounting.noise import noise_for
+from privmw.accounting.noise import noise_for, of_unit
 from privmw.accounting.rounding import Real, float_up, positive_integer
 from privmw.data.records import Records, check_is_private
 from privmw.data.workload import Workload
@@ -160,7 +160,7 @@ class Curator:
         selection = Selection.prepare(
             mechanism,
             candidates=competing - len(excluded),
-            sensitivity=self._at_most * scores.SENSITIVITY,
+            sensitivity=of_unit(scores.SENSITIVITY, self._at_most),
             epsilon=epsilon,
             k=k,
         )
@@ -205,7 +205,7 @@ class Curator:
         selection = Selection.prepare(
             "exponential-draws",
             candidates=2 * self._workload.cells,
-            sensitivity=self._at_most * records,
+            sensitivity=of_unit(records, self._at_most),
             epsilon=epsilon,
             k=k,
         )
@@ -247,7 +247,7 @@ class Curator:
             raise ValueError(f"answers (of {len(checked)} tables) must be of at least two tables")
         moved = scores.distance_sensitivity(distance, n, workload.cells, len(workload))
         selection = Selection.prepare(
-            "exponential", candidates=len(checked), sensitivity=self._at_most * moved, epsilon=epsilon
+            "exponential", candidates=len(checked), sensitivity=of_unit(moved, self._at_most), epsilon=epsilon
         )
         with self.__paid(selection.event) as counts, erasing() as erased:
             score = erased(scores.table_scores(counts, checked, n, distance))
