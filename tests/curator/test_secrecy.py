@@ -128,9 +128,7 @@ REFUSALS = {
         write(folder / "bad.parquet", names=BAD), DOMAIN, ALONE, private=True
     ),
     "json lines": lambda folder: pmw.read_table(json_lines(folder / "bad.jsonl"), DOMAIN, private=True),
-    "synthesizer": lambda _: pmw.Synthesizer(domain=DOMAIN).fit(
-        pandas.DataFrame({"age": AGES, "name": BAD})
-    ),
+    "synthesizer": lambda _: pmw.Synthesizer(domain=DOMAIN).fit(pandas.DataFrame({"age": AGES, "name": BAD})),
     "changed": lambda folder: changed(folder / "table.parquet"),
     "scores": lambda _: mechanisms.select_permute_and_flip(np.arange(9), sensitivity=0, epsilon=1),
     "counts": lambda _: mechanisms.add_discrete_gaussian(np.arange(9), l2_sensitivity=1, rho=-1),

@@ -462,7 +462,7 @@ def test_damaged_offsets_of_a_feather_file_are_not_followed(end, tmp_path):
     assert content.count(offsets.tobytes()) == 1
     path.write_bytes(content.replace(offsets.tobytes(), np.where(offsets == 50, end, offsets).tobytes()))
     for private in (True, False):
-        with pytest.raises(ValueError, match="t[.]feather must be a whole Arrow or feather file"):
+        with pytest.raises(ValueError, match=r"t[.]feather must be a whole Arrow or feather file"):
             pmw.read_table(path, SMALL, private=private)
 
 
