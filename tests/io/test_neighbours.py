@@ -116,10 +116,8 @@ class Draw:
         self.quoting = csv.QUOTE_ALL if self.rng.random() < 0.3 else csv.QUOTE_MINIMAL
         self.notes = self.pick([["a;b", "x,y", 'say "x"', "2020-01-31", "true", "1", ""], ["2020-01-31"]])
         # Near the edges of bins, days of 2020 mean another bin with day and month exchanged.
-        self.years, self.last_day = (
-            self.pick([(1985, 2025), (2020, 2021), (2020, 2021)]),
-            self.pick([12, 12, 28]),
-        )
+        self.years = self.pick([(1985, 2025), (2020, 2021), (2020, 2021)])
+        self.last_day = self.pick([12, 12, 28])
         n = int(self.rng.integers(6, 14))
         self.houses = [f"h{house}" for house in self.rng.integers(0, 3, n)]
         self.rows = [self.proper(house) for house in self.houses]

@@ -146,15 +146,10 @@ class CountedMarginals(Fixed):  # type: ignore[misc]  # opendp's classes are unt
     ) -> Any:
         """Return the measurement of all queries; for OpenDP to call."""
         if input_metric != dp.frame_distance(dp.symmetric_distance()):
-            raise ValueError(
-                f"input_metric ({shown(input_metric)}) must be frame_distance(symmetric_distance())"
-            )
+            raise ValueError("input_metric must be frame_distance(symmetric_distance())")
         zcdp = output_measure == dp.zero_concentrated_divergence()
         if not zcdp and output_measure != dp.max_divergence():
-            raise ValueError(
-                f"output_measure ({shown(output_measure)}) must be max_divergence or "
-                "zero_concentrated_divergence"
-            )
+            raise ValueError("output_measure must be max_divergence or zero_concentrated_divergence")
         domain = Domain({name: _cardinality(input_domain, name) for name in input_domain.columns})
         workload = Workload(
             domain, list(dict.fromkeys(tuple(sorted(query.by, key=domain.index)) for query in self.queries))
