@@ -6,20 +6,21 @@ goes from here into the Curator and nowhere else; the public ones become answers
 
 from __future__ import annotations
 
-import secrets
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from privmw.accounting import Budget, ExponentialMechanism, Ledger, epsilon_for_rho_exponential
 from privmw.accounting.rounding import Real, positive
-from privmw.algorithms.accounted import AccountPath, open_account, settle
-from privmw.curator import Curator
+from privmw.algorithms.accounted import AccountedRun, AccountPath
+from privmw.curator.on_ranks import open_curator
 from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s
 from privmw.random import Rng
+from privmw.ranks import check_same
 from privmw.secrecy import expect, shown
 
 
@@ -60,8 +61,6 @@ def choose_public(
     (1, Support(2 distinct rows x 1 attributes of 2 public records), 0.5)
     """
     expect("private", private, Records, "a Table", quote=False)
-    if private.comm.size > 1:
-        raise ValueError(f"private (on {private.comm.size} ranks) must lie on one rank to choose a table")
     if (rho is None) == (epsilon is None):
         raise TypeError("exactly one of rho and epsilon must be given")
     if score not in ("largest", "mean"):
@@ -71,20 +70,25 @@ def choose_public(
     supports = _supports(tables, private)
     answers = [_answers(f"tables[{place}]", support, workload) for place, support in enumerate(supports)]
     pure = budget.limit if rho is None else epsilon_for_rho_exponential(rho)
-    opened, run = open_account(account), secrets.token_hex(16)
-    with Curator(private, workload, budget, rng=rng) as curator:
-        if opened is not None:  # here: the curator has checked everything, and has released nothing
-            opened.reserve(
-                run,
-                [ExponentialMechanism(pure, len(supports))],
-                f"choose_public, among {len(supports)} tables, {budget!r}",
-                unit=curator.ledger.unit,
-                for_release=curator.ledger.for_release,
-            )
+    comm = private.comm
+    check_same(comm, "tables, workload and budget", _digest(answers, workload, budget, score))
+    accounted = AccountedRun(account, comm=comm)
+    with open_curator(private, workload, budget, rng, comm) as curator:
+        # Here: the curator has checked everything, and has released nothing.
+        accounted.reserve(
+            [ExponentialMechanism(pure, len(supports))],
+            f"choose_public, among {len(supports)} tables, {budget!r}",
+            curator.ledger,
+        )
         index = curator.choose_public(answers, epsilon=pure, distance=score)
-        if opened is not None:
-            settle(opened, run, curator.ledger)
+        accounted.settle(curator.ledger)
         return Chosen(index, supports[index], curator.ledger)
+
+
+def _digest(answers: Sequence[Float64s], workload: Workload, budget: Budget, score: str) -> str:
+    """What every rank must have alike."""
+    hashed = hashlib.sha256(b"".join(one.tobytes() for one in answers)).hexdigest()
+    return f"{hashed} {workload.fingerprint()} {budget!r} {score}"
 
 
 def _supports(tables: Sequence[Records | Support], private: Records) -> list[Support]:

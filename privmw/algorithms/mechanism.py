@@ -5,17 +5,16 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-import secrets
 import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from privmw.accounting import Account, Ledger, Neighbors
+from privmw.accounting import Ledger, Neighbors
 from privmw.accounting.looks import Look
 from privmw.accounting.rounding import float_up, positive_integer
 from privmw.accounting.statement import show
-from privmw.algorithms.accounted import AccountPath, open_account, settle
+from privmw.algorithms.accounted import AccountedRun, AccountPath
 from privmw.algorithms.calibrated import Calibrated
 from privmw.algorithms.checkpoint import Checkpoint
 from privmw.algorithms.expected import ExpectedRounds
@@ -32,7 +31,7 @@ from privmw.data.workload import Workload
 from privmw.models.growth.completion import completed_evenly
 from privmw.models.inputs import ModelInputs
 from privmw.random import Rng, is_seeded
-from privmw.ranks import check_same, on_every_rank, on_root
+from privmw.ranks import check_same, on_every_rank
 from privmw.release import Release
 from privmw.secrecy import expect, shown
 from privmw.version import __version__
@@ -189,19 +188,27 @@ class Mechanism(Calibrated):
         check_same(comm, "public_is_public", str(public_is_public))
         if not public_is_public:
             _check_not_private(private, support)
-        opened = on_every_rank(comm, lambda: open_account(account) if comm.rank == 0 else None)
         terms = Ledger(self.budget, Neighbors.REPLACE_ONE, n=n, unit=unit_in_words(unit, at_most))
-        journal = None
+        accounted, journal = AccountedRun(account, comm=comm), None
         if checkpoint is not None:
             expected = ExpectedRounds(self.algorithm.schedule, self.budget, question, at_most)
             about = f"{n} {unit} {at_most} {identity}"
             journal = Checkpoint(checkpoint, about, support, terms=terms, expected=expected, every=every)
-            rng = on_every_rank(comm, partial(journal.rng, rng))
-        run = secrets.token_hex(16) if journal is None else journal.run
+            rng, accounted.run = on_every_rank(comm, partial(journal.rng, rng)), journal.run
         model = self.algorithm.model(ModelInputs(support, workload, question.measured, n, options.threads))
-        on_root(comm, lambda: None if opened is None else self._reserve(opened, run, terms, rng, journal))
+        # A checkpoint that was made without this account reserves all of it too, since its rounds were spent
+        # on the table. Fewer rounds than a settled run released are an old copy of its checkpoint, which
+        # would spend the others once more.
+        unfinished = "checkpoint must hold every round of its run, which the account says is finished"
+        accounted.reserve(
+            self.events,
+            f"{self.algorithm!r}, {self.budget!r}",
+            terms,
+            for_release=not is_seeded(rng),
+            only_unfinished=None if journal is None or journal.finished else unfinished,
+        )
         spent = None if journal is None else journal.ledger
-        with open_curator(private, question.measured, self.budget, rng, comm, spent) as curator:
+        with open_curator(private, question.measured, self.budget, rng, comm, spent=spent) as curator:
             try:
                 watcher = progress if comm.rank == 0 else None
                 schedule = self.algorithm.schedule
@@ -218,35 +225,12 @@ class Mechanism(Calibrated):
                     history=history,
                     frame_kind=None if private is None else private.frame_kind,
                 )
-                on_root(comm, lambda: None if opened is None else settle(opened, run, curator.ledger))
+                accounted.settle(curator.ledger)
                 return release
             except BaseException as error:
                 if comm.rank == 0:
                     error.ledger = curator.ledger  # type: ignore[attr-defined]
                 raise
-
-    def _reserve(
-        self, account: Account, run: str, terms: Ledger, rng: Rng, journal: Checkpoint | None
-    ) -> None:
-        """On rank 0: reserve the cost of the whole run.
-
-        A checkpoint that was made without this account reserves all of it too, since the rounds that it holds
-        were spent on the table. A run that is settled was released whole, so fewer rounds are an old copy of
-        its checkpoint, which would spend the others once more.
-        """
-        unfinished = journal is not None and not journal.finished
-        if unfinished and any(known.run == run and known.finished for known in account.runs):
-            raise ValueError(
-                "checkpoint must hold every round of its run, which the account says is finished"
-            )
-        account.reserve(
-            run,
-            self.events,
-            f"{self.algorithm!r}, {self.budget!r}",
-            neighbors=terms.neighbors,
-            unit=terms.unit,
-            for_release=not is_seeded(rng),
-        )
 
     def _question(self, support: Support, workload: Workload, at_most: int) -> Question:
         """The question of a run; refuses what this algorithm or this machine cannot do with it."""

@@ -83,6 +83,8 @@ class Curator:
     ) -> None:
         expect("private", private, Records, "a Table", quote=False)
         check_is_private(private)
+        if private.comm.rank > 0:
+            raise ValueError("private (records on several ranks) must be counted by the curator of rank 0")
         expect("workload", workload, Workload, "a Workload")
         if workload.domain != private.domain:
             raise ValueError(f"workload ({shown(workload)}) must be on the domain of the private table")

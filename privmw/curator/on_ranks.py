@@ -7,7 +7,7 @@ curator. Where the private records are sharded, each rank sends its counts to ra
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -51,6 +51,14 @@ class CuratorOnRanks:
         """The noisy counts that `Curator.measure` returns on rank 0."""
         return self._call(lambda curator: curator.measure(**options))
 
+    def measure_thresholded(self, marginal: int, **options: Any) -> npt.NDArray[np.int64]:
+        """The noisy counts that `Curator.measure_thresholded` shows on rank 0."""
+        return self._call(lambda curator: curator.measure_thresholded(marginal, **options))
+
+    def choose_public(self, answers: Sequence[npt.NDArray[np.float64]], **options: Any) -> int:
+        """The table that `Curator.choose_public` chooses on rank 0."""
+        return self._call(lambda curator: curator.choose_public(answers, **options))
+
     def measure_residuals(self, event: ResidualGaussian) -> tuple[npt.NDArray[np.int64], ...]:
         """The noisy contrasts that `Curator.measure_residuals` returns on rank 0."""
         return self._call(lambda curator: curator.measure_residuals(event))
@@ -84,19 +92,19 @@ def open_curator(
     budget: Budget,
     rng: Rng,
     comm: Communicator,
-    spent: Ledger | None = None,
+    **options: Any,
 ) -> AnyCurator:
-    """The curator of one run, or, with the ledger `spent`, of a resumed one; on one rank, the Curator itself.
+    """The curator of one run; on one rank, the Curator itself. options: those of `Curator`.
 
     Only rank 0 uses rng and holds counts.
     """
     if comm.size == 1:
         assert private is not None
-        return Curator(private, workload, budget, rng=rng, spent=spent)
+        return Curator(private, workload, budget, rng=rng, **options)
     stream = on_every_rank(comm, lambda: privacy_stream(rng) if comm.rank == 0 else None)
     if comm.rank == 0:
         assert private is not None
-        return CuratorOnRanks(Curator(private, workload, budget, rng=stream, spent=spent), comm)
+        return CuratorOnRanks(Curator(private, workload, budget, rng=stream, **options), comm)
     if private is not None:
         private.send_counts(workload)
     return CuratorOnRanks(None, comm)

@@ -6,7 +6,6 @@ each with its own noise. The private table goes from here into the Curator and n
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple, overload
@@ -17,8 +16,8 @@ from privmw.accounting import Budget, Event, Ledger, Neighbors, ThresholdedLapla
 from privmw.accounting.looks import Look
 from privmw.accounting.noise import DISCRETE_LAPLACE, LARGEST_DRAWN_SCALE, noise_for, noise_of_event
 from privmw.accounting.rounding import Real, positive, probability
-from privmw.algorithms.accounted import AccountPath, open_account, settle
-from privmw.curator import Curator
+from privmw.algorithms.accounted import AccountedRun, AccountPath
+from privmw.curator.on_ranks import open_curator
 from privmw.data.domain import Domain
 from privmw.data.records import Records
 from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL, Workload
@@ -27,6 +26,7 @@ from privmw.extensions.unbiased.one_shot import OneShot
 from privmw.extensions.unbiased.strategies import Strategy
 from privmw.kernels.arrays import Int64s
 from privmw.random import Rng
+from privmw.ranks import check_same
 from privmw.release.noisy_marginals import NoisyMarginals
 from privmw.secrecy import expect, shown
 
@@ -147,22 +147,18 @@ def measure_marginals(
         changed = workload.sensitivity([workload.index(names)], moved) if names else 1
         scale = noise.scale(cost, noise.sensitivity(changed, private.at_most))
         _check_look(scale, own if threshold and names else None)
-    opened, run, measured = open_account(account), secrets.token_hex(16), []
-    with Curator(private, workload, budget, rng=rng, neighbors=neighbors, public_n=public_n) as curator:
-        if opened is not None:  # here: the curator has checked everything, and has released nothing
-            events = [
-                Look("measure", noise, cost, own_delta=own if names else Fraction(0))
-                for names, cost, own in zip(requested, costs, deltas, strict=True)
-            ]
-            what = f"measure_marginals, {len(requested)} of them, {budget!r}"
-            opened.reserve(
-                run,
-                events,
-                what,
-                neighbors=neighbors,
-                unit=curator.ledger.unit,
-                for_release=curator.ledger.for_release,
-            )
+    comm, measured = private.comm, []
+    check_same(comm, "marginals, shares and budget", f"{requested} {costs} {deltas} {budget!r} {neighbors}")
+    accounted = AccountedRun(account, comm=comm)
+    with open_curator(
+        private, workload, budget, rng, comm, neighbors=neighbors, public_n=public_n
+    ) as curator:
+        # Here: the curator has checked everything, and has released nothing.
+        events = [
+            Look("measure", noise, cost, own_delta=own if names else Fraction(0))
+            for names, cost, own in zip(requested, costs, deltas, strict=True)
+        ]
+        accounted.reserve(events, f"measure_marginals, {len(requested)} of them, {budget!r}", curator.ledger)
         for names, cost, own in zip(requested, costs, deltas, strict=True):
             if names == ():
                 noisy = curator.measure(total=True, **noise.argument(cost))
@@ -174,8 +170,7 @@ def measure_marginals(
                     noisy = curator.measure(marginals=[j], **noise.argument(cost))
             measured.append(_Noisy(names, noisy, curator.ledger.events[-1]))
         released = Measured(_noisy_marginals(measured, private.domain), curator.ledger)
-        if opened is not None:
-            settle(opened, run, curator.ledger)
+        accounted.settle(curator.ledger)
         return released
 
 

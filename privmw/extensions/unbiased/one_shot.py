@@ -6,7 +6,6 @@ budget; what each look costs, how it is noisy and how well it answers, as soon a
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,16 +13,16 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from privmw.accounting import Account, Budget, Neighbors
+from privmw.accounting import Budget
 from privmw.accounting.looks import Look
 from privmw.accounting.noise import RESIDUAL_GAUSSIAN
 from privmw.accounting.rounding import Real, positive_integer
-from privmw.algorithms.accounted import AccountPath, open_account, settle
+from privmw.algorithms.accounted import AccountedRun, AccountPath
 from privmw.algorithms.calibrated import Calibrated
 from privmw.algorithms.configuration import make_budget
 from privmw.algorithms.options import lists_options
 from privmw.algorithms.question import check_is_workload
-from privmw.curator import Curator
+from privmw.curator.on_ranks import open_curator
 from privmw.data.memory import available_memory
 from privmw.data.records import Records, check_is_private
 from privmw.data.workload import Workload
@@ -32,6 +31,7 @@ from privmw.extensions.unbiased.shots import measure_shot
 from privmw.extensions.unbiased.strategies import Residual, Shot, Strategy, hdmm, residual
 from privmw.kernels.arrays import Float64s
 from privmw.random import Rng
+from privmw.ranks import check_same, on_root
 from privmw.secrecy import expect, shown
 
 ARRAYS_OF_CELLS = 8  # counts, noisy values, interactions and their sums, answers, errors, intervals
@@ -257,19 +257,19 @@ class OneShotMechanism(Calibrated):
         if workload.domain != private.domain:
             raise ValueError(f"workload ({shown(workload)}) must be on the domain of the private table")
         shot = self.plan(workload, at_most=private.at_most).shot
-        opened, run = open_account(account), run or secrets.token_hex(16)
-        with Curator(private, shot.measured, self.budget, rng=rng) as curator:
+        comm = private.comm
+        check_same(comm, "the strategy, its budget and the workload", f"{self!r} {workload.fingerprint()}")
+        accounted = AccountedRun(account, run, comm)
+        with open_curator(private, shot.measured, self.budget, rng, comm) as curator:
             try:
-                if opened is not None:
-                    _check_unsettled(opened, run)
-                    opened.reserve(
-                        run,
-                        self.events,
-                        f"{self.algorithm!r}, {self.budget!r}",
-                        neighbors=Neighbors.REPLACE_ONE,
-                        unit=curator.ledger.unit,
-                        for_release=curator.ledger.for_release,
-                    )
+                # Another draw under the reservation of a run that has released would be free.
+                finished = f"run ({run}) must not be one that the account says is finished: it has released"
+                accounted.reserve(
+                    self.events,
+                    f"{self.algorithm!r}, {self.budget!r}",
+                    curator.ledger,
+                    only_unfinished=finished,
+                )
                 noisy = measure_shot(curator, shot)
                 answers = UnbiasedAnswers(
                     shot,
@@ -279,16 +279,9 @@ class OneShotMechanism(Calibrated):
                     frame_kind=private.frame_kind,
                 )
                 if keep is not None:
-                    keep(answers)
-                if opened is not None:
-                    settle(opened, run, curator.ledger)
+                    on_root(comm, lambda: keep(answers))
+                accounted.settle(curator.ledger)
                 return answers
             except BaseException as error:
                 error.ledger = curator.ledger  # type: ignore[attr-defined]
                 raise
-
-
-def _check_unsettled(account: Account, run: str) -> None:
-    """Refuse a run that has released: another draw under its reservation would be free."""
-    if any(known.run == run and known.finished for known in account.runs):
-        raise ValueError(f"run ({run}) must not be one that the account says is finished: it has released")

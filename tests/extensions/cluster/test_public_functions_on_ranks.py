@@ -1,0 +1,139 @@
+"""Public functions that take private records: the same bits on every rank, or refused on every rank."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import privmw as pmw
+from extensions.cluster.sharded_cases import DOMAIN, PRIVATE, PUBLIC, SUPPORT, WORKLOAD
+from extensions.cluster.thread_ranks import run_ranks
+from privmw import strategies
+from privmw.accounting import Neighbors
+from privmw.curator import Curator
+from privmw.extensions.cluster import ShardedRecords, ShardedSupport
+from privmw.extensions.unbiased.one_shot import OneShot
+from privmw.ranks import ALONE, RankError
+
+SEEDED = {"epsilon": 1.0, "delta": 1e-6, "rng": 7}
+PAIRS = [("age", "sex"), ("race",)]
+
+
+def configuration(algorithm):
+    """What a release from sharded public rows answers and spent."""
+
+    def call(private, support, **options):
+        release = algorithm.release(private, support, WORKLOAD, **SEEDED, **options)
+        return release.answers().tobytes(), release.ledger
+
+    return call
+
+
+def shot(algorithm):
+    def call(private, support, **options):
+        given = {**SEEDED, "delta": 0} if "Laplace" in repr(algorithm) else SEEDED
+        answers = algorithm.release(private, WORKLOAD, **given, **options)
+        return answers.answers().tobytes(), answers.ledger
+
+    return call
+
+
+def measured(**given):
+    def call(private, support, **options):
+        marginals, ledger = pmw.measure_marginals(private, PAIRS, rng=7, **given, **options)
+        return marginals.noisy_counts.tobytes(), ledger
+
+    return call
+
+
+def chosen(private, support, **options):
+    other = pmw.Table.from_codes(np.zeros((3, len(DOMAIN)), int), DOMAIN, private=False)
+    choice = pmw.choose_public(private, [other, PUBLIC], WORKLOAD, epsilon=1, rng=7, **options)
+    return choice.index, choice.ledger
+
+
+def recommended(private, support, **options):
+    release = pmw.release_auto(private, support, WORKLOAD, **SEEDED, **options)
+    return release.answers().tobytes(), release.ledger
+
+
+SAME = {
+    "MWPub": configuration(pmw.MWPub(rounds=2)),
+    "MWEMPub": configuration(pmw.MWEMPub(rounds=2)),
+    "PEP": configuration(pmw.PEP(rounds=2)),
+    "release_auto": recommended,
+    "OneShot": shot(OneShot()),
+    "OneShot of equal shares": shot(OneShot(strategy=strategies.equal())),
+    "HDMM": shot(pmw.HDMM()),
+    "measure_marginals with Gaussian noise": measured(rho=0.5),
+    "measure_marginals with Laplace noise": measured(epsilon=1),
+    "measure_marginals with a threshold": measured(epsilon=1, delta=1e-6, threshold=True),
+    "measure_marginals by addition": measured(epsilon=1, neighbors=Neighbors.ADD_REMOVE_ONE, public_n=2000),
+    "choose_public": chosen,
+}
+REFUSED = {
+    "GEM": configuration(pmw.GEM(rounds=2)),
+    "RAP": configuration(pmw.RAP(rounds=2)),
+    "DualQuery": configuration(pmw.DualQuery(rounds=2)),
+    "FEM": configuration(pmw.FEM(rounds=2)),
+}
+
+
+@cache
+def alone(name):
+    return SAME[name](PRIVATE, SUPPORT)
+
+
+def on_ranks(size, call, errors=False, **options):
+    parts = np.array_split(PRIVATE.codes(), size)
+
+    def program(comm):
+        own = pmw.Table.from_codes(parts[comm.rank], DOMAIN, private=True)
+        return call(ShardedRecords(own, comm), ShardedSupport.of(SUPPORT, comm), **options)
+
+    return run_ranks(size, program, errors=errors)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("name", SAME)
+def test_every_rank_has_the_bits_of_one_process(name, size):
+    assert on_ranks(size, SAME[name]) == [alone(name)] * size
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_does_not_run_on_ranks_is_refused_on_every_rank(name, size):
+    for error in on_ranks(size, REFUSED[name], errors=True):
+        assert isinstance(error, ValueError), error
+        assert "rank" in str(error)
+
+
+ONE_RUN = {  # limits that two runs exceed
+    "MWPub": pmw.Budget.approximate(1.1, 2e-6),
+    "OneShot": pmw.Budget.approximate(1.1, 2e-6, event_delta=1e-6),
+    "measure_marginals with Laplace noise": pmw.Budget.zcdp(0.3),
+    "choose_public": pmw.Budget.zcdp(0.2),
+}
+
+
+@pytest.mark.parametrize("name", ONE_RUN)
+def test_an_account_is_charged_once_by_rank_0(name, tmp_path):
+    account = pmw.Account.create(tmp_path / "account", ONE_RUN[name])
+    on_ranks(3, SAME[name], account=account)
+    (run,) = account.runs
+    assert run.finished
+    for error in on_ranks(2, SAME[name], account=account, errors=True):
+        assert isinstance(error, pmw.BudgetError | RankError), error
+
+
+def test_a_rank_above_0_has_no_curator():
+    """It would add noise to zeros, which protects nobody and tells nothing."""
+
+    def program(comm):
+        own = pmw.Table.from_codes(PRIVATE.codes(), DOMAIN, private=True)
+        records = ShardedRecords(own, comm)
+        if comm.rank > 0:
+            Curator(records, WORKLOAD, pmw.Budget.zcdp(1))
+
+    assert "the curator of rank 0" in str(run_ranks(2, program, errors=True)[1])
+    assert PRIVATE.comm is ALONE
