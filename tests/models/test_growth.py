@@ -394,30 +394,56 @@ def test_changes_of_any_size_leave_finite_weights(size):
         assert len(found.records) == 500
 
 
-@pytest.mark.parametrize("constraints", [None, RULES], ids=["free", "constrained"])
-def test_attributes_that_no_marginal_has_keep_the_law_of_the_prior(constraints):
-    workload = pmw.Workload(DOMAIN, [DOMAIN.names[2:]])
+class ForgetsSeparateParents(Particles):
+    """Draws a separate attribute as if every parent had its first value."""
+
+    def _draw_separate(self, values, parents, a, points):
+        super()._draw_separate(values, np.zeros_like(parents), a, points)
+
+
+def law_of_marginals(marginals, kind=Particles, constraints=None):
+    """How far particles that follow multipliers of these marginals are from their law."""
+    workload = pmw.Workload(DOMAIN, marginals)
     multipliers = np.random.default_rng(3).normal(0, 1, workload.cells)
     parents = PARENTS[np.random.default_rng(8).choice(len(PARENTS), 60_000, p=SHARES)]
-    found = Particles(parents, BASE, workload, constraints, sampling_stream(8), None)
-    assert statistic(seen(found.records), prior(constraints)) < 1
+    found = kind(parents, BASE, workload, constraints, sampling_stream(8), None)
+    assert kind is not Particles or statistic(seen(found.records), prior(constraints)) < 1
     found.follow(multipliers)
     potentials = pmw.Support.full(DOMAIN).marginals(workload).potentials(multipliers)
     weights = prior(constraints) * np.exp(potentials)
-    assert statistic(seen(found.records), weights / weights.sum()) < FOLLOWED
+    return statistic(seen(found.records), weights / weights.sum())
 
 
-def test_an_attribute_of_a_million_values_that_no_marginal_has_is_drawn_without_scoring_them(monkeypatch):
-    domain = pmw.Domain({"a": 3, "number": 10**6})
-    workload = pmw.Workload(domain, [("a",)])
-    base = [BASE[0], np.full(10**6, 1e-6)]
+@pytest.mark.parametrize("constraints", [None, RULES], ids=["free", "constrained"])
+def test_attributes_that_no_marginal_has_keep_the_law_of_the_prior(constraints):
+    assert law_of_marginals([("c", "d")], constraints=constraints) < FOLLOWED
+
+
+SEPARATE = [("a",), ("b", "c")]  # a shares no marginal with another attribute
+
+
+@pytest.mark.parametrize("constraints", [None, RULES], ids=["free", "constrained"])
+def test_attributes_of_one_way_marginals_alone_follow_their_multipliers(constraints):
+    assert law_of_marginals(SEPARATE, constraints=constraints) < FOLLOWED
+    assert law_of_marginals([("a",), ("b",), ("c",)], constraints=constraints) < FOLLOWED
+
+
+def test_draws_of_one_way_marginals_that_forget_their_parents_are_caught():
+    assert law_of_marginals(SEPARATE, ForgetsSeparateParents) > 2 * FOLLOWED
+
+
+@pytest.mark.parametrize("marginals", [[("a", "b")], [("a", "b"), ("number",)]], ids=["none", "its own"])
+def test_a_million_values_that_share_no_marginal_are_not_scored_for_every_record(marginals, monkeypatch):
+    domain = pmw.Domain({"a": 3, "b": 2, "number": 10**6})
+    workload = pmw.Workload(domain, marginals)
+    base = [BASE[0], BASE[1], np.full(10**6, 1e-6)]
     scored = []
     monkeypatch.setattr(
         module.kernels.Moves, "redraw", lambda self, codes, drawn, *_, **__: scored.extend(drawn)
     )
-    found = Particles(np.zeros((3000, 2), np.uint32), base, workload, None, sampling_stream(0), None)
-    assert len(np.unique(found.records[:, 1])) > 2900
-    assert set(scored) == {0}
+    found = Particles(np.zeros((3000, 3), np.uint32), base, workload, None, sampling_stream(0), None)
+    assert len(np.unique(found.records[:, 2])) > 1900
+    assert set(scored) == {0, 1}
 
 
 def test_particles_of_one_attribute_are_drawn_from_the_base():

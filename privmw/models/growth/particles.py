@@ -61,7 +61,7 @@ class Particles:
         self._moves = kernels.Moves(
             workload.domain.sizes, workload.attributes, workload.starts, threads=threads
         )
-        self._has_multipliers = np.isin(np.arange(len(base)), workload.attributes)
+        self._separate = _separate(workload)
         self._weights = [self._redrawn * shares for shares in base]
         self._ruled = _ruled(len(base), constraints)
         self._multipliers = np.zeros(workload.cells)
@@ -152,13 +152,10 @@ class Particles:
         words = self._stream.integers(0, 2**64, (len(attributes), len(records)), np.uint64)
         scored = []
         for i, a in enumerate(attributes):
-            if self._has_multipliers[a]:
+            if a in self._separate:
+                self._draw_separate(records[:, a], parents[:, a], a, (words[i] >> np.uint64(11)) * 2.0**-53)
+            else:
                 scored.append(i)
-                continue
-            # No multiplier concerns it: draw from its prior, without the kernel's weighing of each value.
-            ends = np.cumsum(np.concatenate([[1 - self._redrawn], self._weights[a]]))
-            places = np.searchsorted(ends[:-1], (words[i] >> np.uint64(11)) * 2.0**-53 * ends[-1], "right")
-            records[:, a] = np.where(places == 0, parents[:, a], places - 1)
         self._moves.redraw(
             records,
             [attributes[i] for i in scored],
@@ -168,6 +165,21 @@ class Particles:
             [words[i] for i in scored],
             threads=self._threads,
         )
+
+    def _draw_separate(self, values: UInt32s, parents: UInt32s, a: int, points: Float64s) -> None:
+        """Redraw values of an attribute whose score does not depend on the others: one table for all.
+
+        points: where to invert each record's cumulative distribution, from 0 to below 1.
+        """
+        weights, scores = self._weights[a], np.zeros(len(self._weights[a]))
+        for first in self._separate[a]:
+            scores += self._multipliers[first : first + len(scores)]
+        kept = np.full(len(weights), 1 - self._redrawn)
+        table, _ = kernels.tilt(np.concatenate([kept, weights]), np.concatenate([scores, scores]))
+        keep, ends = table[: len(weights)][parents], np.cumsum(table[len(weights) :])
+        points = points * (keep + ends[-1]) - keep
+        drawn = np.minimum(np.searchsorted(ends, points, "right"), len(ends) - 1)
+        values[:] = np.where(points < 0, parents, drawn)
 
     def _possible(self, records: UInt32s) -> Bools:
         """Which records keep the constraints."""
@@ -185,6 +197,19 @@ def _ruled(attributes: int, constraints: Constraints | None) -> frozenset[int]:
         for a in range(attributes)
         if len(constraints.among([*names[:a], *names[a + 1 :]])) < len(constraints)
     )
+
+
+def _separate(workload: Workload) -> dict[int, list[int]]:
+    """The attributes that share no marginal with others; the first cells of their one-way marginals."""
+    marginals: dict[int, list[int]] = {a: [] for a in range(len(workload.domain))}
+    shared = set()
+    for j, (start, end) in enumerate(zip(workload.starts[:-1], workload.starts[1:], strict=True)):
+        attributes = workload.attributes[start:end].tolist()
+        if len(attributes) == 1:
+            marginals[attributes[0]].append(int(workload.offsets[j]))
+        else:
+            shared.update(attributes)
+    return {a: cells for a, cells in marginals.items() if a not in shared}
 
 
 def effective_number(change: Float64s) -> float:
