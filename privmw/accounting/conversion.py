@@ -12,8 +12,8 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal, localco
 from fractions import Fraction
 
 from .rounding import (
-    LARGEST,
-    SMALLEST,
+    LARGEST_FLOAT,
+    SMALLEST_FLOAT,
     Real,
     finite,
     float_down,
@@ -25,7 +25,7 @@ from .rounding import (
 )
 
 # Two digits per float digit: a bound this close to the truth never moves a float by more than one place.
-_CLOSE = Fraction(1, 10**25)
+_RELATIVE_SLACK = Fraction(1, 10**25)
 # exp of more than this is above every float, whatever multiplies it.
 _EXPONENT_LIMIT = 10_000
 
@@ -53,13 +53,13 @@ def rho_from_epsilon(epsilon: Real, delta: Real) -> float:
     """
     epsilon, delta = Fraction(positive("epsilon", epsilon)), probability("delta", delta)
     # The margin lets any rational total below this rho, however near, state an epsilon within the target.
-    target = epsilon / (1 + 10**5 * _CLOSE)
+    target = epsilon / (1 + 10**5 * _RELATIVE_SLACK)
 
     def holds(rho: float) -> bool:
         return epsilon_bound(Fraction(rho), delta) <= target
 
-    rho = largest_float(holds, SMALLEST, LARGEST, guess=_guess_rho(float_down(epsilon), delta))
-    if rho == SMALLEST and not holds(SMALLEST):
+    rho = largest_float(holds, SMALLEST_FLOAT, LARGEST_FLOAT, guess=_guess_rho(float_down(epsilon), delta))
+    if rho == SMALLEST_FLOAT and not holds(SMALLEST_FLOAT):
         raise ValueError(
             f"epsilon ({float_down(epsilon)}) must be larger: no positive rho is small enough for it"
         )
@@ -98,7 +98,7 @@ def delta_from_rho(rho: Real, epsilon: Real) -> float:
         return [x * alpha * _decimal(rho), -x * _decimal(epsilon), x * x.ln(), -alpha * alpha.ln()]
 
     logarithm = min(_sum_up(terms, _digits(x)), Fraction(0))
-    return SMALLEST if logarithm < -746 else _exp_up(logarithm)
+    return SMALLEST_FLOAT if logarithm < -746 else _exp_up(logarithm)
 
 
 def epsilon_bound(rho: Fraction, delta: float) -> Fraction:
@@ -147,12 +147,12 @@ def epsilon0_advanced(epsilon: Real, rounds: int, delta: Real) -> float:
         bound = advanced_bound({Fraction(epsilon0): rounds}, delta)
         return bound is not None and bound <= epsilon
 
-    if not holds(SMALLEST):
+    if not holds(SMALLEST_FLOAT):
         raise ValueError(
             f"epsilon ({float_down(epsilon)}) must be larger: no positive epsilon0 is small enough"
         )
     # e^epsilon0 - 1 <= epsilon whenever epsilon0 >= 1, so epsilon0 never passes 1 + ln(1 + epsilon).
-    return largest_float(holds, SMALLEST, 1 + math.log1p(float_up(epsilon)))
+    return largest_float(holds, SMALLEST_FLOAT, 1 + math.log1p(float_up(epsilon)))
 
 
 def advanced_bound(runs: Mapping[Fraction, int], delta: float) -> Fraction | None:
@@ -215,10 +215,10 @@ def delta_from_threshold(threshold: int, scale: Real, records: int = 1) -> float
     def chance(distance: int, cells: int) -> Fraction:
         exponent = distance * rate
         if exponent > 800 + cells.bit_length():
-            return Fraction(SMALLEST)
+            return Fraction(SMALLEST_FLOAT)
         with localcontext(_context(80)):
             tail, ratio = (Fraction(_decimal(-power).exp()) for power in (exponent, min(rate, Fraction(800))))
-        return cells * tail / (1 + ratio) * (1 + _CLOSE)
+        return cells * tail / (1 + ratio) * (1 + _RELATIVE_SLACK)
 
     return min(float_up(max(chance(threshold - records, 1), chance(threshold - 1, records))), 1.0)
 
@@ -264,7 +264,7 @@ def group_approximate(epsilon: Real, delta: Real, size: int) -> tuple[float, flo
     # e^epsilon - 1 loses as many digits as 1 / epsilon has.
     with localcontext(_context(80 + len(str(epsilon.denominator // epsilon.numerator)))):
         ratio = ((size * _decimal(epsilon)).exp() - 1) / (_decimal(epsilon).exp() - 1)
-        bound = Fraction(Decimal(delta) * ratio) * (1 + _CLOSE)
+        bound = Fraction(Decimal(delta) * ratio) * (1 + _RELATIVE_SLACK)
     return whole, min(float_up(bound), 1.0)
 
 
@@ -281,14 +281,14 @@ def _sum_up(terms: Callable[[], list[Decimal]], digits: int) -> Fraction:
             slack = Fraction(sum(map(abs, parts), Decimal(0))) * Fraction(1, 10 ** (precision - 10))
             total = Fraction(sum(parts, Decimal(0)))
         # The last clause ends sums that vanish exactly; the bound is as safe, only no longer close.
-        if slack <= abs(total) * _CLOSE or precision > 4000:
+        if slack <= abs(total) * _RELATIVE_SLACK or precision > 4000:
             return total + slack
         precision *= 2
 
 
 def _exp_up(logarithm: Fraction) -> float:
     with localcontext(_context(60)):
-        return min(float_up(Fraction(_decimal(logarithm).exp()) * (1 + _CLOSE)), 1.0)
+        return min(float_up(Fraction(_decimal(logarithm).exp()) * (1 + _RELATIVE_SLACK)), 1.0)
 
 
 def _context(precision: int) -> Context:

@@ -16,8 +16,8 @@ from privmw.secrecy import expect
 
 Real: TypeAlias = int | float | Fraction
 
-LARGEST = math.nextafter(math.inf, 0.0)
-SMALLEST = math.nextafter(0.0, 1.0)
+LARGEST_FLOAT = math.nextafter(math.inf, 0.0)
+SMALLEST_FLOAT = math.nextafter(0.0, 1.0)
 
 
 def finite(name: str, value: Any) -> Real:
@@ -96,7 +96,7 @@ def float_up(value: Fraction) -> float:
     try:
         nearest = float(value)
     except OverflowError:
-        return math.inf if value > 0 else -LARGEST
+        return math.inf if value > 0 else -LARGEST_FLOAT
     return math.nextafter(nearest, math.inf) if nearest < value else nearest
 
 

@@ -25,8 +25,8 @@ from .rounding import Real
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 MOST_ENUMERATED = 20  # attributes: 2^20 sets T
-_LARGEST = 2**60
-_SWEEPS, _WORK = 200, 2**26  # at most so many sweeps; fewer where each takes long
+_LARGEST_SUM = 2**60
+_MOST_SEARCH_SWEEPS, _SEARCH_WORK = 200, 2**26  # at most so many sweeps; fewer where each takes long
 
 
 def worst_difference(
@@ -61,7 +61,7 @@ def _weights(
         weights = [
             -(-(up * s.denominator) // (down * s.numerator * n)) for s, n in zip(squares, cells, strict=True)
         ]
-        if sum(t * n for t, n in zip(weights, cells, strict=True)) <= _LARGEST:
+        if sum(t * n for t, n in zip(weights, cells, strict=True)) <= _LARGEST_SUM:
             return weights, shift
         shift -= 1
 
@@ -129,7 +129,7 @@ def _least_by_parts(sizes: Sequence[int], looks: Sequence[Sequence[int]], weight
             part.values += part.along(places, (term // degree[numbers]).T)
     work = sum(part.values.size * (2**part.order - 2) for part in parts)
     bound = sum(int(part.least(()).sum()) for part in parts)
-    for _ in range(min(_SWEEPS, max(4, _WORK // max(work, 1)))):
+    for _ in range(min(_MOST_SEARCH_SWEEPS, max(4, _SEARCH_WORK // max(work, 1)))):
         for order in range(1, max(part.order for part in parts)):
             # Below 2^61 in all, no sum of an exchange reaches 2^63. At first it is at most 2^60.
             if sum(part.reach() for part in parts) > 2.0**61:

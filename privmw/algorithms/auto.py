@@ -11,7 +11,7 @@ the whole workload would put on each cell):
 3. Otherwise, if s is at most MOST_WITHOUT_CHOICE: one shot at the workload all the same.
 4. Otherwise rounds: WARM_UP of the budget measures every attribute alone, then the exponential mechanism
    chooses among whole marginals, in as many rounds as keep the noise of each measurement at ROUND_NOISE, from
-   FEWEST to MOST.
+   FEWEST_ROUNDS to MOST_ROUNDS_OF_AUTO.
 
 The model is PEP with l2 slack, whose rows grow at the end (privmw/models/grown.py): combinations that the
 public table lacks get rows, and there may be no public table at all. A support that holds the whole domain
@@ -42,7 +42,7 @@ from privmw.random import Rng
 from privmw.release import Release
 
 MOST_NOISE, MOST_WITHOUT_CHOICE, ROUND_NOISE = 0.02, 0.1, 0.015
-FEWEST, MOST, WARM_UP = 16, 50, 0.2
+FEWEST_ROUNDS, MOST_ROUNDS_OF_AUTO, WARM_UP = 16, 50, 0.2
 PARTICLES = 8000
 
 
@@ -83,7 +83,7 @@ def choose_algorithm(n: int, support: Support, workload: Workload, budget: Budge
     rounds = int(
         (ROUND_NOISE / noise(CELLS_CHANGED_PER_MARGINAL, (1 - Fraction(WARM_UP)) * budget.limit / 2)) ** 2
     )
-    rounds = min(max(rounds, FEWEST), MOST)
+    rounds = min(max(rounds, FEWEST_ROUNDS), MOST_ROUNDS_OF_AUTO)
     return PEP(rounds=rounds, warm_up=WARM_UP, order=1, particles=particles)
 
 

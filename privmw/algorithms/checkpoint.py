@@ -42,7 +42,7 @@ from privmw.release.file import describe_measurements, read_measurements, write_
 from privmw.release.history import Round, read_round, write_round
 from privmw.secrecy import expect, shown
 
-LINE = re.compile(r"([0-9]{6,}\.zip) ([0-9a-f]{64})")  # of rounds.txt
+LINE_OF_ROUNDS = re.compile(r"([0-9]{6,}\.zip) ([0-9a-f]{64})")  # of rounds.txt
 FORM, VERSION = "privmw checkpoint", 2
 
 
@@ -205,7 +205,7 @@ class Checkpoint:
         """On rank 0: the name and digest of rounds that were stored; unfinished lines are ignored."""
         file = self._folder / "rounds.txt"
         for line in file.read_bytes().split(b"\n") if file.exists() else ():
-            if found := LINE.fullmatch(line.decode(errors="replace")):
+            if found := LINE_OF_ROUNDS.fullmatch(line.decode(errors="replace")):
                 yield found[1], found[2]
 
     def _round(self, number: int) -> Path:

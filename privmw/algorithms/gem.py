@@ -16,7 +16,7 @@ from privmw.algorithms.configuration import Algorithm, Select
 from privmw.algorithms.loop import Model
 from privmw.algorithms.plan import Effort
 from privmw.algorithms.question import Unit, check_public
-from privmw.algorithms.rap import HEAVIEST, MOST_DRAWS, MOST_STEPS
+from privmw.algorithms.rap import HEAVIEST_PRIOR_WEIGHT, MOST_ROUNDING_DRAWS, MOST_STEPS
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.checks import check_integer
@@ -109,13 +109,13 @@ class GEM(Algorithm):
         shape = self.shape
         for name in ("rows", "inputs", "widths"):
             object.__setattr__(self, name, getattr(shape, name))
-        for name, most in (("steps", MOST_STEPS), ("draws", MOST_DRAWS), ("epochs", MOST_STEPS)):
+        for name, most in (("steps", MOST_STEPS), ("draws", MOST_ROUNDING_DRAWS), ("epochs", MOST_STEPS)):
             object.__setattr__(self, name, check_integer(name, getattr(self, name), 1, most))
         object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**63 - 1))
         self._between("rate", 0, 1)
         self._one_of("loss", Loss)
         if self.prior_weight is not None and self._number("prior_weight") != 0:
-            self._between("prior_weight", 0, HEAVIEST)
+            self._between("prior_weight", 0, HEAVIEST_PRIOR_WEIGHT)
         if self.pretrained is not None:
             expect("pretrained", self.pretrained, str | os.PathLike, "the path of a file")
             object.__setattr__(self, "pretrained", os.fspath(self.pretrained))

@@ -21,7 +21,10 @@ from privmw.models.inputs import ModelInputs
 from privmw.models.projected import Kind, ProjectionModel
 from privmw.secrecy import shown
 
-LIGHTEST, HEAVIEST = 1e-3, 1e12  # records: outside, the start is no prior, or nothing is fitted
+LIGHTEST_ALLOWED_PRIOR, HEAVIEST_ALLOWED_PRIOR = (
+    1e-3,
+    1e12,
+)  # records: outside, the start is no prior, or nothing is fitted
 FEWEST_PARTICLES, MOST_PARTICLES = 100, 10_000_000
 
 
@@ -108,7 +111,7 @@ class PEP(Algorithm):
         self._one_of("start", Start)
         self._one_of("slack", Kind)
         if self.prior_weight is not None:
-            self._between("prior_weight", LIGHTEST, HEAVIEST)
+            self._between("prior_weight", LIGHTEST_ALLOWED_PRIOR, HEAVIEST_ALLOWED_PRIOR)
         if self.gamma is not None:
             if self.slack == "l2":
                 raise ValueError(f"gamma ({shown(self.gamma)}) must come with slack='l1'")

@@ -24,10 +24,10 @@ from privmw.models.relaxed_rows import RelaxedRows
 from privmw.models.training import Training
 from privmw.secrecy import expect, shown
 
-MOST_ROWS, MOST_STEPS, MOST_DRAWS = 100_000, 1_000_000, 10_000_000
+MOST_RELAXED_ROWS, MOST_STEPS, MOST_ROUNDING_DRAWS = 100_000, 1_000_000, 10_000_000
 RATES = {True: 0.2, False: 5e-3}  # of softmax and of clipped rows
 PUBLISHED_RATES = {True: 0.1, False: 5e-3}
-HEAVIEST = 1e12  # records: heavier, nothing is fitted
+HEAVIEST_PRIOR_WEIGHT = 1e12  # records: heavier, nothing is fitted
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -109,7 +109,11 @@ class RAP(Algorithm):
     def __post_init__(self) -> None:
         """Refuse options that mean nothing."""
         super().__post_init__()
-        for name, most in (("rows", MOST_ROWS), ("steps", MOST_STEPS), ("draws", MOST_DRAWS)):
+        for name, most in (
+            ("rows", MOST_RELAXED_ROWS),
+            ("steps", MOST_STEPS),
+            ("draws", MOST_ROUNDING_DRAWS),
+        ):
             object.__setattr__(self, name, check_integer(name, getattr(self, name), 1, most))
         object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**63 - 1))
         expect("softmax", self.softmax, bool, "True or False")
@@ -119,7 +123,7 @@ class RAP(Algorithm):
             if not self.softmax:
                 raise ValueError(f"prior_weight ({shown(self.prior_weight)}) must come with softmax=True")
             if self._number("prior_weight") != 0:
-                self._between("prior_weight", 0, HEAVIEST)
+                self._between("prior_weight", 0, HEAVIEST_PRIOR_WEIGHT)
 
     @property
     def completes(self) -> bool:

@@ -60,7 +60,7 @@ COMMANDS = {
     "demo": (demo, "simulate two populations, then release, evaluate and report on them"),
 }
 
-PATIENCE = 2.0  # seconds: signals that follow within it are the same interruption
+SECONDS_OF_ONE_INTERRUPTION = 2.0  # seconds: signals that follow within it are the same interruption
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -145,7 +145,7 @@ def _interruptible(*, process: bool) -> Iterator[list[float]]:
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
-        if not times or now - times[-1] > PATIENCE:
+        if not times or now - times[-1] > SECONDS_OF_ONE_INTERRUPTION:
             times.append(now)
             raise KeyboardInterrupt
 

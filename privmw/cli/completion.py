@@ -12,7 +12,7 @@ from privmw.cli.options import Parser
 from privmw.io.extras import need
 
 SHELLS = ("bash", "zsh", "fish")
-FILES = ("FILE", "PRIVATE", "PUBLIC", "MEASUREMENTS")  # the metavars of arguments that are files
+FILE_METAVARS = ("FILE", "PRIVATE", "PUBLIC", "MEASUREMENTS")  # the metavars of arguments that are files
 FOLDERS = ("FOLDER", "RELEASE")
 
 
@@ -37,7 +37,7 @@ def completion_script(parser: Parser, shell: str) -> str:
         for action in pending.pop()._actions:
             if isinstance(action, argparse._SubParsersAction):
                 pending += action.choices.values()
-            elif action.metavar in FILES:
+            elif action.metavar in FILE_METAVARS:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
             elif action.metavar in FOLDERS:
                 action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]

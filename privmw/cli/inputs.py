@@ -32,7 +32,7 @@ from privmw.io.scan import scan_table
 from privmw.ranks import ALONE, Communicator, launched, on_every_rank
 from privmw.secrecy import shown
 
-METHODS: dict[str, type[Configuration]] = {
+ALGORITHM_OF_METHOD: dict[str, type[Configuration]] = {
     "mw-pub": MWPub,
     "pep": PEP,
     "mwem": MWEM,
@@ -52,7 +52,10 @@ SAMPLE_SEED = 0  # of the sample of marginals, which is public
 def add_method(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose the mechanism; `choose` makes it."""
     parser.add_argument(
-        "--method", choices=("auto", *METHODS), default="auto", help="default: auto, the recommended one"
+        "--method",
+        choices=("auto", *ALGORITHM_OF_METHOD),
+        default="auto",
+        help="default: auto, the recommended one",
     )
     parser.add_argument(
         "--rounds", type=positive, metavar="N", help="number of rounds, for methods other than auto"
@@ -105,7 +108,7 @@ def read_public_inputs(
         return PublicInputs(Support.full(domain, constraints=constraints), workload)
     if not options.public:
         if not _completes(options.method):
-            without = ["auto", *(name for name in METHODS if name == "mwem" or _completes(name))]
+            without = ["auto", *(name for name in ALGORITHM_OF_METHOD if name == "mwem" or _completes(name))]
             listed = f"{', '.join(without[:-1])} and {without[-1]}"
             raise RefusalError(
                 f"--method ({options.method}) must come with a public file", f"{listed} do without"
@@ -182,7 +185,7 @@ def read_counts(path: str, workload: Workload, unit: str | None = None, at_most:
 
 def _completes(method: str) -> bool:
     """True if a method accepts public rows with missing columns, or none at all."""
-    return method == "auto" or METHODS[method]().completes
+    return method == "auto" or ALGORITHM_OF_METHOD[method]().completes
 
 
 def _read_shard(
@@ -237,7 +240,7 @@ def choose(options: argparse.Namespace, n: int, inputs: PublicInputs, at_most: i
     """
     if n == 0:
         raise RefusalError("private (0 records) must have at least one record")
-    kind = METHODS.get(options.method)
+    kind = ALGORITHM_OF_METHOD.get(options.method)
     chosen = {name: getattr(options, name) for name in ("rounds", "measure")}
     chosen = {name: value for name, value in chosen.items() if value is not None}
     for name, value in chosen.items():

@@ -34,7 +34,7 @@ from privmw.report import check_installed, write_report
 
 # Approximate file sizes: per cell of answers with intervals, and per byte of a record's codes.
 BYTES_OF_ANSWER = {"parquet": 29, "feather": 40, "csv": 120}
-BYTES_OF_CODE = {"parquet": 1, "feather": 2, "csv": 10}
+BYTES_OF_WRITTEN_CODE = {"parquet": 1, "feather": 2, "csv": 10}
 
 
 class Synthetic(NamedTuple):
@@ -117,7 +117,7 @@ def check_room(
     widths = check_records(records, support.domain)
     size = mechanism.bytes_of_release(support, workload)
     folder.keep_space(size)
-    rest = BYTES_OF_ANSWER[form] * workload.cells + BYTES_OF_CODE[form] * records * widths
+    rest = BYTES_OF_ANSWER[form] * workload.cells + BYTES_OF_WRITTEN_CODE[form] * records * widths
     if shutil.disk_usage(folder.path).free < size + rest:  # a checkpoint is about as large as the release
         raise RefusalError(f"{folder.path} must have about {(size + rest) / 1e6:,.0f} MB of free disk space")
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from privmw.algorithms.mechanism import Mechanism
 from privmw.algorithms.plan import NoiseLevel
-from privmw.cli.refusal import DISAGREES, RefusalError
+from privmw.cli.refusal import EXIT_DISAGREES, RefusalError
 from privmw.data.coverage import Coverage, Missing, coverage_of
 from privmw.data.domain import Domain, cell_name, plain
 from privmw.data.support import Support
@@ -115,7 +115,7 @@ def postflight(release: Release, preflight_report: Preflight | None = None) -> P
         "growth": growth_facts(growth, domain),
     }
     lines = (*growth_lines(growth, domain), *_lines(agreement, drawn=len(release.history) > 0))
-    return Postflight(lines, facts, 0 if agreement.agrees else DISAGREES)
+    return Postflight(lines, facts, 0 if agreement.agrees else EXIT_DISAGREES)
 
 
 def _lines(agreement: Agreement, *, drawn: bool) -> list[str]:

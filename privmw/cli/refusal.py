@@ -13,7 +13,7 @@ from typing import NamedTuple
 from privmw.accounting.statement import show
 from privmw.secrecy import raised_in
 
-FAULT, REFUSED, DISAGREES, INTERRUPTED = 1, 2, 3, 130
+EXIT_FAULT, EXIT_REFUSED, EXIT_DISAGREES, EXIT_INTERRUPTED = 1, 2, 3, 130
 
 
 class RefusalError(Exception):
@@ -57,7 +57,7 @@ def explain(error: BaseException, *, interrupted: bool = False) -> Ending:
         )
     remedy: Remedy | None = getattr(error, "remedy", None)
     if remedy is None:
-        nothing = ", nothing was written" if ending.code == INTERRUPTED else ""
+        nothing = ", nothing was written" if ending.code == EXIT_INTERRUPTED else ""
         return ending._replace(message=ending.message.replace("interrupted", f"interrupted{nothing}", 1))
     hint = remedy.command
     if ending.hint is not None:  # without "another folder", which would spend the budget again
@@ -67,23 +67,23 @@ def explain(error: BaseException, *, interrupted: bool = False) -> Ending:
 
 def _ending(error: BaseException) -> Ending:
     if isinstance(error, KeyboardInterrupt):
-        return Ending(INTERRUPTED, "interrupted")
+        return Ending(EXIT_INTERRUPTED, "interrupted")
     if isinstance(error, RefusalError):
-        return Ending(REFUSED, str(error), error.hint)
+        return Ending(EXIT_REFUSED, str(error), error.hint)
     if isinstance(error, MemoryError):
         return Ending(
-            REFUSED, "not enough memory", "ask for fewer marginals or smaller ones, or --sample them"
+            EXIT_REFUSED, "not enough memory", "ask for fewer marginals or smaller ones, or --sample them"
         )
     if isinstance(error, ModuleNotFoundError) and error.name:
         extra = "cluster" if error.name == "mpi4py" else "app"
-        return Ending(REFUSED, f"{error.name} must be installed", f"pip install 'privmw[{extra}]'")
+        return Ending(EXIT_REFUSED, f"{error.name} must be installed", f"pip install 'privmw[{extra}]'")
     if isinstance(error, OSError) and error.errno is not None:
-        return Ending(REFUSED, _of_system(error), _HINTS.get(error.errno))
+        return Ending(EXIT_REFUSED, _of_system(error), _HINTS.get(error.errno))
     # Only messages of privmw itself are known to carry no private value.
     if isinstance(error, ValueError | TypeError | OSError | ImportError) and _ours(error):
-        return Ending(REFUSED, str(error))
+        return Ending(EXIT_REFUSED, str(error))
     name = type(error).__name__
-    return Ending(FAULT, f"unexpected {name}; its message is withheld, as it may tell of the data")
+    return Ending(EXIT_FAULT, f"unexpected {name}; its message is withheld, as it may tell of the data")
 
 
 _HINTS = {

@@ -27,7 +27,10 @@ Erased: TypeAlias = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]
 
 MOST_EXCESS = 0.25  # of the public records that only a shared origin explains; equal tables have 0.5
 MOST_RATIO = 4  # of matches to rows that one private record has, over what independent samples would give
-FEWEST, FEWEST_ROWS = 20, 5  # records and distinct rows of tables that are not equal by chance
+FEWEST_RECORDS, FEWEST_DISTINCT_ROWS = (
+    20,
+    5,
+)  # records and distinct rows of tables that are not equal by chance
 DEVIATIONS = 6  # by which chance does not reach either
 
 
@@ -180,7 +183,7 @@ def _alike(found: Int64s, counts: Int64s, copies: Int64s) -> bool:
     """
     n, public_n = int(copies.sum()), int(counts.sum())
     same = n == public_n and len(copies) == len(counts) and np.array_equal(found, counts)
-    if same and n >= FEWEST and len(copies) >= FEWEST_ROWS:
+    if same and n >= FEWEST_RECORDS and len(copies) >= FEWEST_DISTINCT_ROWS:
         return True
     counts = counts // np.gcd.reduce(counts)  # a public table that is there twice is as one
     return _excess(found, counts, copies) or _singles(found, counts, copies)

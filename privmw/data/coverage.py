@@ -1,9 +1,9 @@
 """Coverage of a support: the values of the domain, and pairs of values, that no public row has.
 
-A release that only re-weights rows answers 0 for them, whatever the private table holds: worth knowing before
-a budget is spent. All of it is public. Grown rows (of count 0) do not count as public rows. Combinations that
-a constraint excludes are not missing. Marginals of more than LARGEST cells are skipped, and listed.
-Attributes that the rows lack are left out.
+A release that only re-weights rows answers 0 for them, whatever the private table holds, so look here before
+spending a budget. All inputs are public. Grown rows (of count 0) do not count as public rows. Combinations
+that a constraint excludes are not missing. Marginals of more than MOST_COVERAGE_CELLS cells are skipped, and
+listed; attributes that the rows lack are left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from privmw.data.support import Support
 from privmw.kernels.arrays import Bools, Int64s
 from privmw.secrecy import expect
 
-LARGEST = 2**22  # cells of a marginal, and of those counted together
+MOST_COVERAGE_CELLS = 2**22  # cells of a marginal, and of those counted together
 FIRST = 10  # listed combinations of each marginal
 
 
@@ -111,7 +111,7 @@ def small_and_large(
     small: list[tuple[int, ...]] = []
     large: list[tuple[int, ...]] = []
     for marginal in marginals:
-        (small if math.prod(sizes[a] for a in marginal) <= LARGEST else large).append(marginal)
+        (small if math.prod(sizes[a] for a in marginal) <= MOST_COVERAGE_CELLS else large).append(marginal)
     return small, large
 
 
@@ -120,7 +120,8 @@ def public_rows_in(
 ) -> Iterator[tuple[tuple[int, ...], Int64s]]:
     """Yield each marginal with the number of public rows (on all ranks) in each cell.
 
-    Counts LARGEST cells at a time. Calls the kernels directly: a support caches the plan of one workload.
+    Counts MOST_COVERAGE_CELLS cells at a time, with the kernels themselves: a support caches the plan of one
+    workload only.
     """
     sizes = support.domain.sizes
     cells = [math.prod(sizes[a] for a in marginal) for marginal in marginals]
@@ -128,7 +129,7 @@ def public_rows_in(
     begin = 0
     while begin < len(marginals):
         end, total = begin, 0
-        while end < len(marginals) and (end == begin or total + cells[end] <= LARGEST):
+        while end < len(marginals) and (end == begin or total + cells[end] <= MOST_COVERAGE_CELLS):
             total += cells[end]
             end += 1
         batch = marginals[begin:end]

@@ -15,10 +15,10 @@ from privmw.kernels.arrays import Codes
 
 Hashes = npt.NDArray[np.uint64]
 
-_BLOCK = 2**13  # rows whose hashes stay in the L1 cache from column to column
+_ROWS_PER_BLOCK = 2**13  # rows whose hashes stay in the L1 cache from column to column
 _START = np.uint64(0x9E3779B97F4A7C15)
 _COLUMN = np.uint64(0xD1342543DE82EF95)
-_LAST = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # the finalizer of splitmix64
+_FINALIZER = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # the finalizer of splitmix64
 
 
 def row_hashes(columns: Sequence[Codes]) -> Hashes:
@@ -30,10 +30,10 @@ def row_hashes(columns: Sequence[Codes]) -> Hashes:
     (True, True)
     """
     hashes = np.full(len(columns[0]), _START)
-    for start in range(0, len(hashes), _BLOCK):
-        block = hashes[start : start + _BLOCK]
+    for start in range(0, len(hashes), _ROWS_PER_BLOCK):
+        block = hashes[start : start + _ROWS_PER_BLOCK]
         for column in columns:
-            block ^= column[start : start + _BLOCK]
+            block ^= column[start : start + _ROWS_PER_BLOCK]
             block *= _COLUMN
             block ^= block >> np.uint64(32)
     return mixed(hashes)
@@ -41,7 +41,7 @@ def row_hashes(columns: Sequence[Codes]) -> Hashes:
 
 def mixed(numbers: Hashes) -> Hashes:
     """Mix the bits of each number, in place: a bijection; every output bit depends on all input bits."""
-    for shift, factor in zip((30, 27), _LAST, strict=True):
+    for shift, factor in zip((30, 27), _FINALIZER, strict=True):
         numbers ^= numbers >> np.uint64(shift)
         numbers *= factor
     numbers ^= numbers >> np.uint64(31)

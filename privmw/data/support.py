@@ -31,7 +31,7 @@ from privmw.secrecy import expect, shown
 
 Start = Literal["public", "uniform"]
 
-MOST_RECORDS = 2**62  # of a support, so that no sum of counts is beyond 64 bits
+MOST_PUBLIC_RECORDS = 2**62  # of a support, so that no sum of counts is beyond 64 bits
 
 
 class Support(Immutable):
@@ -106,7 +106,7 @@ class Support(Immutable):
         )
         if counts.shape != (table.n,) or counts.min() < 0:
             raise ValueError(f"counts must not be negative, one for each of the {table.n} rows")
-        if counts.sum(dtype=np.float64) >= MOST_RECORDS:
+        if counts.sum(dtype=np.float64) >= MOST_PUBLIC_RECORDS:
             raise ValueError("counts must be fewer than 2^62 records together")
         for a in positions_of(table.domain, missing, "missing"):
             if table.columns[a].any():

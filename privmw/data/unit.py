@@ -31,7 +31,7 @@ INTEGER = re.compile("0|-?[1-9][0-9]*")  # as it is written: one form for each
 
 _KEY = np.uint64(0x7072_69766D_7720_75)  # "privmw u", in ASCII
 _TEXT = np.uint64(0x9E3779B97F4A7C15)
-_WORD = np.uint64(0xD1342543DE82EF95)
+_WORD_FACTOR = np.uint64(0xD1342543DE82EF95)
 _PART = 2**22  # records sorted together, to bound memory
 
 
@@ -198,7 +198,7 @@ def text_hashes(data: Array, starts: Int64s, lengths: Int64s) -> Hashes:
         word = words[starts[longer] + place].astype(np.uint64)
         last = left < 8
         word[last] &= (np.uint64(1) << (8 * left[last]).astype(np.uint64)) - np.uint64(1)
-        block = (hashes[longer] ^ word) * _WORD
+        block = (hashes[longer] ^ word) * _WORD_FACTOR
         hashes[longer] = block ^ block >> np.uint64(32)
         longer, place = longer[left > 8], place + 8
     return mixed(hashes)

@@ -19,12 +19,12 @@ import numpy.typing as npt
 from privmw.data.combinations import CombinationIndex, sample_combinations
 from privmw.data.domain import Domain, Immutable, check_domain, positions_of
 from privmw.kernels.arrays import Int32s, Int64s, UInt32s, freeze
+from privmw.kernels.cells import LARGEST_MARGINAL
+from privmw.kernels.cells import LARGEST_ORDER as LARGEST_ORDER
 from privmw.kernels.checks import check_integer
 from privmw.secrecy import expect, shown
 
-LARGEST_ORDER = 6
 CELLS_CHANGED_PER_MARGINAL = 2  # by replacing a record: it leaves one cell, enters another
-LARGEST_MARGINAL = 2**40  # cells
 LARGEST_WORKLOAD = 2**48  # cells
 MOST_MARGINALS = 2**24  # of `all` and `sample`: 400 MB if they are 6-way
 

@@ -16,9 +16,8 @@ import pyarrow as pa
 
 from privmw.data.attribute import Attribute
 from privmw.io.pool import Pool
+from privmw.io.tally import EPOCH_DAY
 from privmw.kernels.arrays import Codes
-
-_EPOCH = datetime.date(1970, 1, 1).toordinal()
 
 
 class Decoder:
@@ -114,7 +113,7 @@ class Decoder:
         if self.pool is not None:
             self.pool.draw(codes, values)
         if pa.types.is_date(self._made):
-            return pa.array((values - _EPOCH).astype(np.int32), mask=null[codes]).cast(self._made)
+            return pa.array((values - EPOCH_DAY).astype(np.int32), mask=null[codes]).cast(self._made)
         return pa.array(values, self._made, mask=null[codes])
 
     def _extras(self) -> list[Any]:

@@ -26,9 +26,9 @@ from privmw.io.forms import UNREADABLE, plain_date, plain_numbers, trimmed, with
 from privmw.kernels.arrays import Array, Float64s, Int64s
 from privmw.secrecy import shown
 
-SignedCodes = npt.NDArray[np.integer[Any]]  # codes, or REFUSED
+SignedCodes = npt.NDArray[np.integer[Any]]  # codes, or NO_CODE
 
-REFUSED = -1  # in place of a code
+NO_CODE = -1  # in place of a code
 WIDEST_TABLE = 2**16  # from the least to the greatest integer label, to be looked up in a table
 EXACT = 2**53  # whole numbers up to here are exact as doubles
 TICKS_OF_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
@@ -65,9 +65,9 @@ class Encoder:
         self._first: tuple[int, str, type[Exception]] | None = None
         self._kind = ""
         self._lookup = lookup = Lookup(attribute)
-        self._instead = REFUSED  # of misfits
+        self._instead = NO_CODE  # of misfits
         if text and private:
-            self._instead = lookup.other if lookup.other != REFUSED else lookup.missing
+            self._instead = lookup.other if lookup.other != NO_CODE else lookup.missing
 
     def codes(self, column: Any) -> SignedCodes:
         """The codes of an Arrow array, in the smallest dtype that fits; not to be used before `check`."""
@@ -97,7 +97,7 @@ class Encoder:
         Privacy: for private values it depends on the attribute and the kind of the column alone, and on
         whether any value was refused.
         """
-        most = self._instead != REFUSED and 2 * self.misfits > self.rows
+        most = self._instead != NO_CODE and 2 * self.misfits > self.rows
         if not self.refused and not most:
             return None
         name, rule = shown(self.attribute.name), self.attribute.rule + self._written()
@@ -221,7 +221,7 @@ class Encoder:
         return column_codes
 
     def _one_by_one(self, values: Any) -> SignedCodes:
-        codes = np.full(len(values), REFUSED)
+        codes = np.full(len(values), NO_CODE)
         for position, value in enumerate(values.to_pylist()):
             with suppress(TypeError, ValueError):
                 codes[position] = self._rule(value)
@@ -257,12 +257,12 @@ class Encoder:
         return codes
 
     def _dates(self, texts: Any) -> SignedCodes:
-        codes = np.full(len(texts), MISFIT if self.text else REFUSED)
+        codes = np.full(len(texts), MISFIT if self.text else NO_CODE)
         for position, text in enumerate(_decoded(texts)):
             exact = self.text or re.fullmatch(DATE, text)
             day = plain_date(text, self.syntax.dates) if exact else None
             if day is not None:
-                codes[position] = REFUSED
+                codes[position] = NO_CODE
                 with suppress(ValueError):
                     codes[position] = self.attribute.code(day)
         return codes
@@ -284,12 +284,12 @@ class Encoder:
         """Texts that have a code, and their codes; the last code is that of every other text."""
         attribute, known = self.attribute, {}
         if self.text:
-            known = {"": REFUSED, **attribute.texts}
+            known = {"": NO_CODE, **attribute.texts}
         elif attribute.labels or attribute.edges:
             labels = (attribute.label(code) for code in range(attribute.size))
             known = {label: code for code, label in enumerate(labels) if isinstance(label, str)}
             known.update(attribute.words)
-        other = self._lookup.other if self._lookup.of_strings else REFUSED
+        other = self._lookup.other if self._lookup.of_strings else NO_CODE
         return pa.array(list(known), pa.large_string()), np.array([*known.values(), other], np.int64)
 
 
@@ -387,7 +387,7 @@ def kind_name(kind: Any) -> str:
 
 
 class Lookup:
-    """The codes of one attribute's values in numpy arrays of any numeric kind, REFUSED where it has none.
+    """The codes of one attribute's values in numpy arrays of any numeric kind, NO_CODE where it has none.
 
     >>> rooms = Lookup(Attribute.declare("rooms", {"labels": [1, 2, 3], "other": -1}))
     >>> rooms.integers(np.array([3, 17, -1])).tolist(), rooms.numbers(np.array([2.0, 2.5, np.nan])).tolist()
@@ -400,12 +400,12 @@ class Lookup:
         self.of_strings = isinstance(first, str)
         self.of_dates = isinstance(first, datetime.date)
         self.of_numbers = bool(attribute.edges) and not self.of_dates
-        self.missing = attribute.size - 1 if attribute.takes_missing else REFUSED
-        self.other = REFUSED
+        self.missing = attribute.size - 1 if attribute.takes_missing else NO_CODE
+        self.other = NO_CODE
         if attribute.other is not None:
             self.other = attribute.size - 1 - (attribute.missing is not None)
         # An integer that is no label is refused, as of the wrong kind, unless labels are integers.
-        self._unlisted = REFUSED if attribute.edges or self.of_strings else self.other
+        self._unlisted = NO_CODE if attribute.edges or self.of_strings else self.other
 
     def integers(self, values: Array) -> SignedCodes:
         """The codes of integers of any width; the array itself if its values are the codes."""
@@ -416,7 +416,7 @@ class Lookup:
             if len(values) and int(values.min()) >= 0 and int(values.max()) < size:
                 return values
             inside = (values >= 0) & (values < size)
-            codes = np.full(len(values), REFUSED)
+            codes = np.full(len(values), NO_CODE)
             codes[inside] = values[inside]
             return codes
         codes = self._labelled(values.astype(np.int64))
@@ -435,16 +435,16 @@ class Lookup:
             whole = np.isfinite(values) & (np.floor(values) == values)
             fits = whole & (values >= -(2.0**63)) & (values < 2.0**63)
             codes = self.integers(np.where(fits, values, 0).astype(np.int64))
-            codes = np.where(fits, codes, np.where(whole, self._unlisted, REFUSED))
+            codes = np.where(fits, codes, np.where(whole, self._unlisted, NO_CODE))
             if self.attribute.inexact:
-                codes[np.isin(values, list(self.attribute.inexact))] = REFUSED
+                codes[np.isin(values, list(self.attribute.inexact))] = NO_CODE
         codes[np.isnan(values)] = self.missing
         return codes
 
     def days(self, values: npt.NDArray[np.integer[Any]]) -> SignedCodes:
         """The codes of dates, given as days since 1 January 1970."""
         if not self.of_dates:
-            return np.full(len(values), REFUSED)
+            return np.full(len(values), NO_CODE)
         edges: Any = self.attribute.edges
         first = datetime.date(1970, 1, 1).toordinal()
         return self._binned(np.array([edge.toordinal() - first for edge in edges]), values)

@@ -42,7 +42,7 @@ _RULES = {
     "json": "JSON lines in UTF-8, one object a line",
     "sheet": "a workbook whose first sheet is one table",
 }
-ROWS = 2**18  # of a batch of parquet
+PARQUET_BATCH_ROWS = 2**18  # of a batch of parquet
 ABOUT = "privmw"  # the schema key of privmw's metadata, in JSON
 SEEDED = {"for_release": False, "why": "seeded: not for release"}  # in the metadata of what seeded noise made
 SEEDED_CSV = ".seeded.csv"  # ends the name of a csv file of a seeded release: csv has no metadata
@@ -240,7 +240,7 @@ def batches(
             parquet = _parquet(file, names)
             for group in range(parquet.num_row_groups) if groups is None else groups:
                 # One group at a time: pyarrow keeps the groups of one iterator in memory.
-                yield from parquet.iter_batches(ROWS, row_groups=[group], columns=list(names))
+                yield from parquet.iter_batches(PARQUET_BATCH_ROWS, row_groups=[group], columns=list(names))
         elif kind_of_file(file) == "feather":
             yield from _typed(file, names)[1]
         else:

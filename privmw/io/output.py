@@ -24,7 +24,7 @@ from privmw.secrecy import shown
 if TYPE_CHECKING:
     from privmw.io.decode import Decoder
 
-ROWS = 2**18  # of a batch
+OUTPUT_BATCH_ROWS = 2**18  # of a batch
 
 
 def to_frame(table: Table, kind: str, *, bins: str, public: Any, seed: int | None) -> Any:
@@ -83,8 +83,8 @@ def write(
         ]
     schema = pa.schema(fields, _mark(table))
     with table_file(name, schema, overwrite=overwrite, raw=raw, progress=progress) as write_next:
-        for start in range(0, table.n, ROWS):
-            batch = table.take(np.arange(start, min(start + ROWS, table.n)))
+        for start in range(0, table.n, OUTPUT_BATCH_ROWS):
+            batch = table.take(np.arange(start, min(start + OUTPUT_BATCH_ROWS, table.n)))
             write_next(_with_labels(_arrow(batch, decoders), batch, labelled, schema))
 
 

@@ -30,12 +30,14 @@ from privmw.io.forms import (
 from privmw.io.frames import arrow_chunks, take_frame
 from privmw.secrecy import shown
 
-TEXTS = 2**16  # distinct texts of a column that tell its kind; a later one of another kind is missing
+MOST_TEXTS_OF_KIND = (
+    2**16
+)  # distinct texts of a column that tell its kind; a later one of another kind is missing
 _DIGITS = "(0|[1-9][0-9]*)"  # a number with a leading zero is a code, and stays text
 _ANY_NUMBER = "|".join(number(mark, THOUSANDS.replace(mark, ""), _DIGITS) for mark in ".,")
 _ANY_DATE = "|".join(DATES.values())
 _WHOLE = "-?(0|[1-9][0-9]{0,17})"
-_WORD = "[^0-9]{1,20}"  # that can mark a missing number: N, none
+_MISSING_WORD = "[^0-9]{1,20}"  # that can mark a missing number: N, none
 # A number with a word beside it: 40 h, 12%, $5, EUR 5. Letters right before it make a code: Q1.
 _SIGN = "[^0-9 .,+'’\u00a0\u202f-]"
 _MEASURED = (
@@ -181,7 +183,7 @@ class PublicSource:
 
 
 class _Texts:
-    """The texts of one column: the distinct ones, TEXTS of them at most, and how often words mean missing."""
+    """Up to MOST_TEXTS_OF_KIND distinct texts of one column, and how often each missing word occurs."""
 
     def __init__(self) -> None:
         self.missing: dict[str, int] = {}
@@ -197,9 +199,9 @@ class _Texts:
         ):
             if word:
                 self.missing[word] = self.missing.get(word, 0) + count
-        if len(self.distinct) < TEXTS:
+        if len(self.distinct) < MOST_TEXTS_OF_KIND:
             new = texts.filter(pc.invert(missing)).drop_null()
-            self.distinct = pc.unique(pa.concat_arrays([self.distinct, new]))[:TEXTS]
+            self.distinct = pc.unique(pa.concat_arrays([self.distinct, new]))[:MOST_TEXTS_OF_KIND]
 
 
 class _Kind(NamedTuple):
@@ -262,7 +264,7 @@ def _but_one_word(texts: Any, pattern: str) -> str | None:
     if len(strange) >= min(2, len(texts)):
         return None
     word = "".join(strange.to_pylist())
-    return word if not word or re.fullmatch(_WORD, word) else None
+    return word if not word or re.fullmatch(_MISSING_WORD, word) else None
 
 
 def _are_days(texts: Any, syntax: Syntax, word: str = "") -> bool:

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 REMEMBERED = 2**16  # distinct values of one column
-_EPOCH = datetime.date(1970, 1, 1).toordinal()
-_LAST = datetime.date.max.toordinal()
-_LARGEST = np.finfo(np.float64).max
+EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
+_LAST_DAY = datetime.date.max.toordinal()
+_LARGEST_NUMBER = np.finfo(np.float64).max
 _UNIQUE = 0.9  # of an identifier: distinct values as a fraction of the records
 
 
@@ -109,7 +109,7 @@ class Tally:
 
     def _merge(self, values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> None:
         nan = np.isnan(values)
-        bounds = (1, _LAST) if self.kind == "date" else (-_LARGEST, _LARGEST)
+        bounds = (1, _LAST_DAY) if self.kind == "date" else (-_LARGEST_NUMBER, _LARGEST_NUMBER)
         inside = (values >= bounds[0]) & (values <= bounds[1])
         self.missing += int(counts[nan].sum())
         self.infinite += int(counts[~(inside | nan)].sum())
@@ -171,6 +171,6 @@ def _numbers(values: Any) -> npt.NDArray[Any]:
         values = values.cast(pa.float64())
     numbers: npt.NDArray[Any] = values.to_numpy()
     if dates:
-        return numbers.astype(np.int64) + _EPOCH
+        return numbers.astype(np.int64) + EPOCH_DAY
     whole = numbers.dtype.kind in "iu" and not (numbers > np.iinfo(np.int64).max).any()
     return numbers.astype(np.int64 if whole else np.float64)

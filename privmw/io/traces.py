@@ -26,7 +26,9 @@ from privmw.kernels.arrays import Float64s
 Traced: TypeAlias = Mapping[str, tuple[str, ...]]  # the key of each trace, with its columns
 
 GROUPS = 32  # of the columns outside the domain, each with one trace
-_BLOCK = 2**14  # texts or numbers that are hashed at once, so that what is in between stays in the cache
+_VALUES_PER_BLOCK = (
+    2**14
+)  # texts or numbers that are hashed at once, so that what is in between stays in the cache
 _BASE, _INVERSE = 0x9E3779B97F4A7C15, pow(0x9E3779B97F4A7C15, -1, 2**64)  # of the polynomial of a text
 _ABSENT = frozenset(word.lower() for word in MISSING_WORDS) | {"", "nan"}
 
@@ -118,18 +120,20 @@ def _of_entries(hashes: Hashes, indices: Any) -> Hashes:
 
 def _of_numbers(numbers: Float64s) -> Hashes:
     hashes = np.empty(len(numbers), np.uint64)
-    for start in range(0, len(numbers), _BLOCK):
-        block = numbers[start : start + _BLOCK] + 0.0  # a copy in which -0.0 is 0.0
+    for start in range(0, len(numbers), _VALUES_PER_BLOCK):
+        block = numbers[start : start + _VALUES_PER_BLOCK] + 0.0  # a copy in which -0.0 is 0.0
         part = mixed(block.view(np.uint64))
-        part[np.isnan(numbers[start : start + _BLOCK])] = 0
-        hashes[start : start + _BLOCK] = part
+        part[np.isnan(numbers[start : start + _VALUES_PER_BLOCK])] = 0
+        hashes[start : start + _VALUES_PER_BLOCK] = part
     return hashes
 
 
 def _of_texts(texts: Any) -> Hashes:
     pa, pc = need("pyarrow", "read files", "io"), need("pyarrow.compute", "read files", "io")
     texts = pc.ascii_lower(pc.ascii_trim(texts, BLANKS)).fill_null("")
-    parts = [_of_bytes(texts.slice(start, _BLOCK)) for start in range(0, len(texts), _BLOCK)]
+    parts = [
+        _of_bytes(texts.slice(start, _VALUES_PER_BLOCK)) for start in range(0, len(texts), _VALUES_PER_BLOCK)
+    ]
     hashes = np.concatenate([np.zeros(0, np.uint64), *parts])
     is_number = pc.match_substring_regex(texts, f"^({NUMBER})$")
     where = np.flatnonzero(is_number.to_numpy(zero_copy_only=False))

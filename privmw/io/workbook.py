@@ -16,8 +16,11 @@ from typing import Any
 from privmw.io.extras import need
 
 # What a workbook may unpack to. Sheets of a million rows come to some hundred MB, packed 5 to 30 to one.
-LARGEST = 2**31  # bytes
-LARGEST_RATIO, SMALL = 200, 2**26  # of unpacked to packed bytes, in a workbook of more than SMALL bytes
+LARGEST_WORKBOOK = 2**31  # bytes
+LARGEST_COMPRESSION, SMALL_WORKBOOK = (
+    200,
+    2**26,
+)  # of unpacked to packed bytes, in a workbook of more than SMALL_WORKBOOK bytes
 LARGEST_AREA = 2**27  # cells from the first to the last of a sheet, empty ones too: each takes 32 bytes
 
 
@@ -55,10 +58,11 @@ def _check_size(file: str) -> None:
             size = sum(entry.file_size for entry in packed.infolist())
     except (zipfile.BadZipFile, NotImplementedError):  # xls is not packed
         return
-    if size > LARGEST or size > max(SMALL, LARGEST_RATIO * os.path.getsize(file)):
+    if size > LARGEST_WORKBOOK or size > max(SMALL_WORKBOOK, LARGEST_COMPRESSION * os.path.getsize(file)):
         raise ValueError(
-            f"{file} must unpack to at most {LARGEST / 1e6:,.0f} MB, and beyond {SMALL / 1e6:,.0f} MB to at "
-            f"most {LARGEST_RATIO} times its size: save it as csv or parquet"
+            f"{file} must unpack to at most {LARGEST_WORKBOOK / 1e6:,.0f} MB, and beyond "
+            f"{SMALL_WORKBOOK / 1e6:,.0f} MB to at most {LARGEST_COMPRESSION} times its size: "
+            "save it as csv or parquet"
         )
 
 

@@ -12,7 +12,7 @@ from privmw.kernels.arrays import Float64s, Int32s, Int64s
 from privmw.kernels.checks import check_array, check_starts, check_within
 from privmw.kernels.scale import powers_of_two
 
-LARGEST_ORDER = 6
+LARGEST_ORDER = 6  # attributes of a marginal
 LARGEST_MARGINAL = 2**40  # cells
 
 

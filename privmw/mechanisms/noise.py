@@ -30,7 +30,7 @@ from privmw.secrecy import erased_on_failure, erasing, expect, sealed
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
-LARGEST_COUNT = 2**62
+LARGEST_NOISED_COUNT = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class Noise:
             noise = erased(self._draw(counts.size, stream))
             # Clamping brings no two counts further apart, so it costs nothing, and then no sum can wrap. In
             # place: a temporary would keep the counts.
-            np.maximum(counts, -LARGEST_COUNT, out=noisy)
-            np.minimum(noisy, LARGEST_COUNT, out=noisy)
+            np.maximum(counts, -LARGEST_NOISED_COUNT, out=noisy)
+            np.minimum(noisy, LARGEST_NOISED_COUNT, out=noisy)
             noisy += noise.reshape(counts.shape)
         return noisy
 

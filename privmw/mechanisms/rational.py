@@ -3,8 +3,7 @@
 from fractions import Fraction
 
 from privmw.accounting.rounding import Real
-
-LONGEST_INTEGER = 4096  # bits, of csrc/draw; every float has fewer
+from privmw.kernels.draws import LONGEST_INTEGER
 
 
 def drawable(name: str, value: Real | Fraction) -> Fraction:

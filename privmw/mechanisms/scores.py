@@ -34,7 +34,7 @@ LARGEST_N = 2**32 - 1
 LARGEST_SIGNED = 2**62  # n t: differences of two scores then stay within 64 bits
 
 _SLACK = 1e-9  # how far outside [0, 1] rounding may have brought a model's answer
-_BLOCK = 2**16  # answers: a block stays in the cache from one look to the next
+_ANSWERS_PER_BLOCK = 2**16  # answers: a block stays in the cache from one look to the next
 
 
 def check_answers(answers: Any, cells: int, *, quote: bool = True) -> Answers:
@@ -43,8 +43,8 @@ def check_answers(answers: Any, cells: int, *, quote: bool = True) -> Answers:
     expect("model_answers", answers, right, "a numpy array of float64", quote=quote)
     if answers.shape != (cells,):
         raise ValueError(f"model_answers (shape {answers.shape}) must be one for each of the {cells} cells")
-    for start in range(0, cells, _BLOCK):
-        block = answers[start : start + _BLOCK]
+    for start in range(0, cells, _ANSWERS_PER_BLOCK):
+        block = answers[start : start + _ANSWERS_PER_BLOCK]
         # A NaN makes both comparisons false.
         if not (block.min() >= -_SLACK and block.max() <= 1 + _SLACK):
             first = int(np.flatnonzero(~((block >= -_SLACK) & (block <= 1 + _SLACK)))[0])

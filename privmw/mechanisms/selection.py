@@ -30,7 +30,7 @@ Scores: TypeAlias = npt.NDArray[np.int64]
 Kind: TypeAlias = Literal["permute-and-flip", "exponential", "report-noisy-max", "exponential-draws"]
 
 MOST_CANDIDATES = 2**31 - 1
-MOST_DRAWS = 2**31  # with replacement, of csrc/draw
+MOST_DRAWS_WITH_REPLACEMENT = 2**31  # with replacement, of csrc/draw
 
 _DRAWS: dict[str, Callable[..., npt.NDArray[np.int64]]] = {
     "permute-and-flip": draws.select_permute_and_flip,
@@ -67,7 +67,7 @@ class Selection:
             raise ValueError(f"scores ({candidates} candidates) must have between 1 and 2^31 - 1 candidates")
         k, sensitivity = positive_integer("k", k), positive_integer("sensitivity", sensitivity)
         if kind == "exponential-draws":  # with replacement
-            if k > MOST_DRAWS:
+            if k > MOST_DRAWS_WITH_REPLACEMENT:
                 raise ValueError(f"k ({k}) must be at most 2^31")
         elif k > candidates:
             raise ValueError(f"k ({k}) must be at most the number of candidates ({candidates})")

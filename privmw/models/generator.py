@@ -35,7 +35,7 @@ from privmw.secrecy import expect
 
 TILE_COLUMNS = 64
 VARIANCE_FLOOR = 1e-5  # added to a variance by batch norm
-MOST_ROWS, MOST_FEATURES = 100_000, 16_384
+MOST_GENERATED_ROWS, MOST_FEATURES = 100_000, 16_384
 FORM, VERSION = "privmw generator", 1
 
 
@@ -55,7 +55,7 @@ class GeneratorShape:
     widths: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", check_integer("rows", self.rows, 1, MOST_ROWS))
+        object.__setattr__(self, "rows", check_integer("rows", self.rows, 1, MOST_GENERATED_ROWS))
         object.__setattr__(self, "inputs", check_integer("inputs", self.inputs, 1, MOST_FEATURES))
         expect("widths", self.widths, list | tuple, "a tuple of integers")
         widths = tuple(check_integer("widths", width, 1, MOST_FEATURES, quote=False) for width in self.widths)

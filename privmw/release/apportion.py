@@ -10,7 +10,7 @@ import numpy as np
 
 from privmw.kernels.arrays import Int64s
 
-LARGEST_N = 2**40  # quotients below 2^50, computed in doubles, are right to within one
+MOST_APPORTIONED_RECORDS = 2**40  # quotients below 2^50, computed in doubles, are right to within one
 
 
 def proportional(masses: Int64s, total: int, n: int) -> Int64s:

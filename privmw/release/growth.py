@@ -46,7 +46,7 @@ class Growth:
     """The rows of a release that a model has grown.
 
     mass: their share of the released records. attributes: in the order of the domain. Pairs of attributes
-    with too many cells (privmw.data.coverage.LARGEST) count as if every pair had a public row.
+    with too many cells (privmw.data.coverage.MOST_COVERAGE_CELLS) count as if every pair had a public row.
     """
 
     public_rows: int

@@ -24,8 +24,8 @@ from privmw.release.measurements import Measurement, combine_cells
 from privmw.release.release import Release
 from privmw.secrecy import expect, shown
 
-MOST_CELLS = 2**28  # of one marginal
-LARGEST_COUNT = 2.0**62
+MOST_CELLS_OF_MARGINAL = 2**28  # of one marginal
+LARGEST_NOISY_COUNT = 2.0**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +85,7 @@ class NoisyMarginals:
             if any(a >= b for a, b in itertools.pairwise(places)):
                 raise ValueError(f"attributes {marginal.attributes} must stand in the domain's order")
             cells = _cells(domain, places)
-            if len(marginal.noisy_counts) != cells or cells > MOST_CELLS:
+            if len(marginal.noisy_counts) != cells or cells > MOST_CELLS_OF_MARGINAL:
                 raise ValueError(
                     f"noisy_counts of {marginal.attributes} ({len(marginal.noisy_counts)}) must be "
                     f"{shown(cells)}, one per cell, and at most 2^28"
@@ -180,7 +180,7 @@ class NoisyMarginals:
         if len(set(places)) < len(places):
             raise ValueError("marginals must not repeat one")
         sizes = [_cells(domain, attributes) for attributes in places]
-        if sum(sizes) > MOST_CELLS:
+        if sum(sizes) > MOST_CELLS_OF_MARGINAL:
             largest = tuple(domain.names[place] for place in places[sizes.index(max(sizes))])
             raise ValueError(
                 f"marginals ({shown(sum(sizes))} cells, most of them of {largest}) must have "
@@ -258,8 +258,8 @@ def _numbers(name: str, values: Any) -> Float64s:
         raise ValueError(f"{name} must be an array of numbers") from None
     expect(name, array, array.dtype.kind in "iuf", "numbers")
     flat = array.astype(np.float64).ravel()
-    if not (np.abs(flat) <= LARGEST_COUNT).all():  # nor is NaN
-        bad = int(np.flatnonzero(~(np.abs(flat) <= LARGEST_COUNT))[0])
+    if not (np.abs(flat) <= LARGEST_NOISY_COUNT).all():  # nor is NaN
+        bad = int(np.flatnonzero(~(np.abs(flat) <= LARGEST_NOISY_COUNT))[0])
         raise ValueError(f"{name} (cell {bad}) must be finite, and at most 2^62")
     return freeze(flat)
 

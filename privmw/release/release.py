@@ -269,7 +269,7 @@ class Release(Immutable):
         seeded noise are marked as not for release.
         """
         self._check_whole()
-        n = check_integer("n", self.n if n is None else n, 1, apportion.LARGEST_N)
+        n = check_integer("n", self.n if n is None else n, 1, apportion.MOST_APPORTIONED_RECORDS)
         if method not in ("randomised", "proportional"):
             raise ValueError(f"method ({shown(method)}) must be 'randomised' or 'proportional'")
         rng = sampling_stream(seed)

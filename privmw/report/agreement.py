@@ -29,7 +29,7 @@ from privmw.report.svg import (
     thin_out,
 )
 
-WIDEST = 4  # deviations: larger gaps are counted at this one
+LARGEST_DEVIATION_SHOWN = 4  # deviations: larger gaps are counted at this one
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,10 @@ def against_noisy(agreement: Agreement, wording: Wording = RELEASED) -> Picture:
 
 def gaps(agreement: Agreement, wording: Wording = RELEASED) -> Picture:
     """Plot how far answers are from noisy ones, in deviations of the noise."""
-    edges = np.linspace(-WIDEST, WIDEST, 33)
-    heights = np.histogram(np.clip(agreement.z, -WIDEST, WIDEST), edges)[0] / len(agreement.z)
+    edges = np.linspace(-LARGEST_DEVIATION_SHOWN, LARGEST_DEVIATION_SHOWN, 33)
+    heights = np.histogram(np.clip(agreement.z, -LARGEST_DEVIATION_SHOWN, LARGEST_DEVIATION_SHOWN), edges)[
+        0
+    ] / len(agreement.z)
     middles = (edges[1:] + edges[:-1]) / 2
     noise = density(middles, agreement.heavy_tailed) * (edges[1] - edges[0])
 
@@ -115,8 +117,13 @@ def gaps(agreement: Agreement, wording: Wording = RELEASED) -> Picture:
         axes.plot(middles, 100 * noise, color=ORANGE, lw=1.8, ls="--", label="noise alone")
         axes.set_xlabel(f"{wording.answer} minus noisy, in standard deviations")
         axes.set_ylabel("% of measured cells")
-        inner = [f"{k}".replace("-", "−") for k in range(1 - WIDEST, WIDEST)]
-        axes.set_xticks(range(-WIDEST, WIDEST + 1), [f"≤ −{WIDEST}", *inner, f"≥ {WIDEST}"])
+        inner = [
+            f"{k}".replace("-", "−") for k in range(1 - LARGEST_DEVIATION_SHOWN, LARGEST_DEVIATION_SHOWN)
+        ]
+        axes.set_xticks(
+            range(-LARGEST_DEVIATION_SHOWN, LARGEST_DEVIATION_SHOWN + 1),
+            [f"≤ −{LARGEST_DEVIATION_SHOWN}", *inner, f"≥ {LARGEST_DEVIATION_SHOWN}"],
+        )
         axes.grid(axis="x", visible=False)
         legend(figure, axes)
 

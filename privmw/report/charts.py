@@ -19,7 +19,7 @@ from privmw.report.formats import percent
 from privmw.report.svg import BLUE, GREY, GRID, INK, MUTED, ORANGE, PAPER, Picture, Words, colour, with_words
 
 DOTS_WIDTH, MAPS_WIDTH = 245.0, 288.0
-LETTER, LINE = 5.0, 10.5  # the width of a letter, about, and the height of a line
+LETTER_WIDTH, LINE_HEIGHT = 5.0, 10.5  # the width of a letter, about, and the height of a line
 LABEL = 22  # letters in a line of a label
 MOST_LINES = 4
 
@@ -63,9 +63,9 @@ def dot_plot(
 ) -> Picture:
     """Shares before and after, with an interval where low and high are numbers; one row for each label."""
     rows = [wrapped(label) for label in labels]
-    left = 10 + LETTER * max(_letters(line) for lines in rows for line in lines)
+    left = 10 + LETTER_WIDTH * max(_letters(line) for lines in rows for line in lines)
     right = DOTS_WIDTH - 8
-    heights = [max(LINE * len(lines) + 5, 17.0) for lines in rows]
+    heights = [max(LINE_HEIGHT * len(lines) + 5, 17.0) for lines in rows]
     bottom = 24 + sum(heights)
     parts = [after, high] if before is None else [before, after, high]
     top = max(float(np.nanmax(np.concatenate(parts))), 1e-6)
@@ -85,7 +85,7 @@ def dot_plot(
         y = middle + height / 2
         middle += height
         for k, line in enumerate(lines):
-            _text(root, left - 7, y + 3.2 + LINE * (k - (len(lines) - 1) / 2), line, "end")
+            _text(root, left - 7, y + 3.2 + LINE_HEIGHT * (k - (len(lines) - 1) / 2), line, "end")
         if before is not None:
             _line(root, across(before[place]), y, across(after[place]), y, GREY, 2.4)
         if math.isfinite(high[place]):
@@ -115,13 +115,13 @@ def heat_maps(
     marked: cells of the last panel with a dot.
     """
     labels = [wrapped(label, 16) for label in rows]
-    left = 8 + LETTER * max(_letters(line) for lines in labels for line in lines)
+    left = 8 + LETTER_WIDTH * max(_letters(line) for lines in labels for line in lines)
     gap = 8.0
     wide = (MAPS_WIDTH - left - gap * (len(panels) - 1) - 2) / len(panels)
     pitch = wide / len(columns)
-    heights = [max(LINE * len(lines) + 2, min(pitch, 22.0), 13.0) for lines in labels]
-    below = [wrapped(label, 24, max(int(pitch / LINE), 1)) for label in columns]
-    depth = 8 + LETTER * max(_letters(line) for lines in below for line in lines)
+    heights = [max(LINE_HEIGHT * len(lines) + 2, min(pitch, 22.0), 13.0) for lines in labels]
+    below = [wrapped(label, 24, max(int(pitch / LINE_HEIGHT), 1)) for label in columns]
+    depth = 8 + LETTER_WIDTH * max(_letters(line) for lines in below for line in lines)
     first = 18.0 if any(heading for heading, _ in panels) else 3.0
     bottom = first + sum(heights)
     root = _root(MAPS_WIDTH, bottom + depth)
@@ -129,7 +129,7 @@ def heat_maps(
     for k, lines in enumerate(labels):
         y = (tops[k] + tops[k + 1]) / 2
         for place, line in enumerate(lines):
-            _text(root, left - 5, y + 3.2 + LINE * (place - (len(lines) - 1) / 2), line, "end")
+            _text(root, left - 5, y + 3.2 + LINE_HEIGHT * (place - (len(lines) - 1) / 2), line, "end")
     for panel, ((heading, values), tint) in enumerate(zip(panels, tints, strict=True)):
         x = left + panel * (wide + gap)
         if heading:
@@ -148,7 +148,7 @@ def heat_maps(
                 _shape(root, "circle", dot, fill=ORANGE, stroke=PAPER)
         for j, lines in enumerate(below):
             for place, line in enumerate(lines):
-                at = x + (j + 0.5) * pitch + 3.2 + LINE * (place - (len(lines) - 1) / 2)
+                at = x + (j + 0.5) * pitch + 3.2 + LINE_HEIGHT * (place - (len(lines) - 1) / 2)
                 turned = {"transform": f"translate({at:.2f} {bottom + 4:.2f}) rotate(-90)"}
                 _text(root, 0, 0, line, "end", turned)
     return Picture(*words, with_words(root, words))
@@ -162,7 +162,7 @@ def meter(words: Words, times: float, label: str) -> Picture:
     _shape(root, "rect", {"x": left, "y": 18, "width": right - left, "height": 12}, fill=PAPER, stroke=MUTED)
     _shape(root, "rect", {"x": left, "y": 18, "width": end - left, "height": 12}, fill=BLUE, stroke=BLUE)
     _line(root, end, 13, end, 33, INK, 1.4)
-    half = LETTER * _letters(label) / 2
+    half = LETTER_WIDTH * _letters(label) / 2
     _text(root, min(max(end, left + half), right - half), 10, label, "middle")
     _text(root, left, 47, "50: tossing a coin", "start")
     _text(root, right, 47, "100: certainty", "end")
@@ -218,10 +218,10 @@ def _key(root: Element, start: str | None, *, interval: bool) -> None:
     if start is not None:
         _ring(root, x, 9)
         _text(root, x + 8, 12, start, "start")
-        x += 20 + LETTER * _letters(start)
+        x += 20 + LETTER_WIDTH * _letters(start)
     _square(root, x, 9)
     _text(root, x + 8, 12, "released", "start")
-    x += 22 + LETTER * 8
+    x += 22 + LETTER_WIDTH * 8
     if interval:
         _line(root, x - 4, 9, x + 10, 9, MUTED, 0.9)
         for end in (x - 4, x + 10):

@@ -3,12 +3,12 @@
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from privmw.cli.refusal import DISAGREES
+from privmw.cli.refusal import EXIT_DISAGREES
 from privmw.extensions.population import draw_values, population_domain
 
 N = 400
 ATTRIBUTES = 4
-RELEASED = (0, DISAGREES)  # without a seed a good release may lie off its noisy counts by chance
+RELEASED = (0, EXIT_DISAGREES)  # without a seed a good release may lie off its noisy counts by chance
 FILES = {
     "answers.parquet",
     "domain.json",

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from cli.cases import names_in, release_line, write_pair
 from marks.slow import examples
 from privmw.cli import COMMANDS, main
-from privmw.cli.refusal import DISAGREES
+from privmw.cli.refusal import EXIT_DISAGREES
 
 OPTIONS = [
     *("--private", "--public", "--domain", "--marginals", "--epsilon", "--delta", "--method", "--rounds"),
@@ -126,7 +126,7 @@ def here(tmp_path, monkeypatch, request):
     csv.write_csv(parquet.read_table("private.parquet"), "private.csv")
     (tmp_path / "rules.json").write_text(json.dumps(RULES))
     (tmp_path / "noisy.csv").write_text(NOISY)
-    assert run([*QUICK, "--config", "run.toml"])[0] in (0, DISAGREES)
+    assert run([*QUICK, "--config", "run.toml"])[0] in (0, EXIT_DISAGREES)
     (tmp_path / "out").rename("made")
     return tmp_path
 
@@ -142,7 +142,7 @@ def check_ending(line, folder):
     """Done, and its folder taken away again; or refused in one line, without a trace."""
     before = names_in(folder)
     code, _, err = run(line)
-    assert code in (0, 2, DISAGREES), err
+    assert code in (0, 2, EXIT_DISAGREES), err
     if code == 2:
         assert len(err.splitlines()) == 1, err
         assert names_in(folder) == before
@@ -176,7 +176,7 @@ def test_whatever_is_typed_ends_well(here, examples):
             line = [*line, "--n", "0"]  # a whole demonstration is tested elsewhere
         before = names_in(here)
         code, _, err = run(line)
-        assert code in (0, 2, DISAGREES), (line, err)
+        assert code in (0, 2, EXIT_DISAGREES), (line, err)
         assert "Traceback" not in err
         assert code != 2 or line not in GOOD
         if code == 2:

@@ -9,7 +9,7 @@ pytest.importorskip("pyarrow")
 
 import privmw as pmw
 from privmw.cli import main, quality
-from privmw.cli.refusal import DISAGREES, RefusalError
+from privmw.cli.refusal import EXIT_DISAGREES, RefusalError
 from privmw.extensions.population import draw_population, population_domain
 
 DOMAIN = population_domain(6)
@@ -114,7 +114,7 @@ def disagreeing():
 def test_a_release_that_disagrees_says_so_everywhere_alike():
     release = disagreeing()
     agreement, after = release.agreement(), quality.postflight(release)
-    assert after.code == DISAGREES == 3
+    assert after.code == EXIT_DISAGREES == 3
     text = "\n".join(after.lines)
     assert text.startswith("DISAGREES with what was measured, beyond chance: ")
     assert all(words in text for words in (*agreement.reasons, *agreement.remedy))

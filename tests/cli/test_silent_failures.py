@@ -17,7 +17,7 @@ import pyarrow.parquet as parquet
 import privmw as pmw
 from cli.cases import release_line
 from privmw.cli import main
-from privmw.cli.refusal import DISAGREES
+from privmw.cli.refusal import EXIT_DISAGREES
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_small_group_that_no_public_row_has_gets_grown_rows(people, capsys, ep
 
 def test_a_method_that_cannot_grow_rows_tells_of_another_spelling_after_the_release(people, capsys):
     spell("sex", "Male", "MALE")
-    assert main(release_line(seed=1, method="mw-pub", rounds=20)) == DISAGREES
+    assert main(release_line(seed=1, method="mw-pub", rounds=20)) == EXIT_DISAGREES
     said = capsys.readouterr()
     assert "no row of the release will have them: they get 0 at any epsilon" in said.err
     assert "no row has sex = other" in said.out

@@ -100,10 +100,10 @@ def test_the_number_of_ranks_changes_nothing(ranks):
 
 
 def test_large_marginals_are_skipped_and_said(monkeypatch):
-    monkeypatch.setattr(coverage, "LARGEST", 15)
+    monkeypatch.setattr(coverage, "MOST_COVERAGE_CELLS", 15)
     found = coverage_of(support_of())
     assert found.skipped == (("age", "place"), ("sex", "place"))
-    monkeypatch.setattr(coverage, "LARGEST", 6)
+    monkeypatch.setattr(coverage, "MOST_COVERAGE_CELLS", 6)
     assert ("place",) in coverage_of(support_of()).skipped
 
 

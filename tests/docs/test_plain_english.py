@@ -66,7 +66,7 @@ def test_a_constant_means_one_thing():
     names = Counter(
         name for path in CODE if path.suffix == ".py" for name in {*constants(path.read_text("utf-8"))}
     )
-    assert {name for name, modules in names.items() if modules > 1} <= SHARED | TWICE
+    assert {name for name, modules in names.items() if modules > 1} <= SHARED
 
 
 def test_the_readers_see_what_they_must():
@@ -81,13 +81,3 @@ def test_the_readers_see_what_they_must():
 
 # Genuinely the same idiom: type variables, and the form and version of a file.
 SHARED = {"FORM", "P", "T", "VERSION", "_VERSION"}
-TWICE = {
-    "ABSENT", "ARRAYS_OF_CELLS", "BLOCK", "BYTES_OF_CODE", "ENOUGH", "FEWEST",
-    "FILES", "HEAVIEST", "LARGEST", "LARGEST_COUNT", "LARGEST_MARGINAL", "LARGEST_N",
-    "LARGEST_ORDER", "LEAST_EXPONENT", "LEVEL", "LINE", "LISTED", "LONGEST_INTEGER",
-    "MASS_BITS", "MAY_CHANGE_ON_RESUME", "METHODS", "MOST_ATTRIBUTES", "MOST_CELLS", "MOST_DRAWS",
-    "MOST_MARGINALS", "MOST_QUERIES", "MOST_RECORDS", "MOST_ROUNDS", "MOST_ROWS", "MOST_SIDE",
-    "MOST_VALUES", "PARTICLES", "PATIENCE", "PENDING", "REFUSED", "ROWS",
-    "TEXTS", "WIDEST", "_BLOCK", "_CLOSE", "_EPOCH", "_LARGEST",
-    "_LAST", "_NONE", "_SWEEPS", "_WORD", "_WORK",
-}  # fmt: skip

@@ -253,7 +253,7 @@ def test_only_csv_is_written_with_other_spellings(tmp_path, suffix):
 
 
 def test_a_file_written_in_batches_is_the_frame(tmp_path, monkeypatch):
-    monkeypatch.setattr(privmw.io.output, "ROWS", 7)
+    monkeypatch.setattr(privmw.io.output, "OUTPUT_BATCH_ROWS", 7)
     many = TABLE.take(np.arange(100) % 4)
     for suffix in ("parquet", "csv"):
         path = tmp_path / f"x.{suffix}"
@@ -268,7 +268,7 @@ def test_a_file_written_in_batches_is_the_frame(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "feather"])
 def test_progress_is_told_how_many_records_are_written(tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr(privmw.io.output, "ROWS", 40)
+    monkeypatch.setattr(privmw.io.output, "OUTPUT_BATCH_ROWS", 40)
     told = []
     TABLE.take(np.arange(100) % 4).write(tmp_path / f"x.{suffix}", progress=told.append)
     assert told == [40, 80, 100]

@@ -378,7 +378,7 @@ def test_a_workbook_that_unpacks_to_too_much_is_refused_and_not_unpacked(
         for _ in range(size // 2**20):
             more.write(bytes(2**20))
     assert path.stat().st_size < 2**17
-    monkeypatch.setattr("privmw.io.workbook.LARGEST", largest)
+    monkeypatch.setattr("privmw.io.workbook.LARGEST_WORKBOOK", largest)
     monkeypatch.setattr("python_calamine.CalamineWorkbook", SimpleNamespace(from_path=unpack))
     monkeypatch.setattr("zipfile.ZipFile.read", unpack)
     with pytest.raises(ValueError, match=rf"t[.]{suffix} must unpack to at most .*: save it as csv or parq"):

@@ -110,7 +110,7 @@ def test_lines_may_end_in_either_way_and_columns_have_dots(tmp_path):
 
 
 def test_a_scan_counts_what_the_table_counts(tmp_path, monkeypatch):
-    monkeypatch.setattr(privmw.io.files, "ROWS", 64)
+    monkeypatch.setattr(privmw.io.files, "PARQUET_BATCH_ROWS", 64)
     monkeypatch.setattr(privmw.io.scan, "BATCH", 200)
     path = small(tmp_path / "t.parquet")
     scan, table = pmw.scan_table(path, SMALL, private=True), pmw.read_table(path, SMALL, private=True)
@@ -132,7 +132,7 @@ def test_a_scan_counts_what_the_table_counts(tmp_path, monkeypatch):
     pending=st.integers(1, 30),
 )
 def test_a_support_of_a_file_is_the_support_of_its_table(rows, batch, pending, tmp_path, monkeypatch):
-    monkeypatch.setattr(privmw.io.files, "ROWS", batch)
+    monkeypatch.setattr(privmw.io.files, "PARQUET_BATCH_ROWS", batch)
     monkeypatch.setattr(privmw.io.scan, "BATCH", batch)
     monkeypatch.setattr(privmw.data.make_support, "PENDING", pending)
     table = pmw.Table.from_codes(rows, SMALL, private=False)
@@ -155,7 +155,7 @@ def test_a_private_scan_makes_no_support_and_shows_nothing(tmp_path):
 
 
 def test_a_release_from_a_scan_is_the_release_from_its_table(tmp_path, monkeypatch):
-    monkeypatch.setattr(privmw.io.files, "ROWS", 300)
+    monkeypatch.setattr(privmw.io.files, "PARQUET_BATCH_ROWS", 300)
     monkeypatch.setattr(privmw.io.scan, "BATCH", 300)
     private = small(tmp_path / "private.parquet")
     support = pmw.Support.from_table(
@@ -197,7 +197,7 @@ def test_a_file_that_changed_since_it_was_opened_is_refused(tmp_path, later, cha
 
 
 def test_a_file_that_changes_while_it_is_scanned_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(privmw.io.files, "ROWS", 100)
+    monkeypatch.setattr(privmw.io.files, "PARQUET_BATCH_ROWS", 100)
     monkeypatch.setattr(privmw.io.scan, "BATCH", 100)
     scan = pmw.scan_table(small(tmp_path / "t.parquet"), SMALL, private=False)
     batches = scan.batches()
@@ -316,7 +316,7 @@ def test_what_is_wrong_with_a_public_file_is_said(tmp_path, name):
 
 
 def test_bad_values_are_counted_over_the_whole_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(privmw.io.files, "ROWS", 2)
+    monkeypatch.setattr(privmw.io.files, "PARQUET_BATCH_ROWS", 2)
     values = [1, 2, 3, 77, 4, 88, 99, 5]
     pq.write_table(pa.table({"a": values, "b": ["x"] * 8}), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"column 'a' has 3 values outside the domain \(first: 77, row 3\)"):

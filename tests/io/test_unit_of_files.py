@@ -67,7 +67,7 @@ PLAIN = ["int64", "text"]
 @pytest.mark.parametrize("ids", slow_among(IDS, [kind for kind in IDS if kind not in PLAIN]))
 @pytest.mark.parametrize("kind", WRITERS)
 def test_every_file_lets_the_same_records_enter(tmp_path, kind, ids, monkeypatch):
-    monkeypatch.setattr(files, "ROWS", 41)
+    monkeypatch.setattr(files, "PARQUET_BATCH_ROWS", 41)
     monkeypatch.setattr(lines, "BLOCK", 512)
     monkeypatch.setattr(scan, "BATCH", 50)
     path = WRITERS[kind](tmp_path, ids)
@@ -93,7 +93,7 @@ def test_files_of_digits_and_of_integers_choose_alike(tmp_path):
 
 
 def test_a_batch_of_which_no_record_enters_is_no_table(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "ROWS", 10)
+    monkeypatch.setattr(files, "PARQUET_BATCH_ROWS", 10)
     monkeypatch.setattr(scan, "BATCH", 10)
     one = arrow().set_column(1, "household", pa.array([7] * ROWS))
     pq.write_table(one, tmp_path / "t.parquet")

@@ -158,7 +158,7 @@ def test_the_bound_for_many_attributes_is_never_below_the_enumeration(seed, monk
     monkeypatch.setattr(worst_difference, "MOST_ENUMERATED", 0)
     bound = worst_difference.worst_difference(sizes, looks, sigmas)
     assert exact <= bound <= exact * Fraction(3, 2)
-    monkeypatch.setattr(worst_difference, "_SWEEPS", 0)
+    monkeypatch.setattr(worst_difference, "_MOST_SEARCH_SWEEPS", 0)
     assert bound < worst_difference.worst_difference(sizes, looks, sigmas)  # sweeps help
 
 

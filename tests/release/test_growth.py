@@ -90,7 +90,7 @@ def test_a_saved_release_says_the_same(tmp_path):
 
 def test_pairs_that_are_too_large_to_look_at_are_not_called_new(monkeypatch):
     release = grown_release()
-    monkeypatch.setattr(coverage, "LARGEST", 5)
+    monkeypatch.setattr(coverage, "MOST_COVERAGE_CELLS", 5)
     attributes = release.growth().attributes
     assert all(attribute.new_pair_mass == 0 for attribute in attributes)
     assert attributes[0].new_value_mass == pytest.approx(slow_masses(release, 0)[0])

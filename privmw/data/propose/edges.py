@@ -21,7 +21,7 @@ Values = npt.NDArray[Any]  # distinct and ascending
 Counts = npt.NDArray[np.int64]
 
 _WINDOW = 0.3  # the distance from its quantile that an edge may have to be round, as a fraction of a bin
-_LARGEST = Fraction(sys.float_info.max)
+_LARGEST_BOUND = Fraction(sys.float_info.max)
 _TINIEST = 1e-300  # smaller numbers are taken as 0: between them doubles have no digits left
 
 
@@ -71,7 +71,7 @@ class Numbers:
             for digit in (10, 5, 2):
                 step = digit * Fraction(10) ** (power - 1)
                 first, last = math.floor(least / step), math.ceil(most / step)
-                if (step >= 1 or not self.whole) and max(-first, last) * step <= _LARGEST:
+                if (step >= 1 or not self.whole) and max(-first, last) * step <= _LARGEST_BOUND:
                     yield [Fraction(float(n * step)) for n in range(first, last + 1)]
 
     def after(self, value: Fraction, following: Fraction) -> Fraction:
@@ -82,7 +82,7 @@ class Numbers:
 
     def roundest(self, low: Fraction, high: Fraction, near: Fraction, closed: bool = False) -> Fraction:
         """A multiple of the largest step of 1, 2 or 5 times a power of ten; 0 is a multiple of all."""
-        low, high = max(low, -_LARGEST), min(high, _LARGEST)
+        low, high = max(low, -_LARGEST_BOUND), min(high, _LARGEST_BOUND)
         if low < 0 <= high or (closed and low == 0):
             return Fraction(0)
         place = _places(max(abs(low), abs(high))) + 1
@@ -100,7 +100,7 @@ class Numbers:
 
 
 def _places(size: Fraction) -> int:
-    return math.ceil(math.log10(min(size, _LARGEST)))
+    return math.ceil(math.log10(min(size, _LARGEST_BOUND)))
 
 
 class Dates:

@@ -18,13 +18,13 @@ from privmw.algorithms.schedule import Schedule
 from privmw.data.support import Support
 from privmw.extensions.baselines.bag import BestResponses
 from privmw.extensions.baselines.oracle import make_oracle
-from privmw.extensions.baselines.responding import MOST_ROUNDS, Responding
+from privmw.extensions.baselines.responding import MOST_RESPONSES, Responding
 from privmw.models.inputs import ModelInputs
 from privmw.secrecy import shown
 
 USUAL_ETA = 2.0
 LARGEST_ETA = 1000.0
-LEAST_EXPONENT = 1e-100  # its square is a float
+SMALLEST_ETA = 1e-100  # its square is a float
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -78,16 +78,16 @@ class DualQuery(Responding):
             return self
         eta = USUAL_ETA if self.eta is None else self.eta
         # A unit of at_most records moves a score so many times as far as one.
-        exponent = max(2 * eta * at_most / n, LEAST_EXPONENT)
+        exponent = max(2 * eta * at_most / n, SMALLEST_ETA)
         if budget.is_pure:  # samples sum of t exponent = epsilon
             records = math.sqrt(2 * float(budget.limit) / (self.samples * exponent)) + 0.5
         else:  # samples sum of (t exponent)^2 / 8 = rho
             records = (24 * float(budget.limit) / (self.samples * exponent**2)) ** (1 / 3)
         rounds = max(round(min(records, 1e18)) - 1, 1)
-        if rounds > MOST_ROUNDS:
+        if rounds > MOST_RESPONSES:
             raise ValueError(
                 f"eta ({eta}) must be larger: it takes {rounds:,} rounds to spend the budget, and at most "
-                f"{MOST_ROUNDS:,} are run"
+                f"{MOST_RESPONSES:,} are run"
             )
         return dataclasses.replace(self, rounds=rounds, eta=None)
 

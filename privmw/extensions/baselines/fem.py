@@ -19,7 +19,7 @@ from privmw.algorithms.schedule import Schedule
 from privmw.data.support import Support
 from privmw.extensions.baselines.bag import PerturbedLeader
 from privmw.extensions.baselines.oracle import make_oracle
-from privmw.extensions.baselines.responding import MOST_ROUNDS, Responding
+from privmw.extensions.baselines.responding import MOST_RESPONSES, Responding
 from privmw.models.inputs import ModelInputs
 
 # epsilon of a draw = DRAW sqrt(epsilon): twice the authors' .008, whose draws cost four times as much rho.
@@ -74,7 +74,7 @@ class FEM(Responding):
         each = DRAW * math.sqrt(float(epsilon))
         spent = each if budget.is_pure else each**2 / 8
         rounds = max(int(float(budget.limit) / spent), 1)
-        return dataclasses.replace(self, rounds=min(rounds, MOST_ROUNDS))
+        return dataclasses.replace(self, rounds=min(rounds, MOST_RESPONSES))
 
     @property
     def schedule(self) -> Schedule:

@@ -11,7 +11,7 @@ from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.extensions.baselines.oracle import Kind, check_oracle
 
-MOST_SAMPLES, MOST_STARTS, MOST_ROUNDS = 1_000_000, 10_000, 100_000
+MOST_SAMPLES, MOST_STARTS, MOST_RESPONSES = 1_000_000, 10_000, 100_000
 SECONDS_OF_CLIMB = 5e-5
 SECONDS = {"support": 2e-3, "exact": 0.1}  # of a response, as measured on thousands of rows and tens of cells
 
@@ -28,7 +28,7 @@ class Responding(Configuration):
         """Refuse options that mean nothing."""
         super().__post_init__()
         self._one_of("oracle", Kind)
-        for name, most in (("samples", MOST_SAMPLES), ("starts", MOST_STARTS), ("rounds", MOST_ROUNDS)):
+        for name, most in (("samples", MOST_SAMPLES), ("starts", MOST_STARTS), ("rounds", MOST_RESPONSES)):
             if name == "rounds" and self.rounds is None:
                 continue
             self._positive_integer(name)

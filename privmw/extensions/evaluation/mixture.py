@@ -18,8 +18,10 @@ from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s, UInt32s
 
 PROGRESS = 0.95  # progress: the gap falls below this fraction of the gap before
-PATIENCE = 200  # projections without progress before the first linear program; then twice as many, ...
-MOST_CELLS = 1500  # of a linear program: seconds, not minutes
+IDLE_PROJECTIONS = (
+    200  # projections without progress before the first linear program; then twice as many, ...
+)
+MOST_PROGRAM_CELLS = 1500  # of a linear program: seconds, not minutes
 MARGIN = 1e-12  # far above the rounding error of a lower bound
 
 
@@ -51,7 +53,7 @@ def nearest_mixture(
             milestone, waited = best - lower, 0
         projections[cell] += 1
         waited += 1
-        if waited > PATIENCE * (programs + 1):
+        if waited > IDLE_PROJECTIONS * (programs + 1):
             waited, programs = 0, programs + 1
             bound, weights = solve(support, workload, answers, _most_projected(projections))
             lower = max(lower, bound)
@@ -114,7 +116,7 @@ class _Model:
 def _most_projected(projections: Int64s) -> Int64s:
     """The cells with the most projections, in ascending order."""
     cells = np.flatnonzero(projections)
-    return np.sort(cells[np.argsort(-projections[cells], kind="stable")[:MOST_CELLS]])
+    return np.sort(cells[np.argsort(-projections[cells], kind="stable")[:MOST_PROGRAM_CELLS]])
 
 
 def _linear_program() -> Any:

@@ -37,9 +37,9 @@ from privmw.secrecy import expect
 MOST_BYTES = 6_000_000  # of the page, unless it says otherwise
 PAGE_BYTES = 200_000  # for everything but the rows, about
 MOST_INTERVALS = 300_000  # cells with an interval
-MOST_VALUES = 2_000  # of an attribute that are listed whether a row has them or not
+MOST_VALUES_LISTED = 2_000  # of an attribute that are listed whether a row has them or not
 MOST_ORDER = 3  # of marginals with intervals
-LEVEL = 0.95
+EXPLORER_LEVEL = 0.95
 SEED = 0  # of the sample, where there is one: a page is the same each time
 
 
@@ -96,7 +96,7 @@ def render_explorer(
     bounds: MeasuredIntervals | FittedIntervals
     if intervals is None or intervals.reason:
         asked = marginals_with_intervals(release.support.domain)
-        bounds = measured_intervals_of(release, LEVEL, asked)
+        bounds = measured_intervals_of(release, EXPLORER_LEVEL, asked)
     else:
         bounds = intervals
     traveller = _all_rows(release)
@@ -168,7 +168,7 @@ def marginals_with_intervals(domain: Domain) -> Workload:
     >>> len(marginals_with_intervals(Domain({"age": 3, "sex": 2, "zip": 60_000})))
     3
     """
-    small = [a for a, size in enumerate(domain.sizes) if size <= MOST_VALUES]
+    small = [a for a, size in enumerate(domain.sizes) if size <= MOST_VALUES_LISTED]
     sizes = np.array(domain.sizes, np.float64)
     chosen: list[tuple[str, ...]] = []
     cells = 0.0
@@ -193,7 +193,7 @@ def _packed(
     for attribute, column in zip(support.domain.attributes, support.table.columns, strict=True):
         codes: npt.NDArray[Any] = column[traveller.rows]
         listed: list[int] | None = None
-        if attribute.size > MOST_VALUES:
+        if attribute.size > MOST_VALUES_LISTED:
             values, codes = np.unique(codes, return_inverse=True)
             listed = values.tolist()
         size = attribute.size if listed is None else len(listed)

@@ -35,13 +35,13 @@ from privmw.data.support import Support
 from privmw.extensions import postprocess
 from privmw.extensions.postprocess import Fit
 from privmw.extensions.postprocess.fitted_file import write_fitted
-from privmw.extensions.postprocess.microdata import MOST_RECORDS
-from privmw.extensions.postprocess.problem import MOST_ROWS
+from privmw.extensions.postprocess.microdata import MOST_SYNTHETIC_RECORDS
+from privmw.extensions.postprocess.problem import MOST_UNKNOWNS
 from privmw.extensions.postprocess.report import certificate_in_words, write_fit_report
 from privmw.io.files import about, files_of
 from privmw.io.scan import scan_table
 
-METHODS: dict[str, Callable[..., Fit]] = {
+FITS: dict[str, Callable[..., Fit]] = {
     "ols": postprocess.ols,
     "nnls": postprocess.nnls,
     "max-fit": postprocess.max_fit,
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "measurements", metavar="MEASUREMENTS", help="the noisy answers: parquet or csv, one row per cell"
     )
     parser.add_argument("--domain", required=True, metavar="FILE", help="the domain, a JSON file")
-    parser.add_argument("--method", required=True, choices=tuple(METHODS), help="how to fit the answers")
+    parser.add_argument("--method", required=True, choices=tuple(FITS), help="how to fit the answers")
     parser.add_argument(
         "--public", metavar="FILE", help="re-weight the rows of this file (default: every row of the domain)"
     )
@@ -111,7 +111,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
             for_release = all(about(file).get("for_release", True) for file in files_of(options.measurements))
         support = read_support(options, domain, console)
         with console.step(f"fitting with {options.method}"):
-            fit = METHODS[options.method](measured, support, **chosen)
+            fit = FITS[options.method](measured, support, **chosen)
         facts = {"output": options.output, **certificate(fit), "for_release": for_release}
         with console.step("writing"):
             facts["records"] = write_fit(fit, folder, options, for_release)
@@ -187,7 +187,7 @@ def read_support(options: argparse.Namespace, domain: Domain, console: Console) 
         with console.step(f"reading {options.public}"):
             public = scan_table(options.public, domain, private=False, on_note=console.note)
             return Support.from_table(public, constraints=constraints)
-    if domain.size > MOST_ROWS:
+    if domain.size > MOST_UNKNOWNS:
         raise RefusalError(
             f"the domain ({domain.size:.3g} rows) must have at most 2^28 rows to weigh them all",
             "give --public, a file of the rows to weigh",
@@ -227,7 +227,7 @@ def why_no_records(fit: Fit) -> str:
     if total < 0.5:
         return "the weights sum to less than half a record"
     needed = total * (8 + len(fit.domain))  # a position and its codes
-    if total >= MOST_RECORDS or needed > available_memory():
+    if total >= MOST_SYNTHETIC_RECORDS or needed > available_memory():
         return f"{total:.3g} records do not fit in memory"
     return ""
 

@@ -16,7 +16,7 @@ from privmw.kernels.arrays import Float64s
 from privmw.random import sampling_stream
 
 LARGE = 2**18  # rows from which on rows are chosen; fewer are visited in full, which ends sooner there
-FEWEST_ROUNDS, MOST_ROUNDS = 10, 1000  # of a pass over all rows and those between
+FEWEST_DESCENT_ROUNDS, MOST_DESCENT_ROUNDS = 10, 1000  # of a pass over all rows and those between
 BETWEEN = 9  # passes over the rows above zero, after each
 WORK_IN_FULL = 2**34  # visits of a row by a marginal: more rounds where they fit
 WHOLE = 2  # passes over all rows, at first
@@ -25,7 +25,7 @@ AGAIN = 2  # passes over the chosen rows, before others are chosen
 RELAXED = 1.5  # of the way to its best weight is gone by a row: a fifth fewer visits than 1
 FEWEST_PASSES, MOST_PASSES = 15, 2000  # visits of rows, over the rows
 WORK = 2**32  # visits of a row by a marginal, half a minute: more passes where they fit
-ENOUGH = 1e-8  # of the largest count: the largest move that may be left
+SMALLEST_MOVE = 1e-8  # of the largest count: the largest move that may be left
 
 
 def descend(problem: Problem) -> tuple[Float64s, int]:
@@ -38,10 +38,10 @@ def descend(problem: Problem) -> tuple[Float64s, int]:
     marginals = len(tallies.marginals[2]) - 1
     if tallies.rows < LARGE:
         visits = tallies.rows * marginals * (BETWEEN + 1)
-        rounds = min(max(FEWEST_ROUNDS, WORK_IN_FULL // visits), MOST_ROUNDS)
+        rounds = min(max(FEWEST_DESCENT_ROUNDS, WORK_IN_FULL // visits), MOST_DESCENT_ROUNDS)
         for number in range(rounds):
             moved = tallies.descend(rng.permutation(every_row), precisions, bends, weights, pulls)
-            if moved <= ENOUGH * problem.scale:
+            if moved <= SMALLEST_MOVE * problem.scale:
                 return weights, number * (BETWEEN + 1) + 1
             for _ in range(BETWEEN):
                 above = np.flatnonzero(weights).astype(np.uint32)
@@ -57,7 +57,7 @@ def descend(problem: Problem) -> tuple[Float64s, int]:
         pulls = precisions * (tallies.sums(weights) - problem.counts)
         slopes = tallies.potentials(pulls)
         left = moves_left(weights, slopes, bends)
-        if left.max(initial=0.0) <= ENOUGH * problem.scale:
+        if left.max(initial=0.0) <= SMALLEST_MOVE * problem.scale:
             break
         can_move = np.flatnonzero((weights > 0) | (slopes < 0)).astype(np.uint32)
         count = max(1, round(CHOSEN * len(can_move)))

@@ -23,7 +23,7 @@ from privmw.secrecy import expect, shown
 
 Places = tuple[int, ...]
 
-MOST_RECORDS = 2**31
+MOST_SYNTHETIC_RECORDS = 2**31
 
 
 def to_microdata(
@@ -52,7 +52,7 @@ def to_microdata(
     if fit.weights.min() < 0:
         raise ValueError("fit (with weights below 0) must not be negative: ols makes no microdata")
     total = float(fit.weights.sum())
-    if not 0.5 <= total < MOST_RECORDS:
+    if not 0.5 <= total < MOST_SYNTHETIC_RECORDS:
         raise ValueError(f"fit (of total {total:.6g}) must have at least half a record and below 2^31")
     rng = sampling_stream(seed) if method == "randomised" else None
     whole = 1e-6 + 1e-9 * total

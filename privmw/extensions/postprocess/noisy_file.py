@@ -22,7 +22,7 @@ from privmw.data.syntax import Syntax
 from privmw.io.extras import need
 from privmw.io.files import about, batches, check_names, checked_path, columns_of, files_of, public_layout
 from privmw.kernels.arrays import Bools, Float64s, Int64s
-from privmw.release.noisy_marginals import LARGEST_COUNT, NoisyMarginals
+from privmw.release.noisy_marginals import LARGEST_NOISY_COUNT, NoisyMarginals
 from privmw.secrecy import expect, shown
 
 COUNT, NOISE, SCALE = "noisy_count", "noise", "scale"
@@ -89,7 +89,7 @@ class _Reader:
             marginal_of, cell = self._locate(cells, before)
             counts = self._numbers(columns, COUNT)
             self._refuse_if(
-                ~(np.abs(counts) <= LARGEST_COUNT), before, COUNT, counts, "be finite, and at most 2^62"
+                ~(np.abs(counts) <= LARGEST_NOISY_COUNT), before, COUNT, counts, "be finite, and at most 2^62"
             )
             self.rows.append((marginal_of, cell, counts, self._noises(columns, before)))
             before += batch.num_rows

@@ -23,7 +23,7 @@ from privmw.kernels.checks import check_number
 from privmw.release.noisy_marginals import NoisyMarginals
 from privmw.secrecy import expect, shown
 
-MOST_ROWS = 2**28
+MOST_UNKNOWNS = 2**28
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +105,7 @@ def regroup(problem: Problem, support: Support | None, **changed: Any) -> Proble
 
 def _rows(measured: NoisyMarginals, support: Support | None) -> int:
     if support is None:
-        if measured.domain.size > MOST_ROWS:
+        if measured.domain.size > MOST_UNKNOWNS:
             raise ValueError(
                 f"domain ({shown(measured.domain)}) must have at most 2^28 cells: give a support"
             )

@@ -22,9 +22,11 @@ from privmw.kernels.arrays import Bools, Float64s
 from privmw.kernels.query_matrix import QueryMatrix
 
 TOLERANCE = 1e-11  # of the largest count: the |y - A x| at which Newton's method ends
-ENOUGH = 1e-10  # of the largest count: the KKT residual at which proximal steps may end
+KKT_TOLERANCE = 1e-10  # of the largest count: the KKT residual at which proximal steps may end
 STILL = 1e-9  # of the largest count: the move at which they do
-MOST_QUERIES = 2500  # for proximal steps where coordinate descent is another way: it takes over beyond
+MOST_QUERIES_OF_PROXIMAL_STEPS = (
+    2500  # for proximal steps where coordinate descent is another way: it takes over beyond
+)
 MOST_PROXIMAL = 100
 MOST_IDLE = 5  # proximal steps without gain: rounding is all that is left
 LOOSE = 1e3  # a proximal step's variance over what the queries leave a row: more magnifies rounding
@@ -99,7 +101,7 @@ def solve(
             problem, name, bounds, solution.weights, solution.multipliers, solution.value, solution.steps
         )
     free = not bounds.given and (problem.variances > 0).all() and not problem.precisions.any()
-    if problem.tallies.count > MOST_QUERIES and free:
+    if problem.tallies.count > MOST_QUERIES_OF_PROXIMAL_STEPS and free:
         weights, passes = descend(problem)
         return Solved(problem, name, bounds, weights, np.zeros(problem.tallies.count), 0.0, passes)
     return _solve_by_steps(problem, name, bounds, queries, tolerance, near, limit)
@@ -134,7 +136,7 @@ def _solve_by_steps(
         idle = 0 if best is None or solved.stage.kkt < best.stage.kkt / 2 else idle + 1
         if best is None or solved.stage.kkt < best.stage.kkt:
             best = solved
-        if (best.stage.kkt <= ENOUGH and moved <= STILL) or idle == MOST_IDLE or solution.value > most:
+        if (best.stage.kkt <= KKT_TOLERANCE and moved <= STILL) or idle == MOST_IDLE or solution.value > most:
             break
         if solution.left > tolerance:
             pull = min(10 * pull, usual)

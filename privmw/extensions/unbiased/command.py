@@ -52,8 +52,8 @@ STRATEGIES: dict[str, Callable[[], strategies.Strategy]] = {
     "hdmm": strategies.hdmm,
 }
 # options that may differ when a command resumes a run
-MAY_CHANGE_ON_RESUME = ("command", "output", "json", "quiet", "progress", "title")
-TEXTS = 2**16  # bytes: the settings, the domain and the ledger
+MEASURE_MAY_CHANGE_ON_RESUME = ("command", "output", "json", "quiet", "progress", "title")
+BYTES_OF_SETTINGS = 2**16  # bytes: the settings, the domain and the ledger
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -121,7 +121,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     if not AnswersFolder(options.output).has_release:
         check_files(options)
     join_ranks(None)
-    with AnswersFolder.reserve(options.output, run_identity(options, MAY_CHANGE_ON_RESUME)) as folder:
+    with AnswersFolder.reserve(options.output, run_identity(options, MEASURE_MAY_CHANGE_ON_RESUME)) as folder:
         if not folder.has_release:
             measure(options, console, folder)
         answers = folder.answers()
@@ -164,7 +164,10 @@ def measure(options: argparse.Namespace, console: Console, folder: AnswersFolder
 def _check_room(plan: ShotPlan, folder: AnswersFolder, form: str) -> None:
     """Refuse files that do not fit on the disk."""
     shot = plan.shot
-    size = 8 * (shot.measured.cells + len(shot.measured.attributes) + len(shot.workload.attributes)) + TEXTS
+    size = (
+        8 * (shot.measured.cells + len(shot.measured.attributes) + len(shot.workload.attributes))
+        + BYTES_OF_SETTINGS
+    )
     size += 32 * len(shot.looks)  # scales here, and events in the ledger
     folder.keep_space(size)
     rest = 3 * BYTES_OF_ANSWER[form] * shot.workload.cells

@@ -34,7 +34,7 @@ from privmw.random import Rng
 from privmw.ranks import check_same, on_root
 from privmw.secrecy import expect, shown
 
-ARRAYS_OF_CELLS = 8  # counts, noisy values, interactions and their sums, answers, errors, intervals
+ARRAYS_OF_SHOT_CELLS = 8  # counts, noisy values, interactions and their sums, answers, errors, intervals
 EVENT_DELTA = 2.0**-20  # of delta: what residual noise may take for its lattice term, which is far smaller
 LEAST_DELTA = 1e-12  # stands for delta where a budget of rho has none
 
@@ -219,7 +219,7 @@ class OneShotMechanism(Calibrated):
         """
         check_is_workload(workload)
         shot = self.algorithm.strategy.calibrate(workload, self.budget, positive_integer("at_most", at_most))
-        needed = 8 * ARRAYS_OF_CELLS * (shot.workload.cells + shot.measured.cells)
+        needed = 8 * ARRAYS_OF_SHOT_CELLS * (shot.workload.cells + shot.measured.cells)
         if needed > available_memory():
             raise ValueError(
                 f"workload ({shot.measured.cells:,} cells) must fit in memory, and needs at least "

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from privmw.kernels.arrays import Bools, Int64s
+from privmw.kernels.draws import LONGEST_INTEGER
 from privmw.kernels.python_ import coins, selection
 from privmw.kernels.python_.coins import Decay, NextWord, draw_below, draw_bernoulli, words_of
 from privmw.kernels.python_.distances import Errors
 from privmw.secrecy import erasing, expect
 
-LONGEST_INTEGER = 4096  # bits
 LARGEST_SCALE_BITS = 40
 
 

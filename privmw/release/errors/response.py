@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ACCURACY = 0.01  # of a solve: the residual relative to the fitted and to the missed part, in noise norm
 SOLVER_STEPS = 500
-MASS_BITS = 61  # of sums of masses
+SUM_OF_MASSES_BITS = 61  # of sums of masses
 ROWS_FROM_NOISE = "its rows were drawn from the noisy counts; the effect of the noise on them is not known"
 NOT_FULLY_MEASURED = "no marginal was fully measured"
 
@@ -196,7 +196,7 @@ def _sums(marginals: kernels.Marginals, terms: Float64s) -> Float64s:
     total = float(np.abs(terms).sum())
     if total == 0:
         return np.zeros(marginals.cells)
-    scale = 2.0 ** (MASS_BITS - math.frexp(total)[1])
+    scale = 2.0 ** (SUM_OF_MASSES_BITS - math.frexp(total)[1])
     sums: Float64s = marginals.sums(np.rint(terms * scale).astype(np.int64)) / scale
     return sums
 

@@ -16,7 +16,7 @@ from privmw.report.charts import dot_plot
 from privmw.report.formats import percent, plural, value_name
 from privmw.report.svg import Picture, Words
 
-MOST_CELLS = 24
+CELLS_SHOWN = 24
 
 
 def plot_marginal(release: Release, names: Sequence[str], level: float) -> Picture:
@@ -74,10 +74,10 @@ def _shown(workload: Workload, names: Sequence[str], released: Float64s, public:
     """The cells to be shown, the first attribute named changing last; of many, those of the largest share."""
     axes = [workload.marginal(0).index(name) for name in names]
     order: Int64s = np.arange(workload.cells).reshape(workload.shape(0)).transpose(axes).ravel()
-    if len(order) <= MOST_CELLS:
+    if len(order) <= CELLS_SHOWN:
         return order
     largest = released if public is None else np.maximum(released, public)
-    return order[np.sort(np.argsort(-largest[order], kind="stable")[:MOST_CELLS])]
+    return order[np.sort(np.argsort(-largest[order], kind="stable")[:CELLS_SHOWN])]
 
 
 def _label(workload: Workload, names: Sequence[str], cell: int) -> str:

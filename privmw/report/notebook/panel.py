@@ -28,7 +28,7 @@ from privmw.report.page import check_installed, make_page
 from privmw.report.release import facts, pictures, words
 from privmw.report.svg import Picture
 
-MOST_ROWS = 12
+LINES_SHOWN = 12
 MOST_LABELS = 5
 MOST_PICTURES = 3
 
@@ -83,7 +83,7 @@ def panel_of(shown: object) -> Panel:
 
 @panel_of.register
 def _(domain: Domain) -> Panel:
-    rows = [(plain(a.name, 40), f"{a.size:,}", _values(a)) for a in domain.attributes[:MOST_ROWS]]
+    rows = [(plain(a.name, 40), f"{a.size:,}", _values(a)) for a in domain.attributes[:LINES_SHOWN]]
     return Panel(
         f"Domain: {plural(len(domain), 'attribute')}",
         [("possible records", _large(domain.size))],
@@ -126,7 +126,7 @@ def _(support: Support) -> Panel:
         return Panel(title if support.records else "Support: no public row", known)
     names = [name for name in support.domain.names if name not in support.missing]
     rows = []
-    for name in names[:MOST_ROWS]:
+    for name in names[:LINES_SHOWN]:
         shares = np.bincount(support.table.column(name), support.start(), support.domain[name].size)
         common = int(shares.argmax())
         present = f"{np.count_nonzero(shares)} of {support.domain[name].size:,}"
@@ -160,7 +160,7 @@ def _(calibrated: Mechanism) -> Panel:
     first, *_ = calibrated.statement().splitlines()
     rows = [
         (event.step, mechanism(event.mechanism), f"{event.count:,}", show(float_up(event.cost_of_one.rho)))
-        for event in calibrated.events[:MOST_ROWS]
+        for event in calibrated.events[:LINES_SHOWN]
     ]
     options = [
         (name, f"{value}")
@@ -206,7 +206,7 @@ def _(ledger: Ledger) -> Panel:
     spent = facts.spending(ledger)
     rows = [
         (look.purpose, mechanism(look.kind), f"{look.times:,}", show(look.total), percent(look.share))
-        for look in spent.looks[:MOST_ROWS]
+        for look in spent.looks[:LINES_SHOWN]
     ]
     picture = pictures.budget(spent)
     return Panel(

@@ -36,9 +36,9 @@ PURPOSES = {
 }
 
 MOST_COSTS = 8  # of one kind that are listed one by one
-LEVEL = 0.95  # of intervals
+LEVEL_OF_INTERVALS = 0.95  # of intervals
 MOST_SIZE = 100_000  # values of an attribute with intervals
-MOST_SIDE = 100  # values of an attribute of a pair
+MOST_VALUES_OF_PAIR = 100  # values of an attribute of a pair
 
 
 @dataclass(frozen=True)
@@ -253,13 +253,13 @@ def noisy_intervals_of(release: Release) -> NoisyIntervals:
     """What the noisy counts of a release say."""
     domain = release.support.domain
     small = [(name,) for name, size in zip(domain.names, domain.sizes, strict=True) if size <= MOST_SIZE]
-    intervals = measured_intervals_of(release, LEVEL, Workload(domain, small))
-    return NoisyIntervals(intervals, pair_deviations(release), quantile_of(release, LEVEL))
+    intervals = measured_intervals_of(release, LEVEL_OF_INTERVALS, Workload(domain, small))
+    return NoisyIntervals(intervals, pair_deviations(release), quantile_of(release, LEVEL_OF_INTERVALS))
 
 
 @dataclass(frozen=True)
 class Precision:
-    """How precisely the shares of a marginal's cells are known, at LEVEL; NaN if not measured.
+    """How precisely the shares of a marginal's cells are known, at LEVEL_OF_INTERVALS; NaN if not measured.
 
     measured: how far the noisy counts may be off; released: how far a released share is from the farther end
     of its interval, at most.
@@ -320,7 +320,9 @@ class ChangedPair:
 def changed_pairs(release: Release, most: int) -> list[ChangedPair]:
     """The pairs of attributes that moved most, each attribute in at most two of them."""
     domain = release.support.domain
-    small = [name for name, size in zip(domain.names, domain.sizes, strict=True) if 1 < size <= MOST_SIDE]
+    small = [
+        name for name, size in zip(domain.names, domain.sizes, strict=True) if 1 < size <= MOST_VALUES_OF_PAIR
+    ]
     if not release.support.records or len(small) < 2:
         return []
     workload = Workload(domain, combinations(small, 2))
@@ -333,7 +335,7 @@ def changed_pairs(release: Release, most: int) -> list[ChangedPair]:
             chosen.append(j)
             used.update(workload.marginal(j))
     shown = workload.select(chosen)
-    intervals = measured_intervals_of(release, LEVEL, shown)
+    intervals = measured_intervals_of(release, LEVEL_OF_INTERVALS, shown)
     found = []
     for place, j in enumerate(chosen):
         first, second = workload.marginal(j)

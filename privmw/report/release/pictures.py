@@ -34,12 +34,12 @@ from privmw.report.svg import (
     square_root_axes,
 )
 
-MOST_VALUES = 12  # of an attribute
-MOST_ATTRIBUTES = 15  # of grown rows
-MOST_SIDE = 10  # values of an attribute in a heat map
-MOST_CROSSED = 20  # attributes of which all pairs are shown
-MARKED = 120  # more markers on a line, or steps of an area, would hide it
-WIDEST = 8  # powers of two: weights that changed more are counted at this one
+MOST_VALUES_SHOWN = 12  # of an attribute
+MOST_GROWN_ATTRIBUTES = 15  # of grown rows
+MOST_HEAT_MAP_VALUES = 10  # values of an attribute in a heat map
+MOST_ATTRIBUTES_OF_ALL_PAIRS = 20  # attributes of which all pairs are shown
+MOST_MARKERS = 120  # more markers on a line, or steps of an area, would hide it
+LARGEST_CHANGE_SHOWN = 8  # powers of two: weights that changed more are counted at this one
 
 
 def guess(promise: Promise) -> Picture:
@@ -73,7 +73,7 @@ def rounds(release: Release) -> Picture | None:
     after = np.array([entry.after for entry in rounds])
 
     def paint(figure: Any, axes: Any) -> None:
-        circle, square = ("o", "s") if len(rounds) <= MARKED else ("", "")
+        circle, square = ("o", "s") if len(rounds) <= MOST_MARKERS else ("", "")
         learnt = {"color": ORANGE, "marker": circle, "mfc": "white", "ls": "--", "lw": 1.2}
         axes.plot(numbers, 100 * before, **learnt, markersize=4.5, label="before the round learnt")
         axes.plot(numbers, 100 * after, color=BLUE, marker=square, markersize=4.5, lw=1.4, label="after")
@@ -120,7 +120,9 @@ def budget(spent: Spending) -> Picture | None:
         for name, height in zip(names, heights, strict=True):
             colour, hatch = styles[name]
             area = {"facecolor": colour, "hatch": hatch, "edgecolor": INK, "lw": 0.4, "label": name}
-            axes.fill_between(steps, base, base + height, step="pre" if count <= MARKED else None, **area)
+            axes.fill_between(
+                steps, base, base + height, step="pre" if count <= MOST_MARKERS else None, **area
+            )
             base = base + height
         axes.axhline(100, color=INK, lw=1, ls="--")
         axes.set_xlim(0, count)
@@ -158,8 +160,8 @@ def weights(change: RowWeights) -> Picture:
     at_start = change.before > 0
     weighted, rows = at_start & (change.after > 0), int(np.count_nonzero(at_start))
     ratios = np.log2(change.after[weighted] / change.before[weighted])
-    edges = np.arange(-WIDEST - 0.25, WIDEST + 0.5, 0.5)
-    heights = np.histogram(np.clip(ratios, -WIDEST, WIDEST), edges)[0] / rows
+    edges = np.arange(-LARGEST_CHANGE_SHOWN - 0.25, LARGEST_CHANGE_SHOWN + 0.5, 0.5)
+    heights = np.histogram(np.clip(ratios, -LARGEST_CHANGE_SHOWN, LARGEST_CHANGE_SHOWN), edges)[0] / rows
     middle, grown = 2 ** float(np.median(ratios)) if len(ratios) else 0.0, len(change.after) - rows
 
     def paint(figure: Any, axes: Any) -> None:
@@ -208,7 +210,7 @@ def growth(grown: Growth) -> Picture | None:
     news = [attribute for attribute in news if attribute.new_pair_mass + attribute.new_value_mass > 0]
     if not grown.public_rows or not news:
         return None
-    shown = news[:MOST_ATTRIBUTES]
+    shown = news[:MOST_GROWN_ATTRIBUTES]
     names = [plain(attribute.name, 40) for attribute in shown]
     pairs = np.array([attribute.new_pair_mass for attribute in shown])
     values = np.array([attribute.new_value_mass for attribute in shown])
@@ -253,10 +255,10 @@ def growth(grown: Growth) -> Picture | None:
 def attribute(distribution: Distribution, domain: Domain, place: int, start: str) -> Picture:
     """Plot one attribute's distribution before and after; of many values, those that moved most."""
     values = np.arange(len(distribution.codes))
-    many = len(values) > MOST_VALUES
+    many = len(values) > MOST_VALUES_SHOWN
     if many:
         moved = np.argsort(-np.abs(distribution.after - distribution.before), kind="stable")
-        values = np.sort(moved[: MOST_VALUES - 1])
+        values = np.sort(moved[: MOST_VALUES_SHOWN - 1])
     labels = [value_name(domain[distribution.name], int(distribution.codes[value])) for value in values]
     before, after = distribution.before[values], distribution.after[values]
     low, high = distribution.low[values], distribution.high[values]
@@ -297,8 +299,8 @@ def changed_pair(pair: ChangedPair, domain: Domain, place: int, start: str) -> P
     for axis, name in enumerate(pair.names):
         attribute = domain[name]
         values, rest = np.arange(attribute.size), False
-        if attribute.size > MOST_SIDE:
-            commonest = np.argsort(-pair.after.sum(axis=1 - axis), kind="stable")[: MOST_SIDE - 1]
+        if attribute.size > MOST_HEAT_MAP_VALUES:
+            commonest = np.argsort(-pair.after.sum(axis=1 - axis), kind="stable")[: MOST_HEAT_MAP_VALUES - 1]
             values, rest = np.sort(commonest), True
         names = [value_name(attribute, int(value)) for value in values]
         others = np.setdiff1d(np.arange(attribute.size), values)
@@ -362,7 +364,7 @@ def precision(release: Release, noisy_intervals: NoisyIntervals) -> Picture | No
     """A heat map of how precisely what was measured fixes each pair of attributes; None for too many."""
     domain = release.support.domain
     count = len(domain)
-    if not noisy_intervals.deviations or not 2 <= count <= MOST_CROSSED:
+    if not noisy_intervals.deviations or not 2 <= count <= MOST_ATTRIBUTES_OF_ALL_PAIRS:
         return None
     reach = np.full((count, count), math.nan)
     for (a, b), deviation in noisy_intervals.deviations.items():

@@ -21,16 +21,16 @@ from privmw.report.page import check_installed, files_beside, make_page
 from privmw.report.release import facts, pictures, words
 from privmw.secrecy import expect
 
-MOST_ATTRIBUTES = 12
+ATTRIBUTE_PICTURES = 12
 MOST_PAIRS = 6
-MOST_ROUNDS = 60  # in the table of rounds
+ROUNDS_SHOWN = 60  # in the table of rounds
 MOST_NOISE_LEVELS = 8
-MOST_CELLS = 20  # beyond chance
+CELLS_BEYOND_NOISE_SHOWN = 20  # beyond chance
 MOST_BY_ATTRIBUTE = 30
 MOST_NEW_VALUES = 20
 
 
-FILES = (
+RELEASE_FILES = (
     (
         "synthetic",
         "parquet",
@@ -134,7 +134,7 @@ def render(
         promise=promise,
         guess=pictures.guess(promise) if promise.bounded else None,
         title=title or "Report of a private release",
-        files=files_beside(FILES, files),
+        files=files_beside(RELEASE_FILES, files),
         evaluation=evaluation,
         errors=errors,
         far_off=None if errors is None else facts.far_off(errors, MOST_BY_ATTRIBUTE),
@@ -171,12 +171,12 @@ def _content(release: Release) -> dict[str, Any]:
         "more_noise_levels": len(levels) - MOST_NOISE_LEVELS,
         "agreement": agreement,
         "farthest": farthest,
-        "cells_beyond": facts.cells_beyond(release, measured, MOST_CELLS),
+        "cells_beyond": facts.cells_beyond(release, measured, CELLS_BEYOND_NOISE_SHOWN),
         "by_attribute": facts.by_attribute(measured)[:MOST_BY_ATTRIBUTE],
         "rounds": [
-            {"entry": entry, "chosen": _chosen(release, entry)} for entry in release.history[:MOST_ROUNDS]
+            {"entry": entry, "chosen": _chosen(release, entry)} for entry in release.history[:ROUNDS_SHOWN]
         ],
-        "more_rounds": len(release.history) - MOST_ROUNDS,
+        "more_rounds": len(release.history) - ROUNDS_SHOWN,
         "spent": spent,
         "precisions": facts.attribute_precisions(release, noisy_intervals)[:MOST_BY_ATTRIBUTE],
         "more_precisions": len(domain) - MOST_BY_ATTRIBUTE,
@@ -196,7 +196,7 @@ def _content(release: Release) -> dict[str, Any]:
             "pairs": [pictures.changed_pair(pair, domain, place, start) for place, pair in enumerate(pairs)],
             "attributes": [
                 pictures.attribute(distribution, domain, place, start)
-                for place, distribution in enumerate(attributes[:MOST_ATTRIBUTES])
+                for place, distribution in enumerate(attributes[:ATTRIBUTE_PICTURES])
             ],
         },
     }

@@ -22,7 +22,7 @@ SLACK = 1 + 1e-12  # the library's exp errs by less
 MOST_SETTINGS = 40
 OF_ROUNDS = ("rounds", "per_round", "split", "warm_up", "replay", "output")  # what only rounds use
 
-ALGORITHMS = {
+ALGORITHM_DESCRIPTIONS = {
     "PEP": "projection (PEP): of all ways to weigh the rows, the one nearest to the start that fits "
     "the noisy counts",
     "MWPub": "multiplicative weights from a public start (MW-Pub): each noisy count makes the public rows it "
@@ -171,7 +171,7 @@ def algorithm(settings: Mapping[str, Any]) -> str:
     name = settings.get("algorithm")
     if not isinstance(name, str):
         return "no algorithm is named"
-    return ALGORITHMS.get(name) or f"an algorithm named {plain(name)}"
+    return ALGORITHM_DESCRIPTIONS.get(name) or f"an algorithm named {plain(name)}"
 
 
 def settings_in_words(settings: Mapping[str, Any]) -> list[tuple[str, str, str]]:

@@ -13,10 +13,10 @@ import privmw as pmw
 from extensions.cluster.cases import ALGORITHMS, MASK, workload_of
 from extensions.cluster.mpi_jobs import ended, needs_mpi, run_job, start_job
 from marks.slow import slow, slow_among
-from privmw.cli.refusal import DISAGREES
+from privmw.cli.refusal import EXIT_DISAGREES
 from privmw.release.file import load_release
 
-GOOD = (0, DISAGREES)
+GOOD = (0, EXIT_DISAGREES)
 
 pytestmark = needs_mpi
 pa = pytest.importorskip("pyarrow")

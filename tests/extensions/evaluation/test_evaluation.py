@@ -154,7 +154,7 @@ def test_the_linear_program_proves_what_no_single_cell_does(monkeypatch):
     workload = pmw.Workload(domain, [("a",), ("b",)])
     support = pmw.Support.from_table(pmw.Table.from_codes([[0, 0], [1, 1]], domain, private=False))
     private = pmw.Table.from_codes([[0, 1]] * 3 + [[1, 0]], domain, private=True)
-    monkeypatch.setattr(privmw.extensions.evaluation.mixture, "PATIENCE", 10)
+    monkeypatch.setattr(privmw.extensions.evaluation.mixture, "IDLE_PROJECTIONS", 10)
     found = best_mixture_error(private, support, workload, tolerance=1e-6)
     assert found.lower == pytest.approx(0.25, abs=1e-6)
     assert found.upper == pytest.approx(0.25, abs=1e-6)

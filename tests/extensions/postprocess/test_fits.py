@@ -261,7 +261,7 @@ def test_coordinate_descent_and_proximal_steps_answer_alike(shape, method, monke
     measured = drawn(*SHAPES[shape], 4)
     for support in (None, some_support(measured, 4, 0.8)):
         stepped = method(measured, support)
-        monkeypatch.setattr("privmw.extensions.postprocess.solve.MOST_QUERIES", 0)
+        monkeypatch.setattr("privmw.extensions.postprocess.solve.MOST_QUERIES_OF_PROXIMAL_STEPS", 0)
         descended = method(measured, support)
         monkeypatch.undo()
         assert descended.certificate.kkt < 1e-7

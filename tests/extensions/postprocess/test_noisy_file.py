@@ -165,7 +165,7 @@ def test_any_order_of_attributes_and_rows_is_one_marginal(tmp_path):
 
 
 def test_many_batches_and_files_are_one(tmp_path, monkeypatch):
-    monkeypatch.setattr("privmw.io.files.ROWS", 2)
+    monkeypatch.setattr("privmw.io.files.PARQUET_BATCH_ROWS", 2)
     (tmp_path / "parts").mkdir()
     whole = write_parquet(
         tmp_path,

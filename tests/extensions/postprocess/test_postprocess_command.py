@@ -18,7 +18,7 @@ import privmw.extensions.postprocess.command
 from cli.cases import names_in, release_line, write_pair
 from privmw import postprocess
 from privmw.cli import main
-from privmw.extensions.postprocess.command import METHODS
+from privmw.extensions.postprocess.command import FITS
 
 FILES = ["certificate.json", "fitted.parquet", "report.html", "synthetic.parquet"]
 DOMAIN = pmw.Domain({"age": {"edges": [0, 18, 65, 100]}, "sex": ["F", "M"]})
@@ -55,14 +55,14 @@ def refused(capsys, *words, said, code=2):
     assert captured.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", FITS)
 def test_every_method_writes_what_the_library_fits(method, here, capsys):
     assert main(line(method=method)) == 0
     said = capsys.readouterr().out
     assert "Solved: " in said
     assert "6 rows, all that the domain has" in said
     measured = postprocess.read_noisy_marginals("noisy.csv", DOMAIN)
-    fit = METHODS[method](measured)
+    fit = FITS[method](measured)
     found = parquet.read_table("out/fitted.parquet").to_pydict()
     assert found["fitted"] == fit.fitted_counts().tolist()
     assert found["noisy_count"] == measured.noisy_counts.tolist()

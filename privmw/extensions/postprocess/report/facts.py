@@ -17,11 +17,11 @@ from privmw.release.agreement import Agreement, compare
 from privmw.release.by_attribute import ComparedCells
 from privmw.report.formats import cell_name, mechanism, number, plural
 
-MOST_ROWS = 2**20  # more rows are not compared with ordinary least squares
-MOST_QUERIES = 2500  # the same for queries, where single rows were not measured
+MOST_COMPARED_ROWS = 2**20  # more rows are not compared with ordinary least squares
+MOST_COMPARED_QUERIES = 2500  # the same for queries, where single rows were not measured
 SOLVED, NEARLY = 1e-8, 1e-6
 
-METHODS = {
+METHOD_DESCRIPTIONS = {
     "ols": "ordinary least squares: of all weights, negative ones too, those that fit best",
     "nnls": "non-negative least squares (NNLS): of all weights that are not negative, those that fit best",
     "max_fit": "MaxFit: the least largest gap in units of the noise, and within it the best fit",
@@ -142,7 +142,9 @@ def change_from_ols(fit: Fit) -> ChangeFromOLS | None:
         )
         if places != all_places
     )
-    if len(fit.weights) > MOST_ROWS or not (fit.certificate.unique or queries <= MOST_QUERIES):
+    if len(fit.weights) > MOST_COMPARED_ROWS or not (
+        fit.certificate.unique or queries <= MOST_COMPARED_QUERIES
+    ):
         return None
     free = ols(fit.measured, fit.support)
     if free.certificate.kkt > NEARLY:

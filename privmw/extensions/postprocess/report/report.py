@@ -16,12 +16,12 @@ from privmw.report.agreement import FITTED, against_noisy, gaps
 from privmw.report.page import check_installed, files_beside, make_page
 from privmw.secrecy import expect
 
-MOST_MARGINALS = 40
-MOST_CELLS = 10
+MARGINALS_SHOWN = 40
+UNREACHED_CELLS_SHOWN = 10
 MOST_STAGES = 60
 
 
-FILES = (
+FIT_FILES = (
     (
         "fitted",
         "parquet",
@@ -78,7 +78,7 @@ def render_fit(
     check_installed()
     agreement = facts.agreement(fit)
     cost = facts.change_from_ols(fit) if fit.certificate.method != "ols" else None
-    unreached, worst = facts.unreached(fit, MOST_CELLS)
+    unreached, worst = facts.unreached(fit, UNREACHED_CELLS_SHOWN)
     drawn = [against_noisy(agreement, FITTED), gaps(agreement, FITTED)]
     if cost is not None:
         drawn.append(pictures.changes(cost))
@@ -88,14 +88,16 @@ def render_fit(
         certificate=fit.certificate,
         for_release=for_release,
         title=title or "Report of a fit to noisy answers",
-        files=files_beside(FILES if fit.certificate.method != "ols" else FILES[:1] + FILES[2:], files),
-        method=facts.METHODS[fit.certificate.method],
+        files=files_beside(
+            FIT_FILES if fit.certificate.method != "ols" else FIT_FILES[:1] + FIT_FILES[2:], files
+        ),
+        method=facts.METHOD_DESCRIPTIONS[fit.certificate.method],
         words=facts.certificate_in_words(fit),
         agreement=agreement,
         farthest=facts.name_of(fit, int(agreement.cells[agreement.farthest])),
         cost=cost,
-        marginals=facts.marginal_gaps(fit, MOST_MARGINALS),
-        more_marginals=len(fit.measured) - MOST_MARGINALS,
+        marginals=facts.marginal_gaps(fit, MARGINALS_SHOWN),
+        more_marginals=len(fit.measured) - MARGINALS_SHOWN,
         stages=fit.certificate.stages[:MOST_STAGES],
         more_stages=len(fit.certificate.stages) - MOST_STAGES,
         unreached=unreached,

@@ -22,12 +22,12 @@ from privmw.report.page import FileBeside, check_installed, files_beside, make_p
 from privmw.report.svg import BLUE, INK, ORANGE, Picture, Words, draw
 from privmw.secrecy import expect
 
-MOST_MARGINALS = 40
-MOST_ATTRIBUTES, MOST_VALUES = 6, 12
-LEVEL = 0.95
+ERRORS_SHOWN = 40
+ATTRIBUTES_SHOWN, VALUES_SHOWN = 6, 12
+INTERVAL_LEVEL = 0.95
 
 
-FILES = (
+ANSWER_FILES = (
     (
         "answers",
         "npz",
@@ -99,7 +99,7 @@ def render_unbiased(
             float(errors[j]),
             float(errors[j]) * answers.n,
         )
-        for j in order[:MOST_MARGINALS].tolist()
+        for j in order[:ERRORS_SHOWN].tolist()
     ]
     pictures = [_spread(answers, np.sort(errors))]
     pictures += [_attribute(answers, name) for name in _shown(workload)]
@@ -118,7 +118,7 @@ def render_unbiased(
         smallest=float(errors.min()),
         negative=float((answers.answers() < 0).mean()),
         marginals=marginals,
-        more_marginals=len(workload) - MOST_MARGINALS,
+        more_marginals=len(workload) - ERRORS_SHOWN,
         pictures=pictures,
     )
 
@@ -126,13 +126,13 @@ def render_unbiased(
 def _files(beside: Collection[str]) -> list[FileBeside]:
     """Two files have the same stem, and are told apart by their kinds."""
     whole = [name for name in beside if name.endswith(".npz")]
-    return [*files_beside(FILES[:1], whole), *files_beside(FILES[1:], set(beside) - set(whole))]
+    return [*files_beside(ANSWER_FILES[:1], whole), *files_beside(ANSWER_FILES[1:], set(beside) - set(whole))]
 
 
 def _shown(workload: Workload) -> list[str]:
     used = dict.fromkeys(workload.attributes.tolist())
     names = (workload.domain.attributes[place] for place in used)
-    return [attribute.name for attribute in names if attribute.size > 1][:MOST_ATTRIBUTES]
+    return [attribute.name for attribute in names if attribute.size > 1][:ATTRIBUTES_SHOWN]
 
 
 def _spread(answers: UnbiasedAnswers, errors: Any) -> Picture:
@@ -167,9 +167,9 @@ def _spread(answers: UnbiasedAnswers, errors: Any) -> Picture:
 def _attribute(answers: UnbiasedAnswers, name: str) -> Picture:
     """Plot the answers of one attribute with their intervals."""
     asked = Workload(answers.domain, [(name,)])
-    found, (low, high) = answers.answers(asked), answers.intervals(LEVEL, workload=asked)
+    found, (low, high) = answers.answers(asked), answers.intervals(INTERVAL_LEVEL, workload=asked)
     attribute = answers.domain[name]
-    values = np.argsort(-found, kind="stable")[:MOST_VALUES]
+    values = np.argsort(-found, kind="stable")[:VALUES_SHOWN]
     labels = [plain(attribute.label(int(code)), 24) for code in values]
 
     def paint(figure: Any, axes: Any) -> None:

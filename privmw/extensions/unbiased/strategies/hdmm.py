@@ -23,9 +23,9 @@ from privmw.extensions.unbiased.strategies.strategy import Strategy, check_terms
 
 Float64s = npt.NDArray[np.float64]
 
-MOST_ATTRIBUTES = 13
-_SWEEPS = 2000
-_CLOSE = 1e-7  # relative decrease of the error over 50 sweeps, below which they end
+MOST_HDMM_ATTRIBUTES = 13
+_MOST_DESCENT_STEPS = 2000
+_SMALLEST_DECREASE = 1e-7  # relative decrease of the error over 50 sweeps, below which they end
 _LEAST = 1e-5  # of the budget: what a marginal must be worth to be measured at all
 
 
@@ -38,10 +38,10 @@ class Hdmm(Strategy):
         at_most = check_terms(workload, budget, at_most)
         sizes = workload.domain.sizes
         involved = sorted({a for a in workload.attributes.tolist() if sizes[a] > 1})
-        if len(involved) > MOST_ATTRIBUTES:
+        if len(involved) > MOST_HDMM_ATTRIBUTES:
             raise ValueError(
-                f"workload ({len(involved)} attributes) must have at most {MOST_ATTRIBUTES} for HDMM, which "
-                "weighs all sets of them; strategies.residual has no such limit"
+                f"workload ({len(involved)} attributes) must have at most {MOST_HDMM_ATTRIBUTES} for HDMM, "
+                "which weighs all sets of them; strategies.residual has no such limit"
             )
         if not involved:
             raise ValueError("workload must have an attribute of two values or more")
@@ -94,12 +94,12 @@ def _error(shares: Float64s, loss: Float64s, sizes: list[int], power: int) -> fl
 def _descend(shares: Float64s, loss: Float64s, sizes: list[int], power: int) -> Float64s:
     """Shares with less and less error, until it hardly falls."""
     needed, before = loss > 0, np.inf
-    for sweep in range(_SWEEPS):
+    for sweep in range(_MOST_DESCENT_STEPS):
         precision = _onto_subsets(shares**power, sizes)
         gain = _onto_supersets(np.where(needed, loss / np.where(needed, precision, 1) ** 2, 0), sizes)
         if sweep % 50 == 0:
             error = _error(shares, loss, sizes, power)
-            if before - error <= _CLOSE * error:
+            if before - error <= _SMALLEST_DECREASE * error:
                 break
             before = error
         # The error is at most sum of gain tau_old^2 / tau, with equality at tau_old; least for these shares.

@@ -30,9 +30,9 @@ from privmw.secrecy import shown
 Float64s = npt.NDArray[np.float64]
 Loss = Literal["largest", "marginals", "cells"]
 
-_SWEEPS, _FEWEST_SWEEPS = 400, 30
-_WORK = 2**26  # sums of sets of attributes, in all: seconds; 17 attributes have their fewest sweeps
-_CLOSE = 1.0005  # the loss, against what no strategy goes below
+_MOST_SWEEPS, _FEWEST_SWEEPS = 400, 30
+_MOST_SUMS = 2**26  # sums of sets of attributes, in all: seconds; 17 attributes have their fewest sweeps
+_NEAR_OPTIMAL = 1.0005  # the loss, against what no strategy goes below
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def relative_precision(closure: Closure, loss: Loss, weights: Float64s) -> Float
         if reached < least:
             best, least = precision, reached
         lower = max(lower, float(np.sqrt(values * costs).sum()) ** 2)
-        if least <= _CLOSE * lower:
+        if least <= _NEAR_OPTIMAL * lower:
             break
         if loss == "largest":
             chances = chances * variances
@@ -145,9 +145,9 @@ class _Pairs:
         place = np.zeros(past + 1, np.int64)
         place[self._involved] = np.arange(len(self._involved))
         self._places = np.where(closure.members < past, place[closure.members], len(self._involved))
-        affordable = _WORK // (len(self._involved) * 2 ** len(self._involved))
+        affordable = _MOST_SUMS // (len(self._involved) * 2 ** len(self._involved))
         self._enumerated = affordable >= _FEWEST_SWEEPS
-        self.sweeps = min(_SWEEPS, affordable) if self._enumerated else _SWEEPS
+        self.sweeps = min(_MOST_SWEEPS, affordable) if self._enumerated else _MOST_SWEEPS
         if self._enumerated:
             bits = np.append(1 << np.arange(len(self._involved)), 0)
             self._masks = bits[self._places].sum(axis=1)
