@@ -13,22 +13,20 @@ The path of the data, package by package (README.md has the map):
 
 Beside this path: ranks spreads rows over processes, secrecy keeps private values out of messages and freed
 memory. extensions has what the core does without, one package each: unbiased (answers without a model,
-strategies, HDMM), postprocess (fits to noisy marginals), baselines (DualQuery, FEM), cluster (MPI), engines
-(counting in SQL, Spark, Dask, Ray), explorer (a release as a page that answers queries), adapters
-(dp_accounting, mbi, OpenDP), synthesizer (`Synthesizer`), evaluation (true errors: NOT PRIVATE), experiments
-(the papers' data sets) and population (made-up people).
+strategies, HDMM), postprocess (fits to noisy marginals), relaxed (RAP, GEM), baselines (DualQuery, FEM),
+cluster (MPI), engines (counting in SQL, Spark, Dask, Ray), explorer (a release as a page that answers
+queries), adapters (dp_accounting, mbi, OpenDP), synthesizer (`Synthesizer`), evaluation (true errors: NOT
+PRIVATE), experiments (the papers' data sets) and population (made-up people).
 """
 
 from privmw import accounting, kernels, mechanisms
 from privmw.accounting import Account, Budget, BudgetError
 from privmw.algorithms.auto import release_auto
 from privmw.algorithms.choose_public import choose_public
-from privmw.algorithms.gem import GEM
 from privmw.algorithms.mw_pub import MWPub
 from privmw.algorithms.mwem import MWEM
 from privmw.algorithms.mwem_pub import MWEMPub
 from privmw.algorithms.pep import PEP
-from privmw.algorithms.rap import RAP
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.data.support import Support
@@ -39,6 +37,8 @@ from privmw.extensions import engines, postprocess
 from privmw.extensions.baselines.dual_query import DualQuery
 from privmw.extensions.baselines.fem import FEM
 from privmw.extensions.evaluation import evaluate
+from privmw.extensions.relaxed.gem import GEM
+from privmw.extensions.relaxed.rap import RAP
 from privmw.extensions.synthesizer import Synthesizer
 from privmw.extensions.unbiased import strategies
 from privmw.extensions.unbiased.measure import measure_marginals

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, get_args
@@ -45,14 +46,29 @@ class _SignatureOfInit:
         return of_init.replace(parameters=list(of_init.parameters.values())[1:])
 
 
+ALGORITHMS: dict[str, type[Configuration]] = {}  # by the name of the class: of the core and of extensions
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Configuration(ABC):
-    """What every algorithm has: frozen options that `calibrate` makes a mechanism of."""
+    """What every algorithm has: frozen options that `calibrate` makes a mechanism of.
+
+    A class with a `method` is an algorithm that the command line and reports know.
+    """
 
     rounds: int | None = None
 
+    method: ClassVar[str] = ""  # its name for --method
+    about: ClassVar[str] = ""  # what it does, in a report
+    meanings: ClassVar[Mapping[str, str]] = {}  # of its own options, in a report, in their order there
+    takes_no_public: ClassVar[str] = ""  # why it takes no public file, if it does not
     effort: ClassVar[Effort] = Effort(shot=2, round=2)
     advanced: ClassVar[bool] = False  # whether calibrate uses advanced composition of pure costs
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "method" in vars(cls):
+            ALGORITHMS[cls.__name__] = cls
 
     def __post_init__(self) -> None:
         """Refuse options that mean nothing."""

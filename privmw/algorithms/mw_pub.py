@@ -7,8 +7,9 @@ epsilon0 = sqrt(rho / T), each costs epsilon0^2 / 2.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from privmw.algorithms.configuration import Algorithm
 from privmw.algorithms.loop import Model
@@ -60,6 +61,17 @@ class MWPub(Algorithm):
     replay: Replay = "paper"
     output: Output = "last"
     start: Start = "public"
+
+    method: ClassVar[str] = "mw-pub"
+    about: ClassVar[str] = (
+        "multiplicative weights from a public start (MW-Pub): each noisy count makes the public rows "
+        "it concerns heavier or lighter"
+    )
+    meanings: ClassVar[Mapping[str, str]] = {
+        "start": "the first weights: public frequencies, or all rows alike",
+        "replay": "whether a round repeated earlier measurements",
+        "output": "whether the last weights were released, or the average of all rounds",
+    }
 
     @classmethod
     def as_published(cls, **options: object) -> Self:

@@ -8,6 +8,7 @@ noise, half of each round's epsilon each.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from privmw.algorithms.configuration import Select
 from privmw.algorithms.mw_pub import MWPub
@@ -54,6 +55,13 @@ class MWEM(MWPub):
 
     select: Select = "exponential"
     start: Start = "uniform"
+
+    method: ClassVar[str] = "mwem"
+    about: ClassVar[str] = (
+        "multiplicative weights over every possible row (MWEM): each noisy count makes the rows it "
+        "concerns heavier or lighter"
+    )
+    takes_no_public: ClassVar[str] = "it uses the whole domain"
 
     def public_rows(self, support: Support | None, workload: Workload) -> Support:
         """The support of a run: None is the full domain."""

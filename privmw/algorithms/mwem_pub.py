@@ -52,4 +52,10 @@ class MWEMPub(MWPub):
 
     select: Select = "exponential"
 
+    method: ClassVar[str] = "mwem-pub"
+    about: ClassVar[str] = (
+        "multiplicative weights from a public start (MWEM+PUB): each noisy count makes the public rows"
+        " it concerns heavier or lighter"
+    )
+
     advanced: ClassVar[bool] = True

@@ -8,6 +8,7 @@ always feasible. privmw/models/projection solves both, with a certificate.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -77,6 +78,19 @@ class PEP(Algorithm):
     gamma: float | None = None
     prior_weight: float | None = None
     particles: int | None = None
+
+    method: ClassVar[str] = "pep"
+    about: ClassVar[str] = (
+        "projection (PEP): of all ways to weigh the rows, the one nearest to the start that fits the "
+        "noisy counts"
+    )
+    meanings: ClassVar[Mapping[str, str]] = {
+        "start": "the first weights: public frequencies, or all rows alike",
+        "slack": "how a misfit to the noisy counts was allowed for",
+        "gamma": "how far a noisy count might be missed",
+        "prior_weight": "how many records the start was worth; none: chosen by the noisy counts",
+        "particles": "how many records moved through the domain to become rows that the public table lacks",
+    }
 
     # A projection takes some tens of passes, and a chosen prior weight several projections.
     effort: ClassVar[Effort] = Effort(shot=500, round=12, passes=60)

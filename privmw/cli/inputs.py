@@ -9,17 +9,11 @@ import argparse
 from typing import NamedTuple, get_args
 
 from privmw.algorithms.auto import recommend
-from privmw.algorithms.configuration import Algorithm, Configuration
-from privmw.algorithms.gem import GEM
+from privmw.algorithms.configuration import ALGORITHMS, Algorithm
 from privmw.algorithms.mechanism import Mechanism
-from privmw.algorithms.mw_pub import MWPub
-from privmw.algorithms.mwem import MWEM
-from privmw.algorithms.mwem_pub import MWEMPub
-from privmw.algorithms.pep import PEP
 from privmw.algorithms.question import Unit
-from privmw.algorithms.rap import RAP
 from privmw.cli.console import Console
-from privmw.cli.extensions import FEM, Counts, DualQuery, ShardedSupport, mpi
+from privmw.cli.extensions import Counts, ShardedSupport, mpi
 from privmw.cli.options import is_counts, positive, syntax_of
 from privmw.cli.refusal import RefusalError
 from privmw.data.constraints import Constraints
@@ -32,18 +26,7 @@ from privmw.io.scan import scan_table
 from privmw.ranks import ALONE, Communicator, launched, on_every_rank
 from privmw.secrecy import shown
 
-ALGORITHM_OF_METHOD: dict[str, type[Configuration]] = {
-    "mw-pub": MWPub,
-    "pep": PEP,
-    "mwem": MWEM,
-    "mwem-pub": MWEMPub,
-    "gem": GEM,
-    "dual-query": DualQuery,
-    "fem": FEM,
-    "rap": RAP,
-}
-# Methods that take no public file, and why.
-WITHOUT_PUBLIC = {"mwem": "it uses the whole domain", "rap": "it makes its rows itself"}
+ALGORITHM_OF_METHOD = dict(sorted((kind.method, kind) for kind in ALGORITHMS.values()))
 
 DEFAULT_ORDER = 3  # of marginals
 SAMPLE_SEED = 0  # of the sample of marginals, which is public
@@ -98,8 +81,8 @@ def read_public_inputs(
     )
     workload = on_every_rank(comm, lambda: make_workload(options, domain))
     alone = comm is ALONE
-    if options.public and options.method in WITHOUT_PUBLIC:
-        reason = WITHOUT_PUBLIC[options.method]
+    kind = ALGORITHM_OF_METHOD.get(options.method)
+    if options.public and kind is not None and (reason := kind.takes_no_public):
         given = f"public file ({', '.join(options.public)})"
         raise RefusalError(f"{given} must not be given with --method {options.method}: {reason}")
     if options.method == "mwem":

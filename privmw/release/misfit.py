@@ -122,7 +122,7 @@ def _fit_better(release: Release) -> str:
             f"{algorithm} ended after {rounds} round{'s' * (rounds != 1)} before it fitted its measurements: "
             f"take more rounds, or --method auto, which fits all measurements at once"
         )
-    if algorithm in ("RAP", "GEM"):
+    if "steps" in settings:  # of gradients
         return "the relaxed rows did not fit the measurements: take more rows or steps, or --method auto"
     lighter = " or a smaller prior_weight" if settings.get("prior_weight") is not None else ""
     return (

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from privmw.accounting import Budget
 from privmw.algorithms.loop import Model
@@ -58,6 +60,16 @@ class DualQuery(Responding):
 
     samples: int = 25
     eta: float | None = None
+
+    method: ClassVar[str] = "dual-query"
+    about: ClassVar[str] = (
+        "best responses (DualQuery): each record is the one that most of the cells ask for on which "
+        "the records before it erred, drawn at random"
+    )
+    meanings: ClassVar[Mapping[str, str]] = {
+        **Responding.meanings,
+        "eta": "the rate of the weights of the cells; none: the one that spends the budget in these rounds",
+    }
 
     def __post_init__(self) -> None:
         """Refuse options that mean nothing."""

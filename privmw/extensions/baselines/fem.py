@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from privmw.accounting import Budget, epsilon_from_rho
 from privmw.algorithms.loop import Model
@@ -55,6 +57,16 @@ class FEM(Responding):
     samples: int = 50
     starts: int = 5
     noise: float = 0.2
+
+    method: ClassVar[str] = "fem"
+    about: ClassVar[str] = (
+        "perturbed best responses (FEM): records that most of the cells ask for on which earlier ones "
+        "erred most"
+    )
+    meanings: ClassVar[Mapping[str, str]] = {
+        **Responding.meanings,
+        "noise": "how strongly the scores of records were perturbed",
+    }
 
     def __post_init__(self) -> None:
         """Refuse options that mean nothing."""

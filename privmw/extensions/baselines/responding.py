@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from privmw.algorithms.configuration import Configuration
 from privmw.algorithms.question import Question, make_question
@@ -23,6 +25,12 @@ class Responding(Configuration):
     samples: int
     oracle: Kind = "local"
     starts: int = 20
+
+    meanings: ClassVar[Mapping[str, str]] = {
+        "samples": "how many cells a round drew, or how many records it made",
+        "oracle": "how records were found: by climbing, among public rows, or by an integer program",
+        "starts": "how many climbs there were for each record",
+    }
 
     def __post_init__(self) -> None:
         """Refuse options that mean nothing."""

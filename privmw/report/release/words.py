@@ -15,6 +15,7 @@ from typing import Any
 
 from privmw.accounting import Ledger, Neighbors
 from privmw.accounting.statement import protected, show, usual_delta
+from privmw.algorithms.configuration import ALGORITHMS
 from privmw.data.domain import plain
 
 FALSE_ALARMS = 0.05
@@ -22,24 +23,6 @@ SLACK = 1 + 1e-12  # the library's exp errs by less
 MOST_SETTINGS = 40
 OF_ROUNDS = ("rounds", "per_round", "split", "warm_up", "replay", "output")  # what only rounds use
 
-ALGORITHM_DESCRIPTIONS = {
-    "PEP": "projection (PEP): of all ways to weigh the rows, the one nearest to the start that fits "
-    "the noisy counts",
-    "MWPub": "multiplicative weights from a public start (MW-Pub): each noisy count makes the public rows it "
-    "concerns heavier or lighter",
-    "MWEM": "multiplicative weights over every possible row (MWEM): each noisy count makes the rows it "
-    "concerns heavier or lighter",
-    "MWEMPub": "multiplicative weights from a public start (MWEM+PUB): each noisy count makes the public "
-    "rows it concerns heavier or lighter",
-    "DualQuery": "best responses (DualQuery): each record is the one that most of the cells ask for on which "
-    "the records before it erred, drawn at random",
-    "FEM": "perturbed best responses (FEM): records that most of the cells ask for on which earlier ones "
-    "erred most",
-    "RAP": "relaxed projection (RAP): products of distributions, fitted to the noisy counts, from which rows "
-    "were drawn, and weighed by the same counts",
-    "GEM": "a generator network (GEM): it makes products of distributions, trained on public answers, if "
-    "there are any, and on the noisy counts; rows were drawn from these, and weighed by the same counts",
-}
 STRENGTHS = (  # by the chance of a right guess, in words that promise no more than it
     (0.55, "hardly better than tossing a coin"),
     (0.75, "better than tossing a coin, and far from certain"),
@@ -47,7 +30,7 @@ STRENGTHS = (  # by the chance of a right guess, in words that promise no more t
     (0.99, "nearly certain, so that this promise protects little"),
     (math.inf, "as good as certain, so that this promise protects next to nothing"),
 )
-SETTINGS = {
+SETTINGS = {  # of all algorithms; each says what its own mean
     "algorithm": "how the rows were weighed",
     "rounds": "how often the weights were improved",
     "select": "how a round chose what to measure; “all” chooses nothing and measures everything once",
@@ -56,29 +39,6 @@ SETTINGS = {
     "split": "the part of a round's budget that went into choosing",
     "warm_up": "the part of the budget spent on a first look at every marginal",
     "order": "how many attributes the marginals of the first look had, if not those of the workload",
-    "start": "the first weights: public frequencies, or all rows alike",
-    "slack": "how a misfit to the noisy counts was allowed for",
-    "gamma": "how far a noisy count might be missed",
-    "prior_weight": "how many records the start was worth; none: chosen by the noisy counts",
-    "rows": "how many relaxed rows were fitted",
-    "softmax": "whether a relaxed row was a product of distributions, or numbers clipped to -1 to 1",
-    "rate": "how far a gradient step went; none: the method's own",
-    "steps": "how many gradient steps a round took",
-    "draws": "how many records were drawn from the relaxed rows",
-    "inputs": "how many numbers of fixed noise the network took for each row",
-    "widths": "how many outputs each block of the network had",
-    "loss": "what training lowered: squared misfits, or absolute ones near the largest",
-    "epochs": "at most how many steps the network was trained on public answers",
-    "pretrained": "the file of a network that public answers had trained",
-    "seed": "of the stream that begins relaxed rows and draws records; it protects nothing",
-    "particles": "how many records moved through the domain to become rows that the public table lacks",
-    "replay": "whether a round repeated earlier measurements",
-    "samples": "how many cells a round drew, or how many records it made",
-    "oracle": "how records were found: by climbing, among public rows, or by an integer program",
-    "starts": "how many climbs there were for each record",
-    "eta": "the rate of the weights of the cells; none: the one that spends the budget in these rounds",
-    "noise": "how strongly the scores of records were perturbed",
-    "output": "whether the last weights were released, or the average of all rounds",
 }
 
 
@@ -171,7 +131,7 @@ def algorithm(settings: Mapping[str, Any]) -> str:
     name = settings.get("algorithm")
     if not isinstance(name, str):
         return "no algorithm is named"
-    return ALGORITHM_DESCRIPTIONS.get(name) or f"an algorithm named {plain(name)}"
+    return ALGORITHMS[name].about if name in ALGORITHMS else f"an algorithm named {plain(name)}"
 
 
 def settings_in_words(settings: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -182,27 +142,31 @@ def settings_in_words(settings: Mapping[str, Any]) -> list[tuple[str, str, str]]
     >>> [name for name, *_ in settings_in_words({"select": "all", "rounds": 1, "split": 0.5, "slack": "l2"})]
     ['select', 'slack']
     """
-    meant = {name: value for name, value in settings.items() if _means_something(name, value, settings)}
-    names = [name for name in SETTINGS if name in meant]
-    names += sorted(name for name in meant if name not in SETTINGS)
+    kind = ALGORITHMS.get(str(settings.get("algorithm")))
+    meanings = {**SETTINGS, **(kind.meanings if kind else {})}
+    meant = {
+        name: value
+        for name, value in settings.items()
+        if _means_something(name, value, settings, meanings.get(name, ""))
+    }
+    names = [name for name in meanings if name in meant]
+    names += sorted(name for name in meant if name not in meanings)
     table = []
     for name in names[:MOST_SETTINGS]:
         value = meant[name]
         shown = "none" if value is None else value if isinstance(value, str) else json.dumps(value)
         if isinstance(value, int) and not isinstance(value, bool) and name != "seed":
             shown = f"{value:,}"
-        table.append((plain(name), plain(shown, 120), SETTINGS.get(name, "")))
+        table.append((plain(name), plain(shown, 120), meanings.get(name, "")))
     return table
 
 
-def _means_something(name: str, value: Any, settings: Mapping[str, Any]) -> bool:
+def _means_something(name: str, value: Any, settings: Mapping[str, Any], meaning: str) -> bool:
     """Whether a setting has a part in a run with these settings: what is not set has none, and rounds have
     none where everything is measured at once.
     """
     if value is None:
-        return "; none: " in SETTINGS.get(name, "") and (
-            name != "prior_weight" or settings.get("slack") == "l2"
-        )
+        return "; none: " in meaning and (name != "prior_weight" or settings.get("slack") == "l2")
     if name in OF_ROUNDS and settings.get("select") == "all":
         return False
     if name in ("warm_up", "order"):

@@ -18,10 +18,10 @@ import numpy as np
 
 from privmw import kernels
 from privmw.data.workload import Workload
+from privmw.extensions.relaxed.model import Draws, RelaxedModel, products_of, softmax, softmax_gradient
 from privmw.kernels.arrays import Float64s
 from privmw.models.inputs import ModelInputs
 from privmw.models.products import default_prior_weight, one_way_margins
-from privmw.models.relaxed import Draws, RelaxedModel, products_of, softmax, softmax_gradient
 from privmw.models.training import TINY, Adam, Floats, Training
 from privmw.random import sampling_stream
 

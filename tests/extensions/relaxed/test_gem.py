@@ -7,8 +7,8 @@ import pytest
 
 import privmw as pmw
 from algorithms.cases import DOMAIN, WORKLOAD, EndedError, private, support, table
-from privmw.models.generated import LargestMisfit, pretrain, public_marginals
-from privmw.models.generator import Generator, GeneratorShape
+from privmw.extensions.relaxed.generated import LargestMisfit, pretrain, public_marginals
+from privmw.extensions.relaxed.generator import Generator, GeneratorShape
 
 SMALL = {"rows": 40, "inputs": 8, "widths": (16, 16), "steps": 60, "rate": 0.01, "draws": 2000, "epochs": 300}
 SOME = ("a", "b", "e")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privmw import Domain
-from privmw.models.generator import Generator, GeneratorShape, load_generator, matmul
+from privmw.extensions.relaxed.generator import Generator, GeneratorShape, load_generator, matmul
 
 DOMAIN = Domain({"a": 3, "b": 1, "c": 4, "d": 2})
 SHAPES = {

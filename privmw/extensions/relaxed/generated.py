@@ -21,11 +21,11 @@ import numpy as np
 
 from privmw.data.support import Support, in_words
 from privmw.data.workload import Workload
+from privmw.extensions.relaxed.generator import Generator, GeneratorShape, load_generator
+from privmw.extensions.relaxed.model import Draws, RelaxedModel, products_of
+from privmw.extensions.relaxed.relaxed_rows import Fitted
 from privmw.kernels.arrays import Bools, Float64s, Int64s
-from privmw.models.generator import Generator, GeneratorShape, load_generator
 from privmw.models.inputs import ModelInputs
-from privmw.models.relaxed import Draws, RelaxedModel, products_of
-from privmw.models.relaxed_rows import Fitted
 from privmw.models.training import Adam, Floats, Training
 from privmw.random import sampling_stream
 from privmw.release.measurements import Measurement

@@ -26,9 +26,9 @@ import numpy as np
 
 from privmw.data.domain import Domain
 from privmw.data.strict_json import parse_json
+from privmw.extensions.relaxed.model import Floats, softmax, softmax_gradient
 from privmw.kernels.checks import check_integer
 from privmw.models.products import SINGLE_THREAD_PRODUCT
-from privmw.models.relaxed import Floats, softmax, softmax_gradient
 from privmw.random import sampling_stream
 from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
 from privmw.secrecy import expect

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from privmw import Constraints, Domain, Support, Table, Workload
+from privmw.extensions.relaxed.model import Draws, products_of, softmax, softmax_gradient
+from privmw.extensions.relaxed.relaxed_rows import Fitted, RelaxedRows
 from privmw.models.inputs import ModelInputs
 from privmw.models.products import Products
-from privmw.models.relaxed import Draws, products_of, softmax, softmax_gradient
-from privmw.models.relaxed_rows import Fitted, RelaxedRows
 from privmw.models.training import Adam, Training
 from privmw.random import sampling_stream
 from privmw.release.measurements import Measurement

@@ -1,13 +1,14 @@
 """RAP, relaxed adaptive projection (Aydore et al. 2021; Liu, Vietri and Wu, "Iterative methods", 2021).
 
 No public table is needed: the model is `rows` relaxed rows, fitted to all measurements so far by Adam on the
-squared misfit (privmw/models/relaxed_rows.py). With softmax each row is a product of distributions, one for
-every attribute ("RAP softmax" of the 2021 paper, and the better of the two); without, it is clipped numbers.
-What is released are rows drawn from these, weighted by the projection onto what was measured.
+squared misfit (relaxed_rows.py). With softmax each row is a product of distributions, one for every
+attribute ("RAP softmax" of the 2021 paper, and the better of the two); without, it is clipped numbers. What
+is released are rows drawn from these, weighted by the projection onto what was measured.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,10 +18,10 @@ from privmw.algorithms.plan import Effort
 from privmw.algorithms.question import Unit
 from privmw.data.support import Support
 from privmw.data.workload import Workload
+from privmw.extensions.relaxed.model import Draws
+from privmw.extensions.relaxed.relaxed_rows import RelaxedRows
 from privmw.kernels.checks import check_integer
 from privmw.models.inputs import ModelInputs
-from privmw.models.relaxed import Draws
-from privmw.models.relaxed_rows import RelaxedRows
 from privmw.models.training import Training
 from privmw.secrecy import expect, shown
 
@@ -83,6 +84,22 @@ class RAP(Algorithm):
     prior_weight: float | None = None
     draws: int = 20_000
     seed: int = 0
+
+    method: ClassVar[str] = "rap"
+    about: ClassVar[str] = (
+        "relaxed projection (RAP): products of distributions, fitted to the noisy counts, from which "
+        "rows were drawn, and weighed by the same counts"
+    )
+    takes_no_public: ClassVar[str] = "it makes its rows itself"
+    meanings: ClassVar[Mapping[str, str]] = {
+        "prior_weight": "how many records the start was worth; none: chosen by the noisy counts",
+        "rows": "how many relaxed rows were fitted",
+        "softmax": "whether a relaxed row was a product of distributions, or numbers clipped to -1 to 1",
+        "rate": "how far a gradient step went; none: the method's own",
+        "steps": "how many gradient steps a round took",
+        "draws": "how many records were drawn from the relaxed rows",
+        "seed": "of the stream that begins relaxed rows and draws records; it protects nothing",
+    }
 
     # On ADULT: a fit of 286 marginals, and of a few chosen ones.
     effort: ClassVar[Effort] = Effort(shot=400, round=25)

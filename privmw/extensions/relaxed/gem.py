@@ -1,14 +1,15 @@
 """GEM and GEM-Pub (Liu, Vietri and Wu, "Iterative methods for private synthetic data", 2021).
 
-A network generates products of distributions (privmw/models/generator.py). A round chooses what it answers
-worst, never the same twice, and measures it; then the network is trained on all that was measured. With
-public rows it is GEM-Pub: the network is trained on their answers first, without noise, also where they lack
-columns. Rows drawn from the products, weighted by projection onto the measurements, are released.
+A network generates products of distributions (generator.py). A round chooses what it answers worst, never
+the same twice, and measures it; then the network is trained on all that was measured. With public rows it is
+GEM-Pub: the network is trained on their answers first, without noise, also where they lack columns. Rows
+drawn from the products, weighted by projection onto the measurements, are released.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,14 +17,14 @@ from privmw.algorithms.configuration import Algorithm, Select
 from privmw.algorithms.loop import Model
 from privmw.algorithms.plan import Effort
 from privmw.algorithms.question import Unit, check_public
-from privmw.algorithms.rap import HEAVIEST_PRIOR_WEIGHT, MOST_ROUNDING_DRAWS, MOST_STEPS
 from privmw.data.support import Support
 from privmw.data.workload import Workload
+from privmw.extensions.relaxed.generated import GeneratedRows, Loss, pretrained_generator
+from privmw.extensions.relaxed.generator import Generator, GeneratorShape
+from privmw.extensions.relaxed.model import Draws
+from privmw.extensions.relaxed.rap import HEAVIEST_PRIOR_WEIGHT, MOST_ROUNDING_DRAWS, MOST_STEPS
 from privmw.kernels.checks import check_integer
-from privmw.models.generated import GeneratedRows, Loss, pretrained_generator
-from privmw.models.generator import Generator, GeneratorShape
 from privmw.models.inputs import ModelInputs
-from privmw.models.relaxed import Draws
 from privmw.models.training import Training
 from privmw.secrecy import expect, shown
 
@@ -98,6 +99,26 @@ class GEM(Algorithm):
     epochs: int = 2000
     seed: int = 0
     pretrained: str | None = None
+
+    method: ClassVar[str] = "gem"
+    about: ClassVar[str] = (
+        "a generator network (GEM): it makes products of distributions, trained on public answers, if "
+        "there are any, and on the noisy counts; rows were drawn from these, and weighed by the same "
+        "counts"
+    )
+    meanings: ClassVar[Mapping[str, str]] = {
+        "prior_weight": "how many records the start was worth; none: chosen by the noisy counts",
+        "rows": "how many relaxed rows were fitted",
+        "rate": "how far a gradient step went; none: the method's own",
+        "steps": "how many gradient steps a round took",
+        "draws": "how many records were drawn from the relaxed rows",
+        "inputs": "how many numbers of fixed noise the network took for each row",
+        "widths": "how many outputs each block of the network had",
+        "loss": "what training lowered: squared misfits, or absolute ones near the largest",
+        "epochs": "at most how many steps the network was trained on public answers",
+        "pretrained": "the file of a network that public answers had trained",
+        "seed": "of the stream that begins relaxed rows and draws records; it protects nothing",
+    }
 
     repeats: ClassVar[bool] = False
     # Of evaluations of the whole workload by weighted rows, which are faster than steps of training.
