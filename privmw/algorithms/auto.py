@@ -33,8 +33,8 @@ from privmw.algorithms.loop import Progress
 from privmw.algorithms.mechanism import Mechanism
 from privmw.algorithms.options import lists_options
 from privmw.algorithms.pep import PEP
-from privmw.algorithms.question import check_inputs
 from privmw.algorithms.run_options import RunOptions
+from privmw.algorithms.task import check_inputs
 from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL, Workload
@@ -120,7 +120,7 @@ def release_auto(
     ('PEP', True)
     """
     rows = PEP(particles=PARTICLES).public_rows(support, workload)
-    size = check_inputs(private, rows, workload, completes=True)
+    size = check_inputs(private, rows, workload, fills_missing_columns=True)
     mechanism = recommend(size.n, rows, workload, at_most=size.at_most, epsilon=epsilon, delta=delta, rho=rho)
     options = RunOptions(
         rng=rng,

@@ -19,9 +19,9 @@ from privmw.algorithms.loop import Model, Progress
 from privmw.algorithms.mechanism import Mechanism
 from privmw.algorithms.options import check_options, lists_options
 from privmw.algorithms.plan import Effort
-from privmw.algorithms.question import Question, Unit, check_inputs, check_is_workload, make_question
 from privmw.algorithms.run_options import RunOptions
 from privmw.algorithms.schedule import Schedule
+from privmw.algorithms.task import Granularity, Task, check_inputs, check_is_workload, make_task
 from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.workload import Workload
@@ -76,15 +76,15 @@ class Configuration(ABC):
             self._positive_integer("rounds")
 
     @property
-    def completes(self) -> bool:
-        """Whether the model completes public rows that lack attributes, or does without any."""
+    def fills_missing_columns(self) -> bool:
+        """Whether the model fills columns that the public table lacks, or needs no public table."""
         return False
 
     def public_rows(self, support: Support | None, workload: Workload) -> Support:
         """The support of a run: None stands for no public table, which an algorithm may refuse."""
         if support is not None:
             return support
-        if not self.completes:
+        if not self.fills_missing_columns:
             raise ValueError(
                 f"support (None) must be a Support: {type(self).__name__} re-weights public rows; "
                 f"release_auto does without, and PEP with particles"
@@ -214,7 +214,7 @@ class Configuration(ABC):
 
         """
         rows = self.public_rows(support, workload)
-        size = check_inputs(private, rows, workload, completes=self.completes)
+        size = check_inputs(private, rows, workload, fills_missing_columns=self.fills_missing_columns)
         mechanism = self.calibrate(epsilon, delta, rho=rho, n=size.n, at_most=size.at_most)
         options = RunOptions(
             rng=rng,
@@ -235,7 +235,7 @@ class Configuration(ABC):
         return self
 
     @abstractmethod
-    def question(self, workload: Workload) -> Question:
+    def task(self, workload: Workload) -> Task:
         """What is measured or drawn for a workload."""
 
     @property
@@ -243,12 +243,12 @@ class Configuration(ABC):
     def schedule(self) -> Schedule:
         """How often the private table is looked at, and how a budget is split."""
 
-    def looks(self, budget: Budget, question: Question | None = None) -> tuple[Look, ...]:
+    def looks(self, budget: Budget, task: Task | None = None) -> tuple[Look, ...]:
         """Every look at the private table that a budget pays for, before any data.
 
-        question: gives the looks their sizes.
+        task: gives the looks their sizes.
         """
-        return self.schedule.looks(budget, question)
+        return self.schedule.looks(budget, task)
 
     if not TYPE_CHECKING:  # type checkers know the options, and that a call is an error
 
@@ -301,7 +301,7 @@ class Algorithm(Configuration):
     """Options of every algorithm that measures; each subclass documents them with its own defaults."""
 
     select: Select = "permute-and-flip"
-    measure: Unit = "cell"
+    measure: Granularity = "cell"
     per_round: int = 1
     split: float = 0.5
     warm_up: float = 0.0
@@ -314,7 +314,7 @@ class Algorithm(Configuration):
         """Refuse options that mean nothing."""
         super().__post_init__()
         self._one_of("select", Select)
-        self._one_of("measure", Unit)
+        self._one_of("measure", Granularity)
         if self.rounds is not None and self.select == "all":
             raise ValueError(f"rounds ({shown(self.rounds)}) must not be given with select='all'")
         self._positive_integer("per_round")
@@ -328,9 +328,9 @@ class Algorithm(Configuration):
         elif self.order is not None and self.select != "all":
             raise ValueError(f"order ({self.order}) must come with select='all' or a warm_up above 0")
 
-    def question(self, workload: Workload) -> Question:
+    def task(self, workload: Workload) -> Task:
         """What is measured for a workload: its marginals, or those of another order in the first shot."""
-        return make_question(workload, self.order, self.measure)
+        return make_task(workload, self.order, self.measure)
 
     @property
     def schedule(self) -> Schedule:

@@ -1,6 +1,6 @@
 """What every round of a run must have charged and measured, whatever it released: no data, no results.
 
-The schedule, the budget and the sizes of the question fix the events of a round beforehand, up to which
+The schedule, the budget and the sizes of the task fix the events of a round beforehand, up to which
 queries were chosen. So what a checkpoint says of a round can be checked without trusting it.
 """
 
@@ -16,8 +16,8 @@ from privmw.accounting import Budget, Event
 from privmw.accounting.looks import Look, Step, looks_of_rounds
 from privmw.accounting.noise import NoiseEvent, noise_of_event
 from privmw.algorithms.loop import Released
-from privmw.algorithms.question import Question
 from privmw.algorithms.schedule import Schedule
+from privmw.algorithms.task import Task
 from privmw.kernels.arrays import Int64s
 from privmw.secrecy import shown
 
@@ -28,13 +28,13 @@ class ExpectedRounds:
 
     schedule: Schedule
     budget: Budget
-    question: Question
+    task: Task
     at_most: int = 1
 
     @cached_property
     def looks(self) -> dict[int, dict[Step, Look]]:
-        """The looks of every round, with the sizes of the question."""
-        return looks_of_rounds(self.schedule.looks(self.budget, self.question))
+        """The looks of every round, with the sizes of the task."""
+        return looks_of_rounds(self.schedule.looks(self.budget, self.task))
 
     @property
     def numbers(self) -> Sequence[int]:
@@ -46,22 +46,20 @@ class ExpectedRounds:
         if self.schedule.draws is not None:
             return []
         if number == 0:
-            return [self.question.measured.cells_of(self.question.shot)]
-        return [self.question.cells_of(choice) for choice in chosen]
+            return [self.task.measured.cells_of(self.task.shot)]
+        return [self.task.cells_of(choice) for choice in chosen]
 
     def events(self, number: int, chosen: Sequence[int]) -> list[Event]:
         """The events of a round: the selection, then one for each chosen query; or the shot, or the draws."""
-        question, events = self.question, list[Event]()
+        task, events = self.task, list[Event]()
         for look in self.looks[number].values():
             if look.step == "measure":
                 events += [
-                    look.of_size(len(question.cells_of(choice)), question.sensitivity_of(choice)).event(
-                        self.at_most
-                    )
+                    look.of_size(len(task.cells_of(choice)), task.sensitivity_of(choice)).event(self.at_most)
                     for choice in chosen
                 ]
             elif look.step == "select":
-                earlier = number - self.schedule.not_since(number, question.candidates)
+                earlier = number - self.schedule.not_since(number, task.candidates)
                 events.append(look.of_size(look.size - look.per_round * earlier).event())
             else:
                 events.append(look.event(self.at_most))
@@ -77,15 +75,15 @@ class ExpectedRounds:
         if released.round != number or number not in self.numbers:
             last = self.numbers[-1]
             raise ValueError(f"round ({released.round}) must be {number}, and at most {last}, the last")
-        chosen, question = released.chosen, self.question
+        chosen, task = released.chosen, self.task
         count = self.schedule.per_round if number else 0
         draws = self.schedule.draws is not None  # of signed cells, with replacement
-        candidates = question.candidates * (2 if draws else 1)
+        candidates = task.candidates * (2 if draws else 1)
         repeated = not draws and len(set(chosen)) != len(chosen)
         if repeated or len(chosen) != count or max(chosen, default=0) >= candidates:
-            kind = "signed cells" if draws else f"different {question.unit}s"
+            kind = "signed cells" if draws else f"different {task.granularity}s"
             raise ValueError(f"chosen {chosen} of round {number} must be {count} {kind} below {candidates}")
-        since = self.schedule.not_since(number, question.candidates) if number else 0
+        since = self.schedule.not_since(number, task.candidates) if number else 0
         excluded = {choice for earlier in before if earlier.round >= since for choice in earlier.chosen}
         if not self.schedule.repeats and excluded & set(chosen):
             raise ValueError(f"chosen {chosen} of round {number} must not be what an earlier round chose")

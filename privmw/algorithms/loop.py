@@ -18,8 +18,8 @@ import numpy as np
 from privmw.accounting import ExponentialMechanism, Ledger
 from privmw.accounting.looks import Look, Step, looks_of_rounds
 from privmw.accounting.noise import noise_of_event
-from privmw.algorithms.question import Question
 from privmw.algorithms.schedule import Schedule
+from privmw.algorithms.task import Task
 from privmw.curator.on_ranks import AnyCurator
 from privmw.data.support import Support
 from privmw.kernels.arrays import Float64s, Int64s
@@ -90,16 +90,16 @@ class Journal(Protocol):
         """Called after the model has learnt from the last round of the history."""
 
 
-def adapt(
+def run_rounds(
     curator: AnyCurator,
     model: Model,
-    question: Question,
+    task: Task,
     schedule: Schedule,
     progress: Progress | None = None,
     journal: Journal | None = None,
 ) -> tuple[tuple[Measurement, ...], tuple[Round, ...]]:
     """Spend the whole budget as the schedule says; returns all measurements and the history."""
-    looks = schedule.looks(curator.ledger.budget, question)
+    looks = schedule.looks(curator.ledger.budget, task)
     by_round = looks_of_rounds(looks)
     rounds = [] if journal is None else list(journal.released)
     history = [] if journal is None else journal.restore(model)
@@ -110,11 +110,11 @@ def adapt(
             if "draw" in now:
                 rounds.append(_draw_round(curator, _responding(model), now["draw"], number))
             elif "shot" in now:
-                rounds.append(_measure_shot(curator, question, now["shot"]))
+                rounds.append(_measure_shot(curator, task, now["shot"]))
             else:
-                since = schedule.not_since(number, question.candidates)
+                since = schedule.not_since(number, task.candidates)
                 before = [c for released in rounds if released.round >= since for c in released.chosen]
-                rounds.append(_measure_round(curator, question, now, number, answers, before))
+                rounds.append(_measure_round(curator, task, now, number, answers, before))
             if journal is not None:
                 journal.keep(rounds[-1], curator.ledger)
         released = rounds[place]
@@ -145,16 +145,16 @@ def _draw_round(curator: AnyCurator, model: RespondingModel, look: Look, number:
     return Released(number, drawn, (), curator.ledger.rho)
 
 
-def _measure_shot(curator: AnyCurator, question: Question, look: Look) -> Released:
+def _measure_shot(curator: AnyCurator, task: Task, look: Look) -> Released:
     """Measure a fixed set of marginals at once."""
-    noisy = curator.measure(marginals=question.shot, **look.argument())
-    measurement = _measurement(curator, question.measured.cells_of(question.shot), noisy, 0)
+    noisy = curator.measure(marginals=task.shot, **look.argument())
+    measurement = _measurement(curator, task.measured.cells_of(task.shot), noisy, 0)
     return Released(0, (), (measurement,), curator.ledger.rho)
 
 
 def _measure_round(
     curator: AnyCurator,
-    question: Question,
+    task: Task,
     looks: Mapping[Step, Look],
     number: int,
     answers: Float64s,
@@ -166,16 +166,16 @@ def _measure_round(
         answers,
         epsilon=select.share,
         mechanism="exponential" if select.how is ExponentialMechanism else "permute-and-flip",
-        among=question.unit,
+        among=task.granularity,
         k=select.per_round,
         exclude=exclude,
-        candidates=len(question.workload),
+        candidates=len(task.workload),
     )
     measurements = []
     for choice in chosen:
-        which: dict[str, Any] = {"queries" if question.unit == "cell" else "marginals": [choice]}
+        which: dict[str, Any] = {"queries" if task.granularity == "cell" else "marginals": [choice]}
         noisy = curator.measure(**which, **measure.argument())
-        measurements.append(_measurement(curator, question.cells_of(choice), noisy, number))
+        measurements.append(_measurement(curator, task.cells_of(choice), noisy, number))
     return Released(number, chosen, tuple(measurements), curator.ledger.rho)
 
 

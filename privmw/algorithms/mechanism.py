@@ -18,10 +18,10 @@ from privmw.algorithms.accounted import AccountedRun, AccountPath
 from privmw.algorithms.calibrated import Calibrated
 from privmw.algorithms.checkpoint import Checkpoint
 from privmw.algorithms.expected import ExpectedRounds
-from privmw.algorithms.loop import Progress, adapt
+from privmw.algorithms.loop import Progress, run_rounds
 from privmw.algorithms.plan import NoiseLevel, Plan, bytes_of_release, check_memory, make_plan, noise_of_steps
-from privmw.algorithms.question import PrivateSize, Question, check_inputs, check_public
 from privmw.algorithms.run_options import RunOptions
+from privmw.algorithms.task import PrivateSize, Task, check_inputs, check_public
 from privmw.curator.on_ranks import open_curator
 from privmw.curator.overlap import shares_records
 from privmw.data.records import Records
@@ -89,13 +89,13 @@ class Mechanism(Calibrated):
         >>> from privmw import Domain, PEP
         >>> workload = Workload.all(Domain({name: 4 for name in "abcdefgh"}), k=3)
         >>> level, = PEP(select="all", order=1).calibrate(rho=0.02).noise(workload, n=1000)
-        >>> level.unit, level.count, level.orders, level.fraction
+        >>> level.granularity, level.count, level.orders, level.fraction
         ('marginal', 8, (1,), 0.02)
         """
-        question = self.algorithm.question(workload)
+        task = self.algorithm.task(workload)
         n = None if n is None else positive_integer("n", n)
         at_most = positive_integer("at_most", at_most)
-        return noise_of_steps(self.algorithm.schedule, self.budget, question, n, at_most)
+        return noise_of_steps(self.algorithm.schedule, self.budget, task, n, at_most)
 
     def plan(
         self, support: Support | None, workload: Workload, n: int | None = None, at_most: int = 1
@@ -109,16 +109,16 @@ class Mechanism(Calibrated):
         """
         support = self._public_rows(support, workload)
         at_most = positive_integer("at_most", at_most)
-        question = self._question(support, workload, at_most)
+        task = self._task(support, workload, at_most)
         if n is not None:
             n = positive_integer("n", n)
         evaluated = self.algorithm.schedule.draws is None and support.missing
         rows = completed_evenly(support) if evaluated else support
-        return make_plan(self.algorithm, self.budget, rows, question, n, at_most)
+        return make_plan(self.algorithm, self.budget, rows, task, n, at_most)
 
     def _public_rows(self, support: Support | None, workload: Workload) -> Support:
         rows = self.algorithm.public_rows(support, workload)
-        check_public(rows, workload, completes=self.algorithm.completes)
+        check_public(rows, workload, fills_missing_columns=self.algorithm.fills_missing_columns)
         return rows
 
     def bytes_of_release(self, support: Support | None, workload: Workload) -> int:
@@ -131,9 +131,9 @@ class Mechanism(Calibrated):
         68908
         """
         support = self._public_rows(support, workload)
-        question = self._question(support, workload, at_most=1)
+        task = self._task(support, workload, at_most=1)
         return bytes_of_release(
-            self.algorithm.schedule, support, question, rows=self.algorithm.most_rows(support)
+            self.algorithm.schedule, support, task, rows=self.algorithm.most_rows(support)
         )
 
     def __call__(
@@ -152,7 +152,9 @@ class Mechanism(Calibrated):
     ) -> Release:
         """Make a release; the parameters are those of `Configuration.release`, without the budget."""
         rows = self.algorithm.public_rows(support, workload)
-        size = check_inputs(private, rows, workload, completes=self.algorithm.completes)
+        size = check_inputs(
+            private, rows, workload, fills_missing_columns=self.algorithm.fills_missing_columns
+        )
         options = RunOptions(
             rng=rng,
             threads=threads,
@@ -178,7 +180,7 @@ class Mechanism(Calibrated):
         if not isinstance(public_is_public, bool):
             raise TypeError(f"public_is_public ({shown(public_is_public)}) must be True or False")
         n, unit, at_most = size
-        question, comm = self._question(support, workload, at_most), support.comm
+        task, comm = self._task(support, workload, at_most), support.comm
         identity = f"privmw {__version__} {self.algorithm!r} {self.budget!r} {workload.fingerprint()}"
         check_same(comm, "the algorithm, its budget and the workload", identity)
         check_same(comm, "checkpoint and every", f"{checkpoint} {every}")
@@ -191,11 +193,11 @@ class Mechanism(Calibrated):
         terms = Ledger(self.budget, Neighbors.REPLACE_ONE, n=n, unit=unit_in_words(unit, at_most))
         accounted, journal = AccountedRun(account, comm=comm), None
         if checkpoint is not None:
-            expected = ExpectedRounds(self.algorithm.schedule, self.budget, question, at_most)
+            expected = ExpectedRounds(self.algorithm.schedule, self.budget, task, at_most)
             about = f"{n} {unit} {at_most} {identity}"
             journal = Checkpoint(checkpoint, about, support, terms=terms, expected=expected, every=every)
             rng, accounted.run = on_every_rank(comm, partial(journal.rng, rng)), journal.run
-        model = self.algorithm.model(ModelInputs(support, workload, question.measured, n, options.threads))
+        model = self.algorithm.model(ModelInputs(support, workload, task.measured, n, options.threads))
         # A checkpoint that was made without this account reserves all of it too, since its rounds were spent
         # on the table. Fewer rounds than a settled run released are an old copy of its checkpoint, which
         # would spend the others once more.
@@ -208,17 +210,17 @@ class Mechanism(Calibrated):
             only_unfinished=None if journal is None or journal.finished else unfinished,
         )
         spent = None if journal is None else journal.ledger
-        with open_curator(private, question.measured, self.budget, rng, comm, spent=spent) as curator:
+        with open_curator(private, task.measured, self.budget, rng, comm, spent=spent) as curator:
             try:
                 watcher = progress if comm.rank == 0 else None
                 schedule = self.algorithm.schedule
-                measurements, history = adapt(curator, model, question, schedule, watcher, journal)
+                measurements, history = run_rounds(curator, model, task, schedule, watcher, journal)
                 rows, weights = model.result()
                 release = Release(
                     rows,
                     workload,
                     weights,
-                    measured=question.measured,
+                    measured=task.measured,
                     measurements=measurements,
                     ledger=curator.ledger,
                     settings=self.settings(),
@@ -232,21 +234,21 @@ class Mechanism(Calibrated):
                     error.ledger = curator.ledger  # type: ignore[attr-defined]
                 raise
 
-    def _question(self, support: Support, workload: Workload, at_most: int) -> Question:
-        """The question of a run; refuses what this algorithm or this machine cannot do with it."""
-        algorithm, question = self.algorithm, self.algorithm.question(workload)
-        looks, per_round = algorithm.looks(self.budget, question), algorithm.schedule.per_round
+    def _task(self, support: Support, workload: Workload, at_most: int) -> Task:
+        """The task of a run; refuses what this algorithm or this machine cannot do with it."""
+        algorithm, task = self.algorithm, self.algorithm.task(workload)
+        looks, per_round = algorithm.looks(self.budget, task), algorithm.schedule.per_round
         steps = {look.step for look in looks}
-        if "select" in steps and per_round > question.candidates:
+        if "select" in steps and per_round > task.candidates:
             raise ValueError(
-                f"per_round ({per_round}) must be at most the number of {question.unit}s, "
-                f"{question.candidates}"
+                f"per_round ({per_round}) must be at most the number of {task.granularity}s, "
+                f"{task.candidates}"
             )
         added = algorithm.added_rows(support)
-        check_memory(support, question, shot="shot" in steps, added=added)
+        check_memory(support, task, shot="shot" in steps, added=added)
         for look in looks:
             look.check_scale(at_most)
-        return question
+        return task
 
     def _repr_html_(self) -> str | None:
         from privmw.report import panel  # here: only a notebook needs it

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from privmw.algorithms.configuration import Select
 from privmw.algorithms.mw_pub import MWPub
-from privmw.algorithms.question import check_is_workload
+from privmw.algorithms.task import check_is_workload
 from privmw.data.support import Start, Support
 from privmw.data.workload import Workload
 

@@ -15,7 +15,7 @@ from typing import ClassVar
 from privmw.algorithms.configuration import Algorithm, Select
 from privmw.algorithms.loop import Model
 from privmw.algorithms.plan import Effort
-from privmw.algorithms.question import Unit
+from privmw.algorithms.task import Granularity
 from privmw.data.support import Start, Support
 from privmw.models.grown import COMPLETED, LARGEST_WIDENED, GrowingModel
 from privmw.models.inputs import ModelInputs
@@ -72,7 +72,7 @@ class PEP(Algorithm):
     """
 
     select: Select = "exponential"
-    measure: Unit = "marginal"
+    measure: Granularity = "marginal"
     start: Start = "public"
     slack: Kind = "l2"
     gamma: float | None = None
@@ -144,8 +144,8 @@ class PEP(Algorithm):
                 )
 
     @property
-    def completes(self) -> bool:
-        """Whether the model completes public rows that lack attributes, or does without any."""
+    def fills_missing_columns(self) -> bool:
+        """Whether the model fills columns that the public table lacks, or needs no public table."""
         return self.particles is not None
 
     def added_rows(self, support: Support) -> int:

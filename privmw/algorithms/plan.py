@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privmw.accounting import Budget
-from privmw.algorithms.question import Question, Unit
 from privmw.algorithms.schedule import Schedule
+from privmw.algorithms.task import Granularity, Task
 from privmw.data.memory import available_memory
 from privmw.data.support import Support
 
@@ -41,7 +41,7 @@ SECONDS_PER_CELL = 1e-8  # scoring and drawing: memory speed, not worth a measur
 class NoiseLevel:
     """What a step measures, and the noise on each count: its scale, and that as a fraction of n.
 
-    unit: single cells or whole marginals, of the orders listed, `count` of them over the whole run.
+    granularity: single cells or whole marginals, of the orders listed, `count` of them over the whole run.
     deviation: the standard deviation of the noise, in records; a Laplace distribution's is not its scale.
     """
 
@@ -49,7 +49,7 @@ class NoiseLevel:
     scale: float
     fraction: float | None
     deviation: float
-    unit: Unit
+    granularity: Granularity
     count: int
     orders: tuple[int, ...]
 
@@ -104,13 +104,13 @@ class Effort:
     passes: int = 0
 
 
-def check_memory(support: Support, question: Question, *, shot: bool, added: int = 0) -> None:
+def check_memory(support: Support, task: Task, *, shot: bool, added: int = 0) -> None:
     """Refuse a run that does not fit in memory: the system would kill it after its budget was spent.
 
     added: how many rows the model may add to the support.
     """
-    cells = question.measured.cells
-    arrays = FEWEST_ARRAYS_OF_CELLS * cells + (ARRAYS_OF_SHOT * question.cells_of_shot if shot else 0)
+    cells = task.measured.cells
+    arrays = FEWEST_ARRAYS_OF_CELLS * cells + (ARRAYS_OF_SHOT * task.cells_of_shot if shot else 0)
     least = support.nbytes + 8 * (arrays + support.size)
     particles = max(added, 0) * (BYTES_OF_CODE * len(support.domain) + BYTES_OF_PARTICLE)
     values = sum(support.domain.sizes) if added > 0 else 0
@@ -127,35 +127,35 @@ def check_memory(support: Support, question: Question, *, shot: bool, added: int
         )
 
 
-def bytes_of_release(schedule: Schedule, support: Support, question: Question, *, rows: int) -> int:
+def bytes_of_release(schedule: Schedule, support: Support, task: Task, *, rows: int) -> int:
     """At most how many bytes a release takes in its file: rows, weights, counts, noisy counts and history."""
     widths = sum(np.min_scalar_type(size - 1).itemsize for size in support.domain.sizes)
-    largest = 1 if question.unit == "cell" else int(np.diff(question.measured.offsets).max())
+    largest = 1 if task.granularity == "cell" else int(np.diff(task.measured.offsets).max())
     measured = 0
     if schedule.draws is None:
-        measured = question.cells_of_shot + schedule.rounds * schedule.per_round * largest
-    workloads = 8 * (len(question.workload.starts) + len(question.workload.attributes))
+        measured = task.cells_of_shot + schedule.rounds * schedule.per_round * largest
+    workloads = 8 * (len(task.workload.starts) + len(task.workload.attributes))
     texts = BYTES_OF_TEXTS + schedule.rounds * (BYTES_OF_ROUND + BYTES_OF_CHOICE * schedule.per_round)
     return rows * (widths + 16) + 16 * measured + 2 * workloads + texts
 
 
 def noise_of_steps(
-    schedule: Schedule, budget: Budget, question: Question, n: int | None, at_most: int
+    schedule: Schedule, budget: Budget, task: Task, n: int | None, at_most: int
 ) -> tuple[NoiseLevel, ...]:
     """What each step of a run measures, and its noise: public sizes alone, and nothing is timed."""
-    orders, levels = np.diff(question.measured.starts), []
-    for look in schedule.looks(budget, question):
+    orders, levels = np.diff(task.measured.starts), []
+    for look in schedule.looks(budget, task):
         if look.noise is None:
             continue
         noise = look.distribution(at_most)
         fraction = None if n is None else noise.scale / n
-        unit: Unit
+        granularity: Granularity
         if look.step == "shot":
-            of, unit, count = orders[question.shot], "marginal", len(question.shot)
+            of, granularity, count = orders[task.shot], "marginal", len(task.shot)
         else:
-            of, unit, count = orders[: len(question.workload)], question.unit, look.count
+            of, granularity, count = orders[: len(task.workload)], task.granularity, look.count
         kinds, deviation = tuple(np.unique(of).tolist()), math.sqrt(noise.variance)
-        levels.append(NoiseLevel(look.step, noise.scale, fraction, deviation, unit, count, kinds))
+        levels.append(NoiseLevel(look.step, noise.scale, fraction, deviation, granularity, count, kinds))
     return tuple(levels)
 
 
@@ -163,29 +163,29 @@ def make_plan(
     algorithm: Configuration,
     budget: Budget,
     support: Support,
-    question: Question,
+    task: Task,
     n: int | None,
     at_most: int,
 ) -> Plan:
     """Combine sizes with one timed evaluation, which draws and best responses do without."""
     schedule, effort = algorithm.schedule, algorithm.effort
-    levels = noise_of_steps(schedule, budget, question, n, at_most)
+    levels = noise_of_steps(schedule, budget, task, n, at_most)
     has_shot = any(level.step == "shot" for level in levels)
-    evaluation = _evaluation(support, question) if schedule.draws is None else 0.0
-    cells = question.measured.cells
+    evaluation = _evaluation(support, task) if schedule.draws is None else 0.0
+    cells = task.measured.cells
     needed = support.nbytes + 8 * (ARRAYS_OF_CELLS * cells + ARRAYS_OF_ROWS * support.size)
-    traffic = 0 if support.comm.size == 1 else _traffic(question, schedule, has_shot, effort)
+    traffic = 0 if support.comm.size == 1 else _traffic(task, schedule, has_shot, effort)
     if has_shot:
-        needed += 8 * ARRAYS_OF_SHOT * question.cells_of_shot
+        needed += 8 * ARRAYS_OF_SHOT * task.cells_of_shot
     looked_at = schedule.per_round if schedule.draws is None else 2  # draws: at both signs, once
-    scoring = SECONDS_PER_CELL * question.workload.cells * looked_at + algorithm.seconds_of_response
+    scoring = SECONDS_PER_CELL * task.workload.cells * looked_at + algorithm.seconds_of_response
     shot = 0.0
     if has_shot:
-        shot = evaluation * effort.shot * len(question.shot) / len(question.workload)
+        shot = evaluation * effort.shot * len(task.shot) / len(task.workload)
     return Plan(
         schedule.rounds,
         0 if schedule.draws is not None and support.missing else support.whole_size,
-        len(question.measured),
+        len(task.measured),
         cells,
         needed,
         levels,
@@ -195,19 +195,19 @@ def make_plan(
     )
 
 
-def _evaluation(support: Support, question: Question) -> float:
+def _evaluation(support: Support, task: Task) -> float:
     """The seconds of one evaluation of the workload."""
     weights = support.start("uniform")  # rows that stand in for a public table have no frequencies
-    support.answers(question.workload, weights)  # a run plans the kernels once: not an evaluation's time
+    support.answers(task.workload, weights)  # a run plans the kernels once: not an evaluation's time
     began = time.perf_counter()
-    support.answers(question.workload, weights)
+    support.answers(task.workload, weights)
     return time.perf_counter() - began
 
 
-def _traffic(question: Question, schedule: Schedule, shot: bool, effort: Effort) -> int:
+def _traffic(task: Task, schedule: Schedule, shot: bool, effort: Effort) -> int:
     """The answers once, and at every pass the measured cells of whole marginals: on average half of them."""
-    measured = question.cells_of_shot if shot else 0.0
-    if question.unit == "marginal":
+    measured = task.cells_of_shot if shot else 0.0
+    if task.granularity == "marginal":
         choices = schedule.per_round * schedule.rounds / 2
-        measured += min(choices / len(question.measured), 1.0) * question.measured.cells
-    return round(8 * (question.workload.cells + effort.passes * measured))
+        measured += min(choices / len(task.measured), 1.0) * task.measured.cells
+    return round(8 * (task.workload.cells + effort.passes * measured))

@@ -1,6 +1,6 @@
 """How a budget is split over the looks at the private table, before any data is touched.
 
-Arithmetic on an algorithm's options, a budget and, where they are known, the sizes of a question: no data.
+Arithmetic on an algorithm's options, a budget and, where they are known, the sizes of a task: no data.
 
 A round chooses k queries and measures each. Under zCDP its share r of rho is cut so that selection costs
 r alpha^2 / (alpha^2 + (1 - alpha)^2) and measurement the rest ("Iterative methods", section 4: selection at
@@ -22,7 +22,7 @@ from privmw.accounting import Budget, Composition, ExponentialMechanism, Permute
 from privmw.accounting.events import SelectionEvent
 from privmw.accounting.looks import Look
 from privmw.accounting.rounding import Real, largest_float
-from privmw.algorithms.question import Question
+from privmw.algorithms.task import Task
 from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL
 
 _SELECTIONS: dict[str, type[SelectionEvent]] = {
@@ -49,14 +49,14 @@ class Schedule:
     repeats: bool = True
     draws: Literal["even", "growing"] | None = None
 
-    def looks(self, budget: Budget, question: Question | None = None) -> tuple[Look, ...]:
-        """Split a budget into looks; with a question they have its sizes, else their least noise.
+    def looks(self, budget: Budget, task: Task | None = None) -> tuple[Look, ...]:
+        """Split a budget into looks; with a task they have its sizes, else their least noise.
 
         >>> [look.step for look in Schedule(4, 1, "exponential", 0.5, 0.25).looks(Budget.zcdp(1))]
         ['shot', 'select', 'measure']
         """
         looks = tuple(self._looks(budget))
-        return looks if question is None else tuple(question.with_sizes(look) for look in looks)
+        return looks if task is None else tuple(task.with_sizes(look) for look in looks)
 
     def _looks(self, budget: Budget) -> Iterator[Look]:
         if self.draws is not None:

@@ -11,7 +11,7 @@ from typing import NamedTuple, get_args
 from privmw.algorithms.auto import recommend
 from privmw.algorithms.configuration import ALGORITHMS, Algorithm
 from privmw.algorithms.mechanism import Mechanism
-from privmw.algorithms.question import Unit
+from privmw.algorithms.task import Granularity
 from privmw.cli.console import Console
 from privmw.cli.extensions import Counts, ShardedSupport, mpi
 from privmw.cli.options import is_counts, positive, syntax_of
@@ -45,7 +45,7 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--measure",
-        choices=get_args(Unit),
+        choices=get_args(Granularity),
         help="measure single cells or whole marginals in a round; for methods other than auto that measure "
         "(default: that of the method)",
     )
@@ -168,7 +168,7 @@ def read_counts(path: str, workload: Workload, unit: str | None = None, at_most:
 
 def _completes(method: str) -> bool:
     """True if a method accepts public rows with missing columns, or none at all."""
-    return method == "auto" or ALGORITHM_OF_METHOD[method]().completes
+    return method == "auto" or ALGORITHM_OF_METHOD[method]().fills_missing_columns
 
 
 def _read_shard(

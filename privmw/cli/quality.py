@@ -79,7 +79,7 @@ def preflight(
         refused = ", which a release refuses without --force" if most > TOO_MUCH_NOISE else ""
         lines.append(f"WARNING: the noise of a count is {most:.0%} of the records{refused}; {advice}")
     coverage = coverage_of(support)
-    grows = mechanism.algorithm.completes
+    grows = mechanism.algorithm.fills_missing_columns
     lines += coverage_lines(coverage, support.domain, grows=grows, measures=bool(levels))
     facts = {
         "asked": asked,
@@ -143,7 +143,7 @@ def _asked_and_measured(levels: tuple[NoiseLevel, ...], workload: Workload, n: i
     asked = _count(len(workload), "marginal", _asked(workload)["orders"])
     parts = []
     for level in levels:
-        what = _count(level.count, level.unit, list(level.orders))
+        what = _count(level.count, level.granularity, list(level.orders))
         chosen = "" if level.step == "shot" else ", chosen one after the other"
         noise = f"with noise of {_records(level.deviation)} records ({level.deviation / n:.2%} of n)"
         parts.append(f"{what}{chosen}, {noise}")

@@ -12,6 +12,9 @@ import numpy.typing as npt
 from privmw.kernels.arrays import CheckedColumns, Codes, Int64s, frozen
 from privmw.secrecy import expect, shown
 
+# Bits of an integer that the exact draws take, as in csrc/bind/draws.cpp; every float has fewer.
+LONGEST_INTEGER = 4096
+
 
 def check_integer(
     name: str, value: Any, low: int | None = None, high: int | None = None, *, quote: bool = True

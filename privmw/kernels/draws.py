@@ -12,8 +12,6 @@ from typing import Any
 from privmw.kernels import choice
 from privmw.kernels.arrays import Bools, Float64s, Int64s
 
-LONGEST_INTEGER = 4096  # bits, as in csrc/bind/draws.cpp; every float has fewer
-
 
 class Errors:
     """Errors of answers as integers, |count 2^bits - rint(answer whole)|, one per cell.

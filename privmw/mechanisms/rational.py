@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from privmw.accounting.rounding import Real
-from privmw.kernels.draws import LONGEST_INTEGER
+from privmw.kernels.checks import LONGEST_INTEGER
 
 
 def drawable(name: str, value: Real | Fraction) -> Fraction:

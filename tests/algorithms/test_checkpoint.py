@@ -15,7 +15,7 @@ from extensions.cluster.thread_ranks import run_ranks
 from marks.slow import slow, slow_among
 from privmw.algorithms.checkpoint import FORM, VERSION, Checkpoint
 from privmw.algorithms.expected import ExpectedRounds
-from privmw.algorithms.question import make_question
+from privmw.algorithms.task import make_task
 from privmw.extensions.cluster import ShardedSupport
 from privmw.release.archive import read_archive, write_archive, write_array
 
@@ -399,11 +399,11 @@ def test_what_a_run_charges_and_measures_is_what_its_schedule_expects(tmp_path, 
 
 def test_records_of_one_unit_multiply_the_sensitivities_that_are_expected():
     algorithm = pmw.MWPub(rounds=2, measure="marginal", warm_up=0.5)
-    question = make_question(WORKLOAD, None, "marginal")
+    task = make_task(WORKLOAD, None, "marginal")
     for budget, grows in ((pmw.Budget.zcdp(1), 9), (pmw.Budget.pure(1), 3)):
         for number, chosen in ((0, []), (1, [4])):
             one, three = (
-                ExpectedRounds(algorithm.schedule, budget, question, at_most=k).events(number, chosen)
+                ExpectedRounds(algorithm.schedule, budget, task, at_most=k).events(number, chosen)
                 for k in (1, 3)
             )
             name = "l2_sensitivity_squared" if budget.notion == "zCDP" else "l1_sensitivity"

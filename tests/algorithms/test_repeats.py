@@ -67,12 +67,12 @@ def test_a_resumed_run_excludes_what_was_chosen_before(tmp_path):
 def test_a_stored_round_that_repeats_an_earlier_choice_is_refused(tmp_path):
     from privmw.algorithms.expected import ExpectedRounds
     from privmw.algorithms.loop import Released
-    from privmw.algorithms.question import make_question
+    from privmw.algorithms.task import make_task
 
     mechanism = Once(rounds=3).calibrate(rho=0.5)
     release = mechanism(private(), support(), WORKLOAD, rng=3)
-    question = make_question(WORKLOAD, None, "marginal")
-    expected = ExpectedRounds(mechanism.algorithm.schedule, mechanism.budget, question)
+    task = make_task(WORKLOAD, None, "marginal")
+    expected = ExpectedRounds(mechanism.algorithm.schedule, mechanism.budget, task)
     rounds = [
         Released(
             entry.round,

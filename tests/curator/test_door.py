@@ -107,7 +107,7 @@ def test_only_what_releases_opens_the_curator_and_only_an_algorithm_runs_the_loo
         "extensions/unbiased/measure.py",
         "extensions/unbiased/one_shot.py",
     }
-    assert importers("privmw.algorithms.loop.adapt") == {"algorithms/mechanism.py"}
+    assert importers("privmw.algorithms.loop.run_rounds") == {"algorithms/mechanism.py"}
     # A measurement or a choice without a loop hands the table to the curator, and returns what that released.
     assert importers("privmw.extensions.unbiased.measure") == {"__init__.py"}
     assert importers("privmw.extensions.unbiased.one_shot") <= {

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from privmw.algorithms.question import check_public
+from privmw.algorithms.task import check_public
 from privmw.curator.overlap import shares_records
 from privmw.data.coverage import coverage_of
 from privmw.extensions.cluster import ShardedSupport
@@ -90,7 +90,7 @@ def test_what_is_not_known_is_not_answered():
     ):
         with pytest.raises(ValueError, match="must have every attribute of the domain: its public rows lack"):
             call()
-    check_public(support, asked, completes=True)
+    check_public(support, asked, fills_missing_columns=True)
 
 
 def test_without_a_public_table_no_row_is_public():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from privmw.algorithms.configuration import Configuration
-from privmw.algorithms.question import Question, make_question
+from privmw.algorithms.task import Task, make_task
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.extensions.baselines.oracle import Kind, check_oracle
@@ -44,7 +44,7 @@ class Responding(Configuration):
                 raise ValueError(f"{name} ({getattr(self, name)}) must be at most {most:,}")
 
     @property
-    def completes(self) -> bool:
+    def fills_missing_columns(self) -> bool:
         """Whether the model does without public rows, or with rows that lack attributes."""
         return self.oracle != "support"
 
@@ -69,9 +69,9 @@ class Responding(Configuration):
     def responses(self) -> int:
         """How many records a round makes."""
 
-    def question(self, workload: Workload) -> Question:
+    def task(self, workload: Workload) -> Task:
         """The cells of the workload, each of which may be drawn."""
-        return make_question(workload, None, "cell")
+        return make_task(workload, None, "cell")
 
     def _rounds(self) -> int:
         if self.rounds is None:

@@ -16,7 +16,7 @@ from typing import ClassVar
 from privmw.algorithms.configuration import Algorithm, Select
 from privmw.algorithms.loop import Model
 from privmw.algorithms.plan import Effort
-from privmw.algorithms.question import Unit, check_public
+from privmw.algorithms.task import Granularity, check_public
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.extensions.relaxed.generated import GeneratedRows, Loss, pretrained_generator
@@ -84,7 +84,7 @@ class GEM(Algorithm):
     """
 
     select: Select = "exponential"
-    measure: Unit = "marginal"
+    measure: Granularity = "marginal"
     split: float = 0.33
     warm_up: float = 0.1
     order: int | None = 1
@@ -170,8 +170,8 @@ class GEM(Algorithm):
         return GeneratorShape(self.rows, self.inputs, self.widths)
 
     @property
-    def completes(self) -> bool:
-        """Whether the model completes public rows that lack attributes, or does without any."""
+    def fills_missing_columns(self) -> bool:
+        """Whether the model fills columns that the public table lacks, or needs no public table."""
         return True
 
     def pretrain(self, support: Support, workload: Workload, threads: int | None = None) -> Generator:
@@ -185,7 +185,7 @@ class GEM(Algorithm):
         >>> generator.tables().shape
         (5, 8)
         """
-        check_public(support, workload, completes=True)
+        check_public(support, workload, fills_missing_columns=True)
         if not support.table.for_release:
             raise ValueError(
                 f"support ({shown(support)}, of a seeded release: not for release) must be of public "

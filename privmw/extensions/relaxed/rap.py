@@ -15,7 +15,7 @@ from typing import ClassVar
 from privmw.algorithms.configuration import Algorithm, Select
 from privmw.algorithms.loop import Model
 from privmw.algorithms.plan import Effort
-from privmw.algorithms.question import Unit
+from privmw.algorithms.task import Granularity
 from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.extensions.relaxed.model import Draws
@@ -76,7 +76,7 @@ class RAP(Algorithm):
     """
 
     select: Select = "exponential"
-    measure: Unit = "marginal"
+    measure: Granularity = "marginal"
     rows: int = 300
     softmax: bool = True
     rate: float | None = None
@@ -143,7 +143,7 @@ class RAP(Algorithm):
                 self._between("prior_weight", 0, HEAVIEST_PRIOR_WEIGHT)
 
     @property
-    def completes(self) -> bool:
+    def fills_missing_columns(self) -> bool:
         """Whether the model does without public rows: it has none."""
         return True
 

@@ -20,7 +20,7 @@ from privmw.accounting.statement import unit_size
 from privmw.data.domain import Domain
 from privmw.data.strict_json import parse_json
 from privmw.extensions.unbiased.answers import UnbiasedAnswers, sizes_of_looks
-from privmw.extensions.unbiased.strategies.remade import remade
+from privmw.extensions.unbiased.strategies.stored_shot import shot_from_file
 from privmw.kernels.checks import check_integer
 from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
 from privmw.release.file import read_workload, write_workload
@@ -96,7 +96,7 @@ def _read(members: dict[str, bytes]) -> UnbiasedAnswers:
     measured = workload if same else read_workload(domain, "measured", members)
     scales = read_array(members.pop("looks/scales.npy"), np.float64).tolist()
     at_most = check_integer("at_most", described["at_most"], 1)
-    shot = remade(workload, measured, described["kind"], described["noise"], scales, at_most)
+    shot = shot_from_file(workload, measured, described["kind"], described["noise"], scales, at_most)
     values = read_array(members.pop("looks/noisy.npy"), np.int64)
     return UnbiasedAnswers(
         shot, _parts(values, sizes_of_looks(shot)), ledger=ledger, settings=described["settings"]

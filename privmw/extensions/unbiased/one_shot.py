@@ -21,7 +21,7 @@ from privmw.algorithms.accounted import AccountedRun, AccountPath
 from privmw.algorithms.calibrated import Calibrated
 from privmw.algorithms.configuration import make_budget
 from privmw.algorithms.options import lists_options
-from privmw.algorithms.question import check_is_workload
+from privmw.algorithms.task import check_is_workload
 from privmw.curator.on_ranks import open_curator
 from privmw.data.memory import available_memory
 from privmw.data.records import Records, check_is_private

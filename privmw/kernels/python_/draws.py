@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from privmw.kernels.arrays import Bools, Int64s
-from privmw.kernels.draws import LONGEST_INTEGER
+from privmw.kernels.checks import LONGEST_INTEGER
 from privmw.kernels.python_ import coins, selection
 from privmw.kernels.python_.coins import Decay, NextWord, draw_below, draw_bernoulli, words_of
 from privmw.kernels.python_.distances import Errors

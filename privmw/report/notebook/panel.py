@@ -191,7 +191,7 @@ def _(plan: Plan) -> Panel:
     rows = [
         (
             level.step,
-            f"{level.count:,} {level.unit}{'s' * (level.count != 1)}",
+            f"{level.count:,} {level.granularity}{'s' * (level.count != 1)}",
             f"{quantity(level.deviation)} records",
             "" if level.fraction is None else percent(level.fraction, up=True),
         )

@@ -190,7 +190,7 @@ def test_a_stored_round_that_its_schedule_does_not_allow_is_refused():
     from privmw.algorithms.loop import Released
 
     algorithm, budget = DualQuery(rounds=4, samples=2), Budget.zcdp(1)
-    expected = ExpectedRounds(algorithm.schedule, budget, algorithm.question(WORKLOAD))
+    expected = ExpectedRounds(algorithm.schedule, budget, algorithm.task(WORKLOAD))
     events = [expected.events(number, ()) for number in (1, 2)]
     expected.check(Released(2, (5, 5), (), 0.1), events[1], 2)  # with replacement
     expected.check(Released(2, (0, 2 * WORKLOAD.cells - 1), (), 0.1), events[1], 2)

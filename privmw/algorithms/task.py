@@ -1,4 +1,4 @@
-"""The question of a run: the workload to be answered and what is measured for it; checks of its inputs.
+"""The task of a run: the workload to be answered and what is measured for it; checks of its inputs.
 
 Of the private records only their number, their unit and their domain are looked at here.
 """
@@ -18,7 +18,7 @@ from privmw.kernels.arrays import Int64s
 from privmw.ranks import check_same, on_every_rank
 from privmw.secrecy import expect, shown
 
-Unit: TypeAlias = Literal["cell", "marginal"]
+Granularity: TypeAlias = Literal["cell", "marginal"]
 
 
 class PrivateSize(NamedTuple):
@@ -30,22 +30,22 @@ class PrivateSize(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Task:
     """The workload, and the one that is measured: the same marginals, then further ones of the shot."""
 
     workload: Workload
     measured: Workload
     shot: Int64s  # marginals of `measured`
-    unit: Unit
+    granularity: Granularity
 
     @property
     def candidates(self) -> int:
         """How many cells or marginals a round chooses from."""
-        return self.workload.cells if self.unit == "cell" else len(self.workload)
+        return self.workload.cells if self.granularity == "cell" else len(self.workload)
 
     def cells_of(self, choice: int) -> Int64s:
         """The cells that a chosen cell or marginal means."""
-        return np.array([choice]) if self.unit == "cell" else self.measured.cells_of([choice])
+        return np.array([choice]) if self.granularity == "cell" else self.measured.cells_of([choice])
 
     @property
     def cells_of_shot(self) -> int:
@@ -59,21 +59,21 @@ class Question:
 
     def sensitivity_of(self, choice: int) -> int:
         """How many counts of a chosen cell or marginal one replaced record moves by one."""
-        return 1 if self.unit == "cell" else self.measured.sensitivity([choice])
+        return 1 if self.granularity == "cell" else self.measured.sensitivity([choice])
 
     def with_sizes(self, look: Look) -> Look:
-        """A look with the sizes of this question: of a choice that is not made yet, the largest noise."""
+        """A look with the sizes of this task: of a choice that is not made yet, the largest noise."""
         if look.step == "shot":
             return look.of_size(self.cells_of_shot, self.sensitivity_of_shot)
         if look.step == "measure":
-            return look.of_size(1, 1 if self.unit == "cell" else CELLS_CHANGED_PER_MARGINAL)
+            return look.of_size(1, 1 if self.granularity == "cell" else CELLS_CHANGED_PER_MARGINAL)
         return look.of_size(self.candidates * (2 if look.step == "draw" else 1))  # draws: of signed cells
 
 
-def make_question(workload: Workload, order: int | None, unit: Unit) -> Question:
-    """The question of a workload; the first shot measures its marginals, or all marginals of an order."""
+def make_task(workload: Workload, order: int | None, granularity: Granularity) -> Task:
+    """The task of a workload; the first shot measures its marginals, or all marginals of an order."""
     if order is None:
-        return Question(workload, workload, np.arange(len(workload)), unit)
+        return Task(workload, workload, np.arange(len(workload)), granularity)
     if order > len(workload.domain):
         raise ValueError(f"order ({order}) must be at most the number of attributes, {len(workload.domain)}")
     marginals = list(workload)
@@ -82,18 +82,18 @@ def make_question(workload: Workload, order: int | None, unit: Unit) -> Question
     further = [marginal for marginal in shot if marginal not in place]
     place.update({marginal: len(marginals) + j for j, marginal in enumerate(further)})
     measured = Workload(workload.domain, marginals + further) if further else workload
-    return Question(workload, measured, np.array([place[marginal] for marginal in shot]), unit)
+    return Task(workload, measured, np.array([place[marginal] for marginal in shot]), granularity)
 
 
 def check_is_workload(workload: object) -> None:
-    """Refuse what is no workload."""
+    """Refuse anything but a Workload."""
     expect("workload", workload, Workload, "a Workload: Workload.all(domain, k=2) makes one")
 
 
-def check_public(support: Support, workload: Workload, *, completes: bool = False) -> None:
+def check_public(support: Support, workload: Workload, *, fills_missing_columns: bool = False) -> None:
     """Refuse a support and a workload that do not belong together.
 
-    completes: whether the algorithm completes rows that lack attributes; else they are refused.
+    fills_missing_columns: if the algorithm does not, rows that lack columns are refused.
     """
     expect("support", support, Support, "a Support: Support.from_table makes one")
     check_is_workload(workload)
@@ -101,19 +101,19 @@ def check_public(support: Support, workload: Workload, *, completes: bool = Fals
         raise ValueError(f"workload ({shown(workload)}) must be on the domain of the support")
     if workload.cells == 0:
         raise ValueError(f"workload ({shown(workload)}) must have at least one cell")
-    if not completes:
+    if not fills_missing_columns:
         support.check_complete()
 
 
 def check_inputs(
-    private: Records | None, support: Support, workload: Workload, *, completes: bool = False
+    private: Records | None, support: Support, workload: Workload, *, fills_missing_columns: bool = False
 ) -> PrivateSize:
     """Check all inputs of a run, once; returns the number of private records and their unit: all public.
 
     Called by all ranks together. Rank 0 has the private table and the others None, unless the records are
     sharded over all of them.
     """
-    check_public(support, workload, completes=completes)
+    check_public(support, workload, fills_missing_columns=fills_missing_columns)
     comm = support.comm
     on_every_rank(comm, lambda: _check_private(private, support))
     sharded = private is not None and private.comm.size > 1

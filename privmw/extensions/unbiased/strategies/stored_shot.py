@@ -15,7 +15,7 @@ from privmw.extensions.unbiased.strategies.strategy import precision_of_marginal
 from privmw.secrecy import shown
 
 
-def remade(
+def shot_from_file(
     workload: Workload,
     measured: Workload,
     kind: object,
@@ -31,7 +31,7 @@ def remade(
     >>> from privmw import Budget, Domain, strategies
     >>> workload = Workload.all(Domain({"a": 2, "b": 3}), k=2)
     >>> shot = strategies.equal().calibrate(workload, Budget.zcdp(0.01))
-    >>> remade(workload, workload, "marginals", shot.noise, [10.0], at_most=1).events == shot.events
+    >>> shot_from_file(workload, workload, "marginals", shot.noise, [10.0], at_most=1).events == shot.events
     True
     """
     if kind not in ("marginals", "residuals"):
