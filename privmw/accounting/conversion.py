@@ -3,7 +3,7 @@
 Every function returns a float on the safe side of the truth: epsilon and delta up, rho down. The proof is
 short. The formulas hold for *any* order alpha, so a float may choose alpha; the value at that alpha is then
 computed in decimal arithmetic, whose ln, exp and sqrt are correctly rounded, and its error bound is added.
-This room knows no event and no ledger.
+This module knows no events and no ledger.
 """
 
 import math

@@ -1,7 +1,7 @@
 """How much of a budget is spent, between two integers: enough to decide almost every charge.
 
 The exact total of many different costs is a fraction as long as all of them together; two integers stay
-short. Where they do not decide, whoever asks adds up exactly. This room knows no event.
+short. Where they do not decide, the caller adds up exactly. This module knows no events.
 """
 
 from dataclasses import dataclass

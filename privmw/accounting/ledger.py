@@ -23,9 +23,9 @@ from .statement import show, state, usual_delta
 _VERSION = 1
 _SEEDED = "seeded: not for release"
 _TEXTS = ("unit", "numerics", "generator")
-# Two threads must not both find room for what only one of them can have. One lock for every ledger: a charge
-# takes microseconds, and a ledger with a lock of its own could be neither copied nor compared. Not reentrant:
-# a handler of a signal that charges in between would undo the charge it interrupted.
+# Two threads must not both pass the check if the budget allows only one charge. All ledgers share one lock: a
+# charge takes microseconds, and a ledger with its own lock could be neither copied nor compared. Not
+# reentrant: a signal handler that charges in between would undo the charge it interrupted.
 _CHARGING = threading.Lock()
 
 
@@ -75,7 +75,7 @@ class Ledger:
         self._seeded: str | None = None
         self._events: list[Event] = []
         self._spent = Enclosure()
-        # The exact total of the first so many events; the others are added when someone asks.
+        # How many events are summed, and their exact total; later events are added on request.
         self._totals = (0, Composition())
 
     @property
@@ -90,7 +90,7 @@ class Ledger:
 
     @property
     def n(self) -> int:
-        """The number of units, public; of records where the unit is one "of at most" so many records."""
+        """The public number of units; of records if units have several (`at_most`) records."""
         return self._n
 
     @property

@@ -2,7 +2,7 @@
 
 A look at the attributes S publishes the part of their table x that no smaller table has: integer contrasts
 of x + z, z discrete Gaussian. They determine P_S (x + z) and nothing else, P_S = kron of (I - 11'/n_i). The
-proof of what is charged here is docs/proofs/residual_noise.md. This room sees sizes and scales, no data.
+proof of what is charged here is docs/proofs/residual_noise.md. This module sees sizes and scales, no data.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 Every int, float and Fraction is a rational number, so costs are added and compared as Fractions and nothing
 is lost. A float appears only at the edge, for the reader: costs are rounded up, parameters towards privacy.
-This room knows no budget, event or ledger.
+This module knows no budget, event or ledger.
 """
 
 import math

@@ -119,8 +119,8 @@ def state(ledger: "Ledger", delta: float) -> str:
         )
     if not ledger.for_release:
         lines.append(
-            f"NOT FOR RELEASE: the randomness was seeded ({ledger.seeded}). Whoever knows or guesses the "
-            "seed can take the noise away, and nothing above protects against them."
+            f"NOT FOR RELEASE: the randomness was seeded ({ledger.seeded}). Anyone who knows or guesses "
+            "the seed can remove the noise; nothing above protects against them."
         )
     return "\n".join(lines)
 
@@ -199,7 +199,7 @@ def _if_adaptive(ledger: "Ledger", delta: float) -> list[str]:
     budget, aside = ledger.budget, Fraction(ledger.budget.event_delta)
     spent = budget.spent(ledger.total) or Fraction(0)
     used_up = spent == budget.limit and ledger.total.delta == aside
-    # Pure costs add up outcome by outcome, however they were chosen.
+    # Pure costs add up per outcome, even if later ones were chosen by earlier outcomes.
     if budget.is_pure or spent == 0 or used_up:
         return []
     whole = f"{budget.unit} = {show(float_up(budget.limit))}{_own(budget, aside)}"

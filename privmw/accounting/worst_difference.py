@@ -26,7 +26,7 @@ from .rounding import Real
 Int64s: TypeAlias = npt.NDArray[np.int64]
 MOST_ENUMERATED = 20  # attributes: 2^20 sets T
 _LARGEST_SUM = 2**60
-_MOST_SEARCH_SWEEPS, _SEARCH_WORK = 200, 2**26  # at most so many sweeps; fewer where each takes long
+_MOST_SEARCH_SWEEPS, _SEARCH_WORK = 200, 2**26  # fewer sweeps if each takes long
 
 
 def worst_difference(

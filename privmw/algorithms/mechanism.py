@@ -263,7 +263,7 @@ def _price(event: Look) -> str:
 
 
 def _check_for_release(support: Support, rng: Rng) -> None:
-    """Refuse rows of a seeded release, whose noise protects nobody, in one that is not seeded too."""
+    """Refuse a support made from a seeded release unless this run is seeded too."""
     if not support.table.for_release and not is_seeded(rng):
         raise ValueError(
             f"support ({shown(support)}, of a seeded release: not for release) must come with a seeded rng: "

@@ -1,9 +1,9 @@
-"""The door: the only room that holds private counts. Chosen queries and noisy counts leave it, paid for.
+"""The curator: the only module that holds private counts. It returns charged choices and noisy counts.
 
 A call is checked (parameters and public values only), charged, and only then are the counts looked at.
 Nothing here fails, warns, logs or stops because of a private value, and no message shows one. What Python
-cannot do: hide memory from code in the same process, or time from whoever runs it (a selection's time depends
-on its scores). Whoever is not trusted with the counts must ask from another process.
+cannot do: hide memory from code in the same process, or running times from its caller (a selection's time
+depends on its scores). Code that must not see the counts has to run in another process.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Curator:
     neighbors: under ADD_REMOVE_ONE the number of records is private. Then `public_n` gives a public figure
     for the statement, and only `measure` is offered (the scores of `select` use n); the ledger says so.
     spent: the ledger of a run on the same table that this one goes on with; what it says stays spent.
-    A table with a unit: what a call costs is what it costs that unit as a whole, whose records enter at most
-    `private.at_most` times. A unit that is replaced or removed is so many records that are.
+    A table with a unit: a call costs what it costs the unit as a whole. Replacing or removing a unit replaces
+    or removes up to `private.at_most` records.
 
     >>> from privmw import Domain, Table
     >>> table = Table.from_codes([[2, 0], [0, 1], [2, 0]], Domain({"age": 3, "sex": 2}), private=True)
@@ -232,7 +232,7 @@ class Curator:
         Privacy: one run at epsilon among the tables. A replaced record moves a count by at most 1, and with
             it the term of a cell by at most 2^b (the rest is public), so a largest term by at most 2^b. In
             each of J marginals it moves at most two counts, so the sum by at most 2 J 2^b. A unit of at most
-            m records is so many replaced one after another: m times that, the sensitivity that is paid.
+            m records is m records replaced one after another: the sensitivity paid for is m times that.
         Numerics: integers throughout; rounding concerns public numbers only.
         Checked by:
             tests/curator/test_choose_public.py::test_scores_of_neighbours_differ_by_at_most_the_sensitivity,

@@ -24,7 +24,7 @@ def randomized_response(
 ) -> tuple[Bits, RandomizedResponse]:
     """Keep or flip each bit by its own coin, and say what it cost (Warner 1965).
 
-    Requires: bool bits, one a record; replace-one neighbours (n is public); rng None for a release.
+    Requires: bool bits, one per record; replace-one neighbours (n is public); rng None for a release.
     Ensures: with epsilon a bit is kept with probability e^epsilon / (1 + e^epsilon); with q, 0 < q < 1, with
         probability (1 + q) / 2, so that E[1 - 2 out] = q (1 - 2 bit).
     Privacy: epsilon-DP, whatever the number of bits; q costs ln((1 + q) / (1 - q)), rounded up to a float.

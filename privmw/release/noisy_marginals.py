@@ -1,7 +1,7 @@
 """Noisy marginals of a domain with the noise they carry, measured here or elsewhere. All is released.
 
 A marginal may have any number of attributes: none is the total, all is the histogram itself. Each stands here
-once: what was measured twice is combined by inverse variances. This room knows no table and no mechanism.
+once: what was measured twice is combined by inverse variances. This module knows no tables and no mechanisms.
 """
 
 from __future__ import annotations
