@@ -15,9 +15,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from privmw.secrecy import shown
 
-from .calibration import epsilon_for_rho
-from .conversion import delta_from_threshold
-from .rounding import Real, float_up, positive, positive_integer, sqrt_up
+from .conversion import delta_from_threshold, epsilon_for_rho
+from .rounding import Real, float_up, positive, positive_integer
 
 
 class Neighbors(enum.Enum):
@@ -66,18 +65,27 @@ class Cost(NamedTuple):
         return Cost(count * self.rho, epsilon, count * self.delta)
 
 
+KINDS: dict[str, type["Event"]] = {}  # every event that a ledger may hold
+
+
 class Event(ABC):
     """One kind of mechanism run, count times. Subclasses say what one run costs; the rest follows here.
 
-    >>> isinstance(DiscreteLaplace(2, 1), Event)
+    >>> isinstance(PermuteAndFlip(1, candidates=5), Event)
     True
     """
 
     __slots__ = ()
     _public_repr: ClassVar[bool] = True
     kind: ClassVar[str]
+    charged: ClassVar[bool] = True  # whether ledgers hold it, and read it back by its kind
     needs_public_n: ClassVar[bool] = False  # whether the cost holds only where n is public
     count: int
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.charged and "kind" in vars(cls):
+            KINDS[cls.kind] = cls
 
     @property
     @abstractmethod
@@ -234,83 +242,6 @@ class RandomizedResponse(Event):
     def cost_of_one(self) -> Cost:
         """The exact cost of one run."""
         return Cost.pure(Fraction(self.epsilon_of_one))
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class DiscreteGaussian(Event):
-    """Discrete Gaussian noise on size integers: rho = l2_sensitivity^2 / (2 sigma^2), no pure guarantee.
-
-    The sensitivity is given by its square, an integer for counts: 1 for a cell, 2 for a marginal when a
-    record is replaced. A float root, such as sqrt(2), could not be exact; square_l2_sensitivity reads one.
-
-    >>> DiscreteGaussian(sigma=2, l2_sensitivity_squared=2, size=6).rho
-    0.25
-    """
-
-    sigma: Real
-    l2_sensitivity_squared: Real
-    size: int = 1
-    count: int = 1
-
-    kind: ClassVar[str] = "discrete-gaussian"
-
-    def __post_init__(self) -> None:
-        """Refuse parameters that mean nothing."""
-        self._keep(sigma=positive("sigma", self.sigma))
-        self._keep(l2_sensitivity_squared=positive("l2_sensitivity_squared", self.l2_sensitivity_squared))
-        self._keep(size=positive_integer("size", self.size), count=positive_integer("count", self.count))
-
-    @property
-    def l2_sensitivity(self) -> float:
-        """The L2 sensitivity itself, rounded up."""
-        return sqrt_up(Fraction(self.l2_sensitivity_squared))
-
-    @property
-    def scale(self) -> Real:
-        """Sigma, under the name that every noise has for it."""
-        return self.sigma
-
-    @property
-    def sensitivity(self) -> Real:
-        """The sensitivity that is paid: L2 squared."""
-        return self.l2_sensitivity_squared
-
-    @property
-    def cost_of_one(self) -> Cost:
-        """The exact cost of one run."""
-        return Cost(Fraction(self.l2_sensitivity_squared) / (2 * Fraction(self.sigma) ** 2), None)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class DiscreteLaplace(Event):
-    """Discrete Laplace noise on size integer counts: epsilon = l1_sensitivity / scale, rho = epsilon^2 / 2.
-
-    >>> DiscreteLaplace(scale=4, l1_sensitivity=2, size=6).epsilon
-    0.5
-    """
-
-    scale: Real
-    l1_sensitivity: Real
-    size: int = 1
-    count: int = 1
-
-    kind: ClassVar[str] = "discrete-laplace"
-
-    def __post_init__(self) -> None:
-        """Refuse parameters that mean nothing."""
-        self._keep(scale=positive("scale", self.scale))
-        self._keep(l1_sensitivity=positive("l1_sensitivity", self.l1_sensitivity))
-        self._keep(size=positive_integer("size", self.size), count=positive_integer("count", self.count))
-
-    @property
-    def cost_of_one(self) -> Cost:
-        """The exact cost of one run."""
-        return Cost.pure(Fraction(self.l1_sensitivity) / Fraction(self.scale))
-
-    @property
-    def sensitivity(self) -> Real:
-        """The sensitivity that is paid: L1."""
-        return self.l1_sensitivity
 
 
 @dataclass(frozen=True, slots=True, repr=False)

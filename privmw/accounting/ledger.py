@@ -6,7 +6,7 @@ It holds parameters and public facts only, never a private value, so it may be p
 import json
 import math
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,10 +15,40 @@ from privmw.secrecy import expect, shown
 from . import record
 from .budget import Budget, BudgetError
 from .composition import Composition, Parallel
-from .enclosure import Enclosure
 from .events import Event, Neighbors
 from .rounding import Real, float_down, float_up, positive_integer, probability
 from .statement import show, state, usual_delta
+
+_PARTS = 128  # bits: a budget is counted in 2^128 parts
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosure:
+    """The true sum of shares of a whole lies between low and high, in parts of 2^-128.
+
+    >>> Enclosure().plus(Fraction(1, 3), Fraction(1)).within
+    True
+    >>> Enclosure().plus(Fraction(1, 3), Fraction(1, 4)).within
+    False
+    """
+
+    low: int = 0
+    high: int = 0
+
+    def plus(self, cost: Fraction, whole: Fraction, count: int = 1) -> "Enclosure":
+        """Return the sum with one cost more, count times, of a positive whole."""
+        above = (count * cost.numerator * whole.denominator) << _PARTS
+        below = cost.denominator * whole.numerator
+        floor, rest = divmod(above, below)
+        return Enclosure(self.low + floor, self.high + floor + (rest > 0))
+
+    @property
+    def within(self) -> bool | None:
+        """Whether the sum is at most the whole; None if this cannot tell."""
+        if self.high <= 1 << _PARTS:
+            return True
+        return False if self.low > 1 << _PARTS else None
+
 
 _VERSION = 1
 _SEEDED = "seeded: not for release"

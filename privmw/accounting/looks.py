@@ -43,6 +43,7 @@ class Look(Event):
     count: int = field(init=False)
 
     kind: ClassVar[str] = "planned"
+    charged: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Count the looks."""

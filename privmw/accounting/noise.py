@@ -1,8 +1,8 @@
 """The one family of noise: what a share of the budget buys, what it costs, and the law of a noisy count.
 
 Order 1 is Laplace noise, paid in epsilon by the L1 sensitivity; order 2 is Gaussian noise, paid in rho by the
-squared L2 sensitivity. Nothing is drawn here: `privmw/mechanisms/noise.py` draws the discrete forms. Another
-noise that the curator adds takes its event (events.py), an order here and its sampler there.
+squared L2 sensitivity. Nothing is drawn here: `privmw/mechanisms/noise.py` draws the discrete forms, by the
+sampler that has the name of their event's kind.
 """
 
 from __future__ import annotations
@@ -11,24 +11,103 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from privmw.secrecy import shown
 
-from .calibration import scale_for_epsilon, sigma_for_rho
-from .events import Cost, DiscreteGaussian, DiscreteLaplace, Event
-from .rounding import Real, finite
+from .conversion import scale_for_epsilon, sigma_for_rho
+from .events import Cost, Event
+from .rounding import Real, finite, positive, positive_integer, sqrt_up
 
 Order: TypeAlias = Literal[1, 2]
-NoiseEvent: TypeAlias = DiscreteLaplace | DiscreteGaussian
 _Exact = TypeVar("_Exact", int, Fraction)
 
 LARGEST_DRAWN_SCALE = 2.0**40  # of csrc/draw, whose noise then stays below 2^52
 LARGEST_SCALE, LEAST_SCALE = 2.0**62, 2.0**-62  # of counts measured elsewhere
 LEAST_VARIANCE = 1e-100  # noise this small never shows in an integer; its inverse stays finite
 SUMMED = 1e4  # sigma up to which a discrete Gaussian is summed; beyond, rounding a Gaussian is as good
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DiscreteGaussian(Event):
+    """Discrete Gaussian noise on size integers: rho = l2_sensitivity^2 / (2 sigma^2), no pure guarantee.
+
+    The sensitivity is given by its square, an integer for counts: 1 for a cell, 2 for a marginal when a
+    record is replaced. A float root, such as sqrt(2), could not be exact; square_l2_sensitivity reads one.
+
+    >>> DiscreteGaussian(sigma=2, l2_sensitivity_squared=2, size=6).rho
+    0.25
+    """
+
+    sigma: Real
+    l2_sensitivity_squared: Real
+    size: int = 1
+    count: int = 1
+
+    kind: ClassVar[str] = "discrete-gaussian"
+
+    def __post_init__(self) -> None:
+        """Refuse parameters that mean nothing."""
+        self._keep(sigma=positive("sigma", self.sigma))
+        self._keep(l2_sensitivity_squared=positive("l2_sensitivity_squared", self.l2_sensitivity_squared))
+        self._keep(size=positive_integer("size", self.size), count=positive_integer("count", self.count))
+
+    @property
+    def l2_sensitivity(self) -> float:
+        """The L2 sensitivity itself, rounded up."""
+        return sqrt_up(Fraction(self.l2_sensitivity_squared))
+
+    @property
+    def scale(self) -> Real:
+        """Sigma, under the name that every noise has for it."""
+        return self.sigma
+
+    @property
+    def sensitivity(self) -> Real:
+        """The sensitivity that is paid: L2 squared."""
+        return self.l2_sensitivity_squared
+
+    @property
+    def cost_of_one(self) -> Cost:
+        """The exact cost of one run."""
+        return Cost(Fraction(self.l2_sensitivity_squared) / (2 * Fraction(self.sigma) ** 2), None)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DiscreteLaplace(Event):
+    """Discrete Laplace noise on size integer counts: epsilon = l1_sensitivity / scale, rho = epsilon^2 / 2.
+
+    >>> DiscreteLaplace(scale=4, l1_sensitivity=2, size=6).epsilon
+    0.5
+    """
+
+    scale: Real
+    l1_sensitivity: Real
+    size: int = 1
+    count: int = 1
+
+    kind: ClassVar[str] = "discrete-laplace"
+
+    def __post_init__(self) -> None:
+        """Refuse parameters that mean nothing."""
+        self._keep(scale=positive("scale", self.scale))
+        self._keep(l1_sensitivity=positive("l1_sensitivity", self.l1_sensitivity))
+        self._keep(size=positive_integer("size", self.size), count=positive_integer("count", self.count))
+
+    @property
+    def cost_of_one(self) -> Cost:
+        """The exact cost of one run."""
+        return Cost.pure(Fraction(self.l1_sensitivity) / Fraction(self.scale))
+
+    @property
+    def sensitivity(self) -> Real:
+        """The sensitivity that is paid: L1."""
+        return self.l1_sensitivity
+
+
+NoiseEvent: TypeAlias = DiscreteLaplace | DiscreteGaussian
 
 
 def of_unit(sensitivity: _Exact, at_most: int, order: Order = 1) -> _Exact:

@@ -121,8 +121,7 @@ def _mark(table: Table) -> dict[str, str] | None:
 
 def _decoders(table: Table, bins: str, public: Any, seed: int | None) -> list[Decoder]:
     """One decoder for each attribute; those that draw have pools, with independent random streams."""
-    from privmw.io.decode import Decoder
-    from privmw.io.pool import Pool
+    from privmw.io.decode import Decoder, Pool
 
     if table.private:
         raise ValueError("a private table must not be written")

@@ -25,6 +25,7 @@ from privmw.accounting.noise import (
 )
 from privmw.accounting.rounding import Real, positive, positive_integer
 from privmw.kernels import draws
+from privmw.kernels.checks import LONGEST_INTEGER
 from privmw.random import Rng, Stream, privacy_stream
 from privmw.secrecy import erased_on_failure, erasing, expect, sealed
 
@@ -67,10 +68,10 @@ class Noise:
         return noisy
 
     def _draw(self, size: int, stream: Stream) -> Counts:
-        order = family_of_event(self.event).order
-        sampler = draws.discrete_laplace if order == 1 else draws.discrete_gaussian
-        power = _power(self.event.scale, order)  # the samplers take the scale, and sigma squared
-        return sampler(stream.bit_generator, power.numerator, power.denominator, size)
+        power = _power(self.event.scale, family_of_event(self.event).order)  # the scale, or sigma squared
+        sampler = getattr(draws, self.event.kind.replace("-", "_"))
+        drawn: Counts = sampler(stream.bit_generator, power.numerator, power.denominator, size)
+        return drawn
 
 
 # Pure functions of public parameters, remembered: a loop asks for the same noise in every round. Typed, so
@@ -159,3 +160,16 @@ def size_of(counts: Any) -> int:
     if counts.ndim == 0 or counts.size == 0:
         raise ValueError(f"counts (shape {counts.shape}) must be an array of at least one count")
     return int(counts.size)
+
+
+def drawable(name: str, value: Real | Fraction) -> Fraction:
+    """Return value as a rational that the exact draws take; refuse one of astronomic length.
+
+    >>> drawable("epsilon", 0.5)
+    Fraction(1, 2)
+    """
+    ratio = Fraction(value)
+    bits = max(ratio.numerator.bit_length(), ratio.denominator.bit_length())
+    if bits > LONGEST_INTEGER:
+        raise ValueError(f"{name} ({bits} bits) must be a rational of at most {LONGEST_INTEGER} bits")
+    return ratio

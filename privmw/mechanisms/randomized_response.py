@@ -11,7 +11,7 @@ import numpy.typing as npt
 from privmw.accounting import RandomizedResponse, epsilon_from_q
 from privmw.accounting.rounding import Real, positive
 from privmw.kernels import draws
-from privmw.mechanisms.rational import drawable
+from privmw.mechanisms.noise import drawable
 from privmw.random import Rng, Stream, privacy_stream
 from privmw.secrecy import erasing, expect, sealed
 

@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from privmw.accounting import ResidualGaussian
 from privmw.accounting.noise import DISCRETE_GAUSSIAN, LARGEST_DRAWN_SCALE
-from privmw.mechanisms.noise import Noise
-from privmw.mechanisms.rational import drawable
+from privmw.mechanisms.noise import Noise, drawable
 from privmw.random import Rng, Stream, privacy_stream
 from privmw.secrecy import erasing, expect, sealed
 

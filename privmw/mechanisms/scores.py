@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from privmw.kernels.draws import Errors
+from privmw.kernels import draws
 from privmw.secrecy import erased_on_failure, erasing, expect
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
@@ -54,13 +54,13 @@ def check_answers(answers: Any, cells: int, *, quote: bool = True) -> Answers:
     return np.ascontiguousarray(answers)
 
 
-def cell_scores(counts: Int64s, answers: Answers, n: int) -> Errors:
+def cell_scores(counts: Int64s, answers: Answers, n: int) -> draws.Errors:
     """Return the score of every cell, each to be computed when a selection looks at it.
 
     >>> (cell_scores(np.array([3, 1]), np.array([0.5, 0.5]), n=4).scores() / SENSITIVITY).tolist()
     [1.0, 1.0]
     """
-    return Errors(counts, answers, float(n << SCORE_BITS), SCORE_BITS)
+    return draws.Errors(counts, answers, float(n << SCORE_BITS), SCORE_BITS)
 
 
 def marginal_scores(counts: Int64s, answers: Answers, n: int, offsets: Int64s) -> Int64s:
@@ -110,7 +110,7 @@ def table_scores(counts: Int64s, answers: Sequence[Answers], n: int, distance: D
     distances = np.zeros(len(answers), np.int64)
     with erased_on_failure(distances):
         for place, fractions in enumerate(answers):
-            errors = Errors(counts, fractions, float(n << bits), bits)
+            errors = draws.Errors(counts, fractions, float(n << bits), bits)
             with erasing() as erased:
                 if distance == "largest":
                     distances[place : place + 1] = erased(errors.largest(whole))

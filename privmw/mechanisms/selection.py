@@ -8,7 +8,6 @@ Scores are private: no check depends on their values, and no message shows one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -21,8 +20,7 @@ from privmw.accounting import ExponentialMechanism, PermuteAndFlip, ReportNoisyM
 from privmw.accounting.events import SelectionEvent
 from privmw.accounting.rounding import Real, positive, positive_integer
 from privmw.kernels import draws
-from privmw.kernels.draws import Errors
-from privmw.mechanisms.rational import drawable
+from privmw.mechanisms.noise import drawable
 from privmw.random import Rng, Stream, privacy_stream
 from privmw.secrecy import expect, sealed, shown
 
@@ -32,11 +30,11 @@ Kind: TypeAlias = Literal["permute-and-flip", "exponential", "report-noisy-max",
 MOST_CANDIDATES = 2**31 - 1
 MOST_DRAWS_WITH_REPLACEMENT = 2**31  # with replacement, of csrc/draw
 
-_DRAWS: dict[str, Callable[..., npt.NDArray[np.int64]]] = {
-    "permute-and-flip": draws.select_permute_and_flip,
-    "exponential": draws.select_exponential,
-    "report-noisy-max": draws.report_noisy_max,
-    "exponential-draws": draws.draw_exponential,
+_DRAWS = {  # of kernels.draws
+    "permute-and-flip": "select_permute_and_flip",
+    "exponential": "select_exponential",
+    "report-noisy-max": "report_noisy_max",
+    "exponential-draws": "draw_exponential",
 }
 _EVENTS: dict[str, type[SelectionEvent]] = {
     "permute-and-flip": PermuteAndFlip,
@@ -75,7 +73,7 @@ class Selection:
 
     @sealed
     def draw(
-        self, scores: Scores | Errors, stream: Stream, excluded: Scores | None = None
+        self, scores: Scores | draws.Errors, stream: Stream, excluded: Scores | None = None
     ) -> tuple[int, ...]:
         """Return the k indices chosen, in the order chosen; none of those excluded, which must ascend.
 
@@ -83,7 +81,7 @@ class Selection:
         """
         given = scores, self.weight.numerator, self.weight.denominator, self.event.count
         more = () if excluded is None else (self._checked(excluded),)
-        return tuple(_DRAWS[self.kind](stream.bit_generator, *given, *more).tolist())
+        return tuple(getattr(draws, _DRAWS[self.kind])(stream.bit_generator, *given, *more).tolist())
 
     def _checked(self, excluded: Any) -> Scores:
         right = isinstance(excluded, np.ndarray) and excluded.dtype == np.int64 and excluded.ndim == 1

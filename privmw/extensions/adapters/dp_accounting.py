@@ -21,8 +21,9 @@ import dp_accounting
 from dp_accounting.pld import common, privacy_loss_distribution
 
 from privmw.accounting.composition import Sequential, count_costs, delta_left
-from privmw.accounting.events import Cost, DiscreteGaussian, Event, Neighbors
+from privmw.accounting.events import Cost, Event, Neighbors
 from privmw.accounting.ledger import Ledger
+from privmw.accounting.noise import DiscreteGaussian
 from privmw.accounting.rounding import Real, float_up, probability
 from privmw.secrecy import expect, shown
 
