@@ -2,8 +2,8 @@
 
 rounding -> conversion, calibration, events, worst_difference -> residual_gaussian, noise -> looks,
 composition -> budget -> record, statement -> ledger -> account.
-Nothing here imports anything else of privmw, or sees a private value. Costs are exact rationals; every float
-that leaves is rounded in the safe direction.
+This package imports nothing of privmw but secrecy, and sees no private value. Costs are exact rationals;
+every float it returns is rounded in the safe direction.
 """
 
 from .account import Account, AccountedRun

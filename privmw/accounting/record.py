@@ -40,7 +40,7 @@ def read_event(record: object) -> Event:
         raise ValueError(f"kind ({shown(kind)}) must be one of {', '.join(KINDS)}")
     values = {name: _read(name, value) for name, value in record.items() if name != "kind"}
     event = KINDS[record["kind"]](**values)
-    # A parameter left out would silently take its default: a count of 1, say.
+    # A missing parameter would silently take its default, such as a count of 1.
     if event.parameters().keys() != values.keys():
         raise ValueError(f"{event.kind} must have the parameters {', '.join(event.parameters())}")
     return event
@@ -54,7 +54,7 @@ def write_budget(budget: Budget) -> dict[str, Any]:
     """
     record = {name: _write(value) for name, value in asdict(budget).items()}
     if budget.event_delta == 0:
-        del record["event_delta"]  # as in files that are older than it
+        del record["event_delta"]  # older files do not have it
     return record
 
 

@@ -69,7 +69,7 @@ class Configuration(ABC):
             ALGORITHMS[cls.__name__] = cls
 
     def __post_init__(self) -> None:
-        """Refuse options that mean nothing."""
+        """Validate the options."""
         if self.rounds is not None:
             self._positive_integer("rounds")
 
@@ -309,7 +309,7 @@ class Algorithm(Configuration):
     repeats: ClassVar[bool] = True  # whether a round may choose again before everything else was chosen
 
     def __post_init__(self) -> None:
-        """Refuse options that mean nothing."""
+        """Validate the options."""
         super().__post_init__()
         self._one_of("select", Select)
         self._one_of("measure", Granularity)

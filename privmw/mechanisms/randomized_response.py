@@ -22,7 +22,7 @@ Bits: TypeAlias = npt.NDArray[np.bool_]
 def randomized_response(
     bits: Bits, *, epsilon: Real | None = None, q: Real | None = None, rng: Rng = None
 ) -> tuple[Bits, RandomizedResponse]:
-    """Keep or flip each bit by its own coin, and say what it cost (Warner 1965).
+    """Keep or flip each bit with an independent coin (Warner 1965); returns the event charged too.
 
     Requires: bool bits, one per record; replace-one neighbours (n is public); rng None for a release.
     Ensures: with epsilon a bit is kept with probability e^epsilon / (1 + e^epsilon); with q, 0 < q < 1, with
