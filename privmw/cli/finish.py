@@ -9,7 +9,14 @@ import argparse
 
 from privmw.cli.console import Console
 from privmw.cli.options import add_bins, add_format, add_intervals, add_title, positive, whole
-from privmw.cli.outputs import Synthetic, check_outputs, check_records, finish_release, written_file
+from privmw.cli.outputs import (
+    PUBLIC_VALUES,
+    Synthetic,
+    check_outputs,
+    check_records,
+    finish_release,
+    written_file,
+)
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RunFolder
 
@@ -31,14 +38,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="number of synthetic records (default: as in the interrupted run, or n)",
     )
     add_format(parser, "synthetic records, answers and measurements", default=None)
-    add_bins(parser, default=None)
+    add_bins(parser, otherwise="as in the interrupted run")
     add_intervals(parser)
     add_title(parser)
     parser.add_argument(
         "--public",
         action="append",
         metavar="FILE",
-        help="a public file, for --bins draw (default: as in the interrupted run)",
+        help="a public file, for --bins draw (default: the public values in FOLDER)",
     )
     parser.add_argument("--seed", type=whole, help="of the synthetic records")
 
@@ -49,7 +56,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
         release = folder.load()
         began = folder.options() or _format_of(folder)
         given = {name: value for name, value in vars(options).items() if value is not None}
-        synthetic = Synthetic.of({**began, **given})
+        values = folder.path / PUBLIC_VALUES
+        drawn_from = {"public": [str(values)]} if values.exists() else {}
+        synthetic = Synthetic.of({**began, **drawn_from, **given})
         for stem, names in DECIDED_BY.items():
             file = written_file(folder.path, stem)
             if file is not None and names & set(given):

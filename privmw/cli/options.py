@@ -9,10 +9,11 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 from privmw.cli.refusal import RefusalError
 from privmw.data.domain import Domain
+from privmw.data.records import Bins
 from privmw.data.syntax import Syntax
 from privmw.io.files import checked_path
 from privmw.io.whole_file import FORMATS
@@ -292,15 +293,16 @@ def check_files(options: argparse.Namespace, *, prefix: str = "--") -> None:
 
 def add_bins(
     parser: argparse.ArgumentParser,
-    default: str | None = "label",
-    otherwise: str = "as in the interrupted run",
+    default: str | None = None,
+    otherwise: str = "draw, or spread without a public file",
 ) -> None:
     """Add the option of how synthetic records show a bin; otherwise: what a default of None stands for."""
     parser.add_argument(
         "--bins",
-        choices=("label", "midpoint", "draw"),
+        choices=get_args(Bins),
         default=default,
-        help="how synthetic records show a bin: its name, its middle, or a public value of the same bin "
+        help="how synthetic records show a bin: its name, its middle, a random value, or the value of a "
+        "public record with the same codes "
         f"(default: {default or otherwise})",
     )
 

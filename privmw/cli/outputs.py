@@ -32,6 +32,7 @@ from privmw.release import Release
 from privmw.release.cells import write_answers, write_measurements
 from privmw.report import check_installed, write_report
 
+PUBLIC_VALUES = "public-values.parquet"  # the public values that later records are drawn from
 # Approximate file sizes: per cell of answers with intervals, and per byte of a record's codes.
 BYTES_OF_ANSWER = {"parquet": 29, "feather": 40, "csv": 120}
 BYTES_OF_WRITTEN_CODE = {"parquet": 1, "feather": 2, "csv": 10}
@@ -45,7 +46,7 @@ class Synthetic(NamedTuple):
     """
 
     records: int | None = None
-    bins: str = "label"
+    bins: str = "spread"
     public: list[str] | None = None
     seed: int | None = None
     format: str = "parquet"
@@ -58,6 +59,7 @@ class Synthetic(NamedTuple):
         given = {name: options[name] for name in cls._fields if name in options}
         if "format" in given:
             given["format"], given["raw_csv"] = file_format(given["format"])
+        given["bins"] = given.get("bins") or ("draw" if given.get("public") else "spread")
         return cls(**given)
 
     @property
@@ -94,7 +96,7 @@ def check_outputs(synthetic: Synthetic, domain: Domain, folder: RunFolder) -> No
         trial.unlink()
     except (TypeError, ValueError) as error:
         why = f"--bins draw must find values in the public file: {error}"
-        raise RefusalError(why, "--bins midpoint does without") from None
+        raise RefusalError(why, "--bins spread does without") from None
 
 
 def check_records(records: int, domain: Domain) -> int:
@@ -110,7 +112,7 @@ def check_records(records: int, domain: Domain) -> int:
     return widths
 
 
-def check_disk_space(
+def check_room(
     mechanism: Mechanism, support: Support, workload: Workload, records: int, folder: RunFolder, form: str
 ) -> None:
     """Refuse a release whose records do not fit in memory, or whose files do not fit on the disk."""
@@ -193,6 +195,15 @@ def _writers(
         errors = None if level is None else release.expected_errors()
         write_report(path, release, errors=errors, title=title, files=[RELEASE_FILE, *writers])
 
+    def write_public_values(path: Path, _: Advance) -> None:
+        from pyarrow import parquet
+
+        from privmw.io.public_records import public_values  # late: it imports pyarrow
+
+        table = public_values(synthetic.drawn_from or [], release.support.domain)
+        with whole_file(path) as file:
+            parquet.write_table(table, file, compression="zstd")
+
     answers, measurements, records = (
         file_name(stem, synthetic.format, for_release=release.ledger.for_release)
         for stem in ("answers", "measurements", "synthetic")
@@ -201,6 +212,7 @@ def _writers(
         "domain.json": Writer(lambda path, _: write_text(path, release.support.domain.to_json())),
         "privacy.json": Writer(lambda path, _: write_json(path, privacy(release))),
         "quality.json": Writer(lambda path, _: write_json(path, told.facts)),
+        **({PUBLIC_VALUES: Writer(write_public_values)} if synthetic.drawn_from else {}),
         measurements: Writer(lambda path, _: write_measurements(release, path, raw=synthetic.raw_csv)),
         answers: Writer(write_all_answers, release.workload.cells),
         records: Writer(write_synthetic, synthetic.records or release.n),

@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_workload(parser, proposed=True)
     release.add_run(parser)
     add_format(parser, "records, answers and measurements", default=None, otherwise="from the file's name")
-    add_bins(parser, default=None, otherwise="draw, or midpoint without a public file")
+    add_bins(parser)
     parser.set_defaults(checkpoint=None, cluster=None, config=None)
 
 
@@ -98,7 +98,7 @@ def release_folder(output: str) -> str:
 
 
 def _choose_files(options: argparse.Namespace) -> None:
-    """Set the options of a release: the format, the copy of the records, the folder, how bins are shown."""
+    """Set the options of a release: the format, the copy of the records, the folder."""
     output, said = options.output, format_of(options.output)
     if said is None and options.format is None:
         raise RefusalError(
@@ -123,7 +123,6 @@ def _choose_files(options: argparse.Namespace) -> None:
     if os.path.lexists(output) and not folder.has_release:
         raise RefusalError(f"--output ({output}) exists", "name another file: nothing is ever overwritten")
     options.public = None if options.public is None else [options.public]
-    options.bins = options.bins or ("midpoint" if options.public is None else "draw")
     options.copy, options.output = os.path.abspath(output), str(folder.path)
 
 

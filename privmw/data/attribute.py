@@ -167,13 +167,16 @@ class Attribute:
         """The code of a value: a label as `label` returns it, or a number or date in a bin.
 
         None, NaN and `MISSING_WORDS` (unless they are labels) are missing, or `other` if no missing value is
-        declared. True and False are the labels "true" and "false"; 3.0 is the integer 3. A value declared as
+        declared. True and False are the labels "true" and "false"; 3.0 is the integer 3; durations and times
+        of day are numbers of seconds. A value declared as
         `other` or `missing` has that code, even inside a bin. Any other value is `other` if that is declared,
         else refused; a value of the wrong kind, such as 3.5 among integers, is always refused. Messages quote
         the value: for a private one, use `rule`.
         """
         if getattr(value, "shape", None) == () and hasattr(value, "item"):
             value = value.item()  # a numpy scalar
+        if isinstance(value, datetime.timedelta | datetime.time):
+            value = _seconds(value)
         if isinstance(value, Decimal):
             value = int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
         if value is None or (isinstance(value, _UNORDERED) and value != value):
@@ -404,6 +407,13 @@ def _parsed_number(text: str) -> int | float:
         return int(text)
     except ValueError:  # not an integer, or one of thousands of digits
         return float(text)
+
+
+def _seconds(value: datetime.timedelta | datetime.time) -> float:
+    """A duration, or the time since midnight."""
+    if isinstance(value, datetime.time):
+        value = datetime.datetime.combine(datetime.date.min, value) - datetime.datetime.min
+    return value.total_seconds()
 
 
 def _date(value: object) -> datetime.date | None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from privmw.data.table import Table
 
 FrameKind: TypeAlias = Literal["pyarrow", "pandas", "polars"]
+Bins: TypeAlias = Literal["label", "midpoint", "spread", "draw"]  # what a bin becomes in a frame or file
 Traces: TypeAlias = Mapping[str, npt.NDArray[np.uint16]]
 
 

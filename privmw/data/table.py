@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from privmw.data.domain import Domain, Immutable, check_domain, positions_of
-from privmw.data.records import FrameKind, Records, Traces, check_domain_and_privacy
+from privmw.data.records import Bins, FrameKind, Records, Traces, check_domain_and_privacy
 from privmw.data.unit import RECORD, checked_unit, entering, id_hashes
 from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Array, Bools, CheckedColumns, Codes, Int64s, freeze, is_frozen
@@ -112,7 +112,7 @@ class Table(Immutable, Records):
         if array.ndim != 2:
             raise ValueError(f"codes ({array.ndim}-D) must be a 2-D array, rows x attributes")
         if array.shape[1] != len(domain):
-            raise ValueError(f"codes ({array.shape[1]} columns) must have {len(domain)}, one per attribute")
+            raise ValueError(f"codes ({array.shape[1]} columns) must have {len(domain)}, one an attribute")
         return cls(zip(domain.names, array.T, strict=True), domain, private=private)
 
     @classmethod
@@ -169,7 +169,7 @@ class Table(Immutable, Records):
         self,
         kind: FrameKind | None = None,
         *,
-        bins: Literal["label", "midpoint", "draw"] = "label",
+        bins: Bins = "label",
         public: Any = None,
         seed: int | None = None,
     ) -> Any:
@@ -180,11 +180,23 @@ class Table(Immutable, Records):
 
         Codes without labels and integer labels become integers, other labels a categorical (polars: Enum) in
         the domain's order, missing values null. `bins`: a bin becomes its "label" such as '[0, 10)', its
-        "midpoint", or ("draw") a random value of the records of `public` (a frame or the path of a file) in
-        the same bin, uniformly by `seed`; the midpoint if there are none.
+        "midpoint", a random number or date of it ("spread", by `seed`, whole if all edges are), or a public
+        value ("draw"). A record then takes its values from one random record of `public` (a frame or the path
+        of a file) with the same codes, so that they belong together; "other" is drawn too. Without such a
+        record it takes those of a near one, and where no public value has the code, bins are spread.
 
         Columns whose labels are "true" and "false" become booleans. With `public`, a column has the same type
         as there if that can hold all values of the domain: small integers, timestamps, plain text.
+
+        >>> import pandas
+        >>> public = pandas.DataFrame({"age": [7, 40, 80], "wage": [0, 100, 0]})
+        >>> domain = Domain({"age": {"edges": [0, 18, 99]}, "wage": {"edges": [0, 1, 999]}})
+        >>> table = Table.from_codes([[1, 1], [1, 0], [0, 0]], domain, private=False)
+        >>> table.to_frame("pandas", bins="draw", public=public)
+           age  wage
+        0   40   100
+        1   80     0
+        2    7     0
 
         `Table.from_frame` reads the same table back, except that "other" becomes null in a column of numbers
         (it keeps its label in csv).
@@ -197,7 +209,7 @@ class Table(Immutable, Records):
         self,
         path: str | os.PathLike[str],
         *,
-        bins: Literal["label", "midpoint", "draw"] = "label",
+        bins: Bins = "label",
         public: Any = None,
         seed: int | None = None,
         overwrite: bool = False,

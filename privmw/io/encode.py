@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from privmw.data.attribute import DATE, Attribute
 from privmw.data.syntax import ORDERS, PLAIN, Syntax
+from privmw.io.durations import is_duration, seconds
 from privmw.io.forms import UNREADABLE, plain_date, plain_numbers, trimmed, without_measure
 from privmw.kernels.arrays import Array, Float64s, Int64s
 from privmw.secrecy import shown
@@ -86,6 +87,11 @@ class Encoder:
                 self._refuse(column, refused)
         self.rows += len(column)
         return codes.astype(np.min_scalar_type(self.attribute.size - 1), copy=False)
+
+    def signed_codes(self, column: Any) -> SignedCodes:
+        """The codes of a public Arrow array, NO_CODE for values outside the domain; `check` ignores them."""
+        codes = self._codes(column)
+        return np.where(codes < 0, NO_CODE, codes)
 
     def check(self) -> None:
         """Raise if any value so far was refused; about private values the message gives the rule only."""
@@ -194,6 +200,8 @@ class Encoder:
             return self._with_missing(column, lookup.integers(filled.to_numpy()))
         if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
             return self._with_missing(column, lookup.days(_days(column)))
+        if is_duration(kind):
+            return lookup.numbers(seconds(column).to_numpy(zero_copy_only=False))
         if pa.types.is_decimal(kind):
             if kind.precision <= 15 and 0 <= kind.scale <= 22:
                 return lookup.numbers(_short_decimals(column))
@@ -377,7 +385,7 @@ def kind_name(kind: Any) -> str:
         return kind_name(kind.value_type)
     if pa.types.is_integer(kind):
         return "integer"
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind) or is_duration(kind):
         return "number"
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return "date"

@@ -8,21 +8,22 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from privmw.data.records import Bins
 from privmw.data.table import Table
 from privmw.io.extras import need
-from privmw.io.files import ABOUT, SEEDED, check_names
+from privmw.io.files import ABOUT, SEEDED
 from privmw.io.public_source import PublicSource
-from privmw.io.tally import Tally
 from privmw.io.whole_file import Progress, check_name, format_of, table_file
 from privmw.random import sampling_stream
 from privmw.secrecy import shown
 
 if TYPE_CHECKING:
     from privmw.io.decode import Decoder
+    from privmw.io.public_records import Donors
 
 OUTPUT_BATCH_ROWS = 2**18  # of a batch
 
@@ -44,19 +45,18 @@ def to_frame(table: Table, kind: str, *, bins: str, public: Any, seed: int | Non
         raise ValueError(f"kind ({shown(kind)}) must be 'pyarrow', 'pandas' or 'polars'")
     pa = need("pyarrow", "make frames", "io")
     library = need(kind, "make such frames", "io")
-    decoders = _decoders(table, bins, public, seed)
-    frame = _arrow(table, decoders)
+    from privmw.io.own_types import pandas_frame, polars_frame  # late: it imports pyarrow
+
+    values = _Values(table, bins=bins, public=public, seed=seed)
+    decoders = values.decoders
+    frame = _arrow(table, values)
+    own = public[0] if isinstance(public, list) and public else public
     if kind == "pandas":
-        pandas_frame = frame.to_pandas(date_as_object=False)
-        for decoder in decoders:  # integers stay integers where some are missing
-            name = decoder.attribute.name
-            if decoder.nulls and pa.types.is_integer(decoder.type):
-                integers = frame.column(name).to_pandas(types_mapper=lambda _: library.Int64Dtype())
-                pandas_frame[name] = integers
-        return pandas_frame
+        return pandas_frame(frame, own, [d.attribute.name for d in decoders if d.is_like])
     if kind == "polars":
         words = {d.attribute.name: d.words for d in decoders if pa.types.is_dictionary(d.type)}
-        return library.from_arrow(frame).cast({name: library.Enum(labels) for name, labels in words.items()})
+        enums = {name: library.Enum(labels) for name, labels in words.items()}
+        return polars_frame(library.from_arrow(frame).cast(enums), own)
     return frame
 
 
@@ -69,10 +69,11 @@ def write(
     raw: bool,
     progress: Progress | None,
 ) -> None:
-    """Write a table to a .parquet, .csv or .feather file; see `Table.write`. values: of `_decoders`."""
+    """Write a table to a .parquet, .csv or .feather file; see `Table.write`. values: of `_Values`."""
     name = check_name(path, "records", for_release=table.for_release)
     pa = need("pyarrow", "write files", "io")
-    decoders = _decoders(table, **values)
+    made = _Values(table, **values)
+    decoders = made.decoders
     fields = [(decoder.attribute.name, decoder.type) for decoder in decoders]
     labelled: list[list[int]] = [[] for _ in decoders]
     if format_of(name) == "csv":
@@ -85,7 +86,7 @@ def write(
     with table_file(name, schema, overwrite=overwrite, raw=raw, progress=progress) as write_next:
         for start in range(0, table.n, OUTPUT_BATCH_ROWS):
             batch = table.take(np.arange(start, min(start + OUTPUT_BATCH_ROWS, table.n)))
-            write_next(_with_labels(_arrow(batch, decoders), batch, labelled, schema))
+            write_next(_with_labels(_arrow(batch, made, start), batch, labelled, schema))
 
 
 def _with_labels(arrow: Any, batch: Table, labelled: list[list[int]], schema: Any) -> Any:
@@ -108,10 +109,10 @@ def _labelled_codes(decoder: Decoder, table: Table) -> list[int]:
     return [code for code in decoder.nulls if code != empty and (table.column(name) == code).any()]
 
 
-def _arrow(table: Table, decoders: list[Decoder]) -> Any:
+def _arrow(table: Table, values: _Values, start: int = 0) -> Any:
     pa = need("pyarrow", "make frames", "io")
-    columns = [decoder.values(codes) for decoder, codes in zip(decoders, table.columns, strict=True)]
-    return pa.table(columns, names=list(table.domain.names), metadata=_mark(table))
+    names = list(table.domain.names)
+    return pa.table(values.arrays(table, start), names=names, metadata=_mark(table))
 
 
 def _mark(table: Table) -> dict[str, str] | None:
@@ -119,38 +120,43 @@ def _mark(table: Table) -> dict[str, str] | None:
     return None if table.for_release else {ABOUT: json.dumps(SEEDED)}
 
 
-def _decoders(table: Table, bins: str, public: Any, seed: int | None) -> list[Decoder]:
-    """One decoder for each attribute; those that draw have pools, with independent random streams."""
-    from privmw.io.decode import Decoder, Pool
+class _Values:
+    """A decoder for each attribute of a table, and the public records whose values its records take."""
 
-    if table.private:
-        raise ValueError("a private table must not be written")
-    if bins not in ("label", "midpoint", "draw"):
-        raise ValueError(f"bins ({shown(bins)}) must be 'label', 'midpoint' or 'draw'")
-    if (public is not None) != (bins == "draw"):
-        raise ValueError("public must be given to draw the values of bins, and only then")
-    if bins != "draw":
-        return [Decoder(attribute, numbers=bins == "midpoint") for attribute in table.domain.attributes]
-    given = public if isinstance(public, list) else [public]
-    sources = [PublicSource(one, table.domain.syntax) for one in given]
-    tallies = _tallies(sources, [attribute.name for attribute in table.domain.attributes if attribute.edges])
-    streams = sampling_stream(seed).spawn(len(table.domain))
-    return [
-        Decoder(
-            a,
-            numbers=True,
-            pool=Pool(a, tallies[a.name], stream) if a.edges else None,
-            like=sources[0].type_of(a.name) if sources else None,
-        )
-        for a, stream in zip(table.domain.attributes, streams, strict=True)
-    ]
+    def __init__(self, table: Table, *, bins: str, public: Any, seed: int | None) -> None:
+        from privmw.io.decode import Decoder, PublicColumn
+        from privmw.io.public_records import PublicRecords
 
+        if table.private:
+            raise ValueError("a private table must not be written")
+        if bins not in get_args(Bins):
+            raise ValueError(f"bins ({shown(bins)}) must be one of {', '.join(map(repr, get_args(Bins)))}")
+        if (public is not None) != (bins == "draw"):
+            raise ValueError("public must be given to draw the values of bins, and only then")
+        attributes = table.domain.attributes
+        self.donors: Donors | None = None
+        streams = sampling_stream(seed).spawn(len(attributes) + 1) if bins in ("spread", "draw") else None
+        spread = [None] * len(attributes) if streams is None else streams[1:]
+        columns: dict[str, PublicColumn] = {}
+        types: dict[str, Any] = {}
+        if streams is not None and bins == "draw":
+            given = public if isinstance(public, list) else [public]
+            sources = [PublicSource(one, table.domain.syntax) for one in given]
+            records = PublicRecords(sources, table.domain)
+            types = {a.name: sources[0].type_of(a.name) for a in attributes} if sources else {}
+            columns = {n: PublicColumn(values, records.codes[n]) for n, values in records.values.items()}
+            self.donors = records.donors(table, streams[0])
+        self.decoders = [
+            Decoder(
+                a, numbers=bins != "label", spread=rng, public=columns.get(a.name), like=types.get(a.name)
+            )
+            for a, rng in zip(attributes, spread, strict=True)
+        ]
 
-def _tallies(sources: list[PublicSource], names: list[str]) -> dict[str, Tally]:
-    tallies = {name: Tally() for name in names}
-    for source in sources:
-        check_names("public", source.names, names, private=False)
-        for batch in source.batches(names) if names else ():
-            for name, array in batch.items():
-                tallies[name].add(array)
-    return tallies
+    def arrays(self, batch: Table, start: int = 0) -> list[Any]:
+        """The Arrow array of every column of a batch, whose first record has this position in the table."""
+        columns = zip(self.decoders, batch.columns, strict=True)
+        if self.donors is None:
+            return [decoder.values(codes) for decoder, codes in columns]
+        stop = start + batch.n
+        return [d.values(codes, self.donors.of(d.attribute.name, start, stop)) for d, codes in columns]

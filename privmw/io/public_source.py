@@ -77,8 +77,16 @@ class PublicSource:
             self.names = list(self._taken.columns)
         self._columns = self.names if columns is None else [n for n in self.names if n in columns]
 
-    def batches(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Arrow arrays by name; a frame's columns one at a time, one of mixed kinds as an empty union."""
+    @property
+    def where(self) -> str:
+        """The path of the file, or "public": for messages."""
+        return self._path or "public"
+
+    def batches(self, names: Sequence[str], *, raw: bool = False) -> Iterator[dict[str, Any]]:
+        """Arrow arrays by name; a frame's columns one at a time, one of mixed kinds as an empty union.
+
+        raw: texts of a text file as they stand, which `values` reads.
+        """
         if self._path is None:
             for name in names:
                 try:
@@ -92,7 +100,7 @@ class PublicSource:
         for file in files.files_of(self._path):
             for batch in files.batches(file, names, private=False, syntax=self._layout):
                 columns = {name: batch.column(batch.schema.get_field_index(name)) for name in names}
-                yield {n: self._read(n, a) for n, a in columns.items()} if self.is_text else columns
+                yield columns if raw else {n: self.values(n, array) for n, array in columns.items()}
 
     def type_of(self, name: str) -> Any:
         """The Arrow type of a column; None if there is no such column, or none of one type."""
@@ -162,8 +170,10 @@ class PublicSource:
                     texts[name].add(batch.column(batch.schema.get_field_index(name)))
         return texts
 
-    def _read(self, name: str, array: Any) -> Any:
-        """Texts as values of their kind; null where they are empty, missing or of another kind."""
+    def values(self, name: str, array: Any) -> Any:
+        """The values of a raw array: texts get their kind, and null if empty, missing or of another kind."""
+        if not self.is_text:
+            return array
         pa, pc = need("pyarrow", "read files", "io"), need("pyarrow.compute", "read files", "io")
         column, array = self._kinds[name], trimmed(array).cast(pa.string())
         words = ["", *(MISSING_WORDS if column.kind else ()), *([column.word] if column.word else [])]

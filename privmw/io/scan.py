@@ -470,10 +470,10 @@ def _codes(
     syntax: Syntax = PLAIN,
     traced: Traced = _NONE,
 ) -> Iterator[tuple[list[SignedCodes], Hashes, Traces]]:
-    """Yield the codes, unit hashes (empty without a unit) and traces of every batch.
+    """The codes of every batch, the hashes of its units, which are none without a unit, and its traces.
 
     traced: the columns to trace, in the domain or not.
-    At the end of a path, raises one error about all refused values.
+    At the end of a path, an error about all its values that were refused.
     """
     need("pyarrow", "read files", "io")
     from privmw.io.encode import Encoder, check_all

@@ -21,7 +21,10 @@ _UNIQUE = 0.9  # of an identifier: distinct values as a fraction of the records
 
 
 def kind_of(arrow_type: Any) -> str | None:
-    """The kind of an Arrow type: boolean, text, whole, number or date; None if it is none of these."""
+    """The kind of an Arrow type: boolean, text, whole, number or date; None if it is none of these.
+
+    Durations and times of day are numbers of seconds.
+    """
     from pyarrow import types
 
     if types.is_dictionary(arrow_type):
@@ -30,7 +33,7 @@ def kind_of(arrow_type: Any) -> str | None:
         "boolean": (types.is_boolean,),
         "text": (types.is_string, types.is_large_string, types.is_string_view),
         "whole": (types.is_integer,),
-        "number": (types.is_floating, types.is_decimal),
+        "number": (types.is_floating, types.is_decimal, types.is_duration, types.is_time),
         "date": (types.is_date, types.is_timestamp),
     }
     return next((kind for kind, tests in kinds.items() if any(test(arrow_type) for test in tests)), None)
@@ -169,6 +172,10 @@ def _numbers(values: Any) -> npt.NDArray[Any]:
         values = values.cast(pa.date32(), safe=False).cast(pa.int32())
     if pa.types.is_decimal(values.type):
         values = values.cast(pa.float64())
+    if pa.types.is_duration(values.type) or pa.types.is_time(values.type):
+        from privmw.io.durations import seconds
+
+        values = seconds(values)
     numbers: npt.NDArray[Any] = values.to_numpy()
     if dates:
         return numbers.astype(np.int64) + EPOCH_DAY

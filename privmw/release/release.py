@@ -36,6 +36,7 @@ from privmw.release.errors.intervals import REFITS, Refits
 from privmw.release.growth import Growth, growth_of
 from privmw.release.history import Round, plain
 from privmw.release.measurements import Measurement
+from privmw.release.unseen import left_out
 from privmw.secrecy import expect, shown
 
 __all__ = ["Release", "Round"]
@@ -259,6 +260,8 @@ class Release(Immutable):
         n: int | None = None,
         seed: int | None = None,
         method: Literal["randomised", "proportional"] = "randomised",
+        *,
+        unseen: bool = False,
     ) -> Table:
         """Synthetic records in random order; n: their number (default: that of the private records).
 
@@ -267,6 +270,9 @@ class Release(Immutable):
         random; where most rows weigh less than one record, groups of light rows are lost, and errors of
         marginals are two to four times as large. seed: of the sampling stream. Records of a release with
         seeded noise are marked as not for release.
+
+        unseen: also records with an "other" value that no public record has, and with missing values although
+        no public record has one and the noisy counts show none. By default they are drawn again.
         """
         self._check_whole()
         n = check_integer("n", self.n if n is None else n, 1, apportion.MOST_APPORTIONED_RECORDS)
@@ -274,6 +280,8 @@ class Release(Immutable):
             raise ValueError(f"method ({shown(method)}) must be 'randomised' or 'proportional'")
         rng = sampling_stream(seed)
         weights = self.weights.copy()
+        if not unseen and (rows_left_out := left_out(self)) is not None:
+            weights[rows_left_out] = 0
         kernels.rescale(weights)
         masses, total = kernels.to_masses(weights)
         if method == "proportional":

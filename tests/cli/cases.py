@@ -16,6 +16,7 @@ FILES = {
     "privacy.json",
     "quality.json",
     "release.npz",
+    "public-values.parquet",
     "report.html",
     "synthetic.parquet",
 }

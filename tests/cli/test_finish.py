@@ -76,6 +76,7 @@ ORDER = [
     "domain.json",
     "privacy.json",
     "quality.json",
+    "public-values.parquet",
     "measurements.parquet",
     "answers.parquet",
     "synthetic.parquet",
@@ -189,7 +190,7 @@ def test_a_run_with_other_options_does_not_go_on_with_it(here, monkeypatch, caps
 
 def test_what_ended_before_anything_was_paid_leaves_nothing_behind(here, monkeypatch, capsys):
     before = names_in(here)
-    monkeypatch.setattr(privmw.cli.release, "check_disk_space", partial(fail, MemoryError()))
+    monkeypatch.setattr(privmw.cli.release, "check_room", partial(fail, MemoryError()))
     assert main(release_line()) == 2
     assert names_in(here) == before
 
@@ -440,10 +441,20 @@ def test_a_finish_that_is_refused_leaves_a_finished_folder_alone(released, capsy
     before = names_in(released / "out")
     assert main(["finish", "out", "--records", "5"]) == 2
     assert "out/synthetic.parquet exists (remove it to write another)" in capsys.readouterr().err
-    (released / "out" / "synthetic.parquet").unlink()
+    for name in ("synthetic.parquet", "public-values.parquet"):
+        (released / "out" / name).unlink()
     assert main(["finish", "out", "--bins", "draw"]) == 2
     assert "--bins (draw) must come with a public file" in capsys.readouterr().err
-    assert sorted([*names_in(released / "out"), "synthetic.parquet"]) == before
+    assert sorted([*names_in(released / "out"), "public-values.parquet", "synthetic.parquet"]) == before
+
+
+def test_records_are_drawn_again_from_the_public_values_in_the_folder(released, no_door):
+    (released / "public.parquet").unlink()
+    before = (released / "out" / "synthetic.parquet").read_bytes()
+    (released / "out" / "synthetic.parquet").unlink()
+    no_door()
+    assert main(["finish", "out", "--quiet", "--seed", "1"]) == 0
+    assert (released / "out" / "synthetic.parquet").read_bytes() == before
 
 
 def test_a_closed_pipe_does_not_hide_that_a_release_disagrees(here):

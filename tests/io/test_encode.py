@@ -218,8 +218,6 @@ def test_of_private_values_only_column_kind_and_rule_are_told(attribute, column)
         pa.array([{"secret": 1}]),
         pa.array([b"1"]),
         pa.array([b"1"], pa.binary(1)),
-        pa.array([1], pa.time32("s")),
-        pa.array([1], pa.duration("s")),
         pa.array([[("secret", 1)]], pa.map_(pa.string(), pa.int8())),
     ],
     ids=lambda column: str(column.type),
@@ -301,3 +299,12 @@ def test_infinity_is_outside_every_bin():
         1,
         0,
     ]
+
+
+def test_durations_and_times_are_numbers_of_seconds():
+    attribute = Attribute.declare("a", {"edges": [0, 60, 3600, 90_000], "missing": "N"})
+    values = [datetime.timedelta(seconds=59, microseconds=999_999), datetime.time(0, 1), None]
+    durations = pa.array([values[0], datetime.timedelta(hours=25), None], pa.duration("us"))
+    assert Encoder(attribute).codes(durations).tolist() == [0, 2, 3]
+    assert Encoder(attribute).codes(pa.array([values[1], None], pa.time64("ns"))).tolist() == [1, 3]
+    assert [attribute.code(value) for value in values] == [0, 1, 3]

@@ -93,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="rounding of weights to whole records: as close as possible (default), or random and unbiased",
     )
     add_format(parser, "fitted counts and synthetic records")
-    add_bins(parser)
+    add_bins(parser, "label")
     add_title(parser)
     add_syntax(parser)
     parser.add_argument("--seed", type=whole, help="makes the random draws repeatable")

@@ -12,17 +12,18 @@ import inspect
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from privmw.accounting.rounding import Real
+from privmw.algorithms.accounted import AccountPath
 from privmw.algorithms.auto import release_auto
 from privmw.algorithms.configuration import Configuration, make_budget
-from privmw.algorithms.options import AccountPath, check_options, lists_options
+from privmw.algorithms.options import check_options, lists_options
 from privmw.data.domain import Domain
 from privmw.data.propose import propose
-from privmw.data.records import Records
+from privmw.data.records import Bins, Records
 from privmw.data.support import Support
 from privmw.data.table import Table
 from privmw.data.workload import Workload
@@ -34,7 +35,6 @@ from privmw.release import Release
 from privmw.secrecy import expect, sealed, shown
 
 SOME = 1000  # records, before their number is known
-Bins = Literal["label", "midpoint", "draw"]
 
 
 class Synthesizer:
@@ -44,7 +44,7 @@ class Synthesizer:
     made of; None proposes one from the public frame. marginals: how many attributes the marginals have that
     the records are to keep, or a list of marginals, or a `Workload`. algorithm: a configuration such as
     `PEP(rounds=20)`; None is `release_auto`. bins: what a bin becomes in the records, as for
-    `Table.to_frame`; None draws from the public values, or takes midpoints without them. unit, at_most: what
+    `Table.to_frame`; None draws from the public records, or spreads values without them. unit, at_most: what
     is protected, as for `read_table`. account: of the private table, which adds up what every fit spends.
     rng: a seed for experiments, which marks the records as not for release. threads: of the kernels.
     public_is_public: take public records although many are private ones, which will be published.
@@ -108,7 +108,8 @@ class Synthesizer:
         """
         expect("algorithm", self.algorithm, Configuration | None, "a configuration, such as PEP()")
         if self.bins is not None and self.bins not in get_args(Bins):
-            raise ValueError(f"bins ({shown(self.bins)}) must be 'label', 'midpoint' or 'draw', or None")
+            words = ", ".join(map(repr, get_args(Bins)))
+            raise ValueError(f"bins ({shown(self.bins)}) must be None or one of {words}")
         if self.bins == "draw" and (public is None or isinstance(public, Records)):
             raise ValueError("bins ('draw') must come with a public frame or file, whose values are drawn")
         make_budget(self.epsilon, self.delta, n=SOME if self.delta is None else None)  # refuses a wrong one
@@ -123,13 +124,11 @@ class Synthesizer:
         if public is not None:
             support = Support.from_table(self._table("public", public, domain, private=False), domain=domain)
         drawn_from = None if isinstance(public, Records) else public
-        for name in () if support is None else support.missing:
-            if domain[name].edges is not None:
-                drawn_from = None
-                if self.bins == "draw":
-                    raise ValueError(
-                        f"bins ('draw') must come with a public column {shown(name)} to draw from"
-                    )
+        lacking = [] if support is None else [n for n in support.missing if domain[n].edges is not None]
+        if lacking and self.bins == "draw":
+            raise ValueError(f"bins ('draw') must come with a public column {shown(lacking[0])} to draw from")
+        if lacking and all(a.name in lacking for a in domain.attributes if a.edges is not None):
+            drawn_from = None
         said: list[str] = []
         table = self._table("private", private, domain, private=True, on_note=said.append)
         for line in said:
@@ -164,7 +163,7 @@ class Synthesizer:
         """
         if not self.__sklearn_is_fitted__():
             raise ValueError("Synthesizer must be fitted first: fit(private, public=public)")
-        bins = self.bins or ("midpoint" if self._drawn_from is None else "draw")
+        bins = self.bins or ("spread" if self._drawn_from is None else "draw")
         public = self._drawn_from if bins == "draw" else None
         return self.release_.sample(n, seed).to_frame(bins=bins, public=public, seed=seed)
 

@@ -43,6 +43,7 @@ RELEASE_FILES = (
         "Every marginal of the workload, cell by cell, as shares of the records. Better than counting "
         "synthetic records: nothing is rounded.",
     ),
+    ("public-values", "parquet", "The public values that records take, for drawing more of them."),
     ("measurements", "parquet", "The noisy counts themselves, to be fitted in another way."),
     ("domain", "json", "The attributes and the values that they may take, for programs."),
     (

@@ -74,7 +74,8 @@ def test_without_a_public_frame_a_domain_is_needed_and_enough():
     found = pmw.Synthesizer(domain=DOMAIN, marginals=2).fit(PRIVATE)
     assert found.release_.support.records == 0
     records = found.sample(100)
-    assert set(records["income"]) <= {5.0, 15.0, 30.0, 5020.0}
+    assert records["income"].dtype.kind == "i"
+    assert records["income"].between(0, 10_000).all()
     with pytest.raises(ValueError, match=r"domain \(None\) must be given where there is no public frame"):
         pmw.Synthesizer().fit(PRIVATE)
 

@@ -1,0 +1,286 @@
+"""Public records whose raw values synthetic records take: all values of a record from one public record.
+
+A synthetic record is codes; a code of a bin, or of "other", stands for several values. A record takes the
+values of one public record with the same codes, so that they belong together. A record without such a public
+record takes those of a near one, which agrees in the attributes that tell most about the values. This module
+knows public data and the sampling stream. It imports pyarrow: import it late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from privmw.data.attribute import Attribute
+from privmw.data.domain import Domain
+from privmw.data.row_hash import row_hashes
+from privmw.data.syntax import PLAIN
+from privmw.data.table import Table
+from privmw.io.encode import Encoder
+from privmw.io.files import check_names
+from privmw.io.public_source import PublicSource
+from privmw.io.tally import kind_of
+from privmw.kernels.arrays import Codes, Float64s
+from privmw.secrecy import shown
+
+Rows = npt.NDArray[np.int64]  # positions of public records, or NO_ROW
+
+NO_ROW = -1
+CANDIDATES = 64  # public records that are compared with a record
+PAIRS_AT_ONCE = 2**21  # pairs of a record and a candidate that are compared at once
+COMPARED = 2**14  # public records that tell how much one attribute tells of another
+
+
+class Donors(NamedTuple):
+    """The public records whose values the records of a table take; NO_ROW where none has such a code.
+
+    rows: one for each record. instead: for some attributes, positions of records that take the value of
+    another public record, in ascending order, and these.
+    """
+
+    rows: Rows
+    instead: Mapping[str, tuple[Rows, Rows]]
+
+    def of(self, name: str, start: int, stop: int) -> Rows:
+        """The public records that give an attribute's values to the records from start to stop."""
+        rows = self.rows[start:stop]
+        if name in self.instead:
+            positions, others = self.instead[name]
+            first, last = np.searchsorted(positions, [start, stop])
+            rows = rows.copy()
+            rows[positions[first:last] - start] = others[first:last]
+        return rows
+
+
+def public_values(paths: Sequence[str], domain: Domain) -> Any:
+    """An Arrow table of the values of several public files in columns of a domain: those that all files have.
+
+    It gives the same records as the files, which later draws then do not need.
+    """
+    sources = [PublicSource(path, domain.syntax) for path in paths]
+    names = [name for name in domain.names if all(name in source.names for source in sources)]
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for source in sources:
+        for batch in source.batches(names):
+            for name, array in batch.items():
+                columns[name].append(array)
+    return pa.table({name: _combined([arrays]) for name, arrays in columns.items()})
+
+
+class PublicRecords:
+    """The codes of public records, and the raw values of attributes that have bins or "other".
+
+    Several sources are one, with the attributes that all of them have.
+
+    >>> from privmw.io.public_source import PublicSource
+    >>> domain = Domain({"sex": ["F", "M"], "age": {"edges": [0, 18, 65]}, "wage": {"edges": [0, 1, 100]}})
+    >>> source = PublicSource(pa.table({"sex": ["F", "M"], "age": [5, 40], "wage": [0, 70]}))
+    >>> public = PublicRecords([source], domain)
+    >>> table = Table.from_codes([[1, 1, 1], [0, 1, 1], [0, 0, 0]], domain, private=False)
+    >>> public.donors(table, np.random.default_rng(0)).rows.tolist()
+    [1, 1, 0]
+    """
+
+    def __init__(self, sources: Sequence[PublicSource], domain: Domain) -> None:
+        self.domain = domain
+        varied = [a.name for a in domain.attributes if a.edges or a.other is not None]
+        binned = [a.name for a in domain.attributes if a.edges]
+        for source in sources:
+            if binned and not any(name in source.names for name in binned):
+                raise ValueError(f"{source.where} must have a column with bins, such as {shown(binned[0])}")
+            names = [name for name in domain.names if name in source.names]
+            check_names(source.where, source.names, names, private=False)
+        names = [name for name in domain.names if all(name in source.names for source in sources)]
+        parts = [_read(source, [domain[name] for name in names], varied) for source in sources]
+        shared = [name for name in names if all(name in codes for codes, _ in parts)]
+        self.codes = {name: np.concatenate([codes[name] for codes, _ in parts]) for name in shared}
+        combined = {n: _combined([values[n] for _, values in parts]) for n in varied if n in self.codes}
+        self.values = {name: values for name, values in combined.items() if not pa.types.is_null(values.type)}
+        self.n = len(next(iter(self.codes.values()), ()))
+
+    def donors(self, table: Table, rng: np.random.Generator) -> Donors:
+        """For each record a random public record with the same codes, or else a near one."""
+        columns = {name: table.column(name) for name in self.codes}
+        if not self.values or not self.n:
+            return Donors(np.full(table.n, NO_ROW), {})
+        rows = self._alike(columns, table.n, rng)
+        rest = np.flatnonzero(rows == NO_ROW)
+        instead: dict[str, tuple[Rows, Rows]] = {}
+        if len(rest):
+            apart = {name: column[rest] for name, column in columns.items()}
+            tells = self._mutual_information()
+            nearest = self._near(apart, list(self.values), np.sum(list(tells.values()), axis=0), rng)
+            rows[rest] = nearest
+            for name in self.values:
+                wrong = np.flatnonzero(self.codes[name][nearest] != apart[name])
+                if len(wrong):
+                    part = {other: column[wrong] for other, column in apart.items()}
+                    others = self._near(part, [name], tells[name], rng)
+                    others[self.codes[name][others] != part[name]] = NO_ROW
+                    instead[name] = rest[wrong], others
+        return Donors(rows, instead)
+
+    def _alike(self, columns: Mapping[str, Codes], n: int, rng: np.random.Generator) -> Rows:
+        """A random public record with the same codes for each record; NO_ROW where there is none."""
+        hashes = row_hashes(list(self.codes.values()))
+        order = np.argsort(hashes, kind="stable")
+        different, starts, counts = np.unique(hashes[order], return_index=True, return_counts=True)
+        wanted = row_hashes(list(columns.values()))
+        groups = np.minimum(np.searchsorted(different, wanted), len(different) - 1)
+        rows: Rows = order[starts[groups] + (rng.random(n) * counts[groups]).astype(np.int64)]
+        same = different[groups] == wanted
+        for name, column in columns.items():  # rows with the same hash may differ
+            same &= self.codes[name][rows] == column
+        rows[~same] = NO_ROW
+        return rows
+
+    def _near(
+        self, columns: Mapping[str, Codes], first: Sequence[str], tells: Float64s, rng: np.random.Generator
+    ) -> Rows:
+        """For each record the nearest of some public records that agree in the most telling attributes.
+
+        The attributes `first` come first, then the others, by how much they tell. A record follows the public
+        records that agree with it from attribute to attribute, while there are any and, after those that
+        come first, while there are at least CANDIDATES.
+        """
+        names = list(self.codes)
+        weight = dict(zip(names, tells.tolist(), strict=True))
+        order = sorted(names, key=lambda name: (name not in first, -weight[name]))
+        nearest = np.full(len(columns[names[0]]), NO_ROW)
+        here = np.arange(len(nearest))  # the records that still follow
+        groups = np.zeros(len(nearest), np.int64)
+        public = np.zeros(self.n, np.int64)
+        counts = np.array([self.n])
+        for place, name in enumerate([*order, None]):
+            following = np.zeros(len(here), bool)
+            if name is not None:
+                radix = self.domain[name].size + 1
+                keys, refined = np.unique(public * radix + self.codes[name], return_inverse=True)
+                sizes = np.bincount(refined)
+                wanted = groups * radix + columns[name][here]
+                next_groups = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+                least = 1 if place < len(first) else CANDIDATES
+                following = (keys[next_groups] == wanted) & (sizes[next_groups] >= least)
+            if not following.all():
+                members = np.argsort(public, kind="stable")
+                starts = np.cumsum(counts) - counts
+                stop = here[~following]
+                group = groups[~following]
+                for begin in range(0, len(stop), PAIRS_AT_ONCE // CANDIDATES):
+                    part = slice(begin, begin + PAIRS_AT_ONCE // CANDIDATES)
+                    candidates = _some(members, starts[group[part]], counts[group[part]], rng)
+                    nearest[stop[part]] = self._nearest(columns, stop[part], candidates, weight)
+            if not following.any():
+                break
+            here, groups = here[following], next_groups[following]
+            public, counts = refined.ravel(), sizes
+        return nearest
+
+    def _nearest(
+        self, columns: Mapping[str, Codes], records: Rows, candidates: Rows, weight: Mapping[str, float]
+    ) -> Rows:
+        """Of each record's candidates the one that agrees in the most telling attributes."""
+        agreeing = np.zeros(candidates.shape, np.float32)
+        for name, column in columns.items():
+            if weight[name] > 0:
+                same = self.codes[name][candidates] == column[records, None]
+                agreeing += same * np.float32(weight[name])
+        nearest: Rows = candidates[np.arange(len(records)), agreeing.argmax(axis=1)]
+        return nearest
+
+    def _mutual_information(self) -> dict[str, Float64s]:
+        """What each attribute tells of those with values, in nats, by the public records."""
+        step = -(-self.n // COMPARED)
+        codes = {name: column[::step].astype(np.int64) for name, column in self.codes.items()}
+        alone = {name: _entropy(column) for name, column in codes.items()}
+        return {
+            name: np.array(
+                [
+                    alone[name]
+                    if other == name
+                    else max(
+                        alone[name]
+                        + alone[other]
+                        - _entropy(codes[name] * (self.domain[other].size + 1) + codes[other]),
+                        0.0,
+                    )
+                    for other in codes
+                ]
+            )
+            for name in self.values
+        }
+
+
+def _read(
+    source: PublicSource, attributes: Sequence[Attribute], varied: Sequence[str]
+) -> tuple[dict[str, Codes], dict[str, list[Any]]]:
+    """The codes of a source's records, the size of the attribute where a value is outside, and raw values."""
+    syntax = source.syntax if source.is_text else PLAIN
+    encoders = {a.name: Encoder(a, text=source.is_text, syntax=syntax) for a in attributes}
+    codes: dict[str, list[Codes]] = {name: [] for name in encoders}
+    values: dict[str, list[Any]] = {name: [] for name in encoders if name in varied}
+    for batch in source.batches(list(encoders), raw=True):
+        for name, array in batch.items():
+            attribute = encoders[name].attribute
+            if name in values:
+                raw = source.values(name, array)
+                if _has_kind(attribute, raw.type):
+                    values[name].append(raw)
+                else:  # no value is taken from it
+                    values[name].append(pa.nulls(len(array)))
+            try:
+                part = encoders[name].signed_codes(array)
+            except TypeError:  # of another kind than the domain has: no record has such a code
+                part = np.full(len(array), -1)
+            part = np.where(part < 0, attribute.size, part)
+            codes[name].append(part.astype(np.min_scalar_type(attribute.size)))
+    nothing = [np.empty(0, np.uint8)]
+    return {name: np.concatenate(parts or nothing) for name, parts in codes.items()}, values
+
+
+def _has_kind(attribute: Attribute, arrow_type: Any) -> bool:
+    """Whether a public column has values of the attribute's kind; bins must have."""
+    first: object = (attribute.edges or attribute.labels or (0,))[0]
+    kinds = ("text",) if isinstance(first, str) else ("whole", "number")
+    kinds = kinds if isinstance(first, int | float | str) else ("date",)
+    kind = kind_of(arrow_type)
+    if attribute.edges and kind not in (*kinds, None if pa.types.is_null(arrow_type) else ""):
+        name = shown(attribute.name)
+        needed = "dates" if kinds == ("date",) else "numbers"
+        raise TypeError(f"public column {name} ({kind or arrow_type}) must hold {needed}")
+    return kind in kinds
+
+
+def _combined(parts: Sequence[Sequence[Any]]) -> Any:
+    """The arrays of all sources as one, of the type of the first that has values."""
+    arrays = [
+        array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+        for arrays in parts
+        for array in arrays
+    ]
+    kinds = [array.type for array in arrays if not pa.types.is_null(array.type)]
+    kind = next((one for one in kinds if any(one != other for other in kinds)), None)
+    if kind is not None and all(kind_of(one) in ("whole", "number") for one in kinds):
+        kind = pa.float64()  # integers in one source, numbers in another
+    kind = kind or (kinds[0] if kinds else pa.null())
+    return pa.concat_arrays([array if array.type == kind else array.cast(kind) for array in arrays])
+
+
+def _some(members: Rows, starts: Rows, counts: Rows, rng: np.random.Generator) -> Rows:
+    """CANDIDATES of each group: all members of a small one, from a random one on, or random ones."""
+    steps = np.arange(CANDIDATES)
+    random = rng.random((len(starts), CANDIDATES))
+    small = (steps + (random[:, :1] * counts[:, None]).astype(np.int64)) % counts[:, None]
+    large = (random * counts[:, None]).astype(np.int64)
+    return members[starts[:, None] + np.where(counts[:, None] <= CANDIDATES, small, large)]
+
+
+def _entropy(codes: npt.NDArray[np.int64]) -> float:
+    """The entropy of codes in nats, with Miller and Madow's correction for few records."""
+    counts = np.unique(codes, return_counts=True)[1]
+    shares = counts / len(codes)
+    return float(-(shares * np.log(shares)).sum()) + (len(counts) - 1) / (2 * len(codes))
