@@ -37,7 +37,8 @@ class AccountedRun:
         for_release: bool | None = None,
         only_unfinished: str | None = None,
     ) -> None:
-        """Reserve the cost of a run before it looks at its table; a BudgetError if the limit is exceeded.
+        """Reserve the cost of a run before it looks at its table; raises BudgetError if the limit is
+        exceeded.
 
         terms: a ledger with the run's neighbours and unit, and for_release unless that is given.
         only_unfinished: the error message for a run that the account has settled.
@@ -61,7 +62,7 @@ class AccountedRun:
         on_root(self._comm, reserve)
 
     def settle(self, ledger: Ledger) -> None:
-        """Settle a run that has released; a failure is a warning, since an error would lose the release."""
+        """Settle a finished run; a failure is only a warning, since an error would lose the release."""
         account, run = self._account, self.run
         on_root(self._comm, lambda: None if account is None else _settle(account, run, ledger))
 

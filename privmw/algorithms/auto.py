@@ -1,22 +1,22 @@
-"""The recommended release: everything is chosen from public information, by a rule that is measured.
+"""The recommended release: all settings are chosen from public information, by a rule based on benchmarks.
 
-The rule (benches/journal has the figures it rests on; s is the noise, as a fraction of n, that one shot at
-the whole workload would put on each cell):
+The rule (its figures are in benches/journal; s is the noise on each cell, as a fraction of n, if one shot
+measured the whole workload):
 
-1. If s is at most MOST_NOISE: one shot at every marginal of the workload. Nothing is spent on choosing, and
-   each cell is estimated from all marginals that overlap it.
-2. Otherwise, if all marginals of order 2 are at most half as many and bring the noise down to that: one shot
-   at these. They have the larger errors of a public start, and the start supplies the rest; so not where
-   public rows lack attributes.
-3. Otherwise, if s is at most MOST_WITHOUT_CHOICE: one shot at the workload all the same.
+1. If s is at most MOST_NOISE: one shot measures every marginal of the workload. Nothing is spent on choosing,
+   and each cell is estimated from all marginals that overlap it.
+2. Otherwise, if there are at most half as many marginals of order 2 and their noise is at most MOST_NOISE:
+   one shot measures these. They hold the larger errors of a public start, and the start supplies the rest.
+   This rule does not apply if public rows lack attributes.
+3. Otherwise, if s is at most MOST_WITHOUT_CHOICE: one shot measures the workload.
 4. Otherwise rounds: WARM_UP of the budget measures every attribute alone, then the exponential mechanism
    chooses among whole marginals, in as many rounds as keep the noise of each measurement at ROUND_NOISE, from
    FEWEST_ROUNDS to MOST_ROUNDS_OF_AUTO.
 
 The model is PEP with l2 slack, whose rows grow at the end (privmw/models/grown.py): combinations that the
-public table lacks get rows, and there may be no public table at all. A support that holds the whole domain
-has nothing to grow. n, the sizes, the budget and the public rows decide all of this, and released values how
-far rows grow; the papers chose the number of rounds by looking at the true error.
+public table lacks get rows, and there may be no public table at all. A support with every row of the domain
+does not grow. n, the sizes, the budget and the public rows decide all of this, and released values decide how
+far rows grow; the papers chose the number of rounds by the true error.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PARTICLES = 8000
 
 
 def choose_algorithm(n: int, support: Support, workload: Workload, budget: Budget, at_most: int = 1) -> PEP:
-    """What `release_auto` runs for n records, a support, a workload and a zCDP budget: nothing private.
+    """Choose what `release_auto` runs, given n records, a support, a workload and a zCDP budget: all public.
 
     at_most: how many records of a unit enter.
 
@@ -79,7 +79,8 @@ def choose_algorithm(n: int, support: Support, workload: Workload, budget: Budge
             return PEP(select="all", order=2, particles=particles)
     if whole <= MOST_WITHOUT_CHOICE:
         return PEP(select="all", particles=particles)
-    # Half of what the warm-up leaves measures, one marginal a round: rounds multiply the square of the noise.
+    # Half of the budget after the warm-up is for measuring, one marginal per round, so the squared noise is
+    # proportional to the number of rounds.
     rounds = int(
         (ROUND_NOISE / noise(CELLS_CHANGED_PER_MARGINAL, (1 - Fraction(WARM_UP)) * budget.limit / 2)) ** 2
     )
@@ -106,9 +107,9 @@ def release_auto(
 ) -> Release:
     """Release by the recommended method; the parameters are those of `Configuration.release`.
 
-    The support may be None, where there is no public table, and its rows may lack attributes
-    (`Support.from_table` with a domain). The settings of the release say which method was chosen. Its
-    support may have more rows than the given one. delta must not be 0: the noise is Gaussian.
+    The support is None if there is no public table, and its rows may lack attributes (`Support.from_table`
+    with a domain). The settings of the release name the chosen method. The release may have more rows than
+    the given support. delta must not be 0: the noise is Gaussian.
 
     >>> from privmw import Domain, Table
     >>> domain = Domain({"age": 3, "sex": 2})
@@ -144,7 +145,7 @@ def recommend(
     delta: Real | None = None,
     rho: Real | None = None,
 ) -> Mechanism:
-    """What `release_auto` runs for n records: public numbers and rows decide.
+    """Return the mechanism that `release_auto` runs for n records, decided by public numbers and rows.
 
     at_most: how many records of a unit enter.
     """

@@ -23,7 +23,7 @@ class Calibrated(ABC):
     budget: Budget
 
     def __post_init__(self) -> None:
-        """Refuse a budget whose rho is no finite float."""
+        """Refuse a budget whose rho is not a finite float."""
         if math.isinf(self.rho):
             raise ValueError(f"budget ({shown(self.budget)}) must be less: its rho is beyond any float")
 
@@ -38,7 +38,7 @@ class Calibrated(ABC):
         return float_up(Composition.of(self.events).rho)
 
     def epsilon(self, delta: Real) -> float:
-        """The epsilon of a run at a delta; infinite at a delta of 0 where the noise is Gaussian."""
+        """The epsilon of a run at a delta; infinite at delta 0 if the noise is Gaussian."""
         bound = Composition.of(self.events).epsilon_at(probability("delta", delta, zero=True))
         return math.inf if bound is None else float_up(bound)
 

@@ -1,4 +1,4 @@
-"""A checkpoint: a folder from which a run that ended early is resumed, on any number of ranks.
+"""A checkpoint: a folder from which an interrupted run is resumed, on any number of ranks.
 
 run.json identifies the run and holds the terms of its ledger. rounds/N.zip holds the released values of round
 N and their events; it is written before anything else sees them: nothing is drawn again, so nothing is spent
@@ -47,7 +47,7 @@ FORM, VERSION = "privmw checkpoint", 2
 
 
 class Checkpoint:
-    """The folder of one run, opened by all its ranks, or made where there is none.
+    """The folder of one run, opened by all its ranks, or created if it does not exist.
 
     identity: equal for two runs of the same settings; the support's rows and constraints are added here.
     terms: a ledger without events. every: None stores rounds only, and only rank 0 needs to see the folder.
@@ -69,9 +69,9 @@ class Checkpoint:
         rules = "" if support.constraints is None else support.constraints.to_json()
         named = f"{identity} {support.fingerprint()} {rules}"
         self._identity = hashlib.sha256(named.encode()).hexdigest()
-        self._digest, self._events = "", 0  # on rank 0: of the last stored round; stored in all
+        self._digest, self._events = "", 0  # on rank 0: of the last round; stored in all
         run, released, ledger = on_root(self._comm, self._open)
-        self.run: str = run  # the same whenever this run is resumed, and of no other
+        self.run: str = run  # the run's identifier, kept when the run is resumed
         self.released: Sequence[Released] = released
         self.ledger: Ledger | None = ledger
         if every is not None:
@@ -79,7 +79,7 @@ class Checkpoint:
 
     @property
     def finished(self) -> bool:
-        """Whether every round was released."""
+        """True if every round was released."""
         return len(self.released) == len(self._expected.numbers)
 
     def rng(self, rng: Rng) -> Rng:
@@ -132,7 +132,7 @@ class Checkpoint:
         return history
 
     def _open(self) -> tuple[str, list[Released], Ledger | None]:
-        """On rank 0: the identifier of the run, the stored rounds, and the ledger after them."""
+        """On rank 0: returns the identifier of the run, the stored rounds, and the ledger after them."""
         file = self._folder / "run.json"
         if not file.exists():
             if any(path.is_file() and not _unfinished(path) for path in self._folder.rglob("*")):
@@ -141,14 +141,14 @@ class Checkpoint:
             for name in ("rounds", "weights"):
                 (self._folder / name).mkdir(mode=0o700, exist_ok=True)
             new = {"run": secrets.token_hex(16), "identity": self._identity, "terms": _terms(self._terms)}
-            with contextlib.suppress(FileExistsError):  # another run was faster: this one goes on with it
+            with contextlib.suppress(FileExistsError):  # another process created it first: use its file
                 _write_json(file, new)
         run = self._check()
         rounds, ledger = self._read_rounds()
         return run, rounds, ledger
 
     def _check(self) -> str:
-        """On every rank: all of them must see the folder of this run; returns the run's identifier."""
+        """On every rank: check that it sees the folder of this run; returns the run's identifier."""
         stored = _read_json(self._folder / "run.json", {"run", "identity", "terms"})
         if stored["identity"] != self._identity or stored["terms"] != _terms(self._terms):
             raise ValueError(
@@ -158,12 +158,13 @@ class Checkpoint:
         return str(stored["run"])
 
     def _read_rounds(self) -> tuple[list[Released], Ledger | None]:
-        """On rank 0: the stored rounds, each as the schedule allows, and the ledger charged with them."""
+        """On rank 0: read the stored rounds, check them against the schedule, and charge the ledger."""
         rounds: list[Released] = []
         ledger = None
         digests: dict[str, str] = {}
         first = self._expected.numbers[0]
-        # A round that a killed run drew and had not stored is drawn again: only one of the two may stay.
+        # If a killed run drew a round without storing it, the round is drawn again, and only the new one is
+        # kept.
         for path in (self._folder / "rounds").glob(".*.unfinished"):
             path.unlink(missing_ok=True)
         for path in sorted((self._folder / "rounds").glob("[0-9]*.zip")):
@@ -187,7 +188,7 @@ class Checkpoint:
         return rounds, ledger
 
     def _keep(self, released: Released, ledger: Ledger) -> None:
-        """On rank 0: write a file with the digest of the one before it."""
+        """On rank 0: write a file with the digest of the previous one."""
         path, events = self._round(released.round), ledger.events
         try:
             _write(path, _members(released, events[self._events :], ledger, self._digest))
@@ -197,12 +198,13 @@ class Checkpoint:
                 f"{released.round}"
             ) from None
         self._digest, self._events = _digest(path), len(events)
-        # Not synced: the round is, and this line only tells a lost one from one that never was.
+        # Not synced: the round's file is, and this line only distinguishes a lost file from one never
+        # written.
         with open(self._folder / "rounds.txt", "ab", opener=partial(os.open, mode=0o600)) as file:
-            file.write(f"\n{path.name} {self._digest}\n".encode())  # after a line that was not finished, too
+            file.write(f"\n{path.name} {self._digest}\n".encode())  # even after an unfinished line
 
     def _kept(self) -> Iterator[tuple[str, str]]:
-        """On rank 0: the name and digest of rounds that were stored; unfinished lines are ignored."""
+        """On rank 0: the names and digests of stored rounds; unfinished lines are ignored."""
         file = self._folder / "rounds.txt"
         for line in file.read_bytes().split(b"\n") if file.exists() else ():
             if found := LINE_OF_ROUNDS.fullmatch(line.decode(errors="replace")):
@@ -215,7 +217,7 @@ class Checkpoint:
         return self._folder / "weights" / f"{number:06}.{rank:04}.zip"
 
     def _commit(self, stored: Mapping[str, Any]) -> None:
-        """On rank 0: all shards are written; delete earlier ones."""
+        """On rank 0, after all shards are written: record the state and delete earlier ones."""
         after = _digest(self._round(stored["round"]))
         _write_json(self._folder / "weights.json", {**stored, "after": after}, overwrite=True)
         for path in (self._folder / "weights").iterdir():  # and unfinished files of ranks that were killed
@@ -262,17 +264,17 @@ class Checkpoint:
 
 
 class StoredRound(NamedTuple):
-    """One file of a round: what it released, its events, and where its randomness came from."""
+    """The content of a round's file: released values, events, and the source of randomness."""
 
     released: Released
     events: tuple[Event, ...]
     generator: str
     seeded: str | None
-    after: str  # the digest of the file before it
+    after: str  # the digest of the previous file
 
 
 def _terms(ledger: Ledger) -> dict[str, Any]:
-    """What the ledger of every round of a run has in common, as JSON values."""
+    """The terms of a run's ledger, equal in all its rounds, as JSON values."""
     return {
         "budget": write_budget(ledger.budget),
         "neighbors": ledger.neighbors.value,
@@ -281,7 +283,7 @@ def _terms(ledger: Ledger) -> dict[str, Any]:
 
 
 def _charged(ledger: Ledger, stored: StoredRound, *, new: bool) -> Ledger:
-    """The ledger with the events of one round more; a new one on the terms of a ledger without events."""
+    """Charge the events of one more round; makes a new ledger if this one has no events yet."""
     if new:
         words = {"unit": ledger.unit, "numerics": ledger.numerics}
         if stored.seeded is None:
@@ -327,7 +329,7 @@ def _read_round(path: Path) -> StoredRound:
 
 
 def _unfinished(path: Path) -> bool:
-    """Whether a run was killed while it wrote run.json, and left this part of it."""
+    """True if this is an incomplete run.json, left by a run that was killed while it wrote it."""
     return path.name.startswith(".run.json.") and path.name.endswith(".unfinished")
 
 

@@ -1,7 +1,8 @@
-"""A private choice among public tables, before a run: which has the marginals nearest to the private ones.
+"""A private choice among public tables, before a run: the one whose marginals are closest to the private
+ones.
 
-"Leveraging public data for practical private query release" (Liu et al. 2021) proposes it. The private table
-goes from here into the Curator and nowhere else; the public ones become answers to a workload first.
+Proposed by "Leveraging public data for practical private query release" (Liu et al. 2021). The private table
+is passed to the Curator and nowhere else; the public ones are reduced to answers to a workload.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from privmw.secrecy import expect, shown
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The number of the chosen table, its support, and the ledger of what the choice cost."""
+    """The index of the chosen table, its support, and the ledger of the choice."""
 
     index: int
     support: Support
@@ -44,13 +45,13 @@ def choose_public(
     rng: Rng = None,
     account: AccountPath = None,
 ) -> Chosen:
-    """Choose the public table, or support, whose answers to a workload are nearest to the private ones.
+    """Choose the public table, or support, whose answers to a workload are close to the private ones.
 
-    The exponential mechanism: the nearer a table, the likelier its choice, by its largest error over all
-    cells or by the mean over the marginals of the L1 distance. epsilon or rho is the cost; a release from the
-    chosen support costs its own on top of it. A table may lack columns that the workload does not ask for.
-    rng: None for a release; a seed for experiments marks the ledger. account: the account of the private
-    table, or its file, where the cost is reserved before anything is released.
+    Uses the exponential mechanism; the distance is the largest error over all cells, or the mean over the
+    marginals of the L1 distance. epsilon or rho is the cost; a release from the chosen support has its own
+    cost in addition. A table may lack columns that the workload does not use. rng: None for a release; a seed
+    for experiments marks the ledger. account: the account of the private table, or its file, where the cost
+    is reserved before anything is released.
 
     >>> from privmw import Domain, Table
     >>> domain = Domain({"sex": ["F", "M"]})
@@ -74,7 +75,7 @@ def choose_public(
     check_same(comm, "tables, workload and budget", _digest(answers, workload, budget, score))
     accounted = AccountedRun(account, comm=comm)
     with open_curator(private, workload, budget, rng, comm) as curator:
-        # Here: the curator has checked everything, and has released nothing.
+        # At this point the curator has checked everything and released nothing.
         accounted.reserve(
             [ExponentialMechanism(pure, len(supports))],
             f"choose_public, among {len(supports)} tables, {budget!r}",
@@ -86,7 +87,7 @@ def choose_public(
 
 
 def _digest(answers: Sequence[Float64s], workload: Workload, budget: Budget, score: str) -> str:
-    """What every rank must have alike."""
+    """A digest of the inputs that must be equal on all ranks."""
     hashed = hashlib.sha256(b"".join(one.tobytes() for one in answers)).hexdigest()
     return f"{hashed} {workload.fingerprint()} {budget!r} {score}"
 

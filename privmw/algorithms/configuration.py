@@ -1,4 +1,4 @@
-"""The configuration of an algorithm: frozen options, checked once; calibrated to a budget, a mechanism."""
+"""The configuration of an algorithm: frozen, validated options. Calibration makes it a mechanism."""
 
 from __future__ import annotations
 
@@ -46,24 +46,24 @@ class _SignatureOfInit:
         return of_init.replace(parameters=list(of_init.parameters.values())[1:])
 
 
-ALGORITHMS: dict[str, type[Configuration]] = {}  # by the name of the class: of the core and of extensions
+ALGORITHMS: dict[str, type[Configuration]] = {}  # by class name, of the core and of extensions
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Configuration(ABC):
-    """What every algorithm has: frozen options that `calibrate` makes a mechanism of.
+    """Base class of all algorithms: frozen options; `calibrate` makes a mechanism.
 
-    A class with a `method` is an algorithm that the command line and reports know.
+    Subclasses with a `method` are available on the command line and described in reports.
     """
 
     rounds: int | None = None
 
-    method: ClassVar[str] = ""  # its name for --method
-    about: ClassVar[str] = ""  # what it does, in a report
-    meanings: ClassVar[Mapping[str, str]] = {}  # of its own options, in a report, in their order there
-    takes_no_public: ClassVar[str] = ""  # why it takes no public file, if it does not
+    method: ClassVar[str] = ""  # the name for --method
+    about: ClassVar[str] = ""  # its description in a report
+    meanings: ClassVar[Mapping[str, str]] = {}  # descriptions of its own options in a report, in order
+    takes_no_public: ClassVar[str] = ""  # the reason, if it takes no public file
     effort: ClassVar[Effort] = Effort(shot=2, round=2)
-    advanced: ClassVar[bool] = False  # whether calibrate uses advanced composition of pure costs
+    advanced: ClassVar[bool] = False  # True if calibrate uses advanced composition of pure costs
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -81,7 +81,7 @@ class Configuration(ABC):
         return False
 
     def public_rows(self, support: Support | None, workload: Workload) -> Support:
-        """The support of a run: None stands for no public table, which an algorithm may refuse."""
+        """Return the support of a run. None means no public table, which some algorithms refuse."""
         if support is not None:
             return support
         if not self.fills_missing_columns:
@@ -94,15 +94,15 @@ class Configuration(ABC):
 
     @property
     def seconds_of_response(self) -> float:
-        """About how long the best responses of a round take."""
+        """The approximate time of the best responses of a round."""
         return 0.0
 
     def added_rows(self, support: Support) -> int:
-        """At most how many rows the model makes beside those of the support."""
+        """An upper bound of the number of rows that the model adds to the support."""
         return 0
 
     def most_rows(self, support: Support) -> int:
-        """At most how many rows a release from this support has."""
+        """An upper bound of the number of rows of a release from this support."""
         return min(support.whole_size + self.added_rows(support), support.domain.size)
 
     @abstractmethod
@@ -118,11 +118,12 @@ class Configuration(ABC):
         n: int | None = None,
         at_most: int = 1,
     ) -> Mechanism:
-        """The mechanism that spends (epsilon, delta), or rho of zCDP.
+        """Return the mechanism that spends (epsilon, delta), or rho of zCDP.
 
-        A delta above 0 is spent by zCDP; a delta of 0 is pure differential privacy, with Laplace noise.
-        Without a delta it is 1 / n^2, where n is the number of private records; at_most: how many records of
-        a unit enter. Where the number of rounds is not given, it may follow from them.
+        A positive delta is accounted in zCDP; a delta of 0 means pure differential privacy, with Laplace
+        noise. The default delta is 1 / n^2, where n is the number of private records. at_most: the maximum
+        number of records of a unit. If the number of rounds is not set, some algorithms derive it from these
+        numbers.
 
         >>> from privmw import MWPub
         >>> MWPub(rounds=10).calibrate(epsilon=1, n=1000).budget.delta
@@ -156,7 +157,7 @@ class Configuration(ABC):
         Parameters
         ----------
         private : Table
-            The private records; the only argument that is secret. Their number is public.
+            The private records, the only secret argument. Their number is public.
         support : Support or None
             The public rows. None means that there is no public table: MWEM then takes every row of the
             domain; PEP with particles, RAP, GEM, DualQuery and FEM make their own rows; others refuse it.
@@ -168,38 +169,37 @@ class Configuration(ABC):
         rho : number, optional
             The budget in zCDP, instead of epsilon and delta.
         rng : None, int or numpy Generator, default None
-            The randomness that protects. None is the operating system's, and the only one for a real
-            release; a seed repeats an experiment, and marks the release as not for release.
+            The source of the privacy noise. None uses the operating system, and is the only choice for a real
+            release; a seed makes an experiment repeatable, and marks the release as not for release.
         threads : int, optional
-            Threads of the kernels, by default all that are available. Results do not depend on it.
+            Number of threads of the kernels, by default all available ones. Results do not depend on it.
         progress : callable, optional
             Called after each round with a `Round`, which holds released values only.
         checkpoint : path, optional
             A folder that stores the released values of every round. The same call resumes from there and
             spends nothing twice. Give the same private table: nothing private is stored.
         every : int or None, default 10
-            With a checkpoint, the weights are stored each `every` rounds; None stores none.
+            With a checkpoint, the weights are stored every `every` rounds; None stores only released values.
         account : Account or path, optional
-            The account of the private table. The cost of the run is reserved there before the table is looked
-            at; if it exceeds the account's limit, a BudgetError is raised. A resumed run reserves nothing
-            twice.
+            The account of the private table. The cost of the run is reserved there before the table is read;
+            if it exceeds the account's limit, a BudgetError is raised. A resumed run reserves nothing twice.
         public_is_public : bool, default False
-            Accept public records of which many equal private ones. They will be published; by default they
-            are refused, before anything is spent.
+            Accept a public table with many records that equal private ones; they will be published. By
+            default such a table is refused, before anything is spent.
 
         Returns
         -------
         Release
-            Weighted rows, with the measurements and a ledger of what was spent.
+            Weighted rows, with the measurements and the ledger.
 
         Notes
         -----
-        An exception that ends a run early, such as Ctrl-C or an error of `progress`, carries the ledger as
-        its attribute `ledger`: what was spent stays spent.
+        An exception that ends a run early, such as Ctrl-C or an error of `progress`, has the ledger as its
+        attribute `ledger`: the events in it stay spent.
 
-        Where the support is sharded over several ranks, all of them call this. Only rank 0 needs rng,
-        progress, account and the private table, for which the others give None; or all give the same
-        `ShardedRecords`. Only rank 0 needs to see the checkpoint if every is None.
+        If the support is sharded over several ranks, all of them call this. Only rank 0 needs rng, progress,
+        account and the private table (None on the others); or all pass the same `ShardedRecords`. If `every`
+        is None, only rank 0 needs access to the checkpoint.
 
         Examples
         --------
@@ -228,15 +228,15 @@ class Configuration(ABC):
         return mechanism.run_checked(size, private, rows, workload, options)
 
     def for_budget(self, budget: Budget, n: int | None, at_most: int = 1) -> Configuration:
-        """The configuration with every option that follows from the budget and from public sizes.
+        """Return the configuration with all options that depend on the budget and public sizes filled in.
 
-        n: the number of private records; at_most: how many of a unit enter.
+        n: the number of private records; at_most: the maximum number per unit.
         """
         return self
 
     @abstractmethod
     def task(self, workload: Workload) -> Task:
-        """What is measured or drawn for a workload."""
+        """Return what is measured or drawn for a workload."""
 
     @property
     @abstractmethod
@@ -244,20 +244,20 @@ class Configuration(ABC):
         """How often the private table is looked at, and how a budget is split."""
 
     def looks(self, budget: Budget, task: Task | None = None) -> tuple[Look, ...]:
-        """Every look at the private table that a budget pays for, before any data.
+        """List the looks at the private table that spend a budget, before any data.
 
-        task: gives the looks their sizes.
+        task: provides the sizes of the looks.
         """
         return self.schedule.looks(budget, task)
 
     if not TYPE_CHECKING:  # type checkers know the options, and that a call is an error
 
         def __new__(cls, *_: object, **options: object) -> Self:
-            """Refuse an option that the algorithm does not have, with a list of those it has."""
+            """Refuse unknown options, listing the known ones."""
             check_options(options, [field.name for field in dataclasses.fields(cls)])
             return super().__new__(cls)
 
-        __signature__ = _SignatureOfInit()  # help and completion show the options, not those of __new__
+        __signature__ = _SignatureOfInit()  # help shows the options, not the arguments of __new__
 
         def __call__(self, *_: object, **__: object) -> NoReturn:
             """Refuse a call: a configuration has no budget to spend."""
@@ -267,7 +267,7 @@ class Configuration(ABC):
             )
 
     def __repr__(self) -> str:
-        """Show the call that makes it: what differs from the defaults."""
+        """Return the constructor call, with the options that differ from the defaults."""
         options = (
             f"{field.name}={getattr(self, field.name)!r}"
             for field in dataclasses.fields(self)
@@ -282,7 +282,7 @@ class Configuration(ABC):
             raise ValueError(f"{name} ({shown(value)}) must be one of {allowed}")
 
     def _positive_integer(self, name: str) -> None:
-        # A numpy integer would overflow where a budget is split: keep a plain one.
+        # Convert to int: numpy integers could overflow when a budget is split.
         object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
 
     def _number(self, name: str) -> float:
@@ -298,7 +298,7 @@ class Configuration(ABC):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Algorithm(Configuration):
-    """Options of every algorithm that measures; each subclass documents them with its own defaults."""
+    """Options of all algorithms that measure; each subclass documents them with its own defaults."""
 
     select: Select = "permute-and-flip"
     measure: Granularity = "cell"
@@ -308,7 +308,7 @@ class Algorithm(Configuration):
     order: int | None = None
 
     usual_rounds: ClassVar[int] = 50
-    repeats: ClassVar[bool] = True  # whether a round may choose again before everything else was chosen
+    repeats: ClassVar[bool] = True  # True if a choice may repeat before all others were made
 
     def __post_init__(self) -> None:
         """Refuse options that mean nothing."""
@@ -329,7 +329,7 @@ class Algorithm(Configuration):
             raise ValueError(f"order ({self.order}) must come with select='all' or a warm_up above 0")
 
     def task(self, workload: Workload) -> Task:
-        """What is measured for a workload: its marginals, or those of another order in the first shot."""
+        """Return what is measured: the workload's marginals, or those of another order in the first shot."""
         return make_task(workload, self.order, self.measure)
 
     @property
@@ -349,7 +349,7 @@ def make_budget(
     n: int | None = None,
     advanced: bool = False,
 ) -> Budget:
-    """The budget of epsilon and delta, or of rho. Without a delta it is 1 / n^2, as in the papers.
+    """Return the budget of epsilon and delta, or of rho. The default delta is 1 / n^2, as in the papers.
 
     advanced: compose pure costs by advanced composition instead of zCDP.
 

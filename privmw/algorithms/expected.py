@@ -24,7 +24,7 @@ from privmw.secrecy import shown
 
 @dataclass(frozen=True)
 class ExpectedRounds:
-    """The rounds of a run. at_most: how many records of a unit enter, which multiplies sensitivities."""
+    """The rounds of a run. at_most: the maximum number of records of a unit, a factor of sensitivities."""
 
     schedule: Schedule
     budget: Budget
@@ -50,7 +50,7 @@ class ExpectedRounds:
         return [self.task.cells_of(choice) for choice in chosen]
 
     def events(self, number: int, chosen: Sequence[int]) -> list[Event]:
-        """The events of a round: the selection, then one for each chosen query; or the shot, or the draws."""
+        """The events of a round: the selection, then one per chosen query; or the shot, or the draws."""
         task, events = self.task, list[Event]()
         for look in self.looks[number].values():
             if look.step == "measure":
@@ -68,7 +68,7 @@ class ExpectedRounds:
     def check(
         self, released: Released, events: Sequence[Event], number: int, before: Sequence[Released] = ()
     ) -> None:
-        """Refuse, with the reason, what round `number` of this run cannot have released or charged.
+        """Refuse released values or events that round `number` of this run cannot have, with the reason.
 
         before: the rounds before it.
         """

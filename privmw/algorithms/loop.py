@@ -1,10 +1,10 @@
-"""The loop that every algorithm runs: select what the model answers worst, measure it, update the model.
+"""The loop of every algorithm: select queries with large errors of the model, measure them, update the model.
 
 Algorithm 1 ("Adaptive Measurements") of "Iterative methods for private synthetic data", 2021. Before the
-rounds, or instead of them, a first shot measures a fixed set of marginals at once. Where a model answers with
-records, a round draws signed cells on which they err, measures nothing, and the model responds. The private
-table goes into the Curator and nowhere else; the model, the history and `progress` see released values only.
-Where the support is sharded over several ranks, every rank runs this loop on the same values.
+rounds, or instead of them, a first shot measures a fixed set of marginals at once. If a model answers with
+records, a round draws signed cells on which they err and measures nothing, and the model responds. The
+private table is passed to the Curator and nowhere else; the model, the history and `progress` see released
+values only. If the support is sharded over several ranks, every rank runs this loop on the same values.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from privmw.release.history import Round
 from privmw.release.measurements import Measurement
 
 Progress: TypeAlias = Callable[[Round], None]
-# The state of a model: arrays with one number per row of this rank, and others, equal on every rank.
+# The state of a model: arrays with one number per row of this rank, then arrays equal on every rank.
 State: TypeAlias = tuple[Mapping[str, Float64s], Mapping[str, Float64s]]
 
 
 class Model(Protocol):
-    """What the loop improves."""
+    """The interface of a model, which the loop updates."""
 
     def answers(self) -> Float64s:
         """The answers to the workload; the next call may overwrite the array."""
@@ -41,12 +41,12 @@ class Model(Protocol):
         """Learn from a round's measurements; returns details, such as a solver's duality gap."""
 
     def result(self) -> tuple[Support, Float64s]:
-        """The rows to release, and their weights: the rows of a support, or rows that the model made."""
+        """The rows to release, from the support or made by the model, and their weights."""
 
     def state(self) -> State | None:
         """Everything that later updates depend on besides the measurements; arrays are not copied.
 
-        None where it cannot be stored: a run that is resumed learns from all its rounds again.
+        None if the state cannot be stored; a resumed run then replays every round.
         """
 
     def restore(self, measurements: Sequence[Measurement], state: State) -> None:
@@ -54,10 +54,10 @@ class Model(Protocol):
 
 
 class RespondingModel(Model, Protocol):
-    """A model that learns from drawn cells alone, and answers with a bag of records."""
+    """A model that learns from drawn cells only, and answers with a bag (multiset) of records."""
 
     def bag(self) -> tuple[Int64s, int]:
-        """How many records of its bag are in each cell, not to be written to; how many the bag has."""
+        """The number of the bag's records in each cell (read-only), and the size of the bag."""
 
     def respond(self, drawn: Sequence[int], *, last: bool) -> Mapping[str, float]:
         """Learn from the signed cells that a round drew (`Curator.draw` numbers them); returns details."""
@@ -65,7 +65,7 @@ class RespondingModel(Model, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The released values of one round, before the model is updated; rho: spent so far."""
+    """The released values of one round, before the model is updated; rho: total spent so far."""
 
     round: int
     chosen: tuple[int, ...]
@@ -78,7 +78,7 @@ class Journal(Protocol):
 
     @property
     def released(self) -> Sequence[Released]:
-        """The rounds that were released before: the first ones of the schedule, checked."""
+        """The rounds that earlier attempts released, validated: the first ones of the schedule."""
 
     def restore(self, model: Model) -> list[Round]:
         """Restore the model's last stored state; returns the history up to there."""
@@ -160,7 +160,7 @@ def _measure_round(
     answers: Float64s,
     exclude: Sequence[int],
 ) -> Released:
-    """Choose where the model errs most, and measure that; exclude: released choices not to make again."""
+    """Choose and measure cells or marginals with large errors; exclude: earlier choices not to repeat."""
     select, measure = looks["select"], looks["measure"]
     chosen = curator.select(
         answers,

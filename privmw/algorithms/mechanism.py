@@ -1,4 +1,4 @@
-"""A mechanism: an algorithm with a budget. It states its cost before it sees data; calling it releases."""
+"""Mechanisms: an algorithm with a budget. Its cost is known before any data; calling it makes a release."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Mechanism(Calibrated):
         return self.algorithm.looks(self.budget)
 
     def statement(self, unit: str = "record") -> str:
-        """What a run costs and does, in plain words, before any data; every figure is rounded up.
+        """Describe the cost and the steps of a run in plain words, before any data; figures are rounded up.
 
         unit: what is protected.
         """
@@ -82,7 +82,8 @@ class Mechanism(Calibrated):
         return {"algorithm": type(self.algorithm).__name__, **dataclasses.asdict(self.algorithm)}
 
     def noise(self, workload: Workload, n: int | None = None, at_most: int = 1) -> tuple[NoiseLevel, ...]:
-        """What each step measures, and the noise of each count; n gives noise as a fraction of the records.
+        """Return what each step measures, and the noise of each count; with n also as a fraction of the
+        records.
 
         at_most: how many records of a unit enter; the noise grows with it.
 
@@ -100,12 +101,11 @@ class Mechanism(Calibrated):
     def plan(
         self, support: Support | None, workload: Workload, n: int | None = None, at_most: int = 1
     ) -> Plan:
-        """What a run will need: bytes, noise and seconds, from public sizes; n gives noise as a fraction.
+        """Estimate the bytes, noise and seconds of a run from public sizes; with n, noise also as a fraction.
 
         at_most: how many records of a unit enter; the noise grows with it.
 
-        Seconds are estimated from one evaluation of the workload, which this runs, or from the number of best
-        responses.
+        Seconds are estimated from one timed evaluation of the workload, or from the number of best responses.
         """
         support = self._public_rows(support, workload)
         at_most = positive_integer("at_most", at_most)
@@ -122,7 +122,7 @@ class Mechanism(Calibrated):
         return rows
 
     def bytes_of_release(self, support: Support | None, workload: Workload) -> int:
-        """At most how many bytes the file of a release takes, but for the text of its domain and ledger.
+        """An upper bound of the size in bytes of a release's file, without the text of its domain and ledger.
 
         >>> from privmw import Domain, MWPub
         >>> domain = Domain({"age": 3, "sex": 2})
@@ -174,7 +174,7 @@ class Mechanism(Calibrated):
         workload: Workload,
         options: RunOptions,
     ) -> Release:
-        """Make a release from inputs that `check_inputs` has checked, of private records of this size."""
+        """Make a release from inputs that `check_inputs` has validated; size: what it returned."""
         rng, checkpoint, every, account = options.rng, options.checkpoint, options.every, options.account
         progress, public_is_public = options.progress, options.public_is_public
         if not isinstance(public_is_public, bool):
@@ -198,9 +198,9 @@ class Mechanism(Calibrated):
             journal = Checkpoint(checkpoint, about, support, terms=terms, expected=expected, every=every)
             rng, accounted.run = on_every_rank(comm, partial(journal.rng, rng)), journal.run
         model = self.algorithm.model(ModelInputs(support, workload, task.measured, n, options.threads))
-        # A checkpoint that was made without this account reserves all of it too, since its rounds were spent
-        # on the table. Fewer rounds than a settled run released are an old copy of its checkpoint, which
-        # would spend the others once more.
+        # A checkpoint that was made without this account reserves its whole cost too, since its rounds were
+        # spent on the table. A checkpoint with fewer rounds than its settled run released is an old copy:
+        # resuming it would spend the missing rounds again.
         unfinished = "checkpoint must hold every round of its run, which the account says is finished"
         accounted.reserve(
             self.events,
@@ -235,7 +235,7 @@ class Mechanism(Calibrated):
                 raise
 
     def _task(self, support: Support, workload: Workload, at_most: int) -> Task:
-        """The task of a run; refuses what this algorithm or this machine cannot do with it."""
+        """Return the task of a run, if the algorithm can run it and it fits in memory."""
         algorithm, task = self.algorithm, self.algorithm.task(workload)
         looks, per_round = algorithm.looks(self.budget, task), algorithm.schedule.per_round
         steps = {look.step for look in looks}
@@ -272,9 +272,9 @@ def _check_for_release(support: Support, rng: Rng) -> None:
 
 
 def _check_not_private(private: Records | None, support: Support) -> None:
-    """Refuse public records of which many are private ones; called by all ranks together.
+    """Refuse a public table with many records that are private ones. A collective call.
 
-    Private counts without records cannot be compared: a warning says so.
+    Private counts without records cannot be compared; then a warning is issued.
     """
     if support.samples == ():
         return

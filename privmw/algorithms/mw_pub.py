@@ -1,8 +1,8 @@
 """MW-Pub (Liu et al., "Leveraging public data for practical private query release", 2021).
 
 Multiplicative weights on the distinct public rows, started at their public frequencies. A round chooses by
-permute-and-flip and measures with Gaussian noise, at the same cost each: with T rounds of zCDP budget rho,
-epsilon0 = sqrt(rho / T), each costs epsilon0^2 / 2.
+permute-and-flip and measures with Gaussian noise, at equal cost: with T rounds of zCDP budget rho and
+epsilon0 = sqrt(rho / T), each of the two costs epsilon0^2 / 2.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class MWPub(Algorithm):
 
     @classmethod
     def as_published(cls, **options: object) -> Self:
-        """What the text of the paper says: no replay, the average of all rounds; options: others as well.
+        """The algorithm of the paper's text: no replay, the average of all rounds. options: override others.
 
         MWPub chooses by permute-and-flip, MWEMPub and MWEM by the exponential mechanism. The 2020 text of
         MWEM+PUB steps twice as far (it has no 1/2 in the exponent), which is not offered.
@@ -87,10 +87,10 @@ class MWPub(Algorithm):
 
     @classmethod
     def as_run(cls, **options: object) -> Self:
-        """What the authors' script ran: the exponential mechanism, replay, the last weights.
+        """The algorithm of the authors' script: the exponential mechanism, replay, the last weights.
 
-        The script calls its choice permute-and-flip, and draws by the exponential mechanism; its figures, and
-        those of later papers, are of this. options: others as well.
+        The script calls its choice permute-and-flip, but uses the exponential mechanism; so do its figures
+        and those of later papers. options: override others.
 
         >>> MWPub.as_run(rounds=50)
         MWPub(rounds=50, select='exponential')
@@ -106,5 +106,5 @@ class MWPub(Algorithm):
         self._one_of("start", Start)
 
     def model(self, inputs: ModelInputs) -> Model:
-        """A support moved by multiplicative weights."""
+        """Return a support whose weights are updated multiplicatively."""
         return MultiplicativeWeights(inputs, start=self.start, replay=self.replay, output=self.output)

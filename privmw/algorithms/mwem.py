@@ -2,7 +2,7 @@
 
 The same loop and the same model as MW-Pub, without public data: every row of the domain has a weight, so the
 domain must be small. Under a pure budget (delta 0) it is the original: the exponential mechanism and Laplace
-noise, half of each round's epsilon each.
+noise, each with half of a round's epsilon.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class MWEM(MWPub):
     takes_no_public: ClassVar[str] = "it uses the whole domain"
 
     def public_rows(self, support: Support | None, workload: Workload) -> Support:
-        """The support of a run: None is the full domain."""
+        """Return the support of a run: the full domain for None."""
         if support is not None:
             return support
         check_is_workload(workload)

@@ -1,7 +1,7 @@
 """MWEM+PUB (2020): MWEM started at the public frequencies, with pure mechanisms and advanced composition.
 
 Exponential mechanism and Laplace noise. The paper composes T rounds of epsilon0, half of it for each of the
-two; the same theorem over the 2 T looks themselves allows an epsilon0 larger by up to sqrt(2), which is used
+two; applying the same theorem to the 2 T looks allows an epsilon0 larger by up to sqrt(2), which is used
 here. Under zCDP (`calibrate(rho=...)`) it is MWPub with another default.
 """
 

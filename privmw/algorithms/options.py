@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def lists_options(function: Callable[P, T]) -> Callable[P, T]:
-    """The same function; an unknown keyword is a TypeError that names the nearest option and lists all.
+    """Decorate a function: an unknown keyword raises a TypeError that suggests an option and lists all.
 
     >>> @lists_options
     ... def release(private, *, epsilon=None, rounds=5): ...
@@ -36,7 +36,7 @@ def lists_options(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def check_options(given: Iterable[str], options: Sequence[str]) -> None:
-    """Refuse a name that is none of the options, with the nearest and a list of them.
+    """Refuse names that are not among the options; the message suggests one and lists all.
 
     >>> check_options(["round"], ["rounds", "select"])
     Traceback (most recent call last):

@@ -1,9 +1,9 @@
-"""PEP (Liu, Vietri and Wu, "Iterative methods for private synthetic data", 2021): project, do not step.
+"""PEP (Liu, Vietri and Wu, "Iterative methods for private synthetic data", 2021): entropy projection.
 
-After each round the model is the distribution nearest to the start, in relative entropy, that fits every
-measurement so far. The paper starts uniform and asks for a fit within gamma (l1); the default here starts at
-the public frequencies and weighs misfit by its noise against prior_weight records of prior (l2), which is
-always feasible. privmw/models/projection solves both, with a certificate.
+After each round the model is the distribution closest to the start, in relative entropy, that fits every
+measurement so far. The paper starts uniform and requires a fit within gamma (l1). The default here starts at
+the public frequencies and weighs misfit, in units of its noise, against a prior of prior_weight records (l2),
+which is always feasible. privmw/models/projection solves both, with a certificate.
 """
 
 from __future__ import annotations
@@ -92,14 +92,15 @@ class PEP(Algorithm):
         "particles": "how many records moved through the domain to become rows that the public table lacks",
     }
 
-    # A projection takes some tens of passes, and a chosen prior weight several projections.
+    # A projection takes tens of passes, and choosing the prior weight takes several projections.
     effort: ClassVar[Effort] = Effort(shot=500, round=12, passes=60)
 
     @classmethod
     def as_published(cls, **options: object) -> PEP:
-        """What the text of the paper says: single cells, a uniform start, a fit within gamma (l1).
+        """The algorithm of the paper's text: single cells, a uniform start, a fit within gamma (l1).
 
-        The text leaves gamma open: here it is each measurement's standard deviation. options: others as well.
+        The text does not specify gamma; here it is each measurement's standard deviation. options: override
+        others.
 
         >>> PEP.as_published(rounds=50)
         PEP(rounds=50, measure='cell', start='uniform', slack='l1')
@@ -109,10 +110,11 @@ class PEP(Algorithm):
 
     @classmethod
     def as_run(cls, **options: object) -> PEP:
-        """What the authors' script ran: as published, with a gamma of 0. options: others as well.
+        """The algorithm of the authors' script: as published, with a gamma of 0. options: override others.
 
-        The script took at most 25 steps towards each projection; here it is solved. Noisy counts that
-        contradict each other leave no exact fit: gamma then grows until there is one, as the history says.
+        The script took at most 25 steps towards each projection; here it is solved to the end. If noisy
+        counts contradict each other there is no exact fit: gamma then grows until there is one, as recorded
+        in the history.
 
         >>> PEP.as_run(rounds=50)
         PEP(rounds=50, measure='cell', start='uniform', slack='l1', gamma=0.0)
@@ -149,13 +151,13 @@ class PEP(Algorithm):
         return self.particles is not None
 
     def added_rows(self, support: Support) -> int:
-        """At most how many rows the model makes beside the support: particles, and what they start from."""
+        """An upper bound of the number of rows added to the support: particles and their starting rows."""
         if self.particles is None:
             return 0
         return self.particles + (COMPLETED if support.missing else LARGEST_WIDENED)
 
     def model(self, inputs: ModelInputs) -> Model:
-        """A support that is projected again after each round, and may grow at the last."""
+        """Return a support that is projected after each round, and may grow after the last."""
         if self.particles is not None:
             return GrowingModel(inputs, particles=self.particles)
         return ProjectionModel(

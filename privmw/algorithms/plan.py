@@ -1,7 +1,7 @@
-"""What a run will need, before any private data: bytes, noise and seconds, from public sizes alone.
+"""Plans: the bytes, noise and seconds that a run needs, from public sizes, before any private data.
 
 Seconds are the time of one evaluation of the workload on this machine, times the number of evaluations that
-an algorithm usually takes: right to within a factor of a few. Bytes come from array sizes.
+an algorithm usually takes; they are accurate to a small factor. Bytes are sums of array sizes.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 # per row: weights, masses, a prior and two temporary ones.
 ARRAYS_OF_CELLS = 6
 ARRAYS_OF_ROWS = 5
-FEWEST_ARRAYS_OF_CELLS = 3  # that any run needs at once
+FEWEST_ARRAYS_OF_CELLS = 3  # the minimum of any run
 ARRAYS_OF_SHOT = 6  # for each cell of a first shot: number, noisy count, target, precision, their order
-# The texts in a release's file: its settings and domain; a round and a choice in its history and ledger.
+# Texts in a release's file: settings and domain; a round, and a choice, in its history and ledger.
 BYTES_OF_TEXTS, BYTES_OF_ROUND, BYTES_OF_CHOICE = 2**16, 2**10, 2**9
-# What growth keeps of a particle: the record, its parent, copies of both while they are resampled, columns.
+# Memory of growth per particle: the record, its parent, copies of both during resampling, columns.
 BYTES_OF_CODE, BYTES_OF_PARTICLE = 24, 200
-# Of each value of each attribute: its shares and scores; and while rows are completed, 100 products of it.
+# Memory per value of an attribute: its shares and scores; 100 products more while rows are completed.
 BYTES_OF_VALUE, BYTES_OF_FITTED_VALUE = 200, 8000
-SECONDS_PER_CELL = 1e-8  # scoring and drawing: memory speed, not worth a measurement
+SECONDS_PER_CELL = 1e-8  # scoring and drawing run at memory speed: no measurement needed
 
 
 @dataclass(frozen=True)
 class NoiseLevel:
-    """What a step measures, and the noise on each count: its scale, and that as a fraction of n.
+    """What a step measures, and the noise on each count: its scale, also as a fraction of n.
 
     granularity: single cells or whole marginals, of the orders listed, `count` of them over the whole run.
-    deviation: the standard deviation of the noise, in records; a Laplace distribution's is not its scale.
+    deviation: the standard deviation of the noise, in records (not the scale of a Laplace distribution).
     """
 
     step: str
@@ -56,11 +56,11 @@ class NoiseLevel:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will need.
+    """The estimated needs of a run.
 
-    bytes: of a rank's memory, support and workload included. evaluation: measured seconds of one evaluation.
-    seconds: of the whole run, estimated from it. traffic: about how many bytes a rank reduces with the others
-    in a round; 0 on a single rank.
+    bytes: memory per rank, including the support and the workload. evaluation: measured seconds of one
+    evaluation. seconds: estimated time of the whole run. traffic: approximate bytes per round that a rank
+    reduces with the others; 0 on a single rank.
     """
 
     rounds: int
@@ -94,9 +94,9 @@ class Plan:
 
 @dataclass(frozen=True)
 class Effort:
-    """How many evaluations' time a first shot and a round take, as measured (benches/journal).
+    """The time of a first shot and of a round, in evaluations, as measured (benches/journal).
 
-    passes: how often a round reduces the measured cells over the ranks.
+    passes: the number of times a round reduces the measured cells over the ranks.
     """
 
     shot: float
@@ -105,9 +105,9 @@ class Effort:
 
 
 def check_memory(support: Support, task: Task, *, shot: bool, added: int = 0) -> None:
-    """Refuse a run that does not fit in memory: the system would kill it after its budget was spent.
+    """Refuse a run that does not fit in memory: the system could kill it after its budget was spent.
 
-    added: how many rows the model may add to the support.
+    added: the maximum number of rows that the model adds to the support.
     """
     cells = task.measured.cells
     arrays = FEWEST_ARRAYS_OF_CELLS * cells + (ARRAYS_OF_SHOT * task.cells_of_shot if shot else 0)
@@ -128,7 +128,7 @@ def check_memory(support: Support, task: Task, *, shot: bool, added: int = 0) ->
 
 
 def bytes_of_release(schedule: Schedule, support: Support, task: Task, *, rows: int) -> int:
-    """At most how many bytes a release takes in its file: rows, weights, counts, noisy counts and history."""
+    """An upper bound of a release's file in bytes: rows, weights, counts, noisy counts and history."""
     widths = sum(np.min_scalar_type(size - 1).itemsize for size in support.domain.sizes)
     largest = 1 if task.granularity == "cell" else int(np.diff(task.measured.offsets).max())
     measured = 0
@@ -142,7 +142,7 @@ def bytes_of_release(schedule: Schedule, support: Support, task: Task, *, rows: 
 def noise_of_steps(
     schedule: Schedule, budget: Budget, task: Task, n: int | None, at_most: int
 ) -> tuple[NoiseLevel, ...]:
-    """What each step of a run measures, and its noise: public sizes alone, and nothing is timed."""
+    """Return what each step of a run measures, and its noise, from public sizes; nothing is timed."""
     orders, levels = np.diff(task.measured.starts), []
     for look in schedule.looks(budget, task):
         if look.noise is None:
@@ -167,7 +167,7 @@ def make_plan(
     n: int | None,
     at_most: int,
 ) -> Plan:
-    """Combine sizes with one timed evaluation, which draws and best responses do without."""
+    """Estimate a plan from sizes and one timed evaluation (skipped for algorithms that draw)."""
     schedule, effort = algorithm.schedule, algorithm.effort
     levels = noise_of_steps(schedule, budget, task, n, at_most)
     has_shot = any(level.step == "shot" for level in levels)
@@ -177,7 +177,7 @@ def make_plan(
     traffic = 0 if support.comm.size == 1 else _traffic(task, schedule, has_shot, effort)
     if has_shot:
         needed += 8 * ARRAYS_OF_SHOT * task.cells_of_shot
-    looked_at = schedule.per_round if schedule.draws is None else 2  # draws: at both signs, once
+    looked_at = schedule.per_round if schedule.draws is None else 2  # draws: both signs of each cell
     scoring = SECONDS_PER_CELL * task.workload.cells * looked_at + algorithm.seconds_of_response
     shot = 0.0
     if has_shot:
@@ -197,15 +197,15 @@ def make_plan(
 
 def _evaluation(support: Support, task: Task) -> float:
     """The seconds of one evaluation of the workload."""
-    weights = support.start("uniform")  # rows that stand in for a public table have no frequencies
-    support.answers(task.workload, weights)  # a run plans the kernels once: not an evaluation's time
+    weights = support.start("uniform")  # uniform: generated rows have no frequencies
+    support.answers(task.workload, weights)  # the first call also plans the kernels: not timed
     began = time.perf_counter()
     support.answers(task.workload, weights)
     return time.perf_counter() - began
 
 
 def _traffic(task: Task, schedule: Schedule, shot: bool, effort: Effort) -> int:
-    """The answers once, and at every pass the measured cells of whole marginals: on average half of them."""
+    """Bytes of the answers once, and per pass of the measured cells of marginals, on average half of them."""
     measured = task.cells_of_shot if shot else 0.0
     if task.granularity == "marginal":
         choices = schedule.per_round * schedule.rounds / 2

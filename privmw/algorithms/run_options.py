@@ -12,7 +12,7 @@ from privmw.random import Rng
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunOptions:
-    """Options of one run, as `Configuration.release` documents them; on other ranks than 0 some are None."""
+    """Options of one run, as documented by `Configuration.release`; some are None on ranks above 0."""
 
     rng: Rng = None
     threads: int | None = None

@@ -1,14 +1,15 @@
-"""How a budget is split over the looks at the private table, before any data is touched.
+"""Schedules: how a budget is split over the looks at the private table, before any data.
 
-Arithmetic on an algorithm's options, a budget and, where they are known, the sizes of a task: no data.
+Arithmetic on an algorithm's options, a budget and, if known, the sizes of a task: no data.
 
-A round chooses k queries and measures each. Under zCDP its share r of rho is cut so that selection costs
-r alpha^2 / (alpha^2 + (1 - alpha)^2) and measurement the rest ("Iterative methods", section 4: selection at
-alpha epsilon0, noise at (1 - alpha) epsilon0). Where pure costs add up, epsilon is cut in alpha : 1 - alpha.
+A round chooses k queries and measures each. Under zCDP its share r of rho is split so that selection costs r
+alpha^2 / (alpha^2 + (1 - alpha)^2) and measurement the rest ("Iterative methods", section 4: selection at
+alpha epsilon0, noise at (1 - alpha) epsilon0). For pure costs, epsilon is split in the ratio alpha : 1 -
+alpha.
 
-A round may also draw signed cells and measure nothing. Its epsilon is then the same in every round, or grows
-with it: a draw of round t runs at t epsilon_1, as multiplicative weights of a fixed rate do, and the k T
-draws of T rounds cost k epsilon_1^2 / 8 (1 + 4 + ... + T^2), which is set to the budget.
+A round may also draw signed cells and measure nothing. Its epsilon is then constant, or proportional to the
+round's number: a draw of round t runs at t epsilon_1, like multiplicative weights of a fixed rate, and the k
+T draws of T rounds cost k epsilon_1^2 / 8 (1 + 4 + ... + T^2), which is set equal to the budget.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ _SELECTIONS: dict[str, type[SelectionEvent]] = {
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How often an algorithm looks at the private table, and how it splits a budget.
+    """The number of looks of an algorithm at the private table, and its split of a budget.
 
-    select: the mechanism that chooses; None measures everything in one shot and chooses nothing.
-    repeats: whether a round may choose again what an earlier one chose, before everything else was chosen.
-    draws: a round draws per_round signed cells, with replacement, and measures nothing; "growing" ones run at
-    t times the epsilon of the first round's.
+    select: the mechanism that chooses; None measures everything in one shot and chooses nothing. repeats: if
+    True, a round may repeat earlier choices before all others were made. draws: a round draws per_round
+    signed cells, with replacement, and measures nothing; "growing" draws of round t have t times the epsilon
+    of the first round.
     """
 
     rounds: int
@@ -50,7 +51,7 @@ class Schedule:
     draws: Literal["even", "growing"] | None = None
 
     def looks(self, budget: Budget, task: Task | None = None) -> tuple[Look, ...]:
-        """Split a budget into looks; with a task they have its sizes, else their least noise.
+        """Split a budget into looks, with the sizes of a task if given, else with their least noise.
 
         >>> [look.step for look in Schedule(4, 1, "exponential", 0.5, 0.25).looks(Budget.zcdp(1))]
         ['shot', 'select', 'measure']
@@ -87,7 +88,7 @@ class Schedule:
         )
 
     def _part_of_selection(self, budget: Budget) -> Fraction:
-        """The part of a choice's share that selects: alpha in epsilon; by the square of epsilon in rho."""
+        """The fraction of a share for selection: alpha for pure DP; from the squares of epsilons for zCDP."""
         alpha = Fraction(self.split)
         return alpha**2 / (alpha**2 + (1 - alpha) ** 2) if budget.unit == "rho" else alpha
 
@@ -105,9 +106,9 @@ class Schedule:
         return number if self.draws == "growing" else 1
 
     def _share_of_draw(self, budget: Budget) -> Fraction:
-        """The epsilon of a draw of the first round with which all draws spend the budget.
+        """The epsilon of a draw of the first round such that all draws together spend the budget.
 
-        zCDP: k sum of (c_t epsilon)^2 / 8 = rho; pure: k sum of c_t epsilon = epsilon in all.
+        zCDP: k sum of (c_t epsilon)^2 / 8 = rho; pure: k sum of c_t epsilon = total epsilon.
         """
         if not budget.adds_up:
             raise ValueError("budget (advanced composition) must be zCDP or pure where rounds only draw")
@@ -116,7 +117,7 @@ class Schedule:
         return budget.selection_epsilon(budget.limit / (self.per_round * total), ExponentialMechanism)
 
     def not_since(self, number: int, candidates: int) -> int:
-        """The first round whose choices this one may not make again: itself, if it may make any.
+        """The first round whose choices this one must not repeat; its own number if it may repeat all.
 
         >>> once = Schedule(9, 2, "exponential", 0.5, 0, repeats=False)
         >>> [once.not_since(number, candidates=7) for number in range(1, 8)]
@@ -125,7 +126,7 @@ class Schedule:
         return number if self.repeats else number - (number - 1) % (candidates // self.per_round)
 
     def _advanced_share(self, budget: Budget) -> Fraction:
-        """The largest epsilon of a choice with its measurement that advanced composition of all allows."""
+        """The largest epsilon per choice and measurement whose composition stays within the budget."""
         alpha, choices = Fraction(self.split), self.rounds * self.per_round
 
         def fits(per_choice: float) -> bool:
@@ -133,6 +134,6 @@ class Schedule:
             looks = [Look("select", PermuteAndFlip, part, range(choices)) for part in parts]
             return budget.allows(Composition.of(looks))
 
-        # Plain composition is allowed too, and larger where rounds are few.
+        # Basic composition is valid too, and allows more for few rounds.
         plain = float(budget.limit / choices)
         return Fraction(largest_float(fits, plain * (1 - 2**-50), max(float(budget.limit), 2 * plain)))

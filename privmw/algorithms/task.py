@@ -1,6 +1,6 @@
-"""The task of a run: the workload to be answered and what is measured for it; checks of its inputs.
+"""The task of a run: the workload to answer and the marginals to measure; checks of the inputs.
 
-Of the private records only their number, their unit and their domain are looked at here.
+This module reads only the number, the unit and the domain of the private records.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Granularity: TypeAlias = Literal["cell", "marginal"]
 
 
 class PrivateSize(NamedTuple):
-    """What is public about the private records: their number, and the unit with how many of them it has."""
+    """The public facts of private records: their number, the unit, and its maximum number of records."""
 
     n: int
     unit: str
@@ -31,38 +31,38 @@ class PrivateSize(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The workload, and the one that is measured: the same marginals, then further ones of the shot."""
+    """The workload to answer, and the one to measure: the same marginals, then further ones of the shot."""
 
     workload: Workload
     measured: Workload
-    shot: Int64s  # marginals of `measured`
+    shot: Int64s  # indices of marginals of `measured`
     granularity: Granularity
 
     @property
     def candidates(self) -> int:
-        """How many cells or marginals a round chooses from."""
+        """The number of cells or marginals that a round chooses from."""
         return self.workload.cells if self.granularity == "cell" else len(self.workload)
 
     def cells_of(self, choice: int) -> Int64s:
-        """The cells that a chosen cell or marginal means."""
+        """The cells of a chosen cell or marginal."""
         return np.array([choice]) if self.granularity == "cell" else self.measured.cells_of([choice])
 
     @property
     def cells_of_shot(self) -> int:
-        """How many cells the first shot measures."""
+        """The number of cells that the first shot measures."""
         return int(np.diff(self.measured.offsets)[self.shot].sum())
 
     @property
     def sensitivity_of_shot(self) -> int:
-        """How many counts of the first shot one replaced record moves by one."""
+        """The number of counts of the first shot that one replaced record changes by one."""
         return self.measured.sensitivity(self.shot)
 
     def sensitivity_of(self, choice: int) -> int:
-        """How many counts of a chosen cell or marginal one replaced record moves by one."""
+        """The number of counts of a chosen cell or marginal that one replaced record changes by one."""
         return 1 if self.granularity == "cell" else self.measured.sensitivity([choice])
 
     def with_sizes(self, look: Look) -> Look:
-        """A look with the sizes of this task: of a choice that is not made yet, the largest noise."""
+        """The look with the sizes of this task; before a choice is made, the sizes with the largest noise."""
         if look.step == "shot":
             return look.of_size(self.cells_of_shot, self.sensitivity_of_shot)
         if look.step == "measure":
@@ -71,7 +71,7 @@ class Task:
 
 
 def make_task(workload: Workload, order: int | None, granularity: Granularity) -> Task:
-    """The task of a workload; the first shot measures its marginals, or all marginals of an order."""
+    """Make the task of a workload; the first shot measures its marginals, or all marginals of an order."""
     if order is None:
         return Task(workload, workload, np.arange(len(workload)), granularity)
     if order > len(workload.domain):
@@ -93,7 +93,7 @@ def check_is_workload(workload: object) -> None:
 def check_public(support: Support, workload: Workload, *, fills_missing_columns: bool = False) -> None:
     """Refuse a support and a workload that do not belong together.
 
-    fills_missing_columns: if the algorithm does not, rows that lack columns are refused.
+    fills_missing_columns: if False, rows that lack columns are refused.
     """
     expect("support", support, Support, "a Support: Support.from_table makes one")
     check_is_workload(workload)
@@ -108,10 +108,10 @@ def check_public(support: Support, workload: Workload, *, fills_missing_columns:
 def check_inputs(
     private: Records | None, support: Support, workload: Workload, *, fills_missing_columns: bool = False
 ) -> PrivateSize:
-    """Check all inputs of a run, once; returns the number of private records and their unit: all public.
+    """Validate all inputs of a run, once; returns the public size of the private records.
 
-    Called by all ranks together. Rank 0 has the private table and the others None, unless the records are
-    sharded over all of them.
+    A collective call. Rank 0 passes the private table and the others None, unless the records are sharded
+    over all of them.
     """
     check_public(support, workload, fills_missing_columns=fills_missing_columns)
     comm = support.comm

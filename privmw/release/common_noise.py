@@ -17,8 +17,8 @@ def noises_of_marginals(
 ) -> list[NoiseDistribution | None]:
     """The noise of each marginal's measured cells; None if they differ.
 
-    marginal_of, noise_of: one entry a measured cell. together: the combined counts. offsets: each marginal's
-    first cell, and the end.
+    marginal_of, noise_of: one entry per measured cell. together: the combined counts. offsets: each
+    marginal's first cell, and the end.
     """
     numbers = {noise: number for number, noise in enumerate(dict.fromkeys(known))}
     distinct = list(numbers)

@@ -1,7 +1,8 @@
-"""Noisy marginals of a domain with the noise they carry, measured here or elsewhere. All is released.
+"""Noisy marginals of a domain with their noise, measured by privmw or by other systems. Released values only.
 
-A marginal may have any number of attributes: none is the total, all is the histogram itself. Each stands here
-once: what was measured twice is combined by inverse variances. This room knows no table and no mechanism.
+A marginal may have any number of attributes: no attribute is the total, all attributes the full histogram.
+Each marginal occurs once: repeated measurements are averaged by inverse variances. This room knows no table
+and no mechanism.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ LARGEST_NOISY_COUNT = 2.0**62
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisyMarginal:
-    """The noisy counts of every cell of one marginal, in C order: its last attribute runs fastest.
+    """The noisy counts of all cells of one marginal, in C order: the last attribute varies fastest.
 
-    Attributes stand in the order of the domain. noise is "laplace", "gaussian", "discrete-laplace" or
+    Attributes are in the order of the domain. noise is "laplace", "gaussian", "discrete-laplace" or
     "discrete-gaussian"; scale is sigma, or the Laplace scale, in counts.
 
     >>> NoisyMarginal(("age", "sex"), [[3.5, -1.0], [0.2, 8.1]], noise="laplace", scale=2.0).noisy_counts
@@ -45,7 +46,7 @@ class NoisyMarginal:
     scale: float
 
     def __post_init__(self) -> None:
-        """Refuse attributes that are no list of names, counts that are not finite, and unknown noise."""
+        """Validate the attributes (a list of names), the counts (finite) and the noise."""
         names, noise = _names(self.attributes), make_noise(self.noise, self.scale)
         counts = _numbers("noisy_counts", self.noisy_counts)
         for name, value in zip(self.__slots__, (names, counts, noise.name, noise.scale), strict=True):
@@ -163,7 +164,7 @@ class NoisyMarginals:
     ) -> NoisyMarginals:
         """Noisy counts of single cells; a marginal may be measured in part, and a cell several times.
 
-        noises: kinds and scales. marginal_of, cells, noisy_counts, noise_of: one entry a measured cell: the
+        noises: kinds and scales. marginal_of, cells, noisy_counts, noise_of: one entry per measured cell: the
         number of its marginal, of the cell in it in C order, its noisy count, and the number of its noise.
 
         >>> domain = Domain({"age": 2, "sex": 2})
@@ -204,7 +205,7 @@ class NoisyMarginals:
         return object.__new__(cls)._fill(domain, places, every_count, every_variance, of_marginals)
 
     def index(self, attributes: Sequence[str]) -> int:
-        """Which marginal has exactly these attributes, in any order."""
+        """The index of the marginal of exactly these attributes, in any order."""
         places = tuple(sorted(positions_of(self.domain, _names(attributes), "attributes")))
         if places not in self.places:
             names = tuple(self.domain.names[place] for place in places)
@@ -258,14 +259,14 @@ def _numbers(name: str, values: Any) -> Float64s:
         raise ValueError(f"{name} must be an array of numbers") from None
     expect(name, array, array.dtype.kind in "iuf", "numbers")
     flat = array.astype(np.float64).ravel()
-    if not (np.abs(flat) <= LARGEST_NOISY_COUNT).all():  # nor is NaN
+    if not (np.abs(flat) <= LARGEST_NOISY_COUNT).all():  # also catches NaN
         bad = int(np.flatnonzero(~(np.abs(flat) <= LARGEST_NOISY_COUNT))[0])
         raise ValueError(f"{name} (cell {bad}) must be finite, and at most 2^62")
     return freeze(flat)
 
 
 def _combined(repeated: list[NoisyMarginal]) -> tuple[Float64s, Float64s, NoiseDistribution | None]:
-    """The mean by inverse variances, of all unbiased means the one of least variance."""
+    """The mean weighted by inverse variances: the unbiased mean of least variance."""
     noises = [make_noise(marginal.noise, marginal.scale) for marginal in repeated]
     counts = [marginal.noisy_counts for marginal in repeated]
     if len(repeated) == 1:

@@ -1,8 +1,8 @@
-"""Pictures of how answers agree with the noisy ones that were measured; privmw.release.agreement computes it.
+"""Pictures of the agreement between answers and measured noisy answers (privmw.release.agreement).
 
 The reports of releases and of fits both show them. A release's answers are fractions of the records, a fit's
-are counts. The pictures have a square-root scale, so that small cells show beside large ones. Where there are
-too many points, some are shown: always the same ones, and the caption says how many.
+are counts. The pictures have a square-root scale, so that small cells are visible beside large ones. If there
+are too many points, a fixed subset is shown, and the caption says how many.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Dot plots and heat maps, written as SVG at once: many of them take no time, and their labels wrap.
+"""Dot plots and heat maps, written as SVG directly: this is fast, and labels can wrap.
 
 matplotlib draws the other pictures (svg.py); it takes a tenth of a second for each. Lengths are points, as in
 those. This file knows no data.
@@ -19,7 +19,7 @@ from privmw.report.formats import percent
 from privmw.report.svg import BLUE, GREY, GRID, INK, MUTED, ORANGE, PAPER, Picture, Words, colour, with_words
 
 DOTS_WIDTH, MAPS_WIDTH = 245.0, 288.0
-LETTER_WIDTH, LINE_HEIGHT = 5.0, 10.5  # the width of a letter, about, and the height of a line
+LETTER_WIDTH, LINE_HEIGHT = 5.0, 10.5  # approximate width of a letter, height of a line
 LABEL = 22  # letters in a line of a label
 MOST_LINES = 4
 
@@ -111,7 +111,7 @@ def heat_maps(
 ) -> Picture:
     """Panels side by side, one cell for each row and column label; NaN is an empty cell.
 
-    tints: how strong each cell's colour is, from 0 to 1; the panels' own values show where a pointer rests.
+    tints: the strength of each cell's colour, from 0 to 1; the panels' own values are shown as tooltips.
     marked: cells of the last panel with a dot.
     """
     labels = [wrapped(label, 16) for label in rows]
@@ -213,7 +213,7 @@ def _square(root: Element, x: float, y: float) -> None:
 
 
 def _key(root: Element, start: str | None, *, interval: bool) -> None:
-    """What the marks are, above them."""
+    """Draw the legend above the marks."""
     x = 6.0
     if start is not None:
         _ring(root, x, 9)

@@ -1,4 +1,4 @@
-"""Numbers and names as a reader sees them. This file knows domains, and nothing that was measured.
+"""Formats numbers and names for readers. This module knows domains, and no measurements.
 
 Errors and noise are rounded up, so that no figure claims more accuracy than there is.
 """
@@ -35,7 +35,7 @@ def percent(fraction: float, *, up: bool = False) -> str:
     value = 100 * float(fraction)
     if 0 < abs(value) < LEAST_PERCENT:
         return f"{'below ' if value > 0 else 'above −'}0.000001 %"
-    # Round to twelve digits first: what binary floats add beyond them must not be rounded up.
+    # Round to twelve digits first: errors of binary floats beyond them must not be rounded up.
     exact = Context(prec=12, rounding=ROUND_HALF_EVEN).create_decimal(repr(value))
     short = Context(prec=3, rounding=ROUND_CEILING if up else ROUND_HALF_EVEN).plus(exact)
     return f"{short.normalize():f} %".replace("-", "−")

@@ -195,7 +195,7 @@ def _square(values: Any) -> Any:
 
 
 def thin_out(values: Float64s, distances: Float64s) -> Int64s:
-    """The indices of at most MOST_POINTS points: those farthest out, and even steps through the values."""
+    """The indices of at most MOST_POINTS points: the outliers, and even steps through the values."""
     if len(values) <= MOST_POINTS:
         return np.arange(len(values))
     third = MOST_POINTS // 3

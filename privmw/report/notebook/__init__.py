@@ -1,4 +1,4 @@
-"""What a notebook shows: a panel for each kind of object, and the picture of a marginal."""
+"""Displays of notebooks: a panel for each kind of object, and the picture of a marginal."""
 
 from privmw.report.notebook.marginal import plot_marginal
 from privmw.report.notebook.panel import panel

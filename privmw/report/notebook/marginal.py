@@ -1,4 +1,4 @@
-"""The picture of a marginal: the public rows, the release, and how far off it may be, cell by cell."""
+"""The picture of a marginal: public rows, release and interval of each cell."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def plot_marginal(release: Release, names: Sequence[str], level: float) -> Pictu
 def _with_intervals(
     release: Release, workload: Workload, level: float
 ) -> tuple[Float64s, Float64s, Float64s, str]:
-    """The answers, the ends of their intervals, and what these are: fitted, or else as measured."""
+    """The answers, the ends of their intervals, and their kind: fitted, or else from measurements alone."""
     fitted = release.intervals(level, workload=workload)
     if fitted.offered.any():
         which = f"Intervals of {100 * level:g} % for the answers, computed from released values."
@@ -71,7 +71,7 @@ def _with_intervals(
 
 
 def _shown(workload: Workload, names: Sequence[str], released: Float64s, public: Float64s | None) -> Int64s:
-    """The cells to be shown, the first attribute named changing last; of many, those of the largest share."""
+    """The cells to show, the first-named attribute varying slowest; of many, the largest ones."""
     axes = [workload.marginal(0).index(name) for name in names]
     order: Int64s = np.arange(workload.cells).reshape(workload.shape(0)).transpose(axes).ravel()
     if len(order) <= CELLS_SHOWN:

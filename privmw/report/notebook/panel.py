@@ -1,6 +1,6 @@
-"""Panels: what a notebook shows of a domain, support, workload, mechanism, plan, ledger and release.
+"""Panels: the notebook display of a domain, support, workload, mechanism, plan, ledger or release.
 
-Small, and with the report's figures and pictures. They see what the report sees: public and released values.
+They are small and use the report's figures and pictures, so they show public and released values only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_PICTURES = 3
 
 @dataclass(frozen=True)
 class Panel:
-    """The content of a panel. rows: a table under its heads; numbers: which of its columns hold numbers."""
+    """The content of a panel. rows: a table with its heads; numbers: the columns that hold numbers."""
 
     title: str
     facts: Sequence[tuple[str, str]] = ()
@@ -50,7 +50,7 @@ class Panel:
 
 
 def panel(shown: object) -> str | None:
-    """The panel of an object as HTML; None where the packages that pages need are not installed.
+    """The panel of an object as HTML; None if packages that it needs are not installed.
 
     >>> html = panel(Domain({"age": 10, "sex": ["F", "M"]}))
     >>> "Domain: 2 attributes" in html, "F, M" in html
@@ -62,7 +62,7 @@ def panel(shown: object) -> str | None:
         return None
     found = panel_of(shown)
     content = repr((found.title, found.facts, found.lines, found.rows, [p.svg for p in found.pictures]))
-    # Ids must differ from those of every other panel of a notebook.
+    # Ids must be unique among all panels of a notebook.
     name = f"privmw-{hashlib.sha256(content.encode()).hexdigest()[:10]}"
     renamed = [_renamed(picture, f"{name}-{picture.name}") for picture in found.pictures]
     return make_page("report/notebook/panel.html.j2", found=replace(found, name=name, pictures=renamed))

@@ -1,4 +1,4 @@
-"""The report of a release: what it promises, what it holds, and how accurate it is."""
+"""The report of a release: its privacy guarantee, its content, and its accuracy."""
 
 from privmw.report.release.report import render, write_report
 

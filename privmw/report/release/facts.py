@@ -43,7 +43,7 @@ MOST_VALUES_OF_PAIR = 100  # values of an attribute of a pair
 
 @dataclass(frozen=True)
 class NoiseSummary:
-    """The counts that carry noise of one kind and scale. deviation: in records; share: deviation / n."""
+    """The counts with noise of one kind and scale. deviation: in records; share: deviation / n."""
 
     kind: str
     counts: int
@@ -75,7 +75,7 @@ class FarCell:
 
 
 def cells_beyond(release: Release, agreement: Agreement, most: int) -> list[FarCell]:
-    """The measured cells that are farther off than their number allows by chance, the farthest first."""
+    """The measured cells whose gaps chance does not explain (corrected for their number), largest first."""
     cells = []
     for place in agreement.beyond[:most].tolist():
         names, values = release.measured.query(int(agreement.cells[place]))
@@ -92,7 +92,7 @@ def cells_beyond(release: Release, agreement: Agreement, most: int) -> list[FarC
 
 
 def by_attribute(agreement: Agreement) -> list[AttributeAgreement]:
-    """The attributes, those whose values or cells are farthest off first."""
+    """The attributes, by the size of the gaps of their values or cells, largest first."""
 
     def farthest(attribute: AttributeAgreement) -> tuple[float, float]:
         value = abs(attribute.values[0].z) if attribute.values else 0.0
@@ -113,7 +113,7 @@ class FarAttribute:
 
 @dataclass(frozen=True)
 class FarOff:
-    """Expected errors in short: of how many marginals of those asked, and by attribute, the largest first."""
+    """A summary of expected errors: how many marginals have them, and by attribute, largest first."""
 
     marginals: int
     asked: int
@@ -139,7 +139,7 @@ def far_off(errors: ExpectedErrors, most: int) -> FarOff:
 
 @dataclass(frozen=True, eq=False)
 class RowWeights:
-    """The weights of the rows before (the public frequencies, which grown rows have not) and after.
+    """The weights of the rows before (the public frequencies; grown rows have none) and after.
 
     effective rows: how many rows of equal weight would be as concentrated, 1 / sum of squared weights.
     empty: how many rows lost their weight; moved: the share of the weight that moved to other rows.
@@ -182,8 +182,8 @@ def new_values(growth: Growth, domain: Domain) -> list[tuple[str, float]]:
 class Distribution:
     """How one attribute is distributed among the public rows and in the release, over the codes that occur.
 
-    moved: the total variation, the share of records that changed their value. low, high: what the noisy
-    counts say of the truth; NaN where nothing measured says it.
+    moved: the total variation, the share of records that changed their value. low, high: the interval of the
+    truth from the noisy counts; NaN without one.
     """
 
     name: str
@@ -224,10 +224,9 @@ def distributions(release: Release, noisy_intervals: NoisyIntervals | None = Non
 
 @dataclass(frozen=True, eq=False)
 class NoisyIntervals:
-    """What the noisy counts say of the truth. intervals: of every attribute that is not too large.
+    """Intervals of the truth from the noisy counts. intervals: of every attribute that is not too large.
 
-    deviations: of the noise in a cell of each pair of attributes, by their positions, as far as a measured
-    marginal has both.
+    deviations: of the noise in a cell of each pair of attributes (by position) that a measured marginal has.
     """
 
     intervals: MeasuredIntervals
@@ -250,7 +249,7 @@ class NoisyIntervals:
 
 
 def noisy_intervals_of(release: Release) -> NoisyIntervals:
-    """What the noisy counts of a release say."""
+    """Compute the noisy intervals of a release."""
     domain = release.support.domain
     small = [(name,) for name, size in zip(domain.names, domain.sizes, strict=True) if size <= MOST_SIZE]
     intervals = measured_intervals_of(release, LEVEL_OF_INTERVALS, Workload(domain, small))
@@ -261,8 +260,8 @@ def noisy_intervals_of(release: Release) -> NoisyIntervals:
 class Precision:
     """How precisely the shares of a marginal's cells are known, at LEVEL_OF_INTERVALS; NaN if not measured.
 
-    measured: how far the noisy counts may be off; released: how far a released share is from the farther end
-    of its interval, at most.
+    measured: the half-width of the intervals; released: the maximum distance of a released share from the
+    farther end of its interval.
     """
 
     name: str
@@ -306,7 +305,7 @@ def pair_precisions(release: Release, noisy_intervals: NoisyIntervals) -> list[P
 class ChangedPair:
     """Two attributes whose joint distribution moved, as matrices: first attribute down, second across.
 
-    before, after: shares; low, high: intervals of the truth, NaN where nothing measured has both.
+    before, after: shares; low, high: intervals of the truth, NaN if no measured marginal has both.
     """
 
     names: tuple[str, str]
@@ -357,9 +356,9 @@ def changed_pairs(release: Release, most: int) -> list[ChangedPair]:
 
 @dataclass(frozen=True)
 class Looks:
-    """Looks at the private table of one kind and cost: their purpose, number, cost and share of all costs.
+    """Looks at the private table of one kind: their purpose, number, cost, and share of the total cost.
 
-    several: whether costs differ; then `each` is the largest.
+    several: True if their costs differ; then `each` is the largest.
     """
 
     purpose: str
@@ -373,7 +372,7 @@ class Looks:
 
 @dataclass(frozen=True, eq=False)
 class Spending:
-    """What was spent, in rho or epsilon: by kinds of looks, and as a running sum for each purpose."""
+    """The cost spent, in rho or epsilon: by kinds of looks, and as a running sum for each purpose."""
 
     unit: str
     limit: float

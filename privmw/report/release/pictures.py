@@ -43,7 +43,7 @@ LARGEST_CHANGE_SHOWN = 8  # powers of two: weights that changed more are counted
 
 
 def guess(promise: Promise) -> Picture:
-    """Draw how often the best guess about one unit is right, from tossing a coin to certainty."""
+    """Draw the probability that the best guess about one unit is right, from 50 to 100 percent."""
     words = Words(
         "guess",
         title="How often an attacker's best guess is right",
@@ -106,7 +106,7 @@ def rounds(release: Release) -> Picture | None:
 
 
 def budget(spent: Spending) -> Picture | None:
-    """Plot the budget spent on choosing and on measuring, look by look; None for a single look."""
+    """Plot the budget spent on choosing and on measuring after each look; None for a single look."""
     count = len(next(iter(spent.running.values()), ()))
     if count < 2:
         return None
@@ -156,7 +156,7 @@ def budget(spent: Spending) -> Picture | None:
 
 
 def weights(change: RowWeights) -> Picture:
-    """Plot by how much the weights of public rows changed, on a logarithmic scale."""
+    """Plot the changes of the weights of public rows, on a logarithmic scale."""
     at_start = change.before > 0
     weighted, rows = at_start & (change.after > 0), int(np.count_nonzero(at_start))
     ratios = np.log2(change.after[weighted] / change.before[weighted])
@@ -204,7 +204,7 @@ def weights(change: RowWeights) -> Picture:
 def growth(grown: Growth) -> Picture | None:
     """Plot, by attribute, the records with a value or a pair that no public row has; None if there are none.
 
-    Without a public row everything is new, and there is nothing to compare.
+    Without public rows everything is new, and there is nothing to compare: None.
     """
     news = sorted(grown.attributes, key=lambda attribute: -attribute.new_pair_mass)
     news = [attribute for attribute in news if attribute.new_pair_mass + attribute.new_value_mass > 0]
@@ -361,7 +361,7 @@ def changed_pair(pair: ChangedPair, domain: Domain, place: int, start: str) -> P
 
 
 def precision(release: Release, noisy_intervals: NoisyIntervals) -> Picture | None:
-    """A heat map of how precisely what was measured fixes each pair of attributes; None for too many."""
+    """A heat map of the precision of each pair of attributes; None if there are too many."""
     domain = release.support.domain
     count = len(domain)
     if not noisy_intervals.deviations or not 2 <= count <= MOST_ATTRIBUTES_OF_ALL_PAIRS:

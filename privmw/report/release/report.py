@@ -1,4 +1,4 @@
-"""The page of a release: figures, words and pictures, put together for the template release.html.j2."""
+"""The report of a release: collects figures, words and pictures for the template release.html.j2."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def write_report(
     files: Collection[str] = (),
     overwrite: bool = False,
 ) -> None:
-    """Write the report of a release to one HTML file, whole or not at all; see `render`.
+    """Write the report of a release to one HTML file, atomically; see `render`.
 
     >>> import tempfile
     >>> from privmw import PEP, Domain, Support, Table, Workload
@@ -104,8 +104,8 @@ def render(
 ) -> str:
     """Return the report of a release as HTML text. With an evaluation it is NOT PRIVATE, and marked so.
 
-    errors: what `release.expected_errors()` returned, to be shown; it takes about as long as the release did.
-    title: the heading of the page. files: names of files beside the report, to which it links.
+    errors: the result of `release.expected_errors()`, which takes about as long as the release did. title:
+    the heading of the page. files: names of files beside the report, to which it links.
 
     >>> from privmw import MWEM, Domain, Table, Workload, evaluate
     >>> domain = Domain({"age": 3, "sex": ["F", "M"]})
@@ -145,7 +145,7 @@ def render(
 
 
 def _content(release: Release) -> dict[str, Any]:
-    """Everything that needs no evaluation, by the names that the template uses."""
+    """The variables of the template that need no evaluation."""
     support, domain = release.support, release.support.domain
     full = support.size == domain.size and bool((support.counts == 1).all())
     measured, levels = release.agreement(), facts.noise_levels(release)

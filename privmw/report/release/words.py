@@ -1,4 +1,4 @@
-"""A release in words: what its ledger promises, its algorithm and its settings.
+"""A release in words: its privacy guarantee, its algorithm and its settings.
 
 The figures of the promise are rounded up as in privmw.accounting.statement. (epsilon, delta)-privacy bounds
 what any test can achieve, and so the chance of a right guess; it does not bound single beliefs, so the report
@@ -46,10 +46,10 @@ SETTINGS = {  # of all algorithms; each says what its own mean
 class Promise:
     """The privacy of a release, as text. chance: delta as 1 in a number.
 
-    guess: how often in 100 a guess is right, at most; strength: what that is worth. hits: how many of 100
-    true cases a test finds, at most, that gives `alarms` false alarms in 100. twice: the epsilon for two
-    units together. protected: the unit, with the number of its records if it may have several; counted: what
-    n is the number of.
+    guess: the maximum percentage of right guesses; strength: a word for it. hits: the maximum percentage of
+    true cases that a test with `alarms` percent false alarms finds. twice: the epsilon for two units
+    together. protected: the unit, with its maximum number of records if there may be several; counted: what n
+    counts.
     """
 
     epsilon: str
@@ -72,7 +72,7 @@ class Promise:
 
 
 def promise(ledger: Ledger) -> Promise:
-    """The promise of a ledger, at its budget's delta or the usual one.
+    """The guarantee of a ledger, at its budget's delta or the usual one.
 
     >>> from privmw.accounting import Budget, DiscreteLaplace
     >>> ledger = Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=9)
@@ -127,7 +127,7 @@ def _floor(value: float) -> int:
 
 
 def algorithm(settings: Mapping[str, Any]) -> str:
-    """What the algorithm of a release does, in a few words."""
+    """A short description of the algorithm of a release."""
     name = settings.get("algorithm")
     if not isinstance(name, str):
         return "no algorithm is named"
@@ -135,7 +135,7 @@ def algorithm(settings: Mapping[str, Any]) -> str:
 
 
 def settings_in_words(settings: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Name, value and meaning of each setting that played a part, the known ones first.
+    """Name, value and meaning of each setting that had an effect, known settings first.
 
     >>> settings_in_words({"rounds": 3000, "more": [1], "gamma": None})
     [('rounds', '3,000', 'how often the weights were improved'), ('more', '[1]', '')]
@@ -162,9 +162,7 @@ def settings_in_words(settings: Mapping[str, Any]) -> list[tuple[str, str, str]]
 
 
 def _means_something(name: str, value: Any, settings: Mapping[str, Any], meaning: str) -> bool:
-    """Whether a setting has a part in a run with these settings: what is not set has none, and rounds have
-    none where everything is measured at once.
-    """
+    """True if a setting has an effect: unset ones have none, nor have options of rounds without rounds."""
     if value is None:
         return "; none: " in meaning and (name != "prior_weight" or settings.get("slack") == "l2")
     if name in OF_ROUNDS and settings.get("select") == "all":
