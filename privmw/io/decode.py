@@ -1,5 +1,5 @@
-"""Codes become Arrow columns: labels, bins, numbers in bins, or values of public records. This module imports
-pyarrow: import it late.
+"""Decodes codes to Arrow columns: labels, bins, numbers in bins, or values of public records. This module
+imports pyarrow: import it late.
 
 The inverse of `encode`, for public and synthetic records: `Attribute.code` maps a decoded value back to its
 code. `Table.to_frame` describes the one exception.
@@ -25,9 +25,9 @@ from privmw.io.public_records import NO_ROW, Rows
 from privmw.io.tally import EPOCH_DAY
 from privmw.kernels.arrays import Array, Codes
 
-_MOST_DECIMALS = 9  # of a number that is spread over a bin
+_MOST_DECIMALS = 9  # of a random number in a bin
 
-NULL_TEXT = -2  # in place of the text of a public record
+NULL_TEXT = -2  # for a public record without a text
 
 
 class PublicColumn(NamedTuple):
@@ -43,10 +43,10 @@ class PublicColumn(NamedTuple):
 class Decoder:
     """The values of one attribute's codes, column after column.
 
-    numbers: a bin becomes a number or date, its midpoint, instead of its label; with `spread`, a random one
-    of the bin, with no more decimals than the edges have. public: raw values, which records take. like: the
-    Arrow type of the public column, which is kept where it holds every value. The labels "true" and "false"
-    alone are booleans.
+    numbers: a bin becomes a number or date (its midpoint) instead of its label; with `spread` a random one of
+    the bin, with no more decimals than the edges. public: raw values for the records. like: the Arrow type of
+    the public column, which is used if it can hold every value. Attributes with just the labels "true" and
+    "false" become booleans.
 
     >>> rooms = Attribute.declare("rooms", {"labels": [1, 2, 5], "missing": "N"})
     >>> Decoder(rooms).values(np.array([2, 3, 0])).to_pylist()
@@ -76,7 +76,7 @@ class Decoder:
         self._known = frozenset(() if public is None else np.unique(public.codes).tolist())
         self._whole = public is not None and _all_whole(public.values)
         first: object = (attribute.edges or attribute.labels or (0,))[0]
-        self.words: tuple[str, ...] | None = None  # by code: a column of text; codes beyond are null
+        self.words: tuple[str, ...] | None = None  # by code, for a column of text; further codes are null
         self._values: list[Any] | None = None  # by code, None for null
         if isinstance(first, str) or (attribute.edges and not numbers):
             labels = map(attribute.label, range(attribute.size - (attribute.missing is not None)))
@@ -93,9 +93,7 @@ class Decoder:
         elif attribute.labels:
             self._values = [*attribute.labels, *self._extras()]
         self._nulls = tuple(range(len(self.words or ()), attribute.size))  # of words
-        self._others: Rows | None = (
-            None  # by public record: the place of its text in words, if it is no label
-        )
+        self._others: Rows | None = None  # by public record: the index in words of a text that is no label
         if self.words is not None and public is not None:
             self._others, self.words = _with_other_texts(attribute, self.words, public)
         self._made = self._type(first)
@@ -105,7 +103,7 @@ class Decoder:
             self.type = pa.bool_()
 
     def _kept(self, like: Any) -> Any:
-        """The public type if it holds every value of the domain, or the usual one."""
+        """The public type if it can hold every value of the domain, else the default one."""
         made = self._made
         if self.words is not None:
             boolean = pa.types.is_boolean(like) and set(self.words) == {"true", "false"}
@@ -135,24 +133,24 @@ class Decoder:
 
     @property
     def is_like(self) -> bool:
-        """Whether the values have the Arrow type of the public column, or categories as it has."""
+        """True if the values have the Arrow type of the public column, or the same kind of categories."""
         like = self.like
         if like is None:
             return False
-        if pa.types.is_dictionary(like):  # of words, or of integers
+        if pa.types.is_dictionary(like):  # of texts, or of integers
             return self.words is not None or pa.types.is_integer(like.value_type)
         return bool(self.type == like)
 
     @property
     def nulls(self) -> tuple[int, ...]:
-        """The codes that become null, though no public record has them."""
+        """The codes that become null unless a public record has them."""
         if self.words is not None:
             return self._nulls
         values = enumerate(self._values or ())
         return tuple(code for code, value in values if value is None and code not in self._known)
 
     def values(self, codes: Codes, rows: Rows | None = None) -> Any:
-        """The Arrow array of these codes, of this decoder's type; rows: public records with their values."""
+        """The Arrow array of these codes; rows: the public records that provide raw values."""
         values = self._numbers(codes) if self.words is None else self._texts(codes, rows)
         values = values if self.type == self._made else self._cast(values)
         if rows is None or self._public is None or self.words is not None:
@@ -194,7 +192,7 @@ class Decoder:
         return pa.array(values, self._made, mask=null[codes])
 
     def _spread(self, codes: Codes, middles: Array) -> Array:
-        """A random number or day of each bin, a multiple of a unit; the middle where that is outside."""
+        """A random number or day in each bin, rounded to a unit; the midpoint if that is outside the bin."""
         assert self._rng is not None
         edges: Any = self.attribute.edges
         dates = isinstance(edges[0], datetime.date)
@@ -216,13 +214,13 @@ class Decoder:
         return np.where(inside, numbers, middles).astype(middles.dtype)
 
     def _extras(self) -> list[Any]:
-        """The values of other and missing in a column of numbers: null for missing, and for other as text."""
+        """The values of "other" and "missing" in a column of numbers: null unless other is a number."""
         attribute = self.attribute
         other = attribute.other if isinstance(attribute.other, int) else None
         return [other] * (attribute.other is not None) + [None] * (attribute.missing is not None)
 
     def _middles(self, whole: bool) -> list[Any]:
-        """The number in the middle of each bin, whole if required, or the day; None if there is none."""
+        """The midpoint of each bin as a number (an integer if required) or a day; None if there is none."""
         attribute = self.attribute
         edges: Any = attribute.edges
         dates = isinstance(edges[0], datetime.date)
@@ -246,9 +244,9 @@ class Decoder:
 def _with_other_texts(
     attribute: Attribute, words: tuple[str, ...], public: PublicColumn
 ) -> tuple[Rows, tuple[str, ...]]:
-    """For each public record the place of its text in the words, if that is no label; and more words.
+    """For each public record the index of its text in the words, unless it is a label; and the longer words.
 
-    NO_ROW where the text is a label, and NULL_TEXT where it is missing.
+    NO_ROW if the text is a label, NULL_TEXT if it is missing.
     """
     other = attribute.size - 1 - (attribute.missing is not None)
     places: Rows = np.full(len(public.codes), NO_ROW)
@@ -262,7 +260,7 @@ def _with_other_texts(
 
 
 def _cast(values: Any, kind: Any) -> Any:
-    """The values in another Arrow type that can hold them; days start at midnight of the type's zone."""
+    """Cast values to an Arrow type that can hold them; dates become midnight in the type's time zone."""
     if values.type == kind:
         return values
     if pa.types.is_timestamp(kind) and kind.tz is not None and pa.types.is_date(values.type):
@@ -280,7 +278,7 @@ def _cast(values: Any, kind: Any) -> Any:
 
 
 def _all_whole(values: Any) -> bool:
-    """Whether there are numbers, all of them whole."""
+    """True if there are numbers and all are integers."""
     if pa.types.is_integer(values.type):
         return True
     if is_duration(values.type):
@@ -297,7 +295,7 @@ def _is_whole(edge: Any) -> bool:
 
 
 def _decimals(edge: Any) -> int:
-    """The decimals of a number as it is written.
+    """The number of decimals in the shortest notation of a number.
 
     >>> _decimals(0.25), _decimals(1e-5), _decimals(10)
     (2, 5, 0)

@@ -1,7 +1,7 @@
-"""Detects the syntax of a public text file; refuses a file that can be read in two ways.
+"""Detects the syntax of a public text file; refuses ambiguous files.
 
-Never for private files: there one record would decide how all others are read. The domain stores the result
-(`Domain.syntax`), by which private files are read.
+Never used on private files, where one record would decide how all others are read. The domain stores the
+result (`Domain.syntax`), and private files are read with it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from privmw.io.lines import raw_blocks
 from privmw.secrecy import shown
 
 SEPARATORS = {",": "','", ";": "';'", "\t": "tab", "|": "'|'"}
-SAMPLE = 2**18  # bytes from which the separator and the header are told
+SAMPLE = 2**18  # bytes used to detect the separator and the header
 DETECT = Syntax()
-_BOMS = {  # that of UTF-32 begins with that of UTF-16
+_BOMS = {  # UTF-32 first: its mark begins with that of UTF-16
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF8: "utf-8",
@@ -38,9 +38,9 @@ _NAME_LIKE = re.compile(rf"[0-9]{{1,4}}|{_DATE.pattern}")  # columns of years, d
 
 
 def layout(file: str, given: Syntax = DETECT, names: Collection[str] = ()) -> Syntax:
-    r"""The syntax of a csv file but for its numbers and dates: as given, or as detected.
+    r"""Detect the syntax of a csv file, except of numbers and dates; given settings are kept.
 
-    names: columns that it should have, which tell the header and the separator.
+    names: expected columns, which help to detect the header and the separator.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -53,10 +53,10 @@ def layout(file: str, given: Syntax = DETECT, names: Collection[str] = ()) -> Sy
     first = next(raw_blocks(file), b"")[:SAMPLE]
     text = codecs.getincrementaldecoder(encoding)("replace").decode(first).lstrip("\ufeff")
     lines = list(io.StringIO(text, None))
-    lines = lines[:-1] if len(first) == SAMPLE else lines  # the last one may be cut
+    lines = lines[:-1] if len(first) == SAMPLE else lines  # the last line may be incomplete
     skip, separator = given.skip or 0, given.separator
     told = re.fullmatch('"?sep=([,;\t|])"?', "".join(lines[skip : skip + 1]).rstrip("\r\n"), re.IGNORECASE)
-    if told is not None:  # as Excel is told
+    if told is not None:  # the line "sep=;", a hint to Excel
         skip, separator = skip + 1, separator or told[1]
     rows = {mark: _rows(lines[skip:], mark) for mark in ([separator] if separator else SEPARATORS)}
     known = {
@@ -72,7 +72,7 @@ def layout(file: str, given: Syntax = DETECT, names: Collection[str] = ()) -> Sy
 
 
 def names_without_header(file: str, syntax: Syntax, width: int) -> tuple[str, ...]:
-    """The names of the columns of a file that has no header: as given, or by their places."""
+    """The column names of a file without a header: as given, or by position."""
     if syntax.names is None:
         return tuple(f"column {place}" for place in range(1, width + 1))
     if len(syntax.names) != width:
@@ -81,7 +81,7 @@ def names_without_header(file: str, syntax: Syntax, width: int) -> tuple[str, ..
 
 
 def clean_names(raw: Sequence[str]) -> list[str]:
-    """The names of a header: without blanks and quotes around them, and a name for a column without one.
+    """Clean the names of a header: strips blanks and quotes, and names nameless columns.
 
     >>> clean_names(["", " age", ' "sex"'])
     ['column 1', 'age', 'sex']
@@ -91,7 +91,7 @@ def clean_names(raw: Sequence[str]) -> list[str]:
 
 
 def marked_encoding(first: bytes) -> str | None:
-    """The encoding that the first bytes of a file tell, by a byte order mark or by zeros; None if none."""
+    """The encoding shown by a byte order mark or by zero bytes at the start of a file; None without these."""
     for bom, encoding in _BOMS.items():
         if first.startswith(bom):
             return encoding
@@ -137,7 +137,7 @@ def _one_byte_encoding(file: str) -> str:
 
 
 def _rows(lines: list[str], separator: str) -> list[list[str]]:
-    """The rows, as this separator splits them."""
+    """Split the lines into rows at a separator."""
     reader = csv.reader(lines, delimiter=separator, skipinitialspace=separator != " ")
     rows: list[list[str]] = []
     try:
@@ -148,7 +148,7 @@ def _rows(lines: list[str], separator: str) -> list[list[str]]:
 
 
 def _separator(file: str, rows: dict[str, list[list[str]]]) -> str:
-    """The one separator that splits every row into as many columns."""
+    """The only separator that splits all rows into the same number of columns."""
     widths = {mark: {len(row) for row in found} for mark, found in rows.items()}
     if len(rows) == 1 or not all(widths.values()):
         return next(iter(rows))
@@ -170,7 +170,7 @@ def _separator(file: str, rows: dict[str, list[list[str]]]) -> str:
 
 
 def _check_single_column(file: str, lines: list[str]) -> None:
-    """Refuse lines that a rare separator splits into several columns, all alike."""
+    """Refuse a single column that a rare separator would split into several columns."""
     for mark in " :~^" if len(lines) > 1 else "":
         widths = {len(line.split(mark)) for line in lines}
         if len(widths) == 1 and max(widths) > 1:
@@ -187,10 +187,10 @@ def _check_single_column(file: str, lines: list[str]) -> None:
 
 
 def has_header(file: str, rows: list[list[str]], given: Syntax, names: Collection[str] = ()) -> bool:
-    """Whether the first row names the columns; refused where that is not clear.
+    """True if the first row names the columns; refuses unclear cases.
 
-    Words over numbers are names; numbers over numbers are values, unless they look like years or places; a
-    word that its column has again below is a value.
+    Words above numbers are names; numbers above numbers are values, unless they look like years or positions;
+    a word that occurs again in its column is a value.
     """
     if given.header is not None:
         return given.header
@@ -220,7 +220,7 @@ def has_header(file: str, rows: list[list[str]], given: Syntax, names: Collectio
         return named
     values = [cell for cell in first if _is_value(cell)]
     if not named and not values:
-        return True  # words over words, and none of them comes again: names
+        return True  # words above words, none of which occurs again: names
     if not named and len(set(values)) < len(values):
         return False
     raise ValueError(
@@ -234,10 +234,10 @@ def _is_value(cell: str) -> bool:
 
 
 def forms(numbers: Mapping[str, Any], dates: Mapping[str, Any], given: Syntax, *, commas: bool) -> Syntax:
-    """How numbers and dates are written: as given, or as the texts of all such columns tell.
+    """The syntax of numbers and dates: as given, or as detected from the texts of all such columns.
 
-    numbers, dates: the distinct texts of the columns of each kind, by name. commas: there are commas between
-    the columns, so a number that can be read in two ways has a decimal point.
+    numbers, dates: the distinct texts of the columns of each kind, by name. commas: True if commas separate
+    the columns; ambiguous numbers then have decimal points.
     """
     decimal, order, marks = given.decimal, given.dates, given.thousands
     if decimal is None:
@@ -267,9 +267,9 @@ _ORDERS = "--syntax dates=dmy reads 03/04/2020 as the 3rd of April, dates=mdy as
 def _told(
     columns: Mapping[str, Any], forms: dict[str, str], unsure: str, ways: str, certain: str = ""
 ) -> str | None:
-    """The one of two forms that some text has and not the other; refused if both are, or none for sure.
+    """Decide between two forms by texts that have only one; refuses contradictions and ambiguous texts.
 
-    unsure: the pattern of texts that have both forms and mean another value in each, unless `certain`.
+    unsure: the pattern of texts that have both forms with different values, unless `certain`.
     """
     (one, of_one), (two, of_two) = forms.items()
     ones = [name for name, texts in columns.items() if _any(_only(texts, of_one, of_two))]
@@ -295,7 +295,7 @@ def _any(matches: Any) -> bool:
 
 
 def in_words(syntax: Syntax) -> list[str]:
-    """What differs from a plain csv file, for a person."""
+    """Describe deviations from plain csv, for the user's notice."""
     words = []
     if syntax.separator not in (None, ","):
         words.append(f"{SEPARATORS.get(syntax.separator, repr(syntax.separator))} between columns")

@@ -1,4 +1,4 @@
-"""Durations and times of day as numbers of seconds, and back: Arrow arrays in and out."""
+"""Converts durations and times of day to numbers of seconds, and back: Arrow arrays in and out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # of a second
 
 
 def is_duration(arrow_type: Any) -> bool:
-    """Whether values of the type are durations or times of day.
+    """True if the type is one of durations or times of day.
 
     >>> is_duration(pa.duration("s")), is_duration(pa.time32("ms")), is_duration(pa.int64())
     (True, True, False)

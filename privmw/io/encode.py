@@ -1,8 +1,8 @@
-"""Arrow columns become codes: `Attribute.code`, vectorised. This module imports pyarrow: import it late.
+"""Encodes Arrow columns as codes: `Attribute.code`, vectorised. This module imports pyarrow: import it late.
 
-Every kind of column gets the codes that the attribute's rule gives to its values one by one. The encoder
-remembers which values were refused until `check`, so that its message covers the complete file; of private
-values it remembers only that there were some.
+Columns of every type get the same codes as their single values. The encoder remembers refused values until
+`check`, so that the message covers the complete file; of private values it remembers only that there were
+some.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from privmw.secrecy import shown
 
 SignedCodes = npt.NDArray[np.integer[Any]]  # codes, or NO_CODE
 
-NO_CODE = -1  # in place of a code
-WIDEST_TABLE = 2**16  # from the least to the greatest integer label, to be looked up in a table
-EXACT = 2**53  # whole numbers up to here are exact as doubles
+NO_CODE = -1  # for refused values
+WIDEST_TABLE = 2**16  # maximum range of integer labels for a lookup table
+EXACT = 2**53  # integers up to this are exact as doubles
 TICKS_OF_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 STRINGS = ("string", "large_string", "string_view")
 SHOWN = 4  # labels of a declaration in a message
-MISFIT = -2  # in place of the code of a text that is not written as the values of its attribute are
+MISFIT = -2  # for texts that are not in the form of their attribute's values
 
 
 class Encoder:
     """The codes of one attribute's values, column after column.
 
-    text: all values are text (csv), to be parsed by `Attribute.parse` after blanks around them are cut and
-    numbers and dates, written as `syntax` says, are put in plain form. A private text that is not written so
-    is `other`, or missing, where that is declared; if most texts are not, the column is refused.
+    text: True if all values are text (csv). They are stripped, numbers and dates in the form of `syntax` are
+    converted to plain form, and then parsed as by `Attribute.parse`. A private text in another form is
+    `other` or missing if the domain declares these; if most texts are in another form, the column is refused.
 
     >>> encoder = Encoder(Attribute.declare("sex", ["F", "M"]))
     >>> encoder.codes(pa.array(["M", "F", "X"])).dtype
@@ -62,7 +62,7 @@ class Encoder:
         self.syntax = syntax
         self.rows = 0
         self.refused = 0
-        self.misfits = 0  # that were taken as other or missing
+        self.misfits = 0  # taken as other or missing
         self._first: tuple[int, str, type[Exception]] | None = None
         self._kind = ""
         self._lookup = lookup = Lookup(attribute)
@@ -71,7 +71,7 @@ class Encoder:
             self._instead = lookup.other if lookup.other != NO_CODE else lookup.missing
 
     def codes(self, column: Any) -> SignedCodes:
-        """The codes of an Arrow array, in the smallest dtype that fits; not to be used before `check`."""
+        """The codes of an Arrow array, in the smallest dtype that fits; call `check` before using them."""
         codes = None
         with suppress(pa.ArrowException):  # such as an unknown time zone; its message can quote values
             codes = self._codes(column)
@@ -94,14 +94,14 @@ class Encoder:
         return np.where(codes < 0, NO_CODE, codes)
 
     def check(self) -> None:
-        """Raise if any value so far was refused; about private values the message gives the rule only."""
+        """Raise if any value so far was refused; for private values the message gives the rule only."""
         check_all([self])
 
     def refusal(self) -> Exception | None:
-        """The error about all values that were refused so far, with what mends it; None if there are none.
+        """The error about all values refused so far, with a remedy; None if there are none.
 
-        Privacy: for private values it depends on the attribute and the kind of the column alone, and on
-        whether any value was refused.
+        Privacy: for private values it depends only on the attribute, the type of the column, and whether any
+        value was refused.
         """
         most = self._instead != NO_CODE and 2 * self.misfits > self.rows
         if not self.refused and not most:
@@ -123,7 +123,7 @@ class Encoder:
         )
 
     def _written(self) -> str:
-        """How numbers and dates must be written in a file of text, and the option that says another way."""
+        """The required form of numbers and dates in a text file, and the option for other forms."""
         if not self.text or self._lookup.of_strings:
             return ""
         if self._lookup.of_dates:
@@ -132,7 +132,7 @@ class Encoder:
         return f", written with a decimal {mark} (--syntax decimal=... says another mark)"
 
     def _mend(self) -> str:
-        """What to change, from the attribute and the kind of the column."""
+        """The remedy, from the attribute and the type of the column."""
         attribute = self.attribute
         numbers = not self._lookup.of_strings and not self._lookup.of_dates
         fitting = {"text"} | (
@@ -158,7 +158,7 @@ class Encoder:
         self.refused += len(rows)
 
     def _refusal(self, scalar: Any) -> tuple[str, type[Exception]]:
-        """A value as a message quotes it, and the error that the rule raises."""
+        """A value as quoted in a message, and the error that `Attribute` raises for it."""
         try:
             if pa.types.is_timestamp(scalar.type):
                 scalar = scalar.cast(pa.timestamp("us", scalar.type.tz), safe=False)
@@ -221,7 +221,7 @@ class Encoder:
         return codes
 
     def _entries(self, codes: SignedCodes, indices: Any) -> SignedCodes:
-        """The codes of a column, from the codes of its dictionary's entries."""
+        """The codes of a column, given the codes of its dictionary's entries."""
         if indices.null_count:
             codes = np.append(codes.astype(np.int64), self._lookup.missing)  # uint64 would become float64
             indices = indices.cast(pa.int64()).fill_null(len(codes) - 1)
@@ -247,7 +247,7 @@ class Encoder:
         return codes
 
     def _unknown(self, texts: Any) -> SignedCodes:
-        """The codes of texts that are not labels: blanks to strip, dates, or numbers."""
+        """The codes of texts that are not labels: texts to strip, dates, or numbers."""
         if not self.text:
             return self._dates(texts)
         texts, (known_texts, known_codes) = trimmed(texts), self._texts
@@ -289,7 +289,7 @@ class Encoder:
 
     @cached_property
     def _texts(self) -> tuple[Any, SignedCodes]:
-        """Texts that have a code, and their codes; the last code is that of every other text."""
+        """The texts with a code, and their codes; the last code is for all other texts."""
         attribute, known = self.attribute, {}
         if self.text:
             known = {"": NO_CODE, **attribute.texts}
@@ -302,7 +302,7 @@ class Encoder:
 
 
 def check_all(encoders: Iterable[Encoder]) -> None:
-    """Raise one error about every column with values that were refused."""
+    """Raise one error about all columns with refused values."""
     errors = [error for encoder in encoders if (error := encoder.refusal()) is not None]
     if len(errors) == 1:
         raise errors[0]
@@ -313,7 +313,7 @@ def check_all(encoders: Iterable[Encoder]) -> None:
 
 
 def with_room(attribute: Attribute) -> str | None:
-    """The declaration, in JSON, that takes every value of the kind, and missing ones; None if this one does.
+    """A JSON declaration that accepts all values of the kind, and missing ones; None if this one does.
 
     >>> with_room(Attribute.declare("age", {"edges": [0, 18, 65]}))
     '{"edges": [0, 18, 65], "open": true, "missing": "missing"}'
@@ -341,12 +341,12 @@ def with_room(attribute: Attribute) -> str | None:
 
 
 def _decoded(texts: Any) -> list[str]:
-    """Texts in Python, each by itself: bytes that are not UTF-8 are replaced."""
+    """Texts as Python strings; invalid UTF-8 is replaced."""
     return [text.decode("utf-8", "replace") for text in texts.cast(pa.large_binary()).to_pylist()]
 
 
 def check_indices(column: Any) -> None:
-    """Refuse indices beyond the dictionary, which a damaged file can have: Arrow does not check them."""
+    """Refuse indices beyond the dictionary: a damaged file can have them, and Arrow does not check them."""
     ends = pc.min_max(column.indices).as_py()
     if ends["min"] is not None and not 0 <= ends["min"] <= ends["max"] < len(column.dictionary):
         raise pa.ArrowInvalid("indices must lie in the dictionary")
@@ -365,22 +365,22 @@ def _days(column: Any) -> npt.NDArray[np.integer[Any]]:
 
 
 def _short_decimals(column: Any) -> Float64s:
-    """The nearest doubles: up to 15 digits and a power of ten up to 10^22 are exact, so one division rounds.
+    """The nearest doubles: 15 digits and powers of ten up to 10^22 are exact, so only one division rounds.
 
-    Decimals of 15 digits are further apart than doubles: one that is not whole stays so.
+    Decimals of 15 digits are further apart than doubles, so a fraction never becomes an integer.
     """
     kind = column.type
     if len(column) == 0:
         return np.empty(0)
     words = np.frombuffer(column.buffers()[1], np.int32 if kind.bit_width == 32 else np.int64)
-    step = max(kind.bit_width // 64, 1)  # the lowest word holds it all
+    step = max(kind.bit_width // 64, 1)  # the lowest word holds the whole value
     numbers: Float64s = words[column.offset * step :: step][: len(column)] / 10.0**kind.scale
     numbers[column.is_null().to_numpy(zero_copy_only=False)] = np.nan
     return numbers
 
 
 def kind_name(kind: Any) -> str:
-    """An Arrow type in a message: only its name, since its parameters can tell of values."""
+    """The name of an Arrow type for messages, without its parameters, which can reveal values."""
     if pa.types.is_dictionary(kind):
         return kind_name(kind.value_type)
     if pa.types.is_integer(kind):
@@ -395,7 +395,7 @@ def kind_name(kind: Any) -> str:
 
 
 class Lookup:
-    """The codes of one attribute's values in numpy arrays of any numeric kind, NO_CODE where it has none.
+    """The codes of one attribute's values in numpy arrays of any numeric type; NO_CODE for other values.
 
     >>> rooms = Lookup(Attribute.declare("rooms", {"labels": [1, 2, 3], "other": -1}))
     >>> rooms.integers(np.array([3, 17, -1])).tolist(), rooms.numbers(np.array([2.0, 2.5, np.nan])).tolist()
@@ -412,11 +412,11 @@ class Lookup:
         self.other = NO_CODE
         if attribute.other is not None:
             self.other = attribute.size - 1 - (attribute.missing is not None)
-        # An integer that is no label is refused, as of the wrong kind, unless labels are integers.
+        # Unless labels are integers, an integer that is no label is of the wrong kind and refused.
         self._unlisted = NO_CODE if attribute.edges or self.of_strings else self.other
 
     def integers(self, values: Array) -> SignedCodes:
-        """The codes of integers of any width; the array itself if its values are the codes."""
+        """The codes of integers of any width; returns the array itself if its values are the codes."""
         if self.of_numbers:
             return self.numbers(values.astype(np.float64))
         if not self.attribute.labels and not self.attribute.edges:
@@ -433,7 +433,7 @@ class Lookup:
         return codes
 
     def numbers(self, values: Float64s) -> SignedCodes:
-        """The codes of doubles; NaN is missing, and a whole number is an integer."""
+        """The codes of doubles; NaN is missing, and integral values are treated as integers."""
         if self.of_numbers:
             codes = self._binned(np.array(self.attribute.edges, np.float64), values)
             for label, code in zip(*self._listed, strict=True):
@@ -458,7 +458,7 @@ class Lookup:
         return self._binned(np.array([edge.toordinal() - first for edge in edges]), values)
 
     def _binned(self, edges: Array, values: Array) -> SignedCodes:
-        """The bins, the last one closed; values outside are other, or refused, unless the bins are open."""
+        """The bins of values; the last bin is closed. Values outside closed bins are other or refused."""
         bins = np.clip(np.searchsorted(edges, values, "right") - 1, 0, len(edges) - 2)
         if self.attribute.open:
             return bins
@@ -486,7 +486,7 @@ class Lookup:
 
     @cached_property
     def _table(self) -> SignedCodes | None:
-        """The codes of the integers from the least label - 1 to the greatest + 1; None if these are many."""
+        """A lookup table of the integers from the least label - 1 to the greatest + 1; None if too large."""
         labels, codes = self._listed
         least, most = int(labels[0]) - 1, int(labels[-1]) + 1
         if most - least > WIDEST_TABLE or least < -(2**62) or most > 2**62:

@@ -1,4 +1,4 @@
-"""Optional packages: imported where they are needed; an error says what to install."""
+"""Imports optional packages when they are needed; the error says what to install."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def need(module: str, purpose: str, extra: str) -> Any:
-    """Import a module; the error for a missing one says how to install it.
+    """Import a module; if it is missing, the error says how to install it.
 
     >>> need("json", "read files", "io").dumps([1])
     '[1]'
@@ -18,7 +18,7 @@ def need(module: str, purpose: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        package = (error.name or module).partition(".")[0]  # perhaps one that the module needs
+        package = (error.name or module).partition(".")[0]  # perhaps a dependency of the module
         raise ModuleNotFoundError(
             f"{package} must be installed to {purpose}: pip install 'privmw[{extra}]'", name=package
         ) from None

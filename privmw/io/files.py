@@ -1,11 +1,11 @@
-"""Files of every kind as Arrow record batches. This module knows neither domains nor codes.
+"""Reads files of all formats as Arrow record batches. This module knows neither domains nor codes.
 
-Parquet and Arrow's feather keep their types; in csv and its relatives, in JSON lines and in the sheets of a
-workbook, every value is text. How text is written is told by a `Syntax`, which `public_layout` completes for
-public files; a private file is read by the settings that it is given, each record by itself (`lines`).
+Columns of parquet and Arrow's feather have types; in csv and its relatives, JSON lines and workbooks, every
+value is text. A `Syntax` describes how text is written. `public_layout` detects missing settings of public
+files; a private file is read by given settings only, each record separately (`lines`).
 
-Every error about a file is one line that names it. It includes pyarrow's message, which can quote cells, for
-public files only.
+Every error about a file is one line that names the file. Only for public files does it include pyarrow's
+message, which can quote cells.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from privmw.secrecy import shown
 SUFFIXES = {  # of files, with the kind of each
     ".parquet": "parquet",
     **dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab", ".txt", ".txt.gz"), "text"),
-    **dict.fromkeys((".data", ".test"), "text"),  # as UCI's archive names them
+    **dict.fromkeys((".data", ".test"), "text"),  # as in UCI's archive
     **dict.fromkeys((".feather", ".arrow", ".ipc"), "feather"),
     **dict.fromkeys((".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"), "json"),
     **dict.fromkeys((".xlsx", ".xls", ".xlsb", ".ods"), "sheet"),
@@ -44,9 +44,9 @@ _RULES = {
 }
 PARQUET_BATCH_ROWS = 2**18  # of a batch of parquet
 ABOUT = "privmw"  # the schema key of privmw's metadata, in JSON
-SEEDED = {"for_release": False, "why": "seeded: not for release"}  # in the metadata of what seeded noise made
-SEEDED_CSV = ".seeded.csv"  # ends the name of a csv file of a seeded release: csv has no metadata
-_NO_TEXT = {  # the first bytes of files of other kinds, and what to do with them
+SEEDED = {"for_release": False, "why": "seeded: not for release"}  # metadata of files made with seeded noise
+SEEDED_CSV = ".seeded.csv"  # suffix of csv files of a seeded release, since csv has no metadata
+_NO_TEXT = {  # first bytes of other file formats, and advice
     b"\x1f\x8b": "it is packed: let its name end in .gz",
     b"PK\x03\x04": "it is a workbook, whose name ends in .xlsx, or a zip file to unpack",
     b"PAR1": "it is parquet: let its name end in .parquet",
@@ -89,7 +89,7 @@ def kind_of_file(file: str) -> str | None:
 
 
 def files_of(path: str) -> list[str]:
-    """The file itself, or the files of a folder, sorted by name: all of one kind, and no folders inside."""
+    """The file itself, or the files of a folder, sorted by name: all of one kind, without subfolders."""
     if not os.path.isdir(path):
         return [path]
     listed = sorted(name for name in os.listdir(path) if not name.startswith((".", "_")))
@@ -116,7 +116,7 @@ def stamp(path: str) -> tuple[tuple[str, int, int, int], ...]:
 
 
 def same_contents(path: str, other: str) -> bool:
-    """Whether two paths share a file: by its name, as a link, or as a copy of its bytes.
+    """True if two paths share a file: the same path, a link, or equal bytes.
 
     >>> same_contents(__file__, __file__), same_contents(__file__, "nowhere")
     (True, False)
@@ -132,14 +132,14 @@ def same_contents(path: str, other: str) -> bool:
 
 
 def is_text(path: str) -> bool:
-    """Whether every value in the file, or in the files of a folder, is text."""
+    """True if every value in the file, or in the files of a folder, is text."""
     return kind_of_file(files_of(path)[0]) in ("text", "sheet", "json")
 
 
 def public_layout(path: str, given: Syntax, names: Sequence[str] = ()) -> Syntax:
-    """The syntax of a public file, but for its numbers and dates; that of a folder is its first file's.
+    """Detect the syntax of a public file, except of numbers and dates; of a folder, that of its first file.
 
-    given: what is not to be detected. names: columns that it should have, which tell the header.
+    given: settings that are not detected. names: expected columns, which help to recognise the header.
     """
     file = files_of(path)[0]
     kind = kind_of_file(file)
@@ -161,9 +161,9 @@ def public_layout(path: str, given: Syntax, names: Sequence[str] = ()) -> Syntax
 
 
 def columns_of(file: str, *, private: bool, syntax: Syntax = PLAIN) -> tuple[list[str], list[Any]]:
-    """The names and types of a file's columns; those of text are string.
+    """The names and types of a file's columns; the type of text is string.
 
-    The records of a private file of JSON lines are not asked for their names: it has none.
+    For private JSON lines, whose names are in the records, the result is empty.
     """
     pa = need("pyarrow", "read files", "io")
     _check_size(file)
@@ -193,13 +193,13 @@ def _check_is_text(file: str) -> None:
 def about(file: str) -> Mapping[str, Any]:
     """The metadata of a parquet or feather file under the schema key ABOUT; empty if there is none.
 
-    Of csv that a seeded release wrote, what its name says.
+    For csv of a seeded release, it is derived from the file name.
     """
     if kind_of_file(file) == "text":
         return SEEDED if file.lower().endswith(SEEDED_CSV) else {}
     if kind_of_file(file) not in ("parquet", "feather"):
         return {}
-    columns_of(file, private=False)  # checks that it is such a file
+    columns_of(file, private=False)  # validates the file
     schema = _typed(file)[0]
     text = (schema.metadata or {}).get(ABOUT.encode(), b"{}")
     try:
@@ -213,7 +213,7 @@ def rows_of_groups(file: str, *, private: bool) -> list[int]:
     """The number of rows of each row group of a parquet file, from its footer."""
     if kind_of_file(file) != "parquet":
         raise ValueError(f"{file} must be a parquet file: only these have row groups to distribute")
-    columns_of(file, private=private)  # checks that it is a parquet file
+    columns_of(file, private=private)  # validates the file
     footer = _parquet(file).metadata
     return [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
 
@@ -252,13 +252,13 @@ def batches(
 
 
 def sheets_in_words(path: str) -> list[str]:
-    """What is said of workbooks with several sheets."""
+    """A note about workbooks with several sheets."""
     sheets = [sheets_of(file) for file in files_of(path) if kind_of_file(file) == "sheet"]
     return [f"the first of {max(sheets)} sheets"] if sheets and max(sheets) > 1 else []
 
 
 def left_out(where: str, columns: int, named: int) -> list[str]:
-    """The line on how many columns of a private table are not read: not which, as names may be values."""
+    """A note with the number of unread columns of a private table; not their names, which may be values."""
     left = columns - named
     plural = "s" * (left > 1)
     return [f"{where}: left out: {left} column{plural} that the domain does not name"] if left else []
@@ -267,12 +267,13 @@ def left_out(where: str, columns: int, named: int) -> list[str]:
 def check_names(
     where: str, columns: Sequence[object], names: Iterable[str], *, private: bool, hint: str = ""
 ) -> None:
-    """Refuse columns that are missing, or there twice; other columns are allowed.
+    """Refuse missing or repeated columns; other columns are allowed.
 
-    hint: what to do where some are missing, if that is known.
+    hint: advice if columns are missing.
 
-    The columns of a private table are not shown: without a header they are the values of a record. That one
-    of them is a name of the domain but for blanks and capitals shows nothing more than that name.
+    The columns of a private table are not shown: without a header they are the values of a record. If one of
+    them equals a name of the domain except for blanks and capitals, that name is shown and reveals nothing
+    else.
     """
     missing, twice = [], []
     for name in dict.fromkeys(names):
@@ -303,7 +304,7 @@ def _parquet(file: str, names: Sequence[str] = ()) -> Any:
     opened = parquet.ParquetFile(file)
     kinds = {name: str(opened.schema_arrow.field(name).type) for name in names}
     texts = [name for name, kind in kinds.items() if kind in ("string", "large_string")]
-    # Texts as dictionaries: each distinct text is then looked up once a batch.
+    # Texts as dictionaries: each distinct text is then looked up once per batch.
     return parquet.ParquetFile(file, read_dictionary=texts) if texts else opened
 
 
@@ -317,8 +318,8 @@ def _typed(file: str, wanted: Sequence[str] = ()) -> tuple[Any, Iterator[Any]]:
 
     def checked(place: int) -> Any:
         batch = opened.get_batch(place).select(order)
-        for column in batch.columns:  # a damaged offset would be followed out of the file
-            # Text as bytes: what is not UTF-8 is a bad value of its record.
+        for column in batch.columns:  # a damaged offset would lead out of the file
+            # Text as bytes: invalid UTF-8 is a bad value of its record only.
             raw = {"string": pa.binary(), "large_string": pa.large_binary()}.get(str(column.type))
             (column.view(raw) if raw else column).validate(full=not pa.types.is_primitive(column.type))
         return batch
@@ -327,7 +328,7 @@ def _typed(file: str, wanted: Sequence[str] = ()) -> tuple[Any, Iterator[Any]]:
 
 
 def _text_columns(file: str, private: bool, syntax: Syntax) -> list[str] | None:
-    """The names of the columns of a file of text; None for a file that has types."""
+    """The names of the columns of a text file; None for a file with types."""
     kind = kind_of_file(file)
     if kind == "json":
         return [] if private else lines.json_names(file)
@@ -344,7 +345,7 @@ def _text_columns(file: str, private: bool, syntax: Syntax) -> list[str] | None:
         return list(syntax.names)
     if kind == "sheet":
         cells = _sheet_rows(file, syntax)[0]
-        while cells and not cells[-1]:  # as many as the longest record has
+        while cells and not cells[-1]:  # cells up to the longest record
             cells.pop()
         return detect.clean_names(cells)
     cells = lines.header_cells(file, syntax) if private else _open_csv(file, syntax, []).schema.names
@@ -354,7 +355,7 @@ def _text_columns(file: str, private: bool, syntax: Syntax) -> list[str] | None:
 def _text_batches(
     file: str, names: Sequence[str], columns: list[str], private: bool, syntax: Syntax
 ) -> Iterator[Any]:
-    """The columns of these names, of a file of text, in batches."""
+    """Yield the columns of these names of a text file, in batches."""
     pa = need("pyarrow", "read files", "io")
     kind, places = kind_of_file(file), [columns.index(name) for name in names if name in columns]
     made: Iterator[Any]
@@ -374,10 +375,10 @@ def _text_batches(
 
 
 def _open_csv(file: str, syntax: Syntax, columns: Sequence[str]) -> Any:
-    """A public csv file, opened: its quoted values may have line breaks."""
+    """Open a public csv file; its quoted values may have line breaks."""
     pa, arrow_csv = need("pyarrow", "read files", "io"), need("pyarrow.csv", "read files", "io")
     how = {"encoding": syntax.encoding, "column_names": syntax.names, "skip_rows": syntax.skip or 0}
-    # All columns as text: a type inferred from the first block would change values ("01" is not 1).
+    # All columns as text: types inferred from the first block would change values ("01" is not 1).
     return arrow_csv.open_csv(
         file,
         arrow_csv.ReadOptions(block_size=lines.BLOCK, **how),
@@ -387,7 +388,7 @@ def _open_csv(file: str, syntax: Syntax, columns: Sequence[str]) -> Any:
 
 
 def _public_csv(file: str, syntax: Syntax, places: Sequence[int]) -> Iterator[Any]:
-    """The columns at these places of a public csv file."""
+    """Yield the columns at these positions of a public csv file."""
     raw, rows = _open_csv(file, syntax, []).schema.names, 0
     for batch in _open_csv(file, syntax, [raw[place] for place in places]):
         rows += batch.num_rows
@@ -396,10 +397,10 @@ def _public_csv(file: str, syntax: Syntax, places: Sequence[int]) -> Iterator[An
 
 
 def _check_quotes(file: str, syntax: Syntax, rows: int) -> None:
-    """Refuse a public file of which pyarrow has read this many rows, if a quote in it is not closed.
+    """Refuse a public file with an unclosed quote; rows: the number that pyarrow has read.
 
-    pyarrow takes everything from such a quote to the next one as a single value, and says nothing. A file
-    with a line for each row has none, unless a backslash stands before a quote and is meant to escape it.
+    pyarrow silently takes everything from such a quote to the next one as one value. A file with as many
+    lines as rows has no unclosed quote, unless a backslash before a quote is meant to escape it.
     """
     breaks, quoted, escaped = -(syntax.skip or 0), False, False
     for block in lines.raw_blocks(file):
@@ -428,9 +429,9 @@ def _check_quotes(file: str, syntax: Syntax, rows: int) -> None:
 
 
 def _sheet_rows(file: str, syntax: Syntax) -> list[list[str]]:
-    """The rows of the first sheet of a workbook, every cell as text in plain form, from the header on."""
+    """The rows of the first sheet of a workbook from the header on, every cell as text in plain form."""
     rows = first_sheet(file, syntax.decimal)
-    if syntax.header:  # blank rows above it, or above the rows to skip, are not records
+    if syntax.header:  # blank rows above the header, or above rows to skip, are not records
         rows = list(dropwhile(_is_blank, rows))
     rows = rows[syntax.skip or 0 :]
     if syntax.header:
@@ -445,9 +446,9 @@ def _is_blank(row: list[str]) -> bool:
 
 
 def _other_syntax(file: str, syntax: Syntax, names: Sequence[str]) -> str:
-    """The option with which the header of a private file names these columns; "" if none is known.
+    """A syntax option with which the header of a private file has these columns; "" if none is found.
 
-    The first line alone tells it, and never a record: without a header nothing is said.
+    Only the first line is read, never a record: without a header the result is "".
     """
     if kind_of_file(file) != "text":
         return ""
@@ -475,11 +476,12 @@ def _other_syntax(file: str, syntax: Syntax, names: Sequence[str]) -> str:
 def _refusal(error: Exception, file: str, private: bool) -> Exception:
     """The error for a file that cannot be read, in one line.
 
-    Raise it outside of the `except` block: inside, the old error would be its context, and can quote cells.
+    Raise it outside the `except` block: inside, the original error, which can quote cells, would be its
+    context.
     """
     if isinstance(error, OSError) and error.errno is not None:
         return OSError(error.errno, os.strerror(error.errno), file)
-    if isinstance(error, ValueError) and str(error).startswith(file):  # of `syntax`, which quotes no cell
+    if isinstance(error, ValueError) and str(error).startswith(file):  # an error of `syntax`: quotes no cells
         return ValueError(str(error))
     rule = _RULES[str(kind_of_file(file))]
     reason = "" if private else f" ({' '.join(str(error).split())[:200]})"

@@ -1,6 +1,6 @@
-"""How numbers and dates are written in columns of text, and what they are in plain form; pyarrow comes late.
+"""Patterns of numbers and dates in columns of text, and their plain forms. pyarrow is imported late.
 
-A value is read by the settings of a `Syntax` and by itself: nothing here looks at other values.
+A value is read by the settings of a `Syntax` alone, without looking at other values.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from privmw.data.attribute import BLANKS
 from privmw.data.syntax import Syntax
 from privmw.io.extras import need
 
-UNREADABLE = "\ufffd"  # in texts whose bytes are damaged, and the values of a record of another length
+UNREADABLE = "\ufffd"  # replaces damaged bytes, and all values of a record of the wrong length
 NBSPS = " \u00a0\u202f"
 
 
 @lru_cache(maxsize=64)
 def number(decimal: str, thousands: str, whole: str = "[0-9]+") -> str:
-    """The pattern of numbers with these marks; whole: that of their digits before the decimal mark."""
+    """The pattern of numbers with these marks; whole: the pattern of digits before the decimal mark."""
     groups = f"|[1-9][0-9]{{0,2}}([{re.escape(thousands)}][0-9]{{3}})+" if thousands else ""
     fraction = f"[{decimal}][0-9]"
     finite = f"({whole}{groups})({fraction}*)?|{fraction}+"
@@ -40,7 +40,7 @@ def _ordered(*parts: str, marks: str) -> str:
 _CERTAIN = (
     f"{_ordered(_YEAR, _MONTH, _DAY, marks='-/.')}|{_DAY}[- ]{_NAME}[- ]{_YEAR}|{_NAME} {_DAY},? {_YEAR}"
 )
-DATES = {  # by order; those with the year first, or the month as a word, are certain in any
+DATES = {  # by order; dates with the year first, or the month as a word, are valid in every order
     "ymd": f"({_CERTAIN}){_TIME}",
     "dmy": f"({_CERTAIN}|{_ordered(_DAY, _MONTH, _YEAR, marks='-/.')}){_TIME}",
     "mdy": f"({_CERTAIN}|{_ordered(_MONTH, _DAY, _YEAR, marks='-/')}){_TIME}",
@@ -49,22 +49,22 @@ SHORT_YEARS = f"{_ordered('[0-9]{1,2}', '[0-9]{1,2}', '[0-9]{2}', marks='-/.')}"
 
 
 def trimmed(array: Any) -> Any:
-    """Texts without blanks around them, and without the quotes that a blank before them has kept."""
+    """Texts without surrounding blanks, and without quotes that were kept because of a blank before them."""
     pa, pc = need("pyarrow", "read files", "io"), need("pyarrow.compute", "read files", "io")
-    array = pc.ascii_trim(array.cast(pa.large_string()), BLANKS)  # not utf8_trim: text may be damaged
+    array = pc.ascii_trim(array.cast(pa.large_string()), BLANKS)  # not utf8_trim: texts may be invalid UTF-8
     if pc.any(pc.starts_with(array, '"')).as_py():
         array = pc.replace_substring_regex(array, r'^"(.*)"$', r"\1")
     return array
 
 
 def matching(texts: Any, pattern: str) -> Any:
-    """Which texts match all of a pattern."""
+    """A mask of the texts that a pattern matches completely."""
     pc = need("pyarrow.compute", "read files", "io")
     return pc.match_substring_regex(texts, f"^({pattern})$")
 
 
 def without_measure(texts: Any, measured_in: str | None) -> Any:
-    """Texts without the word that may stand beside a number."""
+    """Texts without the unit of measurement beside a number."""
     pc = need("pyarrow.compute", "read files", "io")
     if measured_in is None:
         return texts
@@ -73,7 +73,7 @@ def without_measure(texts: Any, measured_in: str | None) -> Any:
 
 
 def plain_numbers(texts: Any, syntax: Syntax) -> Any:
-    """Numbers with a decimal point and without marks between thousands; null for every other text."""
+    """Numbers with a decimal point and without thousands separators; null for all other texts."""
     pa, pc = need("pyarrow", "read files", "io"), need("pyarrow.compute", "read files", "io")
     decimal, thousands = syntax.decimal or ".", syntax.thousands or ""
     fits = matching(texts, number(decimal, thousands))
@@ -85,7 +85,7 @@ def plain_numbers(texts: Any, syntax: Syntax) -> Any:
 
 
 def plain_date(text: str, order: str | None) -> datetime.date | None:
-    """The day that a text means; None if it is not a date of this order, or there is no such day.
+    """The day of a text; None if it is not a date of this order, or there is no such day.
 
     >>> plain_date("31.12.1999 23:59", "dmy"), plain_date("4 Mar 2020", None), plain_date("30/2/2020", "dmy")
     (datetime.date(1999, 12, 31), datetime.date(2020, 3, 4), None)

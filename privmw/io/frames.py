@@ -1,7 +1,7 @@
-"""Data frames become tables: every frame that narwhals takes, by way of Arrow; both are imported late.
+"""Converts data frames to tables: any frame that narwhals supports, through Arrow. Both are imported late.
 
-Messages about a private frame give the column and the rule, never another library's message, which can quote
-a value.
+Messages about a private frame give the column and the rule, never another library's message, which could
+quote values.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def from_frame(
     missing_ok: bool = False,
     on_note: Callable[[str], None] | None = None,
 ) -> Table:
-    """The table of a frame; see `Table.from_frame`.
+    """Make the table of a frame; see `Table.from_frame`.
 
     >>> import pandas
     >>> frame = pandas.DataFrame({"sex": ["M", "F", "M"], "age": [31, 4, 65], "name": ["x", "y", "z"]})
@@ -68,7 +68,7 @@ def from_frame(
         if encoder.rows == 0 and not private:
             raise ValueError("a table must have at least one row")
         # A view of Arrow's memory does not count as frozen, so the table copies it: Arrow and polars may
-        # share the memory of numpy and pandas, which can write to it later.
+        # share memory with numpy and pandas, which can write to it later.
         columns.append((attribute.name, freeze(np.concatenate(parts) if len(parts) > 1 else parts[0])))
     check_all(encoders)
     if on_note is not None and private:
@@ -86,7 +86,7 @@ def from_frame(
 
 
 def _read_out(frame: Any) -> Any:
-    """Arrow's batches as a table, since a reader can be read once; anything else as it is."""
+    """Read a stream of Arrow batches into a table, since it can be read once; return other frames as is."""
     pa = need("pyarrow", "take frames", "io")
     if isinstance(frame, pa.RecordBatch):
         return pa.Table.from_batches([frame])
@@ -99,7 +99,7 @@ def _read_out(frame: Any) -> Any:
 
 
 def take_frame(frame: Any, names: Sequence[str] | None = None, *, private: bool) -> Any:
-    """The frame as a narwhals frame in memory; of a lazy frame only the columns named, if any are."""
+    """Return a narwhals frame in memory; of a lazy frame only the named columns, if `names` is given."""
     narwhals = need("narwhals", "take frames", "io")
     try:
         taken = narwhals.from_native(frame)
@@ -124,19 +124,20 @@ def _columns(frame: Any) -> list[object]:
 
 
 def _kind(taken: Any) -> FrameKind:
-    """The kind of a narwhals frame: what is neither pandas nor polars is made again as pyarrow."""
+    """The frame kind: pandas, polars, or pyarrow for all other libraries."""
     implementation = taken.implementation
     return "pandas" if implementation.is_pandas() else "polars" if implementation.is_polars() else "pyarrow"
 
 
 def arrow_chunks(taken: Any, name: str) -> list[Any]:
-    """One column of a narwhals frame, as Arrow arrays."""
+    """One column of a narwhals frame as Arrow arrays."""
     pa = need("pyarrow", "take frames", "io")
     column = _quietly(lambda: taken.get_column(name).to_arrow())
     if column is None:
         raise TypeError(f"column {shown(name)} must hold values of one kind")
     if pa.types.is_temporal(getattr(column.type, "value_type", column.type)):
-        # A column, or the categories of one, that pandas holds as objects: the first decides the zone of all.
+        # A column (or its categories) of Python objects in pandas: the first value decides the time zone of
+        # all.
         series = taken.get_column(name).to_native()
         objects = getattr(getattr(series, "dtype", None), "categories", series)
         if str(getattr(objects, "dtype", "")).lower() == "object" and any(map(_has_zone, objects)):
@@ -151,7 +152,7 @@ def _has_zone(value: Any) -> bool:
 
 
 def _quietly(make: Callable[[], Any]) -> Any:
-    """The result of another library, or None: its error can quote values, and must not become a context."""
+    """Call another library; None after an error, which could quote values and must not become a context."""
     try:
         return make()
     except (KeyboardInterrupt, SystemExit):

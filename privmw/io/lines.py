@@ -1,10 +1,9 @@
-"""Private text files, line by line: a line is a record, and nothing outside of it decides how it is read.
+"""Reads private text files line by line: a line is a record, and how it is read depends on no other line.
 
-csv is read by pyarrow, after every line was made well-formed by itself: a quote that is not closed, a line of
-another length or a damaged character then reaches no other line. What cannot be read becomes
-`forms.UNREADABLE` in the values of that record alone. JSON lines are read likewise, public or private. Two
-rules are about the whole file, which is refused otherwise: its bytes are of its encoding (UTF-8 may be
-damaged), and no line ends inside of quotes.
+pyarrow reads csv after every line has been made well-formed on its own, so an unclosed quote, a line of the
+wrong length or a damaged character affects no other line. Unreadable values of a record become
+`forms.UNREADABLE`. JSON lines are read in the same way, public or private. A file is refused as a whole only
+if its bytes are not of its encoding (UTF-8 may be damaged), or if a line ends inside quotes.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from privmw.io.extras import need
 from privmw.io.forms import UNREADABLE
 from privmw.secrecy import shown
 
-BLOCK = 2**24  # bytes that are read at once
-LONGEST_HEADER = 2**20  # bytes, with the lines above it
+BLOCK = 2**24  # bytes per read
+LONGEST_HEADER = 2**20  # bytes, including the lines above it
 _NEWLINE, _QUOTE = 10, 34
 _WRONG_ENCODING = "{file} must be in the encoding '{encoding}'; --syntax encoding=... names another"
 
 
 def raw_blocks(file: str, size: int | None = None) -> Generator[bytes, None, None]:
-    """The bytes of a file, unpacked if it is packed."""
+    """Yield the bytes of a file, decompressed if it is compressed."""
     open_file = gzip.open if file.lower().endswith(".gz") else open
     broken = False
     try:
@@ -49,7 +48,7 @@ def raw_blocks(file: str, size: int | None = None) -> Generator[bytes, None, Non
 
 
 def head(file: str, size: int) -> bytes:
-    """The first bytes of a file, unpacked if it is packed; no generator is left to be closed later."""
+    """The first bytes of a file, decompressed if it is compressed; leaves no open generator."""
     blocks = raw_blocks(file, size)
     try:
         return next(blocks, b"")
@@ -58,17 +57,17 @@ def head(file: str, size: int) -> bytes:
 
 
 def is_utf8(encoding: str) -> bool:
-    """Whether this is the name of UTF-8, with or without a mark at the start."""
+    """True if an encoding's name is UTF-8, with or without a byte order mark."""
     return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
 
 
 def line_blocks(file: str, encoding: str, skip: int = 0) -> Iterator[bytes]:
-    r"""Whole lines in UTF-8, each ended by \n alone, without the first `skip`."""
+    r"""Yield blocks of complete lines in UTF-8, ended by \n, without the first `skip` lines."""
     pending, start = b"", True
     for block in _utf8_blocks(file, encoding):
         pending += block.removeprefix(codecs.BOM_UTF8) if start else block
         start = start and not block
-        held = pending.endswith(b"\r")  # of \r\n, perhaps
+        held = pending.endswith(b"\r")  # perhaps the first half of \r\n
         lines = pending[:-1] if held else pending
         lines, rest = _at_last_line(lines.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
         pending = rest + b"\r" * held
@@ -87,7 +86,7 @@ def _at_last_line(text: bytes) -> tuple[bytes, bytes]:
 
 
 def _utf8_blocks(file: str, encoding: str) -> Iterator[bytes]:
-    """The text in UTF-8; bytes that are not of its encoding are refused, unless that is UTF-8 itself."""
+    """Yield the text in UTF-8; bytes invalid in the encoding are refused, unless it is UTF-8 itself."""
     if is_utf8(encoding):
         yield from raw_blocks(file)
         return
@@ -97,30 +96,30 @@ def _utf8_blocks(file: str, encoding: str) -> Iterator[bytes]:
         for block in raw_blocks(file):
             yield decoder.decode(block).encode("utf-8")
         yield decoder.decode(b"", final=True).encode("utf-8")
-    except UnicodeError:  # not to become a context: it holds the bytes
+    except UnicodeError:  # must not become a context: it holds the bytes
         wrong = True
     if wrong:
         raise ValueError(_WRONG_ENCODING.format(file=file, encoding=encoding))
 
 
 def header_cells(file: str, syntax: Syntax) -> list[str]:
-    """The cells of the line that names the columns: the first that is not blank, after those to skip."""
+    """The cells of the header: the first line that is not blank, after the lines to skip."""
     first, encoding = head(file, LONGEST_HEADER), syntax.encoding or "utf-8"
     try:
         text = codecs.getincrementaldecoder(encoding)("replace").decode(first)
-    except UnicodeError:  # UTF-16 without the mark that it must begin with
+    except UnicodeError:  # UTF-16 without its byte order mark
         text = None
     if text is None:
         raise ValueError(_WRONG_ENCODING.format(file=file, encoding=encoding))
     lines = list(io.StringIO(text.lstrip("\ufeff"), None))[
         syntax.skip or 0 :
-    ]  # records among them are not used
+    ]  # records among these lines are not used
     line = next((line for line in lines if line != "\n"), "").removesuffix("\n")
     return split_line(line, syntax.separator or ",") or [line]
 
 
 def split_line(line: str, separator: str) -> list[str] | None:
-    """The values of one line; None if its quotes are not in pairs around whole values.
+    """The values of one line; None if its quotes are not in pairs around complete values.
 
     >>> split_line('1,"a, b",5" wide', ",")
     ['1', 'a, b', '5" wide']
@@ -132,7 +131,7 @@ def split_line(line: str, separator: str) -> list[str] | None:
 
 
 def read_lines(file: str, syntax: Syntax, width: int, places: Sequence[int]) -> Iterator[list[Any]]:
-    """The columns at these places, as Arrow arrays of text, block after block; all lines after the header."""
+    """Yield the columns at these positions as Arrow arrays of text, block by block, after the header."""
     pa, arrow_csv = need("pyarrow", "read files", "io"), need("pyarrow.csv", "read files", "io")
     separator = (syntax.separator or ",").encode()
     names = [str(place) for place in range(width)]
@@ -148,7 +147,7 @@ def read_lines(file: str, syntax: Syntax, width: int, places: Sequence[int]) -> 
                 f"{file} must have every record on one line: a line ends inside of quotes. Write it without "
                 "line breaks in values, or as parquet"
             )
-        # Not autogenerated names: at the start of its input, pyarrow would drop a byte order mark of a value.
+        # Not autogenerate_column_names: pyarrow would drop a byte order mark that belongs to the first value.
         table = arrow_csv.read_csv(
             pa.BufferReader(header + cleaned),
             arrow_csv.ReadOptions(block_size=BLOCK),
@@ -160,7 +159,7 @@ def read_lines(file: str, syntax: Syntax, width: int, places: Sequence[int]) -> 
 
 
 def clean_lines(block: bytes, separator: bytes, width: int) -> bytes | None:
-    r"""Lines of exactly `width` values, each well-formed by itself; None if a line ends inside of quotes.
+    r"""Make every line well-formed with exactly `width` values; None if a line ends inside quotes.
 
     >>> clean_lines(b'1,2\n\n3,"4"x\n5,6,7\n', b",", 2).decode().split()
     ['1,2', ',', '\ufffd,\ufffd', '\ufffd,\ufffd']
@@ -170,7 +169,7 @@ def clean_lines(block: bytes, separator: bytes, width: int) -> bytes | None:
     letters = np.frombuffer(block, np.uint8)
     ends = np.flatnonzero(letters == _NEWLINE)
     marks = np.flatnonzero(letters == separator[0])
-    odd = np.zeros(len(ends), bool)  # lines to look at one by one
+    odd = np.zeros(len(ends), bool)  # lines to parse one by one
     if b'"' in block:
         marks, odd = _outside_quotes(letters, ends, marks, separator[0])
     odd |= np.bincount(np.searchsorted(ends, marks), minlength=len(ends)) != width - 1
@@ -192,14 +191,14 @@ def clean_lines(block: bytes, separator: bytes, width: int) -> bytes | None:
 def _outside_quotes(
     letters: npt.NDArray[np.uint8], ends: npt.NDArray[np.intp], marks: npt.NDArray[np.intp], separator: int
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
-    """The separators outside of quotes, and the lines whose quotes are not in pairs around whole values.
+    """The separators outside quotes, and the lines whose quotes are not in pairs around complete values.
 
-    In a line of a proper form the first, third, ... quote opens: it stands after a separator, at the start or
-    right after a quote (a doubled one); the others close, and stand before one of these.
+    In a well-formed line the first, third, ... quote opens a value: it follows a separator, the start of the
+    line or another quote (a doubled one). The other quotes close a value, and precede one of these.
     """
     quotes = np.flatnonzero(letters == _QUOTE)
     line = np.searchsorted(ends, quotes)
-    first = np.searchsorted(quotes, np.append(-1, ends[:-1]))  # of the quotes, in each line
+    first = np.searchsorted(quotes, np.append(-1, ends[:-1]))  # first quote of each line
     opens = (np.arange(len(quotes)) - first[line]) % 2 == 0
     before = np.where(quotes > 0, letters[quotes - 1], _NEWLINE)
     beside = np.where(opens, before, letters[quotes + 1])
@@ -213,7 +212,7 @@ def _outside_quotes(
 def _damaged(
     block: bytes, letters: npt.NDArray[np.uint8], ends: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.bool_]:
-    """The lines that are not UTF-8."""
+    """A mask of the lines that are not valid UTF-8."""
     damaged = np.zeros(len(ends), bool)
     try:
         block.decode("utf-8")
@@ -238,7 +237,7 @@ def _clean_line(line: str, separator: str, width: int) -> str | None:
 
 
 def _ends_in_quotes(line: str, separator: str) -> bool:
-    """Whether a further line would go on in the last value."""
+    """True if the last value would continue in the next line."""
     try:
         return len(list(csv.reader([line + "\n", "x"], delimiter=separator))) == 1
     except csv.Error:  # such as a value of more than 2^17 characters
@@ -246,7 +245,7 @@ def _ends_in_quotes(line: str, separator: str) -> bool:
 
 
 def json_names(file: str) -> list[str]:
-    """The names that the records of a public file of JSON lines have, in the order of their first use."""
+    """The names in the records of public JSON lines, in the order of their first use."""
     names: dict[str, None] = {}
     for block in line_blocks(file, "utf-8"):
         for line in block.split(b"\n")[:-1]:
@@ -257,10 +256,10 @@ def json_names(file: str) -> list[str]:
 def read_json_lines(
     file: str, names: Sequence[str], decimal: str, *, private: bool
 ) -> Iterator[list[list[str]]]:
-    """The columns of these names as texts, block after block; every line is a record.
+    """Yield the columns of these names as texts, block by block; every line is a record.
 
-    A name that a record lacks is empty, and so is null; one that every record lacks is refused. A line that
-    is not a JSON object is refused if public, and unreadable if private. decimal: the mark of numbers.
+    Missing names and null become empty; a name that every record lacks is refused. A line that is not a JSON
+    object is refused in a public file, and unreadable in a private one. decimal: the decimal mark to write.
     """
     known: set[str] = set()
     for block in line_blocks(file, "utf-8"):
@@ -297,4 +296,4 @@ def _json_text(value: object) -> str:
     if value is None or isinstance(value, bool):
         return "" if value is None else str(value).lower()
     text = value if isinstance(value, str) else json.dumps(value)
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")  # half of a pair, in an escape
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")  # surrogates in escapes

@@ -1,6 +1,6 @@
-"""Tables become frames and files: the implementation of `Table.to_frame` and `Table.write`.
+"""Converts tables to frames and files: the implementation of `Table.to_frame` and `Table.write`.
 
-Only public and synthetic records pass here; a private table is refused.
+Only for public and synthetic records; a private table is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OUTPUT_BATCH_ROWS = 2**18  # of a batch
 
 
 def to_frame(table: Table, kind: str, *, bins: str, public: Any, seed: int | None) -> Any:
-    """The frame of a table; see `Table.to_frame`.
+    """Make the frame of a table; see `Table.to_frame`.
 
     >>> from privmw.data.domain import Domain
     >>> domain = Domain({"sex": ["F", "M"], "age": {"edges": [0, 18, 65], "missing": "N"}})
@@ -90,7 +90,7 @@ def write(
 
 
 def _with_labels(arrow: Any, batch: Table, labelled: list[list[int]], schema: Any) -> Any:
-    """The same columns, with nulls of these codes as their labels: csv has one kind of null only."""
+    """Replace nulls of these codes by their labels: csv has only one kind of null."""
     pa, compute = need("pyarrow", "write files", "io"), need("pyarrow.compute", "write files", "io")
     columns = []
     for attribute, codes, field in zip(batch.domain.attributes, labelled, schema, strict=True):
@@ -103,7 +103,7 @@ def _with_labels(arrow: Any, batch: Table, labelled: list[list[int]], schema: An
 
 
 def _labelled_codes(decoder: Decoder, table: Table) -> list[int]:
-    """The null codes of a column to write as their label: an empty field would be read back as another."""
+    """The null codes to write as their labels, because an empty field would be read as another code."""
     name, single = decoder.attribute.name, len(table.domain) == 1  # an empty field would be an empty line
     empty = None if single else decoder.attribute.texts.get("")
     return [code for code in decoder.nulls if code != empty and (table.column(name) == code).any()]
@@ -121,7 +121,7 @@ def _mark(table: Table) -> dict[str, str] | None:
 
 
 class _Values:
-    """A decoder for each attribute of a table, and the public records whose values its records take."""
+    """A decoder for each attribute of a table, and the public records that provide raw values."""
 
     def __init__(self, table: Table, *, bins: str, public: Any, seed: int | None) -> None:
         from privmw.io.decode import Decoder, PublicColumn
@@ -154,7 +154,7 @@ class _Values:
         ]
 
     def arrays(self, batch: Table, start: int = 0) -> list[Any]:
-        """The Arrow array of every column of a batch, whose first record has this position in the table."""
+        """The Arrow arrays of a batch's columns; start: the position of its first record in the table."""
         columns = zip(self.decoders, batch.columns, strict=True)
         if self.donors is None:
             return [decoder.values(codes) for decoder, codes in columns]

@@ -1,7 +1,7 @@
-"""Frames get the types of the public frame's columns: what Arrow's types do not tell.
+"""Restores column types of the public frame that Arrow's types do not express.
 
-pandas has nullable integers beside plain ones, categories of integers, days as objects; polars has two kinds
-of categories. A column keeps its type where the public one cannot hold each of its values.
+pandas has nullable and plain integers, categories of integers, and dates as objects; polars has two kinds of
+categories. A column is not converted if the public type cannot hold all of its values.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from privmw.io.extras import need
 
 
 def pandas_frame(table: Any, public: Any, same: Sequence[str]) -> Any:
-    """A pandas frame of an Arrow table; public: a frame of pandas, or anything else, which tells nothing.
+    """A pandas frame of an Arrow table, with the types of `public` if that is a pandas frame.
 
-    same: the columns whose Arrow type is that of the public column, or has the same values.
+    same: the columns whose Arrow type is the public column's, or has the same values.
 
     >>> import pandas
     >>> public = pandas.DataFrame({"rooms": pandas.array([1, None], "Int8")})
@@ -43,7 +43,7 @@ def pandas_frame(table: Any, public: Any, same: Sequence[str]) -> Any:
 
 
 def _converted(series: Any, wanted: Any, pandas: Any) -> Any:
-    """The values as another type; None where it cannot hold them."""
+    """The values converted to another type; None if it cannot hold them."""
     if isinstance(wanted, pandas.CategoricalDtype):
         values = series.astype(object)
         known = values.isna() | values.isin(wanted.categories)
@@ -59,7 +59,7 @@ def _converted(series: Any, wanted: Any, pandas: Any) -> Any:
 
 
 def polars_frame(frame: Any, public: Any) -> Any:
-    """A polars frame with the types of a public one, if `public` is a frame of polars."""
+    """A polars frame of an Arrow table, with the types of `public` if that is a polars frame."""
     polars = need("polars", "make such frames", "io")
     if isinstance(public, polars.LazyFrame):
         public = public.head(0).collect()

@@ -1,9 +1,9 @@
-"""Public records whose raw values synthetic records take: all values of a record from one public record.
+"""Gives synthetic records the raw values of public records: all values of a record from one public record.
 
-A synthetic record is codes; a code of a bin, or of "other", stands for several values. A record takes the
-values of one public record with the same codes, so that they belong together. A record without such a public
-record takes those of a near one, which agrees in the attributes that tell most about the values. This module
-knows public data and the sampling stream. It imports pyarrow: import it late.
+A synthetic record consists of codes; the code of a bin, or of "other", stands for several values. A record
+takes the raw values of one public record with the same codes, so that they are consistent. If there is none,
+it takes them from a similar public record, which agrees in the attributes with most information about the
+values. This module knows public data and the sampling stream. It imports pyarrow: import it late.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from privmw.secrecy import shown
 Rows = npt.NDArray[np.int64]  # positions of public records, or NO_ROW
 
 NO_ROW = -1
-CANDIDATES = 64  # public records that are compared with a record
-PAIRS_AT_ONCE = 2**21  # pairs of a record and a candidate that are compared at once
-COMPARED = 2**14  # public records that tell how much one attribute tells of another
+CANDIDATES = 64  # public records compared with each record
+PAIRS_AT_ONCE = 2**21  # pairs of a record and a candidate compared at once
+COMPARED = 2**14  # public records used to estimate mutual information
 
 
 class Donors(NamedTuple):
-    """The public records whose values the records of a table take; NO_ROW where none has such a code.
+    """The public record that gives its values to each record of a table; NO_ROW if none has the code.
 
-    rows: one for each record. instead: for some attributes, positions of records that take the value of
-    another public record, in ascending order, and these.
+    rows: one per record. instead: for some attributes, ascending positions of records that take their value
+    from another public record, and those records.
     """
 
     rows: Rows
@@ -57,9 +57,9 @@ class Donors(NamedTuple):
 
 
 def public_values(paths: Sequence[str], domain: Domain) -> Any:
-    """An Arrow table of the values of several public files in columns of a domain: those that all files have.
+    """An Arrow table of the values of several public files in those columns of a domain that all files have.
 
-    It gives the same records as the files, which later draws then do not need.
+    Later draws can use it instead of the files, with the same results.
     """
     sources = [PublicSource(path, domain.syntax) for path in paths]
     names = [name for name in domain.names if all(name in source.names for source in sources)]
@@ -74,7 +74,7 @@ def public_values(paths: Sequence[str], domain: Domain) -> Any:
 class PublicRecords:
     """The codes of public records, and the raw values of attributes that have bins or "other".
 
-    Several sources are one, with the attributes that all of them have.
+    Several sources are combined, with the attributes that all of them have.
 
     >>> from privmw.io.public_source import PublicSource
     >>> domain = Domain({"sex": ["F", "M"], "age": {"edges": [0, 18, 65]}, "wage": {"edges": [0, 1, 100]}})
@@ -103,7 +103,7 @@ class PublicRecords:
         self.n = len(next(iter(self.codes.values()), ()))
 
     def donors(self, table: Table, rng: np.random.Generator) -> Donors:
-        """For each record a random public record with the same codes, or else a near one."""
+        """For each record a random public record with the same codes, or else a similar one."""
         columns = {name: table.column(name) for name in self.codes}
         if not self.values or not self.n:
             return Donors(np.full(table.n, NO_ROW), {})
@@ -125,7 +125,7 @@ class PublicRecords:
         return Donors(rows, instead)
 
     def _alike(self, columns: Mapping[str, Codes], n: int, rng: np.random.Generator) -> Rows:
-        """A random public record with the same codes for each record; NO_ROW where there is none."""
+        """A random public record with the same codes for each record; NO_ROW if there is none."""
         hashes = row_hashes(list(self.codes.values()))
         order = np.argsort(hashes, kind="stable")
         different, starts, counts = np.unique(hashes[order], return_index=True, return_counts=True)
@@ -141,17 +141,16 @@ class PublicRecords:
     def _near(
         self, columns: Mapping[str, Codes], first: Sequence[str], tells: Float64s, rng: np.random.Generator
     ) -> Rows:
-        """For each record the nearest of some public records that agree in the most telling attributes.
+        """For each record the nearest of some public records that agree in the most informative attributes.
 
-        The attributes `first` come first, then the others, by how much they tell. A record follows the public
-        records that agree with it from attribute to attribute, while there are any and, after those that
-        come first, while there are at least CANDIDATES.
+        Candidates are narrowed attribute by attribute: the attributes `first`, while any candidate agrees,
+        then the others by mutual information, while at least CANDIDATES agree.
         """
         names = list(self.codes)
         weight = dict(zip(names, tells.tolist(), strict=True))
         order = sorted(names, key=lambda name: (name not in first, -weight[name]))
         nearest = np.full(len(columns[names[0]]), NO_ROW)
-        here = np.arange(len(nearest))  # the records that still follow
+        here = np.arange(len(nearest))  # the records whose candidates are still narrowed
         groups = np.zeros(len(nearest), np.int64)
         public = np.zeros(self.n, np.int64)
         counts = np.array([self.n])
@@ -183,7 +182,7 @@ class PublicRecords:
     def _nearest(
         self, columns: Mapping[str, Codes], records: Rows, candidates: Rows, weight: Mapping[str, float]
     ) -> Rows:
-        """Of each record's candidates the one that agrees in the most telling attributes."""
+        """Each record's candidate that agrees in the most informative attributes."""
         agreeing = np.zeros(candidates.shape, np.float32)
         for name, column in columns.items():
             if weight[name] > 0:
@@ -193,7 +192,7 @@ class PublicRecords:
         return nearest
 
     def _mutual_information(self) -> dict[str, Float64s]:
-        """What each attribute tells of those with values, in nats, by the public records."""
+        """The mutual information, in nats, of each attribute with those that have raw values."""
         step = -(-self.n // COMPARED)
         codes = {name: column[::step].astype(np.int64) for name, column in self.codes.items()}
         alone = {name: _entropy(column) for name, column in codes.items()}
@@ -218,7 +217,7 @@ class PublicRecords:
 def _read(
     source: PublicSource, attributes: Sequence[Attribute], varied: Sequence[str]
 ) -> tuple[dict[str, Codes], dict[str, list[Any]]]:
-    """The codes of a source's records, the size of the attribute where a value is outside, and raw values."""
+    """The codes of a source's records (the size for values outside the domain), and raw values."""
     syntax = source.syntax if source.is_text else PLAIN
     encoders = {a.name: Encoder(a, text=source.is_text, syntax=syntax) for a in attributes}
     codes: dict[str, list[Codes]] = {name: [] for name in encoders}
@@ -230,11 +229,11 @@ def _read(
                 raw = source.values(name, array)
                 if _has_kind(attribute, raw.type):
                     values[name].append(raw)
-                else:  # no value is taken from it
+                else:  # its raw values are not used
                     values[name].append(pa.nulls(len(array)))
             try:
                 part = encoders[name].signed_codes(array)
-            except TypeError:  # of another kind than the domain has: no record has such a code
+            except TypeError:  # not of the domain's kind: no record has its codes
                 part = np.full(len(array), -1)
             part = np.where(part < 0, attribute.size, part)
             codes[name].append(part.astype(np.min_scalar_type(attribute.size)))
@@ -243,7 +242,7 @@ def _read(
 
 
 def _has_kind(attribute: Attribute, arrow_type: Any) -> bool:
-    """Whether a public column has values of the attribute's kind; bins must have."""
+    """True if a public column has values of the attribute's kind; required for bins."""
     first: object = (attribute.edges or attribute.labels or (0,))[0]
     kinds = ("text",) if isinstance(first, str) else ("whole", "number")
     kinds = kinds if isinstance(first, int | float | str) else ("date",)
@@ -256,7 +255,7 @@ def _has_kind(attribute: Attribute, arrow_type: Any) -> bool:
 
 
 def _combined(parts: Sequence[Sequence[Any]]) -> Any:
-    """The arrays of all sources as one, of the type of the first that has values."""
+    """Concatenate the arrays of all sources, with the type of the first that has values."""
     arrays = [
         array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
         for arrays in parts
@@ -271,7 +270,7 @@ def _combined(parts: Sequence[Sequence[Any]]) -> Any:
 
 
 def _some(members: Rows, starts: Rows, counts: Rows, rng: np.random.Generator) -> Rows:
-    """CANDIDATES of each group: all members of a small one, from a random one on, or random ones."""
+    """CANDIDATES of each group: all members of a small group, starting at random; else random members."""
     steps = np.arange(CANDIDATES)
     random = rng.random((len(starts), CANDIDATES))
     small = (steps + (random[:, :1] * counts[:, None]).astype(np.int64)) % counts[:, None]
@@ -280,7 +279,7 @@ def _some(members: Rows, starts: Rows, counts: Rows, rng: np.random.Generator) -
 
 
 def _entropy(codes: npt.NDArray[np.int64]) -> float:
-    """The entropy of codes in nats, with Miller and Madow's correction for few records."""
+    """The entropy of codes in nats, with the correction of Miller and Madow for small samples."""
     counts = np.unique(codes, return_counts=True)[1]
     shares = counts / len(codes)
     return float(-(shares * np.log(shares)).sum()) + (len(counts) - 1) / (2 * len(codes))

@@ -1,7 +1,7 @@
-"""The public source: a frame or a file of public data as Arrow columns, batch by batch.
+"""Public sources: a frame or a file of public data as Arrow columns, batch by batch.
 
-Columns of text files get the kinds that their texts tell, and the file the syntax that they tell, from all
-rows; so such a file is read twice. Never for private data.
+For text files, the kinds of columns and the syntax are inferred from all rows, so such a file is read twice.
+Never for private data.
 """
 
 from __future__ import annotations
@@ -30,15 +30,13 @@ from privmw.io.forms import (
 from privmw.io.frames import arrow_chunks, take_frame
 from privmw.secrecy import shown
 
-MOST_TEXTS_OF_KIND = (
-    2**16
-)  # distinct texts of a column that tell its kind; a later one of another kind is missing
+MOST_TEXTS_OF_KIND = 2**16  # distinct texts used to infer a kind; later texts of another kind are missing
 _DIGITS = "(0|[1-9][0-9]*)"  # a number with a leading zero is a code, and stays text
 _ANY_NUMBER = "|".join(number(mark, THOUSANDS.replace(mark, ""), _DIGITS) for mark in ".,")
 _ANY_DATE = "|".join(DATES.values())
 _WHOLE = "-?(0|[1-9][0-9]{0,17})"
-_MISSING_WORD = "[^0-9]{1,20}"  # that can mark a missing number: N, none
-# A number with a word beside it: 40 h, 12%, $5, EUR 5. Letters right before it make a code: Q1.
+_MISSING_WORD = "[^0-9]{1,20}"  # a mark of a missing number, such as N or none
+# A number with a unit: 40 h, 12%, $5, EUR 5. Letters immediately before it make it a code: Q1.
 _SIGN = "[^0-9 .,+'’\u00a0\u202f-]"
 _MEASURED = (
     rf"(?:(?P<before>{_SIGN}{{0,2}}[^\pL{_SIGN[2:]}) ?|(?P<word>\pL{{1,3}})[{NBSPS}])?"
@@ -49,7 +47,7 @@ _MEASURED = (
 class PublicSource:
     """Columns of public data: their `names`, and batches of Arrow arrays.
 
-    syntax: of a text file, as far as it is given. columns: the only ones that are used; None for all.
+    syntax: the given settings of a text file. columns: the columns to use; None for all.
 
     >>> import pyarrow
     >>> source = PublicSource(pyarrow.table({"age": [3, 9], "sex": ["F", "M"]}))
@@ -62,7 +60,7 @@ class PublicSource:
     ) -> None:
         self._path: str | None = None
         self.is_text = False
-        self.types: dict[str, Any] = {}  # of files that have types: known before rows are read
+        self.types: dict[str, Any] = {}  # for files with types: known before rows are read
         if isinstance(source, str | os.PathLike):
             self._path = files.checked_path(source)
             self.is_text = files.is_text(self._path)
@@ -83,9 +81,10 @@ class PublicSource:
         return self._path or "public"
 
     def batches(self, names: Sequence[str], *, raw: bool = False) -> Iterator[dict[str, Any]]:
-        """Arrow arrays by name; a frame's columns one at a time, one of mixed kinds as an empty union.
+        """Yield Arrow arrays by name; columns of a frame one at a time, a column of mixed kinds as an empty
+        union.
 
-        raw: texts of a text file as they stand, which `values` reads.
+        raw: unconverted texts of a text file, for `values`.
         """
         if self._path is None:
             for name in names:
@@ -103,7 +102,7 @@ class PublicSource:
                 yield columns if raw else {n: self.values(n, array) for n, array in columns.items()}
 
     def type_of(self, name: str) -> Any:
-        """The Arrow type of a column; None if there is no such column, or none of one type."""
+        """The Arrow type of a column; None if there is no such column, or it has mixed types."""
         pa = need("pyarrow", "read files", "io")
         if name not in self.names:
             return None
@@ -116,16 +115,16 @@ class PublicSource:
         return kinds.get(self._kinds[name].kind or "", pa.string())
 
     def missing_word(self, name: str) -> str | None:
-        """The commonest word that marks a missing number or date in a column of text, if there is one."""
+        """The most common word that marks a missing number or date in a column of text, if any."""
         return self._kinds[name].word if self.is_text else None
 
     def measured_in(self, name: str) -> str | None:
-        """The word that stands beside every number of a column of text, if there is one."""
+        """The unit of measurement beside every number of a column of text, if any."""
         return self._kinds[name].measured_in if self.is_text else None
 
     @cached_property
     def syntax(self) -> Syntax:
-        """How a text file is written."""
+        """The syntax of the text file."""
         known = self._layout
         if None not in (known.decimal, known.thousands, known.dates):
             return known
@@ -144,7 +143,7 @@ class PublicSource:
 
     @property
     def syntax_note(self) -> str | None:
-        """How a text file is written, where it is not as most are, in one line."""
+        """A one-line description of how the file deviates from plain csv."""
         if not self.is_text:
             return None
         words = [*files.sheets_in_words(str(self._path)), *detect.in_words(self.syntax)]
@@ -171,7 +170,7 @@ class PublicSource:
         return texts
 
     def values(self, name: str, array: Any) -> Any:
-        """The values of a raw array: texts get their kind, and null if empty, missing or of another kind."""
+        """Convert a raw array: texts to their kind; empty, missing and other texts to null."""
         if not self.is_text:
             return array
         pa, pc = need("pyarrow", "read files", "io"), need("pyarrow.compute", "read files", "io")
@@ -215,16 +214,16 @@ class _Texts:
 
 
 class _Kind(NamedTuple):
-    """What the texts of a column are: "boolean", "whole", "number", "date", or None for text."""
+    """The kind of a column of texts: "boolean", "whole", "number", "date", or None for text."""
 
     kind: str | None
-    word: str | None = None  # for a missing value: the odd one among them, or the commonest known one
-    measured_in: str | None = None  # the word beside every number
-    why_text: str | None = None  # although at least most of them are numbers or dates
+    word: str | None = None  # marks missing values: the only word among numbers, or the most common known one
+    measured_in: str | None = None  # the unit beside every number
+    why_text: str | None = None  # the reason, if most texts are numbers or dates
 
 
 def _kind(texts: _Texts, syntax: Syntax) -> _Kind:
-    """The narrowest kind that all texts of a column have, or all but one word."""
+    """The narrowest kind of all texts of a column, ignoring at most one distinct word."""
     distinct = texts.distinct
     numbers = number(syntax.decimal or ".", syntax.thousands or "", _DIGITS)
     words = {word: count for word, count in texts.missing.items() if word.lower() != "nan"}
@@ -269,7 +268,7 @@ def _all(texts: Any, pattern: str) -> bool:
 
 
 def _but_one_word(texts: Any, pattern: str) -> str | None:
-    """The one word that stands among texts of this pattern, "" if there is none; None if there are others."""
+    """The only other word among texts of a pattern, "" without one; None if there are several."""
     strange = _strange(texts, pattern)
     if len(strange) >= min(2, len(texts)):
         return None
@@ -282,7 +281,7 @@ def _are_days(texts: Any, syntax: Syntax, word: str = "") -> bool:
 
 
 def _measured(texts: Any) -> tuple[str, Any] | None:
-    """The one word beside all numbers, such as the h of 40 h, and the numbers; None if there is none."""
+    """The unit beside all numbers, such as h in 40 h, and the numbers; None without a common unit."""
     pc, pa = need("pyarrow.compute", "read files", "io"), need("pyarrow", "read files", "io")
     parts = pc.extract_regex(texts, f"^{_MEASURED}$")
     if not len(texts) or parts.null_count:

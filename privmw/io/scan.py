@@ -35,20 +35,20 @@ if TYPE_CHECKING:
     from privmw.io.encode import SignedCodes
 
 OnNote: TypeAlias = "Callable[[str], None]"
-Encoded: TypeAlias = "tuple[list[SignedCodes], Traces]"  # of a batch: one array of codes per attribute
+Encoded: TypeAlias = "tuple[list[SignedCodes], Traces]"  # one array of codes per attribute, and traces
 Read: TypeAlias = "tuple[str, Sequence[int] | None]"  # a path, and its row groups to read; None for all
 
-BATCH = 2**18  # rows of a table, about
-KEPT = 0.25  # the share of the memory that the codes of a scan may take, on all ranks together
+BATCH = 2**18  # approximate rows per table
+KEPT = 0.25  # the maximum fraction of memory for the codes of scans on all ranks
 _NONE: Traced = {}
 
 
 class Scan(Records):
-    """A table in a file that may be larger than memory: `scan_table` opens it.
+    """A table in a file that may be larger than memory; `scan_table` opens it.
 
-    It is read once if its codes fit in a quarter of the memory, which depends on the number of records, the
-    columns and the domain, all of them public, and on no value. A file that changes after it was checked is
-    refused. With a unit it keeps which records enter, a byte each, and no id.
+    The file is read once if its codes fit in a quarter of the memory. This depends on the number of records,
+    the columns and the domain, which are public, and on no value. A file that changes after it was checked is
+    refused. With a unit, a mask of the records that enter is kept, and no ids.
     """
 
     __slots__ = (
@@ -93,7 +93,7 @@ class Scan(Records):
     @classmethod
     @sealed
     def of_groups(cls, groups: Sequence[tuple[str, Sequence[int]]], domain: Domain, *, private: bool) -> Scan:
-        """The scan of some row groups of some parquet files: one rank's share of a table."""
+        """Scan row groups of parquet files: one rank's share of a table."""
         return cls.of_units(groups, domain, private=private, unit=RECORD)[0]
 
     @classmethod
@@ -107,9 +107,9 @@ class Scan(Records):
         unit: str,
         ranks: int = 1,
     ) -> tuple[Scan, Hashes]:
-        """The same, not capped yet, and the hashes of the records' units, with which the ranks choose.
+        """As `of_groups`, before capping; also returns unit hashes, which the ranks need to cap jointly.
 
-        ranks: how many have such a share, all of them perhaps in the memory of one machine.
+        ranks: the number of ranks, which may share the memory of one machine.
         """
         check_domain_and_privacy(domain, private)
         scan = object.__new__(cls)
@@ -124,7 +124,7 @@ class Scan(Records):
         syntax: Syntax = PLAIN,
         ranks: int = 1,
     ) -> Hashes:
-        """Read and check everything once; returns the hashes of the records' units, or none."""
+        """Read and check everything once; returns the hashes of the records' units, if there are units."""
         self._path = reads[0][0]
         self._reads = tuple(reads)
         self._domain = domain
@@ -151,14 +151,14 @@ class Scan(Records):
         return np.concatenate([np.empty(0, np.uint64), *parts])
 
     def cap(self, enters: Bools, unit: str, at_most: int) -> None:
-        """Let only the records enter where the mask is True, of which no unit has more than at_most."""
+        """Keep the records selected by the mask `enters` (at most `at_most` per unit)."""
         self._unit, self._at_most = unit, at_most
         self._enters = enters
         self._n = int(np.count_nonzero(enters))
 
     @property
     def path(self) -> str:
-        """The path of the file or folder; of several files, the first."""
+        """The path of the file or folder; the first of several files."""
         return self._path
 
     @property
@@ -168,27 +168,27 @@ class Scan(Records):
 
     @property
     def n(self) -> int:
-        """The number of rows that enter. Neighbouring tables have as many, so this is public."""
+        """The number of rows that enter. Neighbouring tables have the same number, so it is public."""
         return self._n
 
     @property
     def private(self) -> bool:
-        """Whether the records are private: then nothing about their values is shown."""
+        """True if the records are private: nothing about their values is then shown."""
         return self._private
 
     @property
     def unit(self) -> str:
-        """What is protected: a record, or what a column such as "household" tells apart."""
+        """The unit of privacy: "record", or a column of unit ids such as "household"."""
         return self._unit
 
     @property
     def at_most(self) -> int:
-        """How many records of a unit enter, at most."""
+        """The maximum number of records of a unit that enter."""
         return self._at_most
 
     @sealed
     def batches(self) -> Iterator[Table]:
-        """All rows that enter, in order, as tables of about 2^18 rows."""
+        """Yield all rows that enter, in order, as tables of about 2^18 rows."""
         yield from self._batches(_NONE)
 
     @property
@@ -198,7 +198,7 @@ class Scan(Records):
 
     @sealed
     def batches_with_traces(self) -> Iterator[Table]:
-        """All rows that enter, in order, with traces of their raw values."""
+        """Yield all rows that enter, in order, with traces of their raw values."""
         yield from self._batches(self._traced)
 
     def _batches(self, traced: Traced) -> Iterator[Table]:
@@ -222,7 +222,7 @@ class Scan(Records):
             yield self._table(pending, traces)
 
     def _entering_codes(self, traced: Traced) -> Iterator[tuple[list[SignedCodes], Traces]]:
-        """The codes and traces of the rows that enter, of every batch that has some: kept, or read again."""
+        """Yield the codes and traces of the rows that enter, for each nonempty batch; kept or read again."""
         batches: Iterable[Encoded]
         if self._kept is None:
             read = _codes(self._reads, self._domain, self._private, syntax=self._syntax, traced=traced)
@@ -234,7 +234,7 @@ class Scan(Records):
             last = first + len(codes[0])
             if self._enters is not None:
                 enters = self._enters[first:last]
-                if len(enters) != last - first:  # rows that were not there when units were counted
+                if len(enters) != last - first:  # the file has changed since units were counted
                     raise ValueError(f"{self._path} (changed since it was opened) must stay as it is")
                 codes, traces = _kept(codes, traces, enters)
             first = last
@@ -247,7 +247,7 @@ class Scan(Records):
 
     @sealed
     def counts(self, workload: Workload) -> Int64s:
-        """The exact counts of a workload's cells, in workload order; those of a private table are private."""
+        """The exact counts of a workload's cells, in workload order; private if the table is."""
         check_workload(workload, self._domain, "table")
         total = np.zeros(workload.cells, np.int64)
         with erased_on_failure(total):
@@ -286,8 +286,8 @@ def scan_table(
 ) -> Scan:
     r"""Open a table that is too large for memory, to be counted or made into a support batch by batch.
 
-    The arguments are those of `read_table`. The file is read now, which checks every value, and again for
-    each use only if its codes would take more than a quarter of the memory.
+    The arguments are those of `read_table`. The file is read now, which checks every value; it is read again
+    for each use only if its codes would take more than a quarter of the memory.
 
     >>> import pathlib, tempfile
     >>> domain = Domain({"age": {"edges": [0, 18, 120]}, "sex": ["F", "M"]})
@@ -316,26 +316,26 @@ def read_table(
     syntax: Syntax | None = None,
     on_note: OnNote | None = None,
 ) -> Table:
-    r"""The table in a file (parquet, csv, tsv, feather, JSON lines, xlsx), or in the files of a folder.
+    r"""Read the table in a file (parquet, csv, tsv, feather, JSON lines, xlsx), or in the files of a folder.
 
-    Each attribute of the domain is read from the column of its name; other columns are ignored. A value
-    becomes its code by `Attribute.code`; in csv, where everything is text, by `Attribute.parse`. Public
-    files of a seeded release, which say that they are not for release, make a table that says so.
+    Each attribute of the domain is read from the column of its name; other columns are ignored.
+    `Attribute.code` converts values to codes, and `Attribute.parse` texts of csv. A table read from public
+    files that are marked "not for release" (by a seeded release) has the same mark.
 
-    unit: a column that is not in the domain, such as "household"; at most `at_most` of the records with the
-    same value there enter, and a release protects them together. Its values are integers or text, none
-    missing. Which records enter depends on no other value: see privmw/data/unit.py.
+    unit: a column that is not in the domain, such as "household". Of the records with the same value there,
+    at most `at_most` enter, and a release protects them together. Its values are integers or text, none
+    missing. The choice of records depends on no other value: see privmw/data/unit.py.
 
-    missing_ok: a public file may lack columns of the domain; its table is then on the domain of those that it
-    has, and `Support.from_table(table, domain=domain)` makes a support of it.
+    missing_ok: if True, a public file may lack columns of the domain. The table is then on the domain of its
+    columns, and `Support.from_table(table, domain=domain)` makes a support of it.
 
-    syntax: how a text file is written. What it leaves open is as the domain says (`Domain.syntax`); what that
-    leaves open is detected on a public file, and plain for a private one (UTF-8, commas, decimal points, ISO
-    dates): nothing is ever detected on a private file. There a line of csv is a record, and a value that
-    cannot be read is `other`, or missing, where the domain declares it, and refused where it does not.
+    syntax: the syntax of a text file. Settings that are None are taken from the domain (`Domain.syntax`).
+    Those that the domain lacks too are detected on a public file, and plain for a private one (UTF-8, commas,
+    decimal points, ISO dates): nothing is ever detected on a private file. In a private csv file every line
+    is a record, and an unreadable value is `other` or missing if the domain declares these, else refused.
 
-    on_note: called with a line for each note: what was detected on a public file, and the number of columns
-    of a private one that are left out.
+    on_note: called with one line per note: the syntax detected on a public file, and the number of ignored
+    columns of a private one.
 
     >>> import pathlib, tempfile
     >>> domain = Domain({"age": {"edges": [0, 18, 120]}, "sex": ["F", "M"]})
@@ -367,12 +367,12 @@ def read_table(
 
 
 def _for_release(path: str) -> bool:
-    """Whether no public file says that its records are not for release."""
+    """True unless a file is marked "not for release"."""
     return all(files.about(file).get("for_release") is not False for file in files.files_of(path))
 
 
 def _syntax(path: str, domain: Domain, private: bool, given: Syntax | None) -> tuple[Syntax, list[str]]:
-    """How a text file is to be read, and what was detected, in words; on a private file nothing is."""
+    """The syntax to read a text file with, and a note about what was detected (never on a private file)."""
     expect("syntax", given, Syntax | None, "a Syntax")
     if not files.is_text(path):
         return PLAIN, []
@@ -393,7 +393,7 @@ def _say(
     syntax: Syntax,
     words: list[str],
 ) -> None:
-    """Tell what was detected on a public file, or how many columns of a private one are not read."""
+    """Call on_note with what was detected on a public file, or the number of ignored private columns."""
     if on_note is None:
         return
     notes = [f"{path}: {', '.join(words)}"] if words else []
@@ -406,7 +406,7 @@ def _say(
 
 
 def _domain_of(path: str, domain: Domain, private: bool, missing_ok: bool, syntax: Syntax) -> Domain:
-    """The domain of a table: the one given, or, with missing_ok, of the columns that every file has."""
+    """The domain of a table: the given one, or with missing_ok, that of the columns that every file has."""
     if not missing_ok:
         return domain
     columns: list[set[object]] = [
@@ -416,10 +416,10 @@ def _domain_of(path: str, domain: Domain, private: bool, missing_ok: bool, synta
 
 
 def _traced(paths: Sequence[str], domain: Domain, unit: str, *, private: bool, syntax: Syntax) -> Traced:
-    """The columns to trace, as far as every file has the same."""
+    """The columns to trace that all files have."""
     need("pyarrow", "read files", "io")
     chosen = [
-        # The records of private JSON lines are not asked for their names.
+        # Names in the records of private JSON lines are not used.
         traced_columns(
             domain, files.columns_of(file, private=private, syntax=syntax)[0] or domain.names, unit
         )
@@ -449,7 +449,7 @@ def _table(
     unit: str,
     at_most: int,
 ) -> Table:
-    """One table of several batches, which are emptied column by column to free memory."""
+    """Concatenate batches to one table; the batches are emptied column by column to free memory."""
     columns = {}
     for name in domain.names:
         parts = [codes.pop(0) for codes in batches] or [np.empty(0, np.uint8)]
@@ -496,7 +496,7 @@ def _codes(
                         codes = [encoder.codes(batch.column(encoder.attribute.name)) for encoder in encoders]
                         hashes = none if ids is None else ids.hashes(batch.column(ids.name))
                     yield codes, hashes, traces_of(traced, partial(_chunks, batch))
-        # For a private table, not even the row groups of a bad value are named.
+        # For a private table, even the row groups of a bad value stay private.
         some = f", row groups {groups[0]} to {groups[-1]}" if groups and not private else ""
         with files.naming(f"{path}{some}"):
             check_all(encoders)

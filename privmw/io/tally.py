@@ -1,7 +1,7 @@
-"""The tally: the distinct values of a public column and their counts, in bounded memory.
+"""Tallies: the distinct values of a public column and their counts, in bounded memory.
 
-It takes Arrow arrays batch by batch. Of a column with very many distinct values it remembers some: of numbers
-and dates enough for quantiles, of texts the commonest. It knows no domain and refuses nothing.
+A tally takes Arrow arrays batch by batch. If there are too many distinct values, it keeps quantiles of
+numbers and dates, and the most common texts. It knows no domain and refuses nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def kind_of(arrow_type: Any) -> str | None:
 class Tally:
     """The distinct values of one column and their counts, of all arrays that were added.
 
-    Dates are ordinals of datetime; numbers are int64 where that holds them, or float64. `order` is that of an
+    Dates are datetime ordinals; numbers are int64 if possible, else float64. `order` is the order of an
     ordered categorical.
 
     >>> import pyarrow
@@ -54,16 +54,16 @@ class Tally:
 
     def __init__(self) -> None:
         self.kind: str | None = None  # None for a null column, too
-        self.strange: str | None = None  # the name of a type that has no kind
+        self.strange: str | None = None  # name of a type without a kind
         self.rows = 0
         self.missing = 0
-        self.infinite = 0  # and dates out of Python's range
+        self.infinite = 0  # infinite numbers, and dates out of Python's range
         self.order: tuple[str, ...] | None = None
         self.texts: dict[str, int] = {}  # booleans and texts
         self.values: npt.NDArray[Any] = np.empty(0, np.int64)
         self.counts = np.empty(0, np.int64)
-        self.complete = True  # every value is remembered
-        self._forgot: str | None = None  # `identifier` when some values were forgotten
+        self.complete = True  # no value was dropped
+        self._forgot: str | None = None  # `identifier` at the time when values were first dropped
 
     def add(self, array: Any) -> None:
         """Count the values of an Arrow array."""
@@ -75,10 +75,10 @@ class Tally:
             return
         try:
             array.validate(full=True)
-        except pa.ArrowInvalid:  # such as text that is no UTF-8, which no reader of typed files checks
+        except pa.ArrowInvalid:  # such as invalid UTF-8, which readers of typed files do not check
             self.strange = "damaged"
             return
-        if self._forgot and self.texts:  # an identifier: further values tell nothing more
+        if self._forgot and self.texts:  # an identifier: further values add no information
             self.missing += array.null_count
             return
         counted = pc.value_counts(array)
@@ -100,7 +100,7 @@ class Tally:
             self._forget()
 
     def expect(self, arrow_type: Any) -> bool:
-        """Whether values of an Arrow type can be added to those before; if not, `strange` is set."""
+        """True if values of an Arrow type can be added to the earlier ones; otherwise sets `strange`."""
         kind = kind_of(arrow_type)
         if {kind, self.kind} == {"whole", "number"}:
             kind = self.kind = "number"
@@ -123,7 +123,7 @@ class Tally:
         np.add.at(self.counts, places, counts)
 
     def _forget(self) -> None:
-        """Keep half: of texts the commonest, of numbers evenly spaced quantiles, and both ends."""
+        """Keep half of the values: the most common texts, or quantiles and both ends of numbers."""
         self._forgot, self.complete = self.identifier, False
         if self.texts:
             commonest = sorted(self.texts, key=self.texts.__getitem__, reverse=True)[: REMEMBERED // 2]
@@ -131,7 +131,7 @@ class Tally:
             return
         cumulative = np.cumsum(self.counts)
         parts = ((cumulative - self.counts / 2) * (REMEMBERED // 2 - 2) / cumulative[-1]).astype(np.int64)
-        parts[0], parts[-1] = -1, REMEMBERED  # each end is a part of its own
+        parts[0], parts[-1] = -1, REMEMBERED  # keep both ends
         starts = np.flatnonzero(np.diff(parts, prepend=-2))
         self.counts = np.add.reduceat(self.counts, starts)
         medians = np.searchsorted(cumulative, np.cumsum(self.counts) - self.counts / 2)
@@ -139,9 +139,9 @@ class Tally:
 
     @property
     def identifier(self) -> str | None:
-        """Why the texts or integers seem to identify records, or households of them; None if they do not.
+        """The reason why values seem to identify records, or households of them; None if they do not.
 
-        Consecutive integers seem to number the records if so few random ones would have left gaps.
+        Consecutive integers count as record numbers if random integers would have had gaps.
         """
         if not self.complete:
             return self._forgot

@@ -1,9 +1,9 @@
-"""Traces: a 16-bit hash of each raw value that the codes do not tell, to compare whole records.
+"""Traces: 16-bit hashes of raw values that the codes do not determine, to compare complete records.
 
-A code forgets the number inside its bin and the value that is "other"; columns outside the domain have none.
-Equal values have equal traces however they are stored: numbers by value, dates as days, text without blanks
-around it and in small letters. A trace never fails: a value that cannot be hashed has the trace 0, as a
-missing one has. Only privmw/curator/overlap.py compares traces. pyarrow is imported late.
+A code does not determine the number inside a bin or the value of "other", and columns outside the domain have
+no codes. Equal values have equal traces however they are stored: numbers by value, dates as days, text
+stripped and in lower case. Computing a trace never fails: a value that cannot be hashed has the trace 0, like
+a missing one. Only privmw/curator/overlap.py compares traces. pyarrow is imported late.
 """
 
 from __future__ import annotations
@@ -25,19 +25,17 @@ from privmw.kernels.arrays import Float64s
 
 Traced: TypeAlias = Mapping[str, tuple[str, ...]]  # the key of each trace, with its columns
 
-GROUPS = 32  # of the columns outside the domain, each with one trace
-_VALUES_PER_BLOCK = (
-    2**14
-)  # texts or numbers that are hashed at once, so that what is in between stays in the cache
-_BASE, _INVERSE = 0x9E3779B97F4A7C15, pow(0x9E3779B97F4A7C15, -1, 2**64)  # of the polynomial of a text
+GROUPS = 32  # groups of columns outside the domain, one trace each
+_VALUES_PER_BLOCK = 2**14  # texts or numbers hashed at once: intermediate arrays stay in the cache
+_BASE, _INVERSE = 0x9E3779B97F4A7C15, pow(0x9E3779B97F4A7C15, -1, 2**64)  # of the polynomial hash of texts
 _ABSENT = frozenset(word.lower() for word in MISSING_WORDS) | {"", "nan"}
 
 
 def traced_columns(domain: Domain, columns: Sequence[object], unit: str) -> Traced:
-    """The columns of each trace: those of the domain whose codes forget values, and GROUPS of all others.
+    """The columns of each trace: those of the domain with bins or "other", and GROUPS groups of all others.
 
-    The hash of a name chooses its group, and a group's key tells its columns: two files that differ in a
-    column share the traces of the other groups. The ids of units leave no trace.
+    The hash of a column's name decides its group, and a group's key depends on its columns: two files that
+    differ in one column share the traces of all other groups. Unit ids have no traces.
 
     >>> traced = traced_columns(Domain({"age": {"edges": [0, 18, 65]}, "sex": 2}), ["sex", "age", "name"], "")
     >>> list(traced.values())
@@ -55,7 +53,7 @@ def traced_columns(domain: Domain, columns: Sequence[object], unit: str) -> Trac
 def traces_of(traced: Traced, chunks: Callable[[str], Sequence[Any] | None]) -> Traces:
     """The trace of each record in each group of columns, by the group's key.
 
-    chunks: gives the Arrow arrays of a column; None for one that cannot be read, which makes its group void.
+    chunks: returns the Arrow arrays of a column, or None if it cannot be read; its group then has no traces.
 
     >>> import pyarrow as pa
     >>> csv, parquet = pa.array([" 31", "31.0", "", "4"]), pa.array([31.0, 31.0, None, 4.0])
@@ -144,7 +142,7 @@ def _of_texts(texts: Any) -> Hashes:
 
 
 def _of_bytes(texts: Any) -> Hashes:
-    """Hash each text: sum of (byte + 1) * BASE^place, modulo 2^64, with its bits mixed."""
+    """Hash each text: sum of (byte + 1) * BASE^position, modulo 2^64, with its bits mixed."""
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     first, last = int(ends[0]), int(ends[-1])

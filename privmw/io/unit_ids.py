@@ -1,4 +1,4 @@
-"""The ids of units, from Arrow columns to hashes. This module imports pyarrow: import it late.
+"""Hashes the unit ids of Arrow columns. This module imports pyarrow: import it late.
 
 Ids of private records are private: a message names the column and the rule, and no id is stored.
 """
@@ -18,7 +18,7 @@ from privmw.io.encode import STRINGS, check_indices, kind_name
 from privmw.io.forms import UNREADABLE
 from privmw.secrecy import shown
 
-SHORT = 18  # letters of an integer that surely fits in 64 bits
+SHORT = 18  # characters of an integer that always fits 64 bits
 
 
 class UnitIds:
@@ -38,7 +38,7 @@ class UnitIds:
         self._missing = False
 
     def hashes(self, column: Any) -> Hashes:
-        """The hashes of an Arrow array; not to be used before `check`."""
+        """The hashes of an Arrow array; call `check` before using them."""
         hashes = None
         with suppress(pa.ArrowException):  # its message can quote ids
             hashes = self._hashes(column)
@@ -47,7 +47,7 @@ class UnitIds:
         return hashes
 
     def check(self) -> None:
-        """Raise if any id so far was missing: such records could belong to any unit."""
+        """Raise if any id so far was missing: such a record could belong to any unit."""
         if self._missing:
             raise ValueError(
                 f"column {shown(self.name)}: every record must have an id, none missing or empty"
@@ -64,7 +64,7 @@ class UnitIds:
                 return np.zeros(len(column), np.uint64)
             used = np.zeros(len(column.dictionary), bool)
             used[column.indices.to_numpy()] = True
-            if not used.all():  # an entry that no record has may be missing
+            if not used.all():  # unused entries may be missing
                 return self._hashes(column.dictionary_decode())
             hashes: Hashes = self._hashes(column.dictionary)[column.indices.to_numpy()]
             return hashes

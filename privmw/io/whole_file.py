@@ -1,7 +1,7 @@
-"""Writing a file completely or not at all, and over an existing one only with `overwrite`.
+"""Writes files atomically, and over existing ones only with `overwrite`.
 
-`table_file` writes Arrow tables, of records and answers alike: parquet, csv or feather, by the name of the
-file. pyarrow is imported late.
+`table_file` writes Arrow tables of records and answers as parquet, csv or feather, by the suffix of the file.
+pyarrow is imported late.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from privmw.secrecy import shown
 
 FORMATS = ("parquet", "csv", "feather")
 
-Progress = Callable[[int], None]  # is told how many rows are written so far
+Progress = Callable[[int], None]  # called with the number of rows written so far
 
 
 @contextlib.contextmanager
 def whole_file(
     path: str | os.PathLike[str], *, overwrite: bool = False, mode: int = 0o666
 ) -> Iterator[BinaryIO]:
-    """Open a new file for writing; it appears under its name when it is complete, or not at all.
+    """Open a new file for writing; it gets its name only when it is complete.
 
-    An existing file is refused unless `overwrite`. mode: the permissions, less those that the umask denies.
+    An existing file is refused unless `overwrite`. mode: the permissions, before the umask.
 
     >>> with whole_file(__file__) as file:  # doctest: +ELLIPSIS
     ...     file.write(b"never")
@@ -45,7 +45,7 @@ def whole_file(
     try:
         try:
             file = open(unfinished, "xb", opener=partial(os.open, mode=mode))  # noqa: SIM115
-        except OSError as error:  # it would name the temporary file
+        except OSError as error:  # its message has the temporary name
             raise type(error)(error.errno, error.strerror, path) from None
         with file:
             yield file
@@ -61,7 +61,7 @@ def whole_file(
 def _appear(unfinished: str, path: str, overwrite: bool) -> None:
     if not overwrite:
         try:
-            os.link(unfinished, path)  # unlike os.replace, it fails if the file exists by now
+            os.link(unfinished, path)  # unlike os.replace, it fails if the file exists
             return
         except FileExistsError:
             raise _taken(path) from None
@@ -72,7 +72,7 @@ def _appear(unfinished: str, path: str, overwrite: bool) -> None:
 
 
 def _sync(folder: str) -> None:
-    """Sync the folder too, where that is possible, so that the new name survives a crash."""
+    """Sync the folder too, if possible, so that the new name survives a crash."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -86,7 +86,7 @@ def _taken(path: str) -> FileExistsError:
 
 
 def check_name(path: str | os.PathLike[str], what: str, *, for_release: bool) -> str:
-    """The name of a file to write, which must end in a format; that of seeded csv must say that it is seeded.
+    """Check the name of a file to write: a known suffix; for seeded csv the word "seeded".
 
     >>> check_name("out.feather", "records", for_release=False)
     'out.feather'
@@ -107,7 +107,7 @@ def check_name(path: str | os.PathLike[str], what: str, *, for_release: bool) ->
 
 
 def format_of(name: str) -> str | None:
-    """The format that the name of a file says; None if it says none.
+    """The format of a file, by its suffix; None if it is unknown.
 
     >>> format_of("out/Synthetic.CSV"), format_of("out.txt")
     ('csv', None)
@@ -116,14 +116,14 @@ def format_of(name: str) -> str | None:
 
 
 def plain_schema(schema: Any) -> Any:
-    """The schema with words as texts: csv has no dictionaries, and pandas none that repeat a word."""
+    """The schema with dictionaries as texts: csv has none, and those of pandas cannot repeat a text."""
     pa = need("pyarrow", "write files", "io")
     types = [field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in schema]
     return pa.schema(list(zip(schema.names, types, strict=True)), schema.metadata)
 
 
 def _guarded_column(column: Any) -> Any:
-    """The column with the spelling that `guarded` gives to its texts."""
+    """The column with its texts spelt by `guarded`."""
     pa, compute = need("pyarrow", "write files", "io"), need("pyarrow.compute", "write files", "io")
     if pa.types.is_dictionary(column.type):
         chunks = [
@@ -145,10 +145,10 @@ def _guarded_column(column: Any) -> Any:
 def table_file(
     name: str, schema: Any, *, overwrite: bool = False, raw: bool = False, progress: Progress | None = None
 ) -> Iterator[Callable[[Any], None]]:
-    """Open a new file for tables of this schema; yields the function that writes the next of them.
+    """Open a new file for tables of this schema; yields the function that writes the next table.
 
-    Words (dictionaries) must have the same dictionary in every table. raw: csv has texts as they are, also
-    those that a spreadsheet program would run as formulas. progress: called after each table.
+    Dictionary columns must have the same dictionary in every table. raw: write texts to csv unchanged, even
+    if a spreadsheet program would run them as formulas. progress: called after each table.
     """
     form, rows = format_of(name), 0
     # Opened here: pyarrow cannot name a file whose name is not UTF-8.
@@ -165,7 +165,7 @@ def table_file(
             pa, parquet = need("pyarrow", "write files", "io"), need("pyarrow.parquet", "write files", "io")
             words = [field.name for field in schema if pa.types.is_dictionary(field.type)]
             numbers = [column for column in schema.names if column not in words]
-            # Every row group holds nearly every word: their extremes tell a reader nothing, and take time.
+            # Every row group has nearly every text: statistics are useless to readers, and take time.
             how = {"use_dictionary": words, "write_statistics": numbers, "compression": "zstd"}
             writer = parquet.ParquetWriter(file, schema, **how)
 

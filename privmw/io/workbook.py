@@ -1,7 +1,7 @@
-"""The first sheet of a workbook as rows of text, every cell in plain form. This module knows no columns.
+"""Reads the first sheet of a workbook as rows of text, every cell in plain form. Knows no columns.
 
-Workbooks are xlsx, xls, xlsb and ods; python-calamine reads them all. Its errors can quote cells: none leaves
-this module.
+Workbooks are xlsx, xls, xlsb and ods files; python-calamine reads them all. Its errors can quote cells, and
+are never passed on.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from typing import Any
 
 from privmw.io.extras import need
 
-# What a workbook may unpack to. Sheets of a million rows come to some hundred MB, packed 5 to 30 to one.
+# Limits of the unpacked size. Sheets of a million rows unpack to some hundred MB, at ratios of 5 to 30.
 LARGEST_WORKBOOK = 2**31  # bytes
 LARGEST_COMPRESSION, SMALL_WORKBOOK = (
     200,
     2**26,
 )  # of unpacked to packed bytes, in a workbook of more than SMALL_WORKBOOK bytes
-LARGEST_AREA = 2**27  # cells from the first to the last of a sheet, empty ones too: each takes 32 bytes
+LARGEST_AREA = 2**27  # cells of a sheet, including empty ones: each takes 32 bytes
 
 
 def sheets_of(file: str) -> int:
-    """How many sheets a workbook has."""
+    """The number of sheets of a workbook."""
     sheets: int = _read(file, lambda workbook: len(workbook.sheet_names))
     return sheets
 
 
 def first_sheet(file: str, decimal: str | None = None) -> list[list[str]]:
-    """The rows of the first sheet from the cell A1 on, all of one length; ValueError if it cannot be read.
+    """The rows of the first sheet from cell A1 on, of equal length; ValueError if it cannot be read.
 
-    decimal: the mark that is written in numbers, as that of cells of text; None for a point.
+    decimal: the decimal mark to write numbers with, as in cells of text; None for a point.
     """
     _check_sheet(file)
-    # With the empty rows and columns at its edges: where they end is told by records.
+    # With empty rows and columns at its edges: where they end depends on records.
     rows = _read(file, lambda book: book.get_sheet_by_index(0).to_python(skip_empty_area=False))
     return [[_cell(value, decimal or ".") for value in row] for row in rows]
 
@@ -46,13 +46,13 @@ def _read(file: str, read: Callable[[Any], Any]) -> Any:
     _check_size(file)
     try:
         return read(calamine.CalamineWorkbook.from_path(file))
-    except Exception:  # its kinds of errors are many
+    except Exception:  # it raises many types of errors
         pass
     raise ValueError("not a workbook")
 
 
 def _check_size(file: str) -> None:
-    """Refuse a packed workbook that would unpack to too much, as its directory says: nothing is unpacked."""
+    """Refuse a packed workbook with too large an unpacked size in its directory; nothing is unpacked."""
     try:
         with zipfile.ZipFile(file) as packed:
             size = sum(entry.file_size for entry in packed.infolist())
@@ -67,7 +67,7 @@ def _check_size(file: str) -> None:
 
 
 def _cell(value: Any, decimal: str) -> str:
-    """A cell as csv would have it: 3.0 is 3, a date is YYYY-MM-DD, an error is empty."""
+    """A cell as in csv: 3.0 becomes 3, a date YYYY-MM-DD, and an error is empty."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
@@ -78,7 +78,7 @@ def _cell(value: Any, decimal: str) -> str:
     return str(value)
 
 
-# A formula, in a cell that is not one of text, and no value: text may be empty.
+# A formula without a value in a cell that is not text (text may be empty).
 _NOT_CALCULATED = re.compile(
     rb'<c(?![^>]* t="str")[^>]*>\s*<f(?:[^>]*/>|[^>]*>[^<]*</f>)\s*(?:<v>\s*</v>|<v\s*/>|</c>)'
 )
@@ -88,9 +88,9 @@ _PLACE = re.compile(rb'<c [^>]*?\br="([A-Z]{1,3})([0-9]{1,7})"')
 
 
 def _check_sheet(file: str) -> None:
-    """Refuse an xlsx file in whose first sheet formulas were not calculated, or cells lie far apart.
+    """Refuse an xlsx file if its first sheet has formulas without values, or cells too far apart.
 
-    calamine takes such formulas as empty cells, and makes room for all cells between the others.
+    calamine reads such formulas as empty cells, and allocates all cells between the others.
     """
     sheet = _first_sheet_of_xlsx(file) if file.lower().endswith(".xlsx") else b""
     if _NOT_CALCULATED.search(sheet):
