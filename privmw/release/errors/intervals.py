@@ -137,9 +137,7 @@ def intervals_of(
     release: Release, level: float, workload: Workload | None, refits: int, seed: int | None
 ) -> FittedIntervals:
     """Intervals of a release; see `Release.intervals`."""
-    level = check_number("level", level)
-    if not LEAST_LEVEL <= level <= LARGEST_LEVEL:
-        raise ValueError(f"level ({level}) must be from {LEAST_LEVEL} to {LARGEST_LEVEL}")
+    level = check_level(level)
     refits = check_integer("refits", refits, FEWEST_REFITS, MOST_REFITS)
     target = release.workload if workload is None else workload
     answers = freeze(release.answers(target))  # checks the workload and its domain
@@ -182,6 +180,14 @@ def intervals_of(
         refits,
         freeze(errors),
     )
+
+
+def check_level(level: float) -> float:
+    """A level that intervals may have."""
+    level = check_number("level", level)
+    if not LEAST_LEVEL <= level <= LARGEST_LEVEL:
+        raise ValueError(f"level ({level}) must be from {LEAST_LEVEL} to {LARGEST_LEVEL}")
+    return level
 
 
 def quantile(level: float, refits: int) -> float:
