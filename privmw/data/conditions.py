@@ -20,7 +20,7 @@ from privmw.data.domain import Domain
 from privmw.kernels.arrays import Bools
 from privmw.secrecy import expect, shown
 
-SHOWN_VALUES = 5  # of a list, in the words of a condition
+WORDED_VALUES = 5  # of a list, in the words of a condition
 COMPARISON = re.compile(r"\s*(<=|>=|<|>)\s*(.+?)\s*", re.DOTALL)
 OPERATORS = r"\s*(<=|>=|=|<|>)"
 
@@ -236,8 +236,8 @@ def _any_of(attribute: Attribute, codes: Collection[int]) -> Condition:
     if not codes:
         raise ValueError(f"attribute {shown(attribute.name)}: list of values must not be empty")
     labels = [str(attribute.label(code)) for code in dict.fromkeys(codes)]
-    more = [f"{len(labels) - SHOWN_VALUES} more"] if len(labels) > SHOWN_VALUES else []
-    return _condition(attribute, _mask(attribute, list(codes)), " or ".join(labels[:SHOWN_VALUES] + more))
+    more = [f"{len(labels) - WORDED_VALUES} more"] if len(labels) > WORDED_VALUES else []
+    return _condition(attribute, _mask(attribute, list(codes)), " or ".join(labels[:WORDED_VALUES] + more))
 
 
 def _mask(attribute: Attribute, codes: Any) -> Bools:

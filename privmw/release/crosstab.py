@@ -23,7 +23,7 @@ from privmw.release.errors.response import Response, covering_marginals
 from privmw.release.release import Release
 
 MOST_CELLS = 2**18  # of a crosstab: 100 MB of errors
-SEED = 0  # of the refits, as the default of `Release.intervals`
+REFIT_SEED = 0  # of the refits, as the default of `Release.intervals`
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ def crosstab_of(
     used = tuple(dict.fromkeys([*names, *limiting]))
     if not used:
         return Crosstab(answers, np.zeros((REFITS, 1)), "", 1.0)
-    refits = refits_of(release, REFITS, SEED)
+    refits = refits_of(release, REFITS, REFIT_SEED)
     reason, response = refits.reason, refits.response
     cover = -1
     if response is not None and not reason:

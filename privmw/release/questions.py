@@ -26,7 +26,7 @@ from privmw.release.release import DEFAULT_LEVEL, Release
 from privmw.secrecy import expect, shown
 
 LARGEST_INTERVAL_MARGINAL = 2**20  # cells: no interval for a single answer from a larger marginal
-ROUNDING = 1e-12  # of shares
+SHARE_ROUNDING = 1e-12  # of shares
 
 
 class Answer(NamedTuple):
@@ -261,7 +261,7 @@ def _inverse(ends: Float64s, shares: Float64s, q: float, bins: bool) -> float:
     if np.isnan(shares).any():
         return math.nan
     line = np.maximum.accumulate(shares)
-    place = int(np.searchsorted(line, q - ROUNDING))
+    place = int(np.searchsorted(line, q - SHARE_ROUNDING))
     if place == len(line):
         return float(ends[-1])
     if not bins:
