@@ -271,8 +271,8 @@ class Release(Immutable):
         marginals are two to four times as large. seed: of the sampling stream. Records of a release with
         seeded noise are marked as not for release.
 
-        unseen: also records with an "other" value that no public record has, and with missing values although
-        no public record has one and the noisy counts show none. By default they are drawn again.
+        unseen: also records with an "other" value that no public record has, and with missing values or pairs
+        of values that no public record has and the noisy counts do not show. By default they are drawn again.
         """
         self._check_whole()
         n = check_integer("n", self.n if n is None else n, 1, apportion.MOST_APPORTIONED_RECORDS)
