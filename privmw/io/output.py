@@ -87,7 +87,7 @@ def write(
             for (name, kind), codes in zip(fields, labelled, strict=True)
         ]
     schema = pa.schema(fields, _mark(table))
-    how = {"overwrite": overwrite, "raw": raw, "progress": progress, "syntax": syntax}
+    how: dict[str, Any] = {"overwrite": overwrite, "raw": raw, "progress": progress, "syntax": syntax}
     numbers = [a.name for a in table.domain.attributes if a.edges and made.texts is not None]
     with table_file(name, schema, **how, numbers=numbers) as write_next:
         for start in range(0, table.n, OUTPUT_BATCH_ROWS):

@@ -12,7 +12,7 @@ SUPPORT = pmw.Support.from_table(
 )
 
 
-def release(weights=(0.25, 0.25, 0.5, 0.0)):
+def release(weights=(0.25, 0.25, 0.0, 0.5)):
     ledger = Ledger(pmw.Budget.zcdp(1), Neighbors.REPLACE_ONE, n=100)
     return Release(SUPPORT, pmw.Workload.all(DOMAIN, k=1), weights, ledger=ledger, settings={})
 
