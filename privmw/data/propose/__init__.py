@@ -25,8 +25,8 @@ from privmw.io.tally import REMEMBERED, Tally
 from privmw.kernels.checks import check_integer
 from privmw.secrecy import shown
 
-MOST_LABELS = 64  # of a column
-MOST_TEXTS = 128  # labels of a column of text, such as ages, if all but SHARE_OF_OTHERS then have a label
+MOST_PROPOSED_LABELS = 64  # of a column
+MOST_PROPOSED_TEXTS = 128  # labels of a column of text, such as ages, if all but SHARE_OF_OTHERS then have a label
 SHARE_OF_OTHERS = 0.01
 
 
@@ -63,7 +63,7 @@ def propose(
     "column 'face' left out: binary values cannot be coded"
     """
     bins = check_integer("bins", bins, 1, 2**15)
-    most = _Most(MOST_LABELS, MOST_TEXTS)
+    most = _Most(MOST_PROPOSED_LABELS, MOST_PROPOSED_TEXTS)
     if most_labels is not None:
         most_labels = check_integer("most_labels", most_labels, 1, REMEMBERED // 2)
         most = _Most(most_labels, most_labels)

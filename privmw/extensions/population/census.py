@@ -163,7 +163,7 @@ DETAILS = [
     _few("private school", 12, {"at school": [0, 1], "region": [1, 0.9, 0.8, 1, 1.6]}),
     _few("science degree", 30, {"education": [0, 0, 0, 0, 1, 1.2], "sex": [0.7, 1.4]}),
     _few("second degree", 10, {"education": [0, 0, 0, 0, 0.8, 2], "science degree": [0.9, 1.3]}),
-    Node("works for", ["a firm or nobody", "the state", "a charity"], [70, 18, 12], None,
+    Node("works for", ["a firm or no employer", "the state", "a charity"], [70, 18, 12], None,
          {"employment": [0, 1, 0, 0, 0, 0], "occupation": [1, 0.5, 0.5, 0.6, 0.9, 0.9, 1.6, 0.9]}),
     _few("looking for work", 2, {"employment": [0, 0.3, 0.3, 60, 0.8, 0.05]}),
     _few("absent last week", 3, {"employment": WORKING, "gave birth": [0.9, 6]}),
