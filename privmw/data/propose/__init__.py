@@ -26,7 +26,7 @@ from privmw.kernels.checks import check_integer
 from privmw.secrecy import shown
 
 MOST_PROPOSED_LABELS = 64  # of a column
-MOST_PROPOSED_TEXTS = 128  # labels of a column of text, such as ages, if all but SHARE_OF_OTHERS then have a label
+MOST_PROPOSED_TEXTS = 128  # labels of a column, such as ages, if all but SHARE_OF_OTHERS have one
 SHARE_OF_OTHERS = 0.01
 
 
