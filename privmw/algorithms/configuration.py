@@ -71,7 +71,6 @@ class Configuration(ABC):
             ALGORITHMS[cls.__name__] = cls
 
     def __post_init__(self) -> None:
-        """Refuse options that mean nothing."""
         if self.rounds is not None:
             self._positive_integer("rounds")
 
@@ -311,7 +310,6 @@ class Algorithm(Configuration):
     repeats: ClassVar[bool] = True  # True if a choice may repeat before all others were made
 
     def __post_init__(self) -> None:
-        """Refuse options that mean nothing."""
         super().__post_init__()
         self._one_of("select", Select)
         self._one_of("measure", Granularity)

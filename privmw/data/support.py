@@ -98,12 +98,8 @@ class Support(Immutable):
         records. None: the rows are all there is of them.
         """
         check_public("table", table)
-        expect(
-            "counts",
-            counts,
-            type(counts) is np.ndarray and counts.dtype == np.int64,
-            "an array of int64",
-        )
+        right = type(counts) is np.ndarray and counts.dtype == np.int64
+        expect("counts", counts, right, "an array of int64")
         if counts.shape != (table.n,) or counts.min() < 0:
             raise ValueError(f"counts must not be negative, one for each of the {table.n} rows")
         if counts.sum(dtype=np.float64) >= MOST_PUBLIC_RECORDS:
@@ -359,12 +355,8 @@ class Support(Immutable):
 
     def matching_rows(self, names: Sequence[str], values: Sequence[int]) -> UInt32s:
         """The positions, ascending, of the rows that have these values (codes) of these attributes."""
-        expect(
-            "names",
-            names,
-            isinstance(names, Sequence) and not isinstance(names, str),
-            "a tuple of attribute names",
-        )
+        right = isinstance(names, Sequence) and not isinstance(names, str)
+        expect("names", names, right, "a tuple of attribute names")
         self._check_known(names)
         return kernels.matching_rows(self.columns, positions_of(self.domain, names), values)
 
