@@ -307,8 +307,7 @@ class Support(Immutable):
             self.check_has_records()
             if self.blocks is not None and self.block_weights is not None:
                 return mixed_frequencies(self.blocks, self.block_weights)
-            weights: Float64s = self.counts / float(self.records)
-            return weights
+            return self.counts / float(self.records)
         return np.full(self.size, 1.0 / self.whole_size)
 
     @property
@@ -367,8 +366,7 @@ class Support(Immutable):
         >>> sorted(support.hash_order().tolist())
         [0, 1, 2, 3]
         """
-        order: Int64s = np.argsort(row_hashes(self.table.columns), kind="stable")
-        return order
+        return np.argsort(row_hashes(self.table.columns), kind="stable")
 
     def fingerprint(self) -> str:
         """A SHA-256 in hexadecimal of the domain, rows and counts of all ranks, however many ranks there are.
