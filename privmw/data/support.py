@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +22,14 @@ from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain, Immutable, positions_of
 from privmw.data.records import Records
 from privmw.data.row_hash import mixed, row_hashes
-from privmw.data.sample import Sample
 from privmw.data.table import Table
 from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Bools, Codes, Float64s, Int64s, UInt32s, freeze, is_frozen
 from privmw.ranks import ALONE, Communicator, sum_over_ranks
 from privmw.secrecy import expect, shown
+
+if TYPE_CHECKING:
+    from privmw.data.make_support import Sample
 
 Start = Literal["public", "uniform"]
 

@@ -112,7 +112,7 @@ class Table(Immutable, Records):
         if array.ndim != 2:
             raise ValueError(f"codes ({array.ndim}-D) must be a 2-D array, rows x attributes")
         if array.shape[1] != len(domain):
-            raise ValueError(f"codes ({array.shape[1]} columns) must have {len(domain)}, one an attribute")
+            raise ValueError(f"codes ({array.shape[1]} columns) must have {len(domain)}, one per attribute")
         return cls(zip(domain.names, array.T, strict=True), domain, private=private)
 
     @classmethod

@@ -16,7 +16,7 @@ from privmw import kernels
 from privmw.data.memory import available_memory
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s
-from privmw.kernels.scale import LEAST_EXPONENT
+from privmw.kernels.cells import LEAST_EXPONENT
 from privmw.models.groups import Groups
 from privmw.models.marginal_gram import MarginalGram
 from privmw.models.projection.newton import NEWTON

@@ -22,7 +22,7 @@ from privmw.data.unit import MOST_RECORDS, RECORD, checked_unit
 from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Int64s
 from privmw.kernels.checks import check_integer
-from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
+from privmw.release.file import explained, read_archive, read_array, write_archive, write_array
 from privmw.secrecy import erased_on_failure, expect, sealed
 
 if TYPE_CHECKING:

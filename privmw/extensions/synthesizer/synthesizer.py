@@ -17,10 +17,9 @@ from typing import Any, get_args
 import numpy as np
 
 from privmw.accounting.rounding import Real
-from privmw.algorithms.accounted import AccountPath
 from privmw.algorithms.auto import release_auto
 from privmw.algorithms.configuration import Configuration, make_budget
-from privmw.algorithms.options import check_options, lists_options
+from privmw.algorithms.options import AccountPath, check_options, lists_options
 from privmw.data.domain import Domain
 from privmw.data.propose import propose
 from privmw.data.records import Bins, Records

@@ -16,7 +16,7 @@ from privmw.accounting import Budget, Event, Ledger, Neighbors, ThresholdedLapla
 from privmw.accounting.looks import Look
 from privmw.accounting.noise import DISCRETE_LAPLACE, LARGEST_DRAWN_SCALE, noise_for, noise_of_event
 from privmw.accounting.rounding import Real, positive, probability
-from privmw.algorithms.accounted import AccountedRun, AccountPath
+from privmw.algorithms.options import AccountedRun, AccountPath
 from privmw.curator.on_ranks import open_curator
 from privmw.data.domain import Domain
 from privmw.data.records import Records

@@ -1,8 +1,8 @@
 """Exact draws in Python integers: the twins of csrc/bind/draws.cpp, used where the extension is not built.
 
 Slow: about ten microseconds a coin, twenty nanoseconds in the extension. From the same words both give the
-same results, which the tests check. Arguments are checked before the first word is drawn. This room must not
-know what the draws protect.
+same results, which the tests check. Arguments are checked before the first word is drawn. This module must
+not know what the draws protect.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ from privmw.report.svg import (
 MOST_VALUES_SHOWN = 12  # of an attribute
 MOST_GROWN_ATTRIBUTES = 15  # of grown rows
 MOST_HEAT_MAP_VALUES = 10  # values of an attribute in a heat map
-MOST_ATTRIBUTES_OF_ALL_PAIRS = 20  # attributes of which all pairs are shown
+MOST_ATTRIBUTES_OF_ALL_PAIRS = 20  # more attributes: not every pair is shown
 MOST_MARKERS = 120  # more markers on a line, or steps of an area, would hide it
 LARGEST_CHANGE_SHOWN = 8  # powers of two: weights that changed more are counted at this one
 

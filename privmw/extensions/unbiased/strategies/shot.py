@@ -8,7 +8,7 @@ every cell. So with p_S = prod (1 - 1/n_i) and rest = prod of n_j over j in A bu
     variance     =           sum over S in A of  p_S / (w_S rest^2)
 
 and covariances the same way. Answers are unbiased, and agree with each other. n is public: neighbours replace
-one record. This room receives noisy values only.
+one record. This module receives noisy values only.
 """
 
 from __future__ import annotations
