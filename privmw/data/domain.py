@@ -191,12 +191,8 @@ class Domain(Immutable):
 
     def project(self, names: Iterable[str]) -> Domain:
         """The domain of some of the attributes, in the given order."""
-        expect(
-            "names",
-            names,
-            isinstance(names, Iterable) and not isinstance(names, str),
-            "a list of attribute names, such as ['age', 'sex']",
-        )
+        right = isinstance(names, Iterable) and not isinstance(names, str)
+        expect("names", names, right, "a list of attribute names, such as ['age', 'sex']")
         positions = positions_of(self, names)
         if len(set(positions)) < len(positions):
             raise ValueError(f"names ({len(positions)}) must not repeat an attribute")
