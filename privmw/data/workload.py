@@ -62,12 +62,8 @@ class Workload(Immutable):
 
     def __init__(self, domain: Domain, marginals: Iterable[Sequence[str]]) -> None:
         check_domain(domain)
-        expect(
-            "marginals",
-            marginals,
-            isinstance(marginals, Iterable) and not isinstance(marginals, str),
-            "a list of tuples of attribute names",
-        )
+        right = isinstance(marginals, Iterable) and not isinstance(marginals, str)
+        expect("marginals", marginals, right, "a list of tuples of attribute names")
         rows: dict[tuple[int, ...], None] = {}
         for place, marginal in enumerate(marginals):
             row = tuple(sorted(_positions(domain, f"marginals[{place}]", marginal)))
@@ -94,8 +90,14 @@ class Workload(Immutable):
         return self
 
     @classmethod
-    def all(cls, domain: Domain, k: int | Iterable[int]) -> Workload:
+    def all(cls, domain: Domain, k: int | Iterable[int], *, target: str | None = None) -> Workload:
         """Every marginal of k attributes (or of each k in turn), in the order of itertools.combinations.
+
+        target: an attribute that is to be predicted from the others. Of the marginals of the largest order
+        only those with the target are then taken, and all of the order below, which need less noise.
+
+        >>> list(Workload.all(Domain({"a": 2, "b": 2, "c": 2, "d": 2}), k=3, target="a"))[3:7]
+        [('b', 'c'), ('b', 'd'), ('c', 'd'), ('a', 'b', 'c')]
 
         >>> list(Workload.all(Domain({"a": 2, "b": 2, "c": 2}), k=2))
         [('a', 'b'), ('a', 'c'), ('b', 'c')]
@@ -104,6 +106,8 @@ class Workload(Immutable):
         given: Any = k
         several = isinstance(given, Iterable) and not isinstance(given, str)
         orders = [_order(domain, order, quote=not several) for order in (given if several else [given])]
+        if target is not None:
+            return cls(domain, _around(domain, orders, target))
         counts = [math.comb(len(domain), order) for order in orders]
         if len(set(orders)) < len(orders):
             raise ValueError(f"k ({len(orders)} orders) must not repeat an order")
@@ -339,6 +343,20 @@ def _indices(name: str, values: Any, limit: int) -> Int64s:
         bad = int(((array < 0) | (array >= limit)).argmax())
         raise ValueError(f"{name}[{bad}] must be from 0 to {limit - 1}")
     return array.astype(np.int64)
+
+
+def _around(domain: Domain, orders: Sequence[int], target: str) -> Iterator[tuple[str, ...]]:
+    """All marginals of the smaller orders, and those of the largest order that hold the target."""
+    expect("target", target, str, "the name of an attribute")
+    if target not in domain:
+        raise ValueError(f"target ({shown(target)}) must be an attribute of the domain")
+    largest = max(orders)
+    smaller = sorted({largest - 1, *orders} - {0, largest})
+    others = [name for name in domain.names if name != target]
+    for order in smaller:
+        yield from itertools.combinations(domain.names, order)
+    for rest in itertools.combinations(others, largest - 1):
+        yield (target, *rest)
 
 
 def sample_combinations(n: int, k: int, size: int, seed: int) -> npt.NDArray[np.int32]:
