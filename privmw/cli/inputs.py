@@ -212,9 +212,14 @@ def make_workload(options: argparse.Namespace, domain: Domain) -> Workload:
     listed = ",".join(map(str, orders))
     if options.sample is not None and len(orders) > 1:
         raise RefusalError(f"--sample ({options.sample}) must come with one order of marginals, not {listed}")
+    target = getattr(options, "target", None)
+    if target is not None and options.sample is not None:
+        raise RefusalError(f"--target ({target}) must come without --sample")
+    if target is not None and target not in domain:
+        raise RefusalError(f"--target ({target}) must be an attribute of the domain")
     try:
         if options.sample is None:
-            return Workload.all(domain, k=orders)
+            return Workload.all(domain, k=orders, target=target)
         return Workload.sample(domain, k=orders[0], size=options.sample, seed=SAMPLE_SEED)
     except ValueError as error:
         flags = f"--marginals {listed}"

@@ -112,7 +112,7 @@ def check_records(records: int, domain: Domain) -> int:
     return widths
 
 
-def check_room(
+def check_disk_space(
     mechanism: Mechanism, support: Support, workload: Workload, records: int, folder: RunFolder, form: str
 ) -> None:
     """Refuse a release whose records do not fit in memory, or whose files do not fit on the disk."""

@@ -112,7 +112,7 @@ class Table(Immutable, Records):
         if array.ndim != 2:
             raise ValueError(f"codes ({array.ndim}-D) must be a 2-D array, rows x attributes")
         if array.shape[1] != len(domain):
-            raise ValueError(f"codes ({array.shape[1]} columns) must have {len(domain)}, one an attribute")
+            raise ValueError(f"codes ({array.shape[1]} columns) must have {len(domain)}, one per attribute")
         return cls(zip(domain.names, array.T, strict=True), domain, private=private)
 
     @classmethod
@@ -450,5 +450,4 @@ def _checked_column(name: str, size: int, codes: Any, private: bool) -> Codes:
         raise ValueError(
             f"column {shown(name)} has {what} outside the domain ({first}): must be from 0 to {size - 1}"
         )
-    column: Codes = freeze(np.ascontiguousarray(array, dtype))
-    return column
+    return freeze(np.ascontiguousarray(array, dtype))

@@ -30,6 +30,7 @@ from privmw.random import sampling_stream
 from privmw.ranks import allgather, sum_over_ranks
 from privmw.release import apportion
 from privmw.release.agreement import Agreement, agreement_of
+from privmw.release.conditions import meeting
 from privmw.release.errors import ExpectedErrors, FittedIntervals, expected_errors_of, intervals_of
 from privmw.release.errors.expected import PROBES
 from privmw.release.errors.intervals import REFITS, Refits
@@ -262,6 +263,7 @@ class Release(Immutable):
         method: Literal["randomised", "proportional"] = "randomised",
         *,
         unseen: bool = False,
+        conditions: Mapping[str, object] | None = None,
     ) -> Table:
         """Synthetic records in random order; n: their number (default: that of the private records).
 
@@ -271,8 +273,20 @@ class Release(Immutable):
         marginals are two to four times as large. seed: of the sampling stream. Records of a release with
         seeded noise are marked as not for release.
 
-        unseen: also records with an "other" value that no public record has, and with missing values although
-        no public record has one and the noisy counts show none. By default they are drawn again.
+        unseen: also records with an "other" value that no public record has, and with missing values or pairs
+        of values that no public record has and the noisy counts do not show. By default they are drawn again.
+
+        conditions: only records that meet them: an attribute's label (or a number or date, for its bin), or a
+        list of these, such as {"sex": "F", "state": ["HI", "NM"]}. n counts the records that meet them.
+
+        >>> from privmw import Budget, Domain
+        >>> from privmw.accounting import Neighbors
+        >>> support = Support.full(Domain({"sex": ["F", "M"], "rooms": 2}))
+        >>> ledger = Ledger(Budget.zcdp(1), Neighbors.REPLACE_ONE, n=40)
+        >>> workload = Workload.all(support.domain, k=1)
+        >>> release = Release(support, workload, support.start("uniform"), ledger=ledger, settings={})
+        >>> release.sample(3, conditions={"sex": "M"}).column("sex").tolist()
+        [1, 1, 1]
         """
         self._check_whole()
         n = check_integer("n", self.n if n is None else n, 1, apportion.MOST_APPORTIONED_RECORDS)
@@ -282,6 +296,10 @@ class Release(Immutable):
         weights = self.weights.copy()
         if not unseen and (rows_left_out := left_out(self)) is not None:
             weights[rows_left_out] = 0
+        if conditions is not None:
+            weights[~meeting(self.support.table, conditions)] = 0
+            if not weights.any():
+                raise ValueError(f"conditions ({shown(dict(conditions))}) must be met by a row with weight")
         kernels.rescale(weights)
         masses, total = kernels.to_masses(weights)
         if method == "proportional":

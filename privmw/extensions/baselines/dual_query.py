@@ -72,7 +72,6 @@ class DualQuery(Responding):
     }
 
     def __post_init__(self) -> None:
-        """Refuse options that mean nothing."""
         super().__post_init__()
         if self.eta is not None:
             self._between("eta", 0, LARGEST_ETA)
@@ -89,7 +88,7 @@ class DualQuery(Responding):
         if self.rounds is not None or n is None:
             return self
         eta = USUAL_ETA if self.eta is None else self.eta
-        # A unit of at_most records moves a score so many times as far as one.
+        # A unit of at_most records moves a score at_most times as far as one record.
         exponent = max(2 * eta * at_most / n, SMALLEST_ETA)
         if budget.is_pure:  # samples sum of t exponent = epsilon
             records = math.sqrt(2 * float(budget.limit) / (self.samples * exponent)) + 0.5

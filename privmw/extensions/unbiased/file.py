@@ -22,8 +22,15 @@ from privmw.data.strict_json import parse_json
 from privmw.extensions.unbiased.answers import UnbiasedAnswers, sizes_of_looks
 from privmw.extensions.unbiased.strategies.stored_shot import shot_from_file
 from privmw.kernels.checks import check_integer
-from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
-from privmw.release.file import read_workload, write_workload
+from privmw.release.file import (
+    explained,
+    read_archive,
+    read_array,
+    read_workload,
+    write_archive,
+    write_array,
+    write_workload,
+)
 
 FORM = "privmw unbiased answers"
 VERSION = 1

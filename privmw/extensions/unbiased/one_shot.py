@@ -17,10 +17,9 @@ from privmw.accounting import Budget
 from privmw.accounting.looks import Look
 from privmw.accounting.noise import RESIDUAL_GAUSSIAN
 from privmw.accounting.rounding import Real, positive_integer
-from privmw.algorithms.accounted import AccountedRun, AccountPath
-from privmw.algorithms.calibrated import Calibrated
 from privmw.algorithms.configuration import make_budget
-from privmw.algorithms.options import lists_options
+from privmw.algorithms.mechanism import Calibrated
+from privmw.algorithms.options import AccountedRun, AccountPath, lists_options
 from privmw.algorithms.task import check_is_workload
 from privmw.curator.on_ranks import open_curator
 from privmw.data.memory import available_memory
@@ -53,7 +52,6 @@ class OneShot:
     strategy: Strategy = field(default_factory=residual)
 
     def __post_init__(self) -> None:
-        """Refuse what is no strategy."""
         expect("strategy", self.strategy, Strategy, "one of privmw.strategies")
 
     def calibrate(
@@ -145,7 +143,6 @@ class OneShot:
             )
 
     def __repr__(self) -> str:
-        """Show the call that makes it."""
         return f"{type(self).__name__}(strategy={self.strategy!r})"
 
 
