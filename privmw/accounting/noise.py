@@ -49,7 +49,6 @@ class DiscreteGaussian(Event):
     kind: ClassVar[str] = "discrete-gaussian"
 
     def __post_init__(self) -> None:
-        """Validate the parameters."""
         self._keep(sigma=positive("sigma", self.sigma))
         self._keep(l2_sensitivity_squared=positive("l2_sensitivity_squared", self.l2_sensitivity_squared))
         self._keep(size=positive_integer("size", self.size), count=positive_integer("count", self.count))
@@ -91,7 +90,6 @@ class DiscreteLaplace(Event):
     kind: ClassVar[str] = "discrete-laplace"
 
     def __post_init__(self) -> None:
-        """Validate the parameters."""
         self._keep(scale=positive("scale", self.scale))
         self._keep(l1_sensitivity=positive("l1_sensitivity", self.l1_sensitivity))
         self._keep(size=positive_integer("size", self.size), count=positive_integer("count", self.count))

@@ -69,7 +69,6 @@ class Configuration(ABC):
             ALGORITHMS[cls.__name__] = cls
 
     def __post_init__(self) -> None:
-        """Validate the options."""
         if self.rounds is not None:
             self._positive_integer("rounds")
 
@@ -309,7 +308,6 @@ class Algorithm(Configuration):
     repeats: ClassVar[bool] = True  # True if a choice may repeat before all others were made
 
     def __post_init__(self) -> None:
-        """Validate the options."""
         super().__post_init__()
         self._one_of("select", Select)
         self._one_of("measure", Granularity)

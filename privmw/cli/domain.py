@@ -34,9 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--most-labels",
         type=positive,
-        default=64,
         metavar="N",
-        help="columns with more values get bins, or their commonest labels (default: 64)",
+        help="columns with more values get bins, or their commonest labels (default: 64, or up to 128 texts "
+        "that are 99%% of the records)",
     )
     parser.add_argument(
         "--other",

@@ -473,5 +473,4 @@ def _checked_column(name: str, size: int, codes: Any, private: bool) -> Codes:
         raise ValueError(
             f"column {shown(name)} has {what} outside the domain ({first}): must be from 0 to {size - 1}"
         )
-    column: Codes = freeze(np.ascontiguousarray(array, dtype))
-    return column
+    return freeze(np.ascontiguousarray(array, dtype))

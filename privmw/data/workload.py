@@ -62,12 +62,8 @@ class Workload(Immutable):
 
     def __init__(self, domain: Domain, marginals: Iterable[Sequence[str]]) -> None:
         check_domain(domain)
-        expect(
-            "marginals",
-            marginals,
-            isinstance(marginals, Iterable) and not isinstance(marginals, str),
-            "a list of tuples of attribute names",
-        )
+        right = isinstance(marginals, Iterable) and not isinstance(marginals, str)
+        expect("marginals", marginals, right, "a list of tuples of attribute names")
         rows: dict[tuple[int, ...], None] = {}
         for place, marginal in enumerate(marginals):
             row = tuple(sorted(_positions(domain, f"marginals[{place}]", marginal)))

@@ -148,10 +148,18 @@ class Tally:
         records = self.rows - self.missing - self.infinite
         if len(self) >= _UNIQUE * records:
             return "nearly every record has a value of its own"
-        span = 0 if self.texts else int(self.values[-1]) - int(self.values[0]) + 1
-        if span == len(self) and records < span * np.log(span):
-            return "it seems to number the records"
-        return None
+        return "it seems to number the records" if self.is_sequence else None
+
+    @property
+    def is_sequence(self) -> bool:
+        """True if integers are consecutive where random ones would have had gaps."""
+        if self.texts or not len(self):
+            return False
+        records = self.rows - self.missing - self.infinite
+        span = int(self.values[-1]) - int(self.values[0]) + 1
+        if not self.complete:  # too many values to see gaps
+            return self._forgot is not None and span <= 2 * records
+        return span == len(self) > 1 and bool(records < span * np.log(span))
 
     def __len__(self) -> int:
         return len(self.texts) or len(self.values)

@@ -81,5 +81,4 @@ def to_integers(values: Float64s, first_cells: Int64s) -> tuple[Int64s, int]:
 def in_units(sums: Int64s, prices: Float64s, unit: int) -> Int64s:
     """The products of sums and prices, rounded to units of 2^unit."""
     first, second = powers_of_two(-unit)
-    products: Int64s = np.rint(sums * prices * first * second).astype(np.int64)
-    return products
+    return np.rint(sums * prices * first * second).astype(np.int64)

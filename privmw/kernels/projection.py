@@ -74,8 +74,7 @@ class Incidence:
                [0.25, 0.75]])
         """
         check_length("weights", check_array("weights", weights, np.float64), self.groups)
-        matrix: Float64s = self._core.gram(weights, threads_of(threads))
-        return matrix
+        return self._core.gram(weights, threads_of(threads))
 
     @property
     def nbytes(self) -> int:

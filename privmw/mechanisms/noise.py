@@ -28,7 +28,7 @@ from privmw.accounting.rounding import Real, positive, positive_integer
 from privmw.kernels import draws
 from privmw.kernels.checks import LONGEST_INTEGER
 from privmw.random import Rng, Stream, privacy_stream
-from privmw.secrecy import erased_on_failure, erasing, expect, sealed
+from privmw.secrecy import erased_on_failure, erasing, expect_array, sealed
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
@@ -152,13 +152,7 @@ def add_discrete_laplace(
 
 def size_of(counts: Any) -> int:
     """Return how many counts there are; refuse what is not an array of them."""
-    expect(
-        "counts",
-        counts,
-        isinstance(counts, np.ndarray) and counts.dtype == np.int64,
-        "a numpy array of int64",
-        quote=False,
-    )
+    expect_array("counts", counts, np.int64)
     if counts.ndim == 0 or counts.size == 0:
         raise ValueError(f"counts (shape {counts.shape}) must be an array of at least one count")
     return int(counts.size)

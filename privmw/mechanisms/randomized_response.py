@@ -13,7 +13,7 @@ from privmw.accounting.rounding import Real, positive
 from privmw.kernels import draws
 from privmw.mechanisms.noise import drawable
 from privmw.random import Rng, Stream, privacy_stream
-from privmw.secrecy import erasing, expect, sealed
+from privmw.secrecy import erasing, expect_array, sealed
 
 Bits: TypeAlias = npt.NDArray[np.bool_]
 
@@ -37,13 +37,7 @@ def randomized_response(
     >>> kept.dtype, event.epsilon - 1.0986 < 1e-4
     (dtype('bool'), True)
     """
-    expect(
-        "bits",
-        bits,
-        isinstance(bits, np.ndarray) and bits.dtype == np.bool_,
-        "a numpy array of bool",
-        quote=False,
-    )
+    expect_array("bits", bits, np.bool_)
     if bits.ndim != 1 or bits.size == 0:
         raise ValueError(f"bits (shape {bits.shape}) must be one-dimensional, with at least one bit")
     if (epsilon is None) == (q is None):

@@ -18,7 +18,7 @@ from privmw.accounting import ResidualGaussian
 from privmw.accounting.noise import DISCRETE_GAUSSIAN, LARGEST_DRAWN_SCALE
 from privmw.mechanisms.noise import Noise, drawable
 from privmw.random import Rng, Stream, privacy_stream
-from privmw.secrecy import erasing, expect, sealed
+from privmw.secrecy import erasing, expect, expect_array, sealed
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
@@ -107,8 +107,7 @@ def _check(tables: Sequence[Counts], event: ResidualGaussian) -> Iterator[Counts
     if not isinstance(tables, tuple | list) or len(tables) != len(event.looks):
         raise ValueError(f"tables must be one for each of {len(event.looks)} looks")
     for place, (look, table) in enumerate(zip(event.looks, tables, strict=True)):
-        right = isinstance(table, np.ndarray) and table.dtype == np.int64
-        expect(f"tables[{place}]", table, right, "a numpy array of int64", quote=False)
+        expect_array(f"tables[{place}]", table, np.int64)
         shape = tuple(event.sizes[a] for a in look)
         if table.size != int(np.prod(shape)):
             raise ValueError(f"table (shape {table.shape}) must have the shape {shape} of its look")

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.kernels import draws
-from privmw.secrecy import erased_on_failure, erasing, expect
+from privmw.secrecy import erased_on_failure, erasing, expect, expect_array
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Answers: TypeAlias = npt.NDArray[np.float64]
@@ -121,13 +121,7 @@ def table_scores(counts: Int64s, answers: Sequence[Answers], n: int, distance: D
 
 def check_bag(cell_counts: Any, records: int, cells: int, n: int) -> Int64s:
     """Validate the counts of a bag (one per cell). They are public, so errors may quote them."""
-    expect(
-        "cell_counts",
-        cell_counts,
-        isinstance(cell_counts, np.ndarray) and cell_counts.dtype == np.int64,
-        "a numpy array of int64",
-        quote=False,
-    )
+    expect_array("cell_counts", cell_counts, np.int64)
     if cell_counts.shape != (cells,):
         raise ValueError(f"cell_counts (shape {cell_counts.shape}) must be one for each of the {cells} cells")
     if cell_counts.min() < 0 or cell_counts.max() > records:

@@ -22,7 +22,7 @@ from privmw.accounting.rounding import Real, positive, positive_integer
 from privmw.kernels import draws
 from privmw.mechanisms.noise import drawable
 from privmw.random import Rng, Stream, privacy_stream
-from privmw.secrecy import expect, sealed, shown
+from privmw.secrecy import expect, expect_array, sealed, shown
 
 Scores: TypeAlias = npt.NDArray[np.int64]
 Kind: TypeAlias = Literal["permute-and-flip", "exponential", "report-noisy-max", "exponential-draws"]
@@ -104,13 +104,7 @@ def _prepared(kind: str, candidates: int, sensitivity: int, epsilon: Real, k: in
 
 
 def _select(kind: Kind, scores: Scores, sensitivity: int, epsilon: Real, k: int | None, rng: Rng) -> Any:
-    expect(
-        "scores",
-        scores,
-        isinstance(scores, np.ndarray) and scores.dtype == np.int64,
-        "a numpy array of int64",
-        quote=False,
-    )
+    expect_array("scores", scores, np.int64)
     if scores.ndim != 1 or not scores.flags.c_contiguous:
         raise ValueError(f"scores ({scores.ndim} dimensions) must be one-dimensional and contiguous")
     selection = Selection.prepare(

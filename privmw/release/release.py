@@ -273,8 +273,8 @@ class Release(Immutable):
         marginals are two to four times as large. seed: of the sampling stream. Records of a release with
         seeded noise are marked as not for release.
 
-        unseen: also records with an "other" value that no public record has, and with missing values although
-        no public record has one and the noisy counts show none. By default they are drawn again.
+        unseen: also records with an "other" value that no public record has, and with missing values or pairs
+        of values that no public record has and the noisy counts do not show. By default they are drawn again.
 
         conditions: only records that meet them: an attribute's label (or a number or date, for its bin), or a
         list of these, such as {"sex": "F", "state": ["HI", "NM"]}. n counts the records that meet them.

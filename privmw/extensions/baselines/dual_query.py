@@ -72,7 +72,6 @@ class DualQuery(Responding):
     }
 
     def __post_init__(self) -> None:
-        """Validate the options."""
         super().__post_init__()
         if self.eta is not None:
             self._between("eta", 0, LARGEST_ETA)

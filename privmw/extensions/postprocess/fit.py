@@ -118,8 +118,7 @@ class Fit:
         sizes = self.domain.sizes
         if self._support is None:
             others = tuple(a for a in range(len(sizes)) if a not in places)
-            summed: Float64s = np.asarray(self._weights.reshape(sizes).sum(axis=others))
-            return summed
+            return np.asarray(self._weights.reshape(sizes).sum(axis=others))
         shape = tuple(sizes[place] for place in places)
         if not shape:
             return np.asarray(self._weights.sum())

@@ -305,13 +305,10 @@ class UnbiasedAnswers(Immutable):
         for name in names:
             given, size = query[name], self.domain[name].size
             codes = [given] if isinstance(given, int | np.integer) else given
-            expect(
-                f"query of {shown(name)}",
-                given,
-                isinstance(codes, Sequence | np.ndarray) and len(codes) != 0 and not isinstance(codes, str),
-                "a code or a list of codes",
-                quote=False,
+            right = (
+                isinstance(codes, Sequence | np.ndarray) and len(codes) != 0 and not isinstance(codes, str)
             )
+            expect(f"query of {shown(name)}", given, right, "a code or a list of codes", quote=False)
             checked = [
                 check_integer(f"code of {shown(name)}", code, 0, size - 1, quote=False) for code in codes
             ]

@@ -119,12 +119,8 @@ def measure_marginals(
         raise TypeError(f"delta ({shown(delta)}) must come with threshold=True, and the reverse")
     if threshold and epsilon is None:
         raise TypeError("threshold must come with epsilon and delta")
-    expect(
-        "marginals",
-        marginals,
-        isinstance(marginals, Iterable) and not isinstance(marginals, str),
-        "a list of tuples of attribute names",
-    )
+    right = isinstance(marginals, Iterable) and not isinstance(marginals, str)
+    expect("marginals", marginals, right, "a list of tuples of attribute names")
     requested = [tuple(names) if isinstance(names, list | tuple) else names for names in marginals]
     if not requested:
         raise ValueError("marginals (none) must be at least one")

@@ -52,7 +52,6 @@ class OneShot:
     strategy: Strategy = field(default_factory=residual)
 
     def __post_init__(self) -> None:
-        """Refuse what is no strategy."""
         expect("strategy", self.strategy, Strategy, "one of privmw.strategies")
 
     def calibrate(
@@ -144,7 +143,6 @@ class OneShot:
             )
 
     def __repr__(self) -> str:
-        """Show the call that makes it."""
         return f"{type(self).__name__}(strategy={self.strategy!r})"
 
 

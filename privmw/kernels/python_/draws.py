@@ -19,7 +19,7 @@ from privmw.kernels.checks import LONGEST_INTEGER
 from privmw.kernels.python_ import coins, selection
 from privmw.kernels.python_.coins import Decay, NextWord, draw_below, draw_bernoulli, words_of
 from privmw.kernels.python_.distances import Errors
-from privmw.secrecy import erasing, expect
+from privmw.secrecy import erasing, expect, expect_array
 
 LARGEST_SCALE_BITS = 40
 
@@ -145,13 +145,7 @@ def selectable(
 
     Nothing here depends on the value of a score: they are private.
     """
-    expect(
-        "scores",
-        scores,
-        isinstance(scores, np.ndarray) and scores.dtype == np.int64,
-        "a numpy array of int64",
-        quote=False,
-    )
+    expect_array("scores", scores, np.int64)
     if scores.ndim != 1 or not scores.flags.c_contiguous:
         raise ValueError(f"scores ({scores.ndim} dimensions) must be one-dimensional and contiguous")
     if not 1 <= scores.size < 1 << 31:

@@ -108,8 +108,7 @@ class Response:
     @property
     def missed(self) -> Float64s:
         """Standardised residuals, (noisy - fitted) / deviation; 0 where there is no row."""
-        missed: Float64s = self._has_row * (self.noisy - self.fitted) / self._deviations
-        return missed
+        return self._has_row * (self.noisy - self.fitted) / self._deviations
 
     def draw_noise(self, stream: np.random.Generator) -> Float64s:
         """Standard normal noise; 0 where there is no row."""
@@ -197,8 +196,7 @@ def _sums(marginals: kernels.Marginals, terms: Float64s) -> Float64s:
     if total == 0:
         return np.zeros(marginals.cells)
     scale = 2.0 ** (SUM_OF_MASSES_BITS - math.frexp(total)[1])
-    sums: Float64s = marginals.sums(np.rint(terms * scale).astype(np.int64)) / scale
-    return sums
+    return marginals.sums(np.rint(terms * scale).astype(np.int64)) / scale
 
 
 def _dot(one: Float64s, other: Float64s) -> float:

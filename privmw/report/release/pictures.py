@@ -56,11 +56,7 @@ def guess(promise: Promise) -> Picture:
             f"{promise.guess} times in 100 about one {promise.unit}: {promise.strength}."
         ),
     )
-    return meter(
-        words,
-        float(promise.guess),
-        f"at most {promise.guess}",
-    )
+    return meter(words, float(promise.guess), f"at most {promise.guess}")
 
 
 def rounds(release: Release) -> Picture | None:
@@ -98,11 +94,7 @@ def rounds(release: Release) -> Picture | None:
             "levels off where noise is all that is left."
         ),
     )
-    return draw(
-        words,
-        paint,
-        height=2.9,
-    )
+    return draw(words, paint, height=2.9)
 
 
 def budget(spent: Spending) -> Picture | None:
@@ -148,11 +140,7 @@ def budget(spent: Spending) -> Picture | None:
             "less noise."
         ),
     )
-    return draw(
-        words,
-        paint,
-        height=2.9,
-    )
+    return draw(words, paint, height=2.9)
 
 
 def weights(change: RowWeights) -> Picture:
@@ -194,11 +182,7 @@ def weights(change: RowWeights) -> Picture:
             + (f" Not shown: {plural(grown, 'grown row')}, without weight before." if grown else "")
         ),
     )
-    return draw(
-        words,
-        paint,
-        height=2.7,
-    )
+    return draw(words, paint, height=2.7)
 
 
 def growth(grown: Growth) -> Picture | None:
@@ -245,11 +229,7 @@ def growth(grown: Growth) -> Picture | None:
             f"rows carry: a record may also be new by its other attributes.{left_out}"
         ),
     )
-    return draw(
-        words,
-        paint,
-        height=1.15 + 0.24 * len(shown),
-    )
+    return draw(words, paint, height=1.15 + 0.24 * len(shown))
 
 
 def attribute(distribution: Distribution, domain: Domain, place: int, start: str) -> Picture:
@@ -282,15 +262,7 @@ def attribute(distribution: Distribution, domain: Domain, place: int, start: str
         ),
         caption=f"{values_shown}; {percent(distribution.moved)} of the records moved",
     )
-    return dot_plot(
-        words,
-        labels,
-        before,
-        after,
-        low,
-        high,
-        start=start,
-    )
+    return dot_plot(words, labels, before, after, low, high, start=start)
 
 
 def changed_pair(pair: ChangedPair, domain: Domain, place: int, start: str) -> Picture:
@@ -432,9 +404,4 @@ def against_true(evaluation: Evaluation) -> Picture:
             "Typical cells are taken at even steps through all errors above zero. Square-root scale."
         ),
     )
-    return draw(
-        words,
-        paint,
-        height=4.0,
-        true=True,
-    )
+    return draw(words, paint, height=4.0, true=True)

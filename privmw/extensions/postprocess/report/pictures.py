@@ -40,8 +40,4 @@ def changes(cost: ChangeFromOLS) -> Picture:
             f"do, which know no constraint. Square-root scale.{note}"
         ),
     )
-    return draw(
-        words,
-        paint,
-        height=3.4,
-    )
+    return draw(words, paint, height=3.4)

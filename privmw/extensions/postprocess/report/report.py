@@ -13,28 +13,12 @@ from privmw.extensions.postprocess import Fit
 from privmw.extensions.postprocess.report import facts, pictures
 from privmw.io.whole_file import whole_file
 from privmw.report.agreement import FITTED, against_noisy, gaps
-from privmw.report.page import check_installed, files_beside, make_page
+from privmw.report.page import check_installed, make_page
 from privmw.secrecy import expect
 
 MARGINALS_SHOWN = 40
 UNREACHED_CELLS_SHOWN = 10
 MOST_STAGES = 60
-
-
-FIT_FILES = (
-    (
-        "fitted",
-        "parquet",
-        "Every cell of the marginals that were measured: the noisy answer, the fitted one and the standard "
-        "deviation of the noise.",
-    ),
-    (
-        "synthetic",
-        "parquet",
-        "Synthetic records, one per row: the weights, rounded to whole numbers so that sums stay.",
-    ),
-    ("certificate", "json", "The certificate above, for programs."),
-)
 
 
 def write_fit_report(
@@ -88,9 +72,7 @@ def render_fit(
         certificate=fit.certificate,
         for_release=for_release,
         title=title or "Report of a fit to noisy answers",
-        files=files_beside(
-            FIT_FILES if fit.certificate.method != "ols" else FIT_FILES[:1] + FIT_FILES[2:], files
-        ),
+        files=files,
         method=facts.METHOD_DESCRIPTIONS[fit.certificate.method],
         words=facts.certificate_in_words(fit),
         agreement=agreement,

@@ -109,7 +109,6 @@ class Closure:
         return cls(workload, known, members, shrink, shape.prod(axis=1), tuple(groups))
 
     def __len__(self) -> int:
-        """How many sets there are."""
         return len(self.members)
 
     def find(self, positions: Iterable[int]) -> int:

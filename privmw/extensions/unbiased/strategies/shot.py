@@ -209,12 +209,8 @@ class Shot:
                     raise ValueError(f"marginal {names} must lie inside a marginal of the shot")
 
     def _positions(self, attributes: Sequence[str]) -> list[int]:
-        expect(
-            "marginal",
-            attributes,
-            isinstance(attributes, Sequence) and not isinstance(attributes, str),
-            "a tuple of names",
-        )
+        right = isinstance(attributes, Sequence) and not isinstance(attributes, str)
+        expect("marginal", attributes, right, "a tuple of names")
         positions = sorted(set(positions_of(self.domain, attributes, "marginal")))
         if len(positions) < len(attributes):
             names = tuple(self.domain.names[a] for a in positions)
@@ -234,7 +230,6 @@ class Shot:
         return positions, [int(given[a]) for a in positions]
 
     def __repr__(self) -> str:
-        """Show what is measured, and the cost."""
         looks = f"{len(self.looks):,} look{'s' * (len(self.looks) != 1)} at {self.kind}"
         spent = getattr(self.cost, self.family.unit)
         price = f"{self.family.unit} {float_up(spent or Fraction(0)):.6g}"
