@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from privmw.data.constraints.relation import KINDS, Relation, relation
+from privmw.data.constraints.relation import RELATIONS, Relation, relation
 from privmw.data.constraints.rule import Rule, checked_list, invalid_rule, valid_rule
 from privmw.data.domain import Domain, check_domain, positions_of
 from privmw.data.strict_json import parse_json
@@ -62,7 +62,7 @@ class Constraints:
         check_domain(domain)
         expect("rules", rules, Mapping, "an object with the keys invalid and valid")
         rules = {key: rule for key, rule in rules.items() if not str(key).startswith("$")}
-        if not set(rules) <= {"invalid", "valid", *KINDS}:
+        if not set(rules) <= {"invalid", "valid", *RELATIONS}:
             raise ValueError("keys of rules must be invalid, valid, order, equal or sum")
         checked: set[Rule] = set()
         for place, rule in enumerate(checked_list("invalid", rules.get("invalid", []))):
@@ -70,7 +70,7 @@ class Constraints:
         for place, rule in enumerate(checked_list("valid", rules.get("valid", []))):
             checked.add(valid_rule(domain, f"valid[{place}]", _without_notes(rule)))
         relations: set[Relation] = set()
-        for kind in KINDS:
+        for kind in RELATIONS:
             for place, rule in enumerate(checked_list(kind, rules.get(kind, []))):
                 relations.add(relation(domain, kind, f"{kind}[{place}]", _without_notes(rule)))
         self._relations = tuple(sorted(relations, key=lambda one: (one.kind, one.positions, one.margin)))
@@ -97,7 +97,7 @@ class Constraints:
                 f"    {write(rule.written(self._domain))}" for rule in self._rules if rule.valid == valid
             ]
             keys += [f'  "{key}": [\n' + ",\n".join(lines) + "\n  ]"] if lines else []
-        for key in KINDS:
+        for key in RELATIONS:
             lines = [f"    {write(one.written(self._domain))}" for one in self._relations if one.kind == key]
             keys += [f'  "{key}": [\n' + ",\n".join(lines) + "\n  ]"] if lines else []
         return "{\n" + ",\n".join(keys) + "\n}\n"

@@ -23,12 +23,12 @@ from privmw.secrecy import expect, shown
 
 Bounds: TypeAlias = "tuple[tuple[float, ...], tuple[float, ...]]"  # least and largest value, by code
 
-KINDS = {
+RELATIONS = {
     "order": "two attributes, of which the first must be at most the second",
     "equal": "two attributes, which must be equal",
     "sum": "three or more attributes, of which the last must be the sum of the others",
 }
-ROUNDING = 1e-9  # relative error of sums of decimals
+RELATIVE_ROUNDING = 1e-9  # relative error of sums of decimals
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Relation:
         *parts, last = values
         total = np.sum(parts, axis=0)
         missing = np.isnan(total) | np.isnan(last)
-        slack = self.margin + ROUNDING * np.abs(np.where(missing, 0, last))
+        slack = self.margin + RELATIVE_ROUNDING * np.abs(np.where(missing, 0, last))
         over = total - last
         holds: Bools = missing | (over <= slack) & ((self.kind == "order") | (over >= -slack))
         return holds
@@ -75,7 +75,7 @@ class Relation:
             [np.array(bounds[side])[code] for bounds, code in zip(self.bounds, codes, strict=True)]
             for side in (0, 1)
         )
-        slack = self.margin + ROUNDING * self.margin
+        slack = self.margin + RELATIVE_ROUNDING * self.margin
         possible = ~(sum(low[:-1]) > high[-1] + slack)  # NaN, a missing value, excludes nothing
         if self.kind != "order":
             possible &= ~(low[-1] > sum(high[:-1]) + slack)
@@ -88,13 +88,13 @@ class Relation:
 
 
 def relation(domain: Domain, kind: str, where: str, rule: Any) -> Relation:
-    """Make the relation of an object under one of KINDS."""
+    """Make the relation of an object under one of RELATIONS."""
     right = isinstance(rule, Mapping) and "attributes" in rule and set(rule) <= {"attributes", "margin"}
     expect(where, rule, right, "an object of attributes and, optionally, a margin", quote=False)
     names = rule["attributes"]
     listed = isinstance(names, list | tuple) and (len(names) >= 3 if kind == "sum" else len(names) == 2)
     if not listed or len(set(names)) < len(names):
-        raise ValueError(f"{where}: attributes must be {KINDS[kind]}")
+        raise ValueError(f"{where}: attributes must be {RELATIONS[kind]}")
     margin = check_number(f"{where}: margin", rule.get("margin", 0))
     if not 0 <= margin < math.inf:
         raise ValueError(f"{where}: margin ({margin}) must not be negative")
