@@ -402,6 +402,7 @@ class Release(Immutable):
         rows = np.repeat(np.arange(self.support.size, dtype=np.uint32), counts)
         rng.shuffle(rows)
         records = self.support.table.take(rows).with_frame_kind(self.frame_kind)
+        records = records.keeping(self.support.constraints)
         return records if self.ledger.for_release else records.not_for_release()
 
     def as_public(self) -> Support:

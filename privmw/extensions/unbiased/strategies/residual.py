@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.accounting import Budget, ResidualGaussian
 from privmw.accounting.noise import LARGEST_DRAWN_SCALE, of_unit
@@ -25,9 +24,9 @@ from privmw.data.workload import Workload
 from privmw.extensions.unbiased.strategies.closure import Closure
 from privmw.extensions.unbiased.strategies.shot import Shot, TableLook
 from privmw.extensions.unbiased.strategies.strategy import Strategy, check_terms, check_weights
+from privmw.kernels.arrays import Float64s
 from privmw.secrecy import shown
 
-Float64s = npt.NDArray[np.float64]
 Loss = Literal["largest", "marginals", "cells"]
 
 _MOST_SWEEPS, _FEWEST_SWEEPS = 400, 30
