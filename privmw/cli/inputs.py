@@ -121,6 +121,8 @@ def read_public_inputs(
                 on_note=console.note,
             )
             files.append(Support.from_table(public, constraints, domain=domain))
+            if constraints is not None and (lost := public.n - files[-1].records):
+                console.note(f"{path}: {lost:,} of {public.n:,} records break a constraint, and are left out")
         if files[-1].missing and len(options.public) > 1:
             raise RefusalError(
                 f"{path} lacks the column {in_words(files[-1].missing)}",

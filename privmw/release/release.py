@@ -164,8 +164,16 @@ class Release(Immutable):
     ) -> Any:
         """The fraction of records that have these values of these attributes.
 
-        Given labels (or numbers and dates, for bins) as keywords: a frame of one row with the labels, answer,
-        standard_error, low and high (of a 95 % interval; see `marginal`). Given names and codes: a float.
+        Given values as keywords: a frame of one row with the conditions, answer, standard_error, low and high
+        (of a 95 % interval; see `marginal`). Given names and codes: a float. A value may be
+
+        - a label, or a number or date in a bin, which stands for the whole bin;
+        - a list of them: any of these values;
+        - a range (low, high), both ends included; None is no limit. Of bins, both must be edges, and the
+          range is half open as the bins are: (18, 65) is [18, 65);
+        - a comparison such as ">=65" or "<18", unless a label reads so.
+
+        Ranges never hold the values declared as other or missing.
 
         >>> from privmw import Domain, PEP
         >>> domain = Domain({"age": {"edges": [0, 18, 65, 100]}, "sex": ["F", "M"]})
@@ -177,9 +185,12 @@ class Release(Immutable):
         >>> release.answer(age=70, sex="M").to_pandas().round(2)
                  age sex  answer  standard_error   low  high
         0  [65, 100]   M    0.34            0.01  0.32  0.36
+        >>> release.answer(age=">=18").to_pandas().round(2)
+                 age  answer  standard_error   low  high
+        0  [18, 100]    0.39            0.01  0.36  0.41
         """
         if names is None and values is None:
-            from privmw.release.frames import answer_frame  # here: it imports releases
+            from privmw.release.questions import answer_frame  # here: it imports releases
 
             self._check_whole()
             return answer_frame(self, labels)
@@ -219,6 +230,88 @@ class Release(Immutable):
         self._check_whole()
         _check_names(self.support.domain, names)
         return marginal_frame(self, names, level, kind)
+
+    def mean(
+        self,
+        name: str,
+        *,
+        by: str | Sequence[str] | None = None,
+        where: Mapping[str, object] | None = None,
+        values: Sequence[float] | None = None,
+        level: float | None = DEFAULT_LEVEL,
+        kind: FrameKind | None = None,
+    ) -> Any:
+        """A frame of the mean of a numeric attribute, in each group.
+
+        by: attributes whose values are the groups. where: conditions, as those of `answer`. values: a number
+        for each label or bin (default: the label itself; the middle of the bin, of an open bin that of its
+        two edges). Records whose value is other or missing do not count.
+
+        Columns: the groups' labels, mean, and with a level standard_error, low and high. The interval is for
+        the mean of `values`; of bins, at_least and at_most are the means if every record were at the lower or
+        upper end of its bin. Groups below one record have no mean.
+
+        >>> from privmw import Domain, PEP
+        >>> domain = Domain({"rooms": [1, 2, 5], "sex": ["F", "M"]})
+        >>> private = Table.from_codes([[0, 0], [1, 0], [1, 1], [2, 1]] * 100, domain, private=True)
+        >>> workload, support = Workload.all(domain, k=2), Support.full(domain)
+        >>> release = PEP(select="all").calibrate(rho=0.1)(private, support, workload, rng=0)
+        >>> release.mean("rooms", by="sex", kind="pandas").round(1)
+          sex  mean  standard_error  low  high
+        0   F   1.6             0.0  1.5   1.7
+        1   M   3.5             0.0  3.5   3.6
+        """
+        from privmw.release.questions import mean_frame
+
+        self._check_whole()
+        return mean_frame(self, name, by, where, values, level, kind)
+
+    def quantile(
+        self,
+        name: str,
+        q: float | Sequence[float],
+        *,
+        by: str | Sequence[str] | None = None,
+        where: Mapping[str, object] | None = None,
+        level: float | None = DEFAULT_LEVEL,
+        kind: FrameKind | None = None,
+    ) -> Any:
+        """A frame of quantiles of an attribute of numbers, dates or bins, in each group; see `mean`.
+
+        Of numbers the smallest with a share of at least q up to it; inside a bin by interpolation. low and
+        high: the values at which q lies in the interval of the share.
+        """
+        from privmw.release.questions import quantile_frame
+
+        self._check_whole()
+        return quantile_frame(self, name, q, by, where, level, kind)
+
+    def cdf(
+        self,
+        name: str,
+        *,
+        by: str | Sequence[str] | None = None,
+        where: Mapping[str, object] | None = None,
+        level: float | None = DEFAULT_LEVEL,
+        kind: FrameKind | None = None,
+    ) -> Any:
+        """A frame of the share of records up to each value, or below each edge of bins; see `mean`.
+
+        >>> from privmw import Domain, PEP
+        >>> domain = Domain({"age": {"edges": [0, 18, 65, 100]}, "sex": ["F", "M"]})
+        >>> private = Table.from_codes([[0, 0], [1, 0], [1, 1], [2, 1]] * 500, domain, private=True)
+        >>> workload, support = Workload.all(domain, k=2), Support.full(domain)
+        >>> release = PEP(select="all").calibrate(rho=0.1)(private, support, workload, rng=0)
+        >>> release.cdf("age", kind="pandas").round(2)
+           below  share  standard_error   low  high
+        0     18   0.25             0.0  0.25  0.25
+        1     65   0.75             0.0  0.74  0.75
+        2    100   1.00             0.0  1.00  1.00
+        """
+        from privmw.release.questions import cdf_frame
+
+        self._check_whole()
+        return cdf_frame(self, name, by, where, level, kind)
 
     def answers_frame(
         self,
@@ -309,6 +402,7 @@ class Release(Immutable):
         rows = np.repeat(np.arange(self.support.size, dtype=np.uint32), counts)
         rng.shuffle(rows)
         records = self.support.table.take(rows).with_frame_kind(self.frame_kind)
+        records = records.keeping(self.support.constraints)
         return records if self.ledger.for_release else records.not_for_release()
 
     def as_public(self) -> Support:

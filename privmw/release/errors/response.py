@@ -146,6 +146,11 @@ class Response:
         """Errors of answers to `target` after a refit with this change of potentials."""
         return self.change_of(potentials) - _sums(self._target_marginals, start)
 
+    def row_errors(self, start: Float64s, potentials: Float64s) -> Float64s:
+        """Errors of the rows' weights after a refit: their sums are those of `refit_errors`."""
+        errors: Float64s = self._weights * (potentials - _dot(self._weights, potentials)) - start
+        return errors
+
     def change_of(self, potentials: Float64s) -> Float64s:
         """Change of answers to `target` by a change of potentials."""
         return self._changes(self._target_marginals, potentials)
