@@ -29,8 +29,8 @@ from privmw.ranks import ALONE, Communicator, allgather, allgather_rows, max_ove
 EFFECT_MEMORY = 1 / 8  # share of the available memory that the lists of rows' effects may take
 FEW_PER_CELL = 4  # more cells than this per row and marginal: rows list their cells
 MOST_PAIRS_PER_ROW = 16  # pairs of cells; with more, conjugate gradients cost less than a gram matrix
-# Every rank solves over the rows of all ranks where these are at most FEW_ROWS, or FEW_ROWS_PER_CELL times the
-# cells: then sending the weights once is cheap beside a sum over the cells in each of hundreds of passes.
+# Every rank solves over the rows of all ranks where these are at most FEW_ROWS, or FEW_ROWS_PER_CELL for each
+# cell: then sending the weights once is cheap beside a sum over the cells in each of hundreds of passes.
 FEW_ROWS = 2**16
 FEW_ROWS_PER_CELL = 4
 GRAM_DRIFT = 0.002  # relative change of weights up to which a gram matrix is kept: saves half of them

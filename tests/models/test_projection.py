@@ -25,7 +25,7 @@ TOLERANCE = 1e-9
 class Queries:
     """Rows x queries, written out; without a gram, steps are by conjugate gradients."""
 
-    comm, threads, everywhere = ALONE, None, None
+    comm, threads = ALONE, None
 
     def __init__(self, holds, exact=True):
         self.holds, self.count = np.asarray(holds, bool), np.shape(holds)[1]

@@ -28,9 +28,9 @@ def freedom(
 
     weights: the fitted distribution; fitted: its answers; w: of the l2 slack, one per query.
     """
-    if matrix.everywhere is not None:
+    if matrix.comm.size > 1 and (everywhere := matrix.everywhere) is not None:
         (weights,) = allgather_rows(matrix.comm, [weights])
-        matrix = matrix.everywhere.matrix
+        matrix = everywhere.matrix
     heavy = heavy_rows(matrix, weights, fitted, ROW_ACCURACY)
     matrix, weights, w, change = heavy.matrix, heavy.weights, w[heavy.queries], change[heavy.queries]
     functions = RowFunctions(matrix, weights, w)

@@ -297,7 +297,7 @@ def project(
     Ends when the gap, and with l1 the KKT residual too, is at most the tolerance; after SOLVER.most_steps
     steps or SOLVER.most_passes passes over rows; or when rounding ends all progress.
     """
-    if (everywhere := matrix.everywhere) is not None:
+    if matrix.comm.size > 1 and (everywhere := matrix.everywhere) is not None:
         (priors,) = allgather_rows(matrix.comm, [prior])
         fit = project(
             everywhere.matrix,
