@@ -86,6 +86,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--sdnist", default="/opt/sdnist/bin/python")
     parser.add_argument("--no-public", action="store_true", help="nist and adult: the domain alone")
+    parser.add_argument("--target", metavar="NAME", help="adult: also releases for this target, income")
     options = parser.parse_args()
     {"nist": nist, "adult": adult, "survey": survey, "types": lambda _: record_types.show()}[options.what](
         options
@@ -194,6 +195,11 @@ def adult(options: argparse.Namespace) -> None:
                 made = release(private, public, epsilon, seed)
             for name, records in drawings(made, seed, None if options.no_public else public).items():
                 print(f"{epsilon:>8} {seed:>4} {name:18} {auc(records, test, seed):7.4f}", flush=True)
+            if options.target is not None:
+                aimed = {"domain": made.domain_, "target": options.target}
+                made = release(private, None if options.no_public else public, epsilon, seed, **aimed)
+                score = auc(made.sample(seed=seed), test, seed)
+                print(f"{epsilon:>8} {seed:>4} {'target ' + options.target:18} {score:7.4f}", flush=True)
 
 
 def auc(train: pandas.DataFrame, test: pandas.DataFrame, seed: int) -> float:

@@ -155,7 +155,7 @@ class Curator:
             raise ValueError(f"among ({shown(among)}) must be 'cell' or 'marginal'")
         if mechanism not in ("permute-and-flip", "exponential"):
             raise ValueError(f"mechanism ({shown(mechanism)}) must be 'permute-and-flip' or 'exponential'")
-        offsets = self.__competing(candidates)
+        offsets = self.__candidate_offsets(candidates)
         cells = int(offsets[-1])
         answers = scores.check_answers(model_answers, cells)
         competing = cells if among == "cell" else len(offsets) - 1
@@ -167,7 +167,7 @@ class Curator:
             epsilon=epsilon,
             k=k,
         )
-        with self.__paid(selection.event) as counts, erasing() as erased:
+        with self.__charged(selection.event) as counts, erasing() as erased:
             if among == "cell":
                 score = scores.cell_scores(counts[:cells], answers, self._ledger.n)
                 return selection.draw(score, self.__stream, excluded)
@@ -212,7 +212,7 @@ class Curator:
             epsilon=epsilon,
             k=k,
         )
-        with self.__paid(selection.event) as counts, erasing() as erased:
+        with self.__charged(selection.event) as counts, erasing() as erased:
             return selection.draw(erased(scores.signed_scores(counts, bag, records, n)), self.__stream)
 
     @sealed
@@ -252,7 +252,7 @@ class Curator:
         selection = Selection.prepare(
             "exponential", candidates=len(checked), sensitivity=of_unit(moved, self._at_most), epsilon=epsilon
         )
-        with self.__paid(selection.event) as counts, erasing() as erased:
+        with self.__charged(selection.event) as counts, erasing() as erased:
             score = erased(scores.table_scores(counts, checked, n, distance))
             return selection.draw(score, self.__stream)[0]
 
@@ -283,11 +283,11 @@ class Curator:
             tests/curator/test_unit.py::test_a_replaced_unit_moves_what_is_paid_for_and_no_more,
             tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
         """
-        cells, changing = self.__asked(queries, marginal, marginals, total)
+        cells, changing = self.__requested_cells(queries, marginal, marginals, total)
         family, share = noise_for(rho=rho, epsilon=epsilon)
         sensitivity = family.sensitivity(changing, self._at_most)
         noise = Noise.prepare(family, size=len(cells), sensitivity=sensitivity, share=share)
-        with self.__paid(noise.event) as counts, erasing() as erased:
+        with self.__charged(noise.event) as counts, erasing() as erased:
             held = self.__total if total else counts
             return noise.add(erased(held[cells]), self.__stream)
 
@@ -303,7 +303,8 @@ class Curator:
             group's matrices, so a replaced record moves the answers by the distance of two columns, an added
             one by one column: at most the group's L1 or L2. A unit of at most m records is m such moves:
             L1 <= m l1, L2^2 <= m^2 l2^2.
-        Numerics: integers throughout: entries are at most 2^20 and records fewer than 2^41: none overflows.
+        Numerics: integers throughout, and none overflows: entries are at most 2^20, a public n is below 2^32,
+            and where n is private, counts are clamped, which moves a cell by no more than its record does.
         Checked by:
             tests/data/test_queries.py::test_sensitivities_are_those_of_all_pairs_of_records,
             tests/curator/test_queries.py::test_answers_of_neighbours_differ_by_the_sensitivity,
@@ -318,8 +319,11 @@ class Curator:
         moved = group.moved(family.order, replace=self._ledger.neighbors is Neighbors.REPLACE_ONE)
         sensitivity = family.sensitivity(moved, self._at_most)
         noise = Noise.prepare(family, size=group.size, sensitivity=sensitivity, share=share)
-        with self.__paid(noise.event) as counts, erasing() as erased:
-            answers: Int64s = group.apply(counts[first:end], erased)
+        with self.__charged(noise.event) as counts, erasing() as erased:
+            cells = counts[first:end]
+            if self._ledger.neighbors is Neighbors.ADD_REMOVE_ONE:
+                cells = erased(np.minimum(cells, group.largest_count))
+            answers: Int64s = group.apply(cells, erased)
             return noise.add(answers.reshape(-1), self.__stream)
 
     @sealed
@@ -338,7 +342,7 @@ class Curator:
             tests/mechanisms/test_threshold.py::test_the_curator_pays_for_units_and_for_neighbours_by_addition,
             tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
         """
-        cells, changing = self.__asked(None, marginal, None, False)
+        cells, changing = self.__requested_cells(None, marginal, None, False)
         threshold = Threshold.prepare(
             size=len(cells),
             l1_sensitivity=Threshold.family.sensitivity(changing, self._at_most),
@@ -346,7 +350,7 @@ class Curator:
             delta=delta,
             records=self._at_most,
         )
-        with self.__paid(threshold.event) as counts, erasing() as erased:
+        with self.__charged(threshold.event) as counts, erasing() as erased:
             return threshold.apply(erased(counts[cells]), self.__stream)
 
     @sealed
@@ -376,7 +380,7 @@ class Curator:
         if event.at_most != self._at_most:
             raise ValueError(f"at_most ({event.at_most}) must be the table's {self._at_most}")
         hosts = _hosts(self._workload, event.looks)
-        with self.__paid(event) as counts, erasing() as erased:
+        with self.__charged(event) as counts, erasing() as erased:
             tables = (erased(_table(self._workload, counts, *host)) for host in hosts)
             return noise.draw(tables, self.__stream)
 
@@ -389,7 +393,7 @@ class Curator:
                 self.__counts = None
 
     @contextmanager
-    def __paid(self, event: Event) -> Iterator[Int64s]:
+    def __charged(self, event: Event) -> Iterator[Int64s]:
         """Charge the event, then yield the counts; one caller at a time, so that no budget is spent twice."""
         with self.__lock:
             if self.__counts is None:
@@ -403,7 +407,7 @@ class Curator:
             self._ledger.charge(event)
             yield self.__counts
 
-    def __competing(self, candidates: int | None) -> Int64s:
+    def __candidate_offsets(self, candidates: int | None) -> Int64s:
         """The offsets of the cells of the competing marginals."""
         offsets, marginals = self._workload.offsets, len(self._workload)
         if candidates is None:
@@ -413,7 +417,7 @@ class Curator:
             raise ValueError(f"candidates ({first}) must be at most the number of marginals ({marginals})")
         return offsets[: first + 1]
 
-    def __asked(
+    def __requested_cells(
         self,
         queries: npt.ArrayLike | None,
         marginal: int | None,

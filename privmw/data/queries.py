@@ -111,6 +111,13 @@ class QueryGroup(Immutable):
             )
 
     @property
+    def largest_count(self) -> int:
+        """The largest count of every cell for which no answer can overflow."""
+        entries = [matrix.entries for matrix in self.matrices]
+        largest = math.prod(max(1, int(np.abs(each).max())) * int(each.shape[1]) for each in entries)
+        return int(max(2**62 // largest, 1))
+
+    @property
     def size(self) -> int:
         """The number of queries."""
         return math.prod(self.shape)

@@ -51,7 +51,7 @@ def to_frame(table: Table, kind: str, *, bins: str, public: Any, seed: int | Non
 
     values = _Values(table, bins=bins, public=public, seed=seed)
     decoders = values.decoders
-    frame = _arrow(table, values)
+    frame = _arrow(values.table, values)
     own = public[0] if isinstance(public, list) and public else public
     if kind == "pandas":
         return pandas_frame(frame, own, [d.attribute.name for d in decoders if d.is_like])
@@ -75,7 +75,7 @@ def write(
     name = check_name(path, "records", for_release=table.for_release)
     pa = need("pyarrow", "write files", "io")
     made = _Values(table, **values, as_text=format_of(name) == "csv")
-    decoders = made.decoders
+    decoders, table = made.decoders, made.table
     fields = [(decoder.attribute.name, decoder.type) for decoder in decoders]
     labelled: list[list[int]] = [[] for _ in decoders]
     syntax = None
@@ -153,6 +153,7 @@ class _Values:
         from privmw.io.decode import Decoder, PublicColumn
         from privmw.io.own_texts import OwnTexts
         from privmw.io.public_records import PublicRecords
+        from privmw.io.relations import Column, keep_relations
 
         if table.private:
             raise ValueError("a private table must not be written")
@@ -166,6 +167,7 @@ class _Values:
         streams = sampling_stream(seed).spawn(len(attributes) + 1) if bins in ("spread", "draw") else None
         spread = [None] * len(attributes) if streams is None else streams[1:]
         columns: dict[str, PublicColumn] = {}
+        records: PublicRecords | None = None
         types: dict[str, Any] = {}
         if streams is not None and bins == "draw":
             given = public if isinstance(public, list) else [public]
@@ -182,17 +184,26 @@ class _Values:
             )
             for a, rng in zip(attributes, spread, strict=True)
         ]
+        self.table, self._decided = table, dict[str, Column]()  # of all records, decided by relations
+        rules = table.constraints
+        if rules is not None and bins != "label" and (rules.relations or not rules.mask(table).all()):
+            stream = sampling_stream(seed).spawn(len(attributes) + 2)[-1]
+            kept = keep_relations(table, self.decoders, records, self.donors, stream)
+            self.table, self.donors, self._decided = kept.table, kept.donors, dict(kept.columns)
 
     def arrays(self, batch: Table, start: int = 0) -> list[Any]:
         """The Arrow arrays of a batch's columns; start: the position of its first record in the table."""
         columns = zip(self.decoders, batch.columns, strict=True)
-        if self.donors is None:
-            return [decoder.values(codes) for decoder, codes in columns]
         stop = start + batch.n
         arrays = []
         for decoder, codes in columns:
-            rows = self.donors.of(decoder.attribute.name, start, stop)
-            values = decoder.values(codes, rows)
+            name = decoder.attribute.name
+            rows = None if self.donors is None else self.donors.of(name, start, stop)
+            if name in self._decided:
+                decided = self._decided[name]
+                values, rows = decided.values[start:stop], decided.rows[start:stop]
+            else:
+                values = decoder.values(codes, rows)
             if self.texts is not None:
                 values = self.texts.written(decoder.attribute, codes, values, rows)
             arrays.append(values)

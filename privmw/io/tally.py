@@ -95,7 +95,7 @@ class Tally:
             for text, count in zip(values.to_pylist(), counts.tolist(), strict=True):
                 self.texts[text] = self.texts.get(text, 0) + count
         else:
-            self._merge(_numbers(values), counts)
+            self._merge(numbers_of(values), counts)
         if len(self) > REMEMBERED:
             self._forget()
 
@@ -169,7 +169,7 @@ def _name(arrow_type: Any) -> str:
     return re.split("[^a-z_]", str(arrow_type))[0]
 
 
-def _numbers(values: Any) -> npt.NDArray[Any]:
+def numbers_of(values: Any) -> npt.NDArray[Any]:
     """The numbers of an Arrow array; dates and times as ordinals."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -360,6 +360,8 @@ HONEST = {
     "unit: release, two rounds": (lambda side: releases(side, 2.0, 0.5, unit=True), 1e-2, 0.1),
 }
 SLOW = [
+    "curator: prefixes",
+    "curator: prefixes, Laplace",
     "DualQuery, two rounds",
     "permute-and-flip, top 2",
     "release, two rounds",
@@ -533,6 +535,7 @@ PLANTED = {
     "unit: scores as of one record": (selected_for_one_record, 0),
 }
 SLOW_PLANTED = [
+    "half the sensitivity, prefixes",
     "selection not charged",
     "unit: rho not divided by the square of its records",
     "unit: scores as of one record",

@@ -20,6 +20,7 @@ from privmw.accounting.rounding import Real
 from privmw.algorithms.auto import release_auto
 from privmw.algorithms.configuration import Configuration, make_budget
 from privmw.algorithms.options import AccountPath, check_options, lists_options
+from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.data.propose import propose
 from privmw.data.records import Bins, Records
@@ -45,8 +46,9 @@ class Synthesizer:
     `PEP(rounds=20)`; None is `release_auto`. bins: what a bin becomes in the records, as for
     `Table.to_frame`; None draws from the public records, or spreads values without them. target: an attribute
     to be predicted from the others; the marginals of the largest order are those that hold it, and all of the
-    order below (docs/parameters.md). unit, at_most: what
-    is protected, as for `read_table`. account: of the private table, which adds up what every fit spends.
+    order below (docs/parameters.md). constraints: rules that every record keeps: `Constraints`, or the path
+    or content of their file. unit, at_most: what is protected, as for `read_table`. account: of the
+    private table, which adds up what every fit spends.
     rng: a seed for experiments, which marks the records as not for release. threads: of the kernels.
     public_is_public: take public records although many are private ones, which will be published.
 
@@ -80,6 +82,7 @@ class Synthesizer:
         algorithm: Configuration | None = None,
         bins: Bins | None = None,
         target: str | None = None,
+        constraints: Constraints | Mapping[str, object] | str | os.PathLike[str] | None = None,
         unit: str | None = None,
         at_most: int | None = None,
         account: AccountPath = None,
@@ -94,6 +97,7 @@ class Synthesizer:
         self.algorithm = algorithm
         self.bins = bins
         self.target = target
+        self.constraints = constraints
         self.unit = unit
         self.at_most = at_most
         self.account = account
@@ -123,11 +127,17 @@ class Synthesizer:
             )
         domain, notes = self._domain(private, public)
         workload = self._workload(domain)
-        support = None
+        constraints = self._constraints(domain)
+        support = None if constraints is None else Support.without_public(domain, constraints)
         if public is not None:
-            support = Support.from_table(self._table("public", public, domain, private=False), domain=domain)
+            rows = self._table("public", public, domain, private=False)
+            support = Support.from_table(rows, constraints, domain=domain)
         drawn_from = None if isinstance(public, Records) else public
-        lacking = [] if support is None else [n for n in support.missing if domain[n].edges is not None]
+        lacking = (
+            []
+            if support is None or public is None
+            else [n for n in support.missing if domain[n].edges is not None]
+        )
         if lacking and self.bins == "draw":
             raise ValueError(f"bins ('draw') must come with a public column {shown(lacking[0])} to draw from")
         if lacking and all(a.name in lacking for a in domain.attributes if a.edges is not None):
@@ -215,6 +225,12 @@ class Synthesizer:
                 f"{'; '.join(left_out)}: give a domain that has them, or drop them", UserWarning, stacklevel=4
             )
         return proposal.domain, proposal.notes
+
+    def _constraints(self, domain: Domain) -> Constraints | None:
+        given = self.constraints
+        if given is None or isinstance(given, Constraints):
+            return given
+        return Constraints(given, domain) if isinstance(given, Mapping) else Constraints.read(given, domain)
 
     def _workload(self, domain: Domain) -> Workload:
         if self.target is not None and not isinstance(self.marginals, int):

@@ -11,12 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.data.workload import LARGEST_ORDER, Workload
-
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
+from privmw.kernels.arrays import Float64s, Int64s
 
 MOST_SUBSETS = 2**24  # 400 MB of arrays
 

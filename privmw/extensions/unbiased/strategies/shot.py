@@ -21,7 +21,6 @@ from itertools import combinations
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.accounting import Composition, Event
 from privmw.accounting.noise import NoiseFamily
@@ -29,15 +28,14 @@ from privmw.accounting.rounding import float_up, positive_integer
 from privmw.data.domain import Domain, positions_of
 from privmw.data.workload import Workload
 from privmw.extensions.unbiased.strategies.closure import Closure
+from privmw.kernels.arrays import Float64s, Int64s
 from privmw.secrecy import expect, shown
 
-Int64s: TypeAlias = npt.NDArray[np.int64]
-Float64s: TypeAlias = npt.NDArray[np.float64]
 Residuals: TypeAlias = tuple[Float64s, ...]  # the estimate of every interaction, in the order of the closure
 Term: TypeAlias = tuple[Sequence[str], Sequence[int], float]  # a cell's attributes, its codes, a coefficient
 
 
-class Look(NamedTuple):
+class TableLook(NamedTuple):
     """One measured table: its attributes, and the scale of its noise (sigma, or the scale of a Laplace law).
 
     share: what it costs in the budget's unit; None where all looks are charged jointly.
@@ -70,7 +68,7 @@ class Shot:
     family: NoiseFamily
     at_most: int
     measured: Workload
-    looks: tuple[Look, ...]
+    looks: tuple[TableLook, ...]
     events: tuple[Event, ...]
     closure: Closure
     precision: Float64s
