@@ -78,9 +78,10 @@ def evaluate(
     if records or any(given is not None for given in (target, by, constraints, held_out)):
         if not private.has_records:
             raise ValueError("private (counts alone) must hold records to score records")
-        table, rules = released, constraints
+        rules = constraints
         if isinstance(released, Release):
-            table, rules = released.sample(seed=0), constraints or released.support.constraints
+            rules = constraints or released.support.constraints
+        table = released.sample(seed=0) if isinstance(released, Release) else released
         scores = scores_of(table, private, target=target, by=by, constraints=rules, held_out=held_out)
     errors = np.abs(answers - truth)
     starts = workload.offsets[:-1]

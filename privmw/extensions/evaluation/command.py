@@ -86,7 +86,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
             "release": errors(released),
             "synthetic": errors(synthetic),
             **({} if before is None else {"public_start": errors(before)}),
-            "records": [scores._asdict() for scores in synthetic.records],
+            **({"records": [scores._asdict() for scores in synthetic.records]} if synthetic.records else {}),
         }
         (folder / "evaluation.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
         write_report(folder / "report.html", release, evaluation=replace(released, records=synthetic.records))

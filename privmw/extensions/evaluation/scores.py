@@ -52,7 +52,8 @@ def scores_of(
     if by is not None:
         column = domain.index(by)
         for code in range(domain[by].size):
-            group = Sets(*(None if part is None else part[part[:, column] == code] for part in sets))
+            parts: list[Any] = [None if part is None else part[part[:, column] == code] for part in sets]
+            group = Sets(*parts)
             if min(len(group.synthetic), len(group.private)) >= LEAST_OF_A_GROUP:
                 name = f"{by} = {domain[by].label(code)}"
                 scores.append(_scores(name, group, synthetic, place, constraints))
