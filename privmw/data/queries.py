@@ -32,7 +32,7 @@ LARGEST_ENTRY = (
 LARGEST_SENSITIVITY = 2**40
 MOST_QUERIES = 2**28  # of a group
 MOST_STATES, MOST_PAIRS_OF_COLUMNS = 2**22, 2**28  # pairs of columns: of some attributes, of all
-MOST_COMPARED = 4096  # pairs of columns that are compared with each other
+MOST_TRIPLES_COMPARED = 4096  # pairs of columns that are compared with each other
 
 
 class Matrix(NamedTuple):
@@ -434,7 +434,7 @@ def _useful(triples: Int64s, signed: bool) -> Int64s:
         new[-1] = True
         return triples[new]
     triples = triples[new]
-    if len(triples) > MOST_COMPARED:
+    if len(triples) > MOST_TRIPLES_COMPARED:
         return triples
     x, y, c = triples.T
     better = (x >= x[:, None]) & (y >= y[:, None]) & (c <= c[:, None])
