@@ -22,7 +22,7 @@ from .events import Cost, Event
 from .rounding import Real, finite, positive, positive_integer, sqrt_up
 
 Order: TypeAlias = Literal[1, 2]
-_Exact = TypeVar("_Exact", int, Fraction)
+_Number = TypeVar("_Number", int, float, Fraction)
 
 LARGEST_DRAWN_SCALE = 2.0**40  # the limit of csrc/draw; noise then stays below 2^52
 LARGEST_SCALE, LEAST_SCALE = 2.0**62, 2.0**-62  # for counts that were measured elsewhere
@@ -108,7 +108,7 @@ class DiscreteLaplace(Event):
 NoiseEvent: TypeAlias = DiscreteLaplace | DiscreteGaussian
 
 
-def of_unit(sensitivity: _Exact, at_most: int, order: Order = 1) -> _Exact:
+def of_unit(sensitivity: _Number, at_most: int, order: Order = 1) -> _Number:
     """The L1 (order 1) or squared L2 (order 2) sensitivity to a unit, given the sensitivity to a record.
 
     A unit of m records changes values m times one after another: L1 grows by m, the squared L2 by m^2.
@@ -140,6 +140,14 @@ class NoiseFamily:
         return shape if self.form == "continuous" else f"{self.form}-{shape}"
 
     @property
+    def words(self) -> str:
+        """The name in reports, such as "discrete Laplace noise"."""
+        return (
+            self.name.replace("-", " ").replace("laplace", "Laplace").replace("gaussian", "Gaussian")
+            + " noise"
+        )
+
+    @property
     def unit(self) -> Literal["rho", "epsilon"]:
         """The unit of a share of this noise ("rho" or "epsilon"), an argument name of `Curator.measure`."""
         return "epsilon" if self.order == 1 else "rho"
@@ -159,7 +167,7 @@ class NoiseFamily:
         """The event type of the discrete form of this noise."""
         return DiscreteLaplace if self.order == 1 else DiscreteGaussian
 
-    def sensitivity(self, changed: _Exact, at_most: int = 1) -> _Exact:
+    def sensitivity(self, changed: _Number, at_most: int = 1) -> _Number:
         """The L1, or squared L2, sensitivity of counts if one record changes `changed` of them by one.
 
         >>> DISCRETE_LAPLACE.sensitivity(2, at_most=3), DISCRETE_GAUSSIAN.sensitivity(2, at_most=3)

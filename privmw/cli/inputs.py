@@ -59,10 +59,18 @@ class PublicInputs(NamedTuple):
     files: tuple[Support, ...] = ()
 
 
-def join_ranks(cluster: str | None) -> Communicator:
-    """Return the MPI ranks, or a single rank."""
+def join_ranks(cluster: str | None, wait: float | None = None) -> Communicator:
+    """Return the MPI ranks, or a single rank.
+
+    wait: the seconds of silence of a rank after which the others abort; None is the default.
+    """
     if cluster is not None:
-        return mpi()
+        comm = mpi()
+        if wait is not None:
+            comm.wait = wait
+        return comm
+    if wait is not None:
+        raise RefusalError("--wait must come with --cluster mpi")
     if launched() > 1:
         hint = "add --cluster mpi: otherwise each of them makes, and pays for, a release"
         raise RefusalError(f"{launched()} ranks were started", hint)

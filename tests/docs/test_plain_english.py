@@ -40,6 +40,14 @@ def constants(source):
                     yield name.id
 
 
+def repeated_constants():
+    """The names of constants that more than one module assigns."""
+    names = Counter(
+        name for path in CODE if path.suffix == ".py" for name in {*constants(path.read_text("utf-8"))}
+    )
+    return {name for name, modules in names.items() if modules > 1}
+
+
 def test_unclear_words_do_not_occur():
     assert occurrences(UNCLEAR, [*PAGES, *CODE]) == []
 
@@ -49,10 +57,7 @@ def test_packages_and_the_curator_are_no_rooms_and_doors():
 
 
 def test_a_constant_means_one_thing():
-    names = Counter(
-        name for path in CODE if path.suffix == ".py" for name in {*constants(path.read_text("utf-8"))}
-    )
-    assert {name for name, modules in names.items() if modules > 1} <= SHARED
+    assert repeated_constants() <= SHARED
 
 
 def test_the_readers_see_what_they_must():

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from privmw.accounting import Event, Ledger, ResidualGaussian
-from privmw.accounting.noise import DISCRETE_GAUSSIAN, MEASURED, NoiseFamily
+from privmw.accounting.noise import MEASURED, PAID_IN, NoiseFamily
 from privmw.accounting.statement import unit_size
 from privmw.data.domain import Domain
 from privmw.data.strict_json import parse_json
 from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL, Workload
 from privmw.extensions.unbiased.answers import UnbiasedAnswers, sizes_of_looks
 from privmw.extensions.unbiased.strategies.closure import Closure
-from privmw.extensions.unbiased.strategies.shot import Look, Shot, noise_variance
+from privmw.extensions.unbiased.strategies.shot import Shot, TableLook, noise_variance
 from privmw.extensions.unbiased.strategies.strategy import precision_of_marginals
 from privmw.kernels.checks import check_integer
 from privmw.release.file import (
@@ -157,13 +157,13 @@ def shot_from_file(
         )
     precisions = np.array([1 / noise_variance(family, scale) for scale in scales])
     precision = precision_of_marginals(closure, measured, precisions)
-    looks = tuple(Look(names, scale, None) for names, scale in zip(measured, scales, strict=True))
+    looks = tuple(TableLook(names, scale, None) for names, scale in zip(measured, scales, strict=True))
     return Shot(workload, "marginals", family, at_most, measured, looks, tuple(events), closure, precision)
 
 
 def _of_residuals(workload: Workload, family: NoiseFamily, scales: Sequence[float], at_most: int) -> Shot:
-    if family != DISCRETE_GAUSSIAN:
-        raise ValueError(f"noise ({family.name}) of residuals must be {DISCRETE_GAUSSIAN.name}")
+    if family.unit != "rho":
+        raise ValueError(f"noise ({family.name}) of residuals must be {PAID_IN['rho'].name}")
     closure = Closure.of(workload)
     sets = closure.looks()
     if len(scales) != len(sets):
@@ -171,7 +171,8 @@ def _of_residuals(workload: Workload, family: NoiseFamily, scales: Sequence[floa
     event = ResidualGaussian(workload.domain.sizes, sets, tuple(scales), at_most)
     names = workload.domain.names
     looks = tuple(
-        Look(tuple(names[a] for a in inside), scale, None) for inside, scale in zip(sets, scales, strict=True)
+        TableLook(tuple(names[a] for a in inside), scale, None)
+        for inside, scale in zip(sets, scales, strict=True)
     )
     precision = 1 / np.array(scales, np.float64) ** 2
     return Shot(workload, "residuals", family, at_most, workload, looks, (event,), closure, precision)

@@ -8,7 +8,18 @@ value comes here. one_shot.py takes a shot to the curator.
 
 from privmw.extensions.unbiased.strategies.hdmm import Hdmm, hdmm
 from privmw.extensions.unbiased.strategies.residual import Residual, residual
-from privmw.extensions.unbiased.strategies.shot import Look, Residuals, Shot
+from privmw.extensions.unbiased.strategies.shot import Residuals, Shot, TableLook
 from privmw.extensions.unbiased.strategies.strategy import Equal, Strategy, equal
 
-__all__ = ["Equal", "Hdmm", "Look", "Residual", "Residuals", "Shot", "Strategy", "equal", "hdmm", "residual"]
+__all__ = [
+    "Equal",
+    "Hdmm",
+    "Residual",
+    "Residuals",
+    "Shot",
+    "Strategy",
+    "TableLook",
+    "equal",
+    "hdmm",
+    "residual",
+]

@@ -35,7 +35,7 @@ Residuals: TypeAlias = tuple[Float64s, ...]  # the estimate of every interaction
 Term: TypeAlias = tuple[Sequence[str], Sequence[int], float]  # a cell's attributes, its codes, a coefficient
 
 
-class Look(NamedTuple):
+class TableLook(NamedTuple):
     """One measured table: its attributes, and the scale of its noise (sigma, or the scale of a Laplace law).
 
     share: what it costs in the budget's unit; None where all looks are charged jointly.
@@ -68,7 +68,7 @@ class Shot:
     family: NoiseFamily
     at_most: int
     measured: Workload
-    looks: tuple[Look, ...]
+    looks: tuple[TableLook, ...]
     events: tuple[Event, ...]
     closure: Closure
     precision: Float64s

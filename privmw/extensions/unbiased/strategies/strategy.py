@@ -14,7 +14,7 @@ from privmw.accounting.noise import LARGEST_DRAWN_SCALE
 from privmw.accounting.rounding import positive_integer
 from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL, Workload
 from privmw.extensions.unbiased.strategies.closure import Closure
-from privmw.extensions.unbiased.strategies.shot import Look, Shot, noise_variance
+from privmw.extensions.unbiased.strategies.shot import Shot, TableLook, noise_variance
 from privmw.kernels.arrays import Float64s
 from privmw.secrecy import expect, shown
 
@@ -53,7 +53,7 @@ def shot_at_marginals(
 ) -> Shot:
     """The shot at plain marginals, each with its share of the budget; a record moves two cells of each."""
     noise = budget.noise
-    looks: list[Look] = []
+    looks: list[TableLook] = []
     events: list[Event] = []
     for names, share, cells in zip(measured, shares, np.diff(measured.offsets).tolist(), strict=True):
         sensitivity = noise.sensitivity(min(CELLS_CHANGED_PER_MARGINAL, cells), at_most)
@@ -65,7 +65,7 @@ def shot_at_marginals(
             raise ValueError(
                 f"scale ({scale:.4g}) of {names} must be at least 2^-9: the budget leaves no noise"
             )
-        looks.append(Look(names, scale, share))
+        looks.append(TableLook(names, scale, share))
     closure = Closure.of(workload)
     precisions = np.array([1 / noise_variance(noise, look.scale) for look in looks])
     if measured is workload:
