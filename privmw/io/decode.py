@@ -246,7 +246,7 @@ def _with_other_texts(
 ) -> tuple[Rows, tuple[str, ...]]:
     """For each public record the index of its text in the words, unless it is a label; and the longer words.
 
-    NO_ROW if the text is a label, NULL_TEXT if there is none. A word for a missing value, such as ?, is a text.
+    NO_ROW if the text is a label, NULL_TEXT if there is none. Words for missing values, such as ?, are texts.
     """
     labels = attribute.size - (attribute.other is not None) - (attribute.missing is not None)
     places: Rows = np.full(len(public.codes), NO_ROW)
