@@ -23,12 +23,11 @@ from privmw.algorithms.task import Task
 from privmw.curator.on_ranks import AnyCurator
 from privmw.data.support import Support
 from privmw.kernels.arrays import Float64s, Int64s
+from privmw.models.inputs import State
 from privmw.release.history import Round
 from privmw.release.measurements import Measurement
 
 Progress: TypeAlias = Callable[[Round], None]
-# The state of a model: arrays with one number per row of this rank, then arrays equal on every rank.
-State: TypeAlias = tuple[Mapping[str, Float64s], Mapping[str, Float64s]]
 
 
 class Model(Protocol):
