@@ -145,15 +145,17 @@ def releases(kind: str, rows: int, marginals: int) -> None:
         if kind == "PEP"
         else recommend(rows, support, workload, epsilon=1.0, delta=1e-9)
     )
-    planned = mechanism.plan(support, workload).traffic * mechanism.algorithm.schedule.rounds
+    planned = mechanism.plan(support, workload).traffic * max(1, mechanism.algorithm.schedule.rounds)
     before, began = (comm.collectives, comm.bytes_reduced, comm.bytes_sent), time.perf_counter()
     release = mechanism(private, support, workload, rng=1, public_is_public=True)
+    collectives, sent = comm.collectives - before[0], comm.bytes_reduced + comm.bytes_sent - sum(before[1:])
+    answers = release.answers()  # on all ranks
     if comm.rank == 0:
         figures = {
-            "rounds": mechanism.algorithm.schedule.rounds, "collectives": comm.collectives - before[0],
-            "bytes": comm.bytes_reduced + comm.bytes_sent - before[1] - before[2],
+            "rounds": mechanism.algorithm.schedule.rounds, "collectives": collectives,
+            "bytes": sent,
             "planned": planned, "seconds": time.perf_counter() - began,
-            "digest": hashlib.sha256(release.answers().tobytes()).hexdigest()[:8],
+            "digest": hashlib.sha256(answers.tobytes()).hexdigest()[:8],
         }  # fmt: skip
         sys.stdout.write(json.dumps(figures) + "\n")
 
