@@ -95,6 +95,7 @@ def preflight(
 def postflight(release: Release, preflight_report: Preflight | None = None) -> Postflight:
     """Compare a release with its measurements; its coverage is taken from `preflight_report` if given."""
     agreement, growth, domain = release.agreement(), release.growth(), release.support.domain
+    quality = release.quality()
     coverage = None  # a release without a public row does not say which columns the public file had
     if preflight_report is not None:
         coverage = preflight_report.facts["coverage"]
@@ -113,8 +114,10 @@ def postflight(release: Release, preflight_report: Preflight | None = None) -> P
         "agreement": _figures(release, agreement),
         "coverage": coverage,
         "growth": growth_facts(growth, domain),
+        "errors": quality.facts,
     }
     lines = (*growth_lines(growth, domain), *_lines(agreement, drawn=len(release.history) > 0))
+    lines = (*lines, str(quality))
     return Postflight(lines, facts, 0 if agreement.agrees else EXIT_DISAGREES)
 
 

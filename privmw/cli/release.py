@@ -45,7 +45,7 @@ from privmw.cli.options import (
     read_domain,
     whole,
 )
-from privmw.cli.outputs import Synthetic, check_outputs, check_room, finish_release
+from privmw.cli.outputs import Synthetic, check_disk_space, check_outputs, finish_release
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RunFolder
 from privmw.curator.overlap import shares_records
@@ -61,6 +61,7 @@ MAY_CHANGE_ON_RESUME = (
     "output",
     "threads",
     "cluster",
+    "wait",
     "checkpoint",
     "config",
     "json",
@@ -98,6 +99,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cluster",
         choices=("mpi",),
         help="share the public rows among the ranks of mpiexec; see docs/cluster.md",
+    )
+    parser.add_argument(
+        "--wait",
+        type=positive,
+        metavar="SECONDS",
+        help="with --cluster: abort, naming it, if a rank is silent for as long (default: 300)",
     )
     parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="must not exist yet")
 
@@ -143,7 +150,7 @@ class PendingRelease(NamedTuple):
 def run(options: argparse.Namespace, console: Console) -> int:
     """Reserve the output folder, make the release, write it and then its other files."""
     check_unit(options)
-    comm = join_ranks(options.cluster)
+    comm = join_ranks(options.cluster, options.wait)
     if comm.rank > 0:
         if comm.broadcast(True):
             make_release(options, Console(quiet=True), comm, None)
@@ -263,7 +270,7 @@ def make_release(
     def check() -> None:
         if folder is not None:
             records = options.records or n
-            check_room(mechanism, support, inputs.workload, records, folder, synthetic.format)
+            check_disk_space(mechanism, support, inputs.workload, records, folder, synthetic.format)
 
     on_every_rank(comm, check)
     if no_records and options.public and not options.public_is_public:
