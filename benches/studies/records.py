@@ -26,6 +26,7 @@ import pandas
 import record_types
 
 import privmw as pmw
+from privmw.extensions.rules import propose_rules, written
 
 Rule = Callable[[pandas.DataFrame], np.ndarray]
 DATA = Path(os.environ.get("PRIVMW_DATA", "data"))
@@ -236,7 +237,11 @@ def survey(options: argparse.Namespace) -> None:
     for epsilon in options.epsilons:
         for seed in options.seeds:
             made = release(private, public, epsilon, seed)
-            for name, records in drawings(made, seed, public).items():
+            proposed = propose_rules(public, made.domain_)
+            accepted = json.loads(written(proposed))
+            held = release(private, public, epsilon, seed, domain=made.domain_, constraints=accepted)
+            ways = {**drawings(made, seed, public), "accepted rules": held.sample(seed=seed)}
+            for name, records in ways.items():
                 wrong = np.any([broken(records) for broken in rules.values()], axis=0)
                 print(f"{epsilon:>8} {seed:>4} {name:18} {100 * wrong.mean():20.2f} %", flush=True)
 

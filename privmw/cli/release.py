@@ -180,7 +180,7 @@ def release_into(
     """
     if comm.broadcast(not folder.has_release):
         release, preflight_report = make_release(
-            options, console, comm, folder, None if folder.paid else agree
+            options, console, comm, folder, None if folder.has_spent else agree
         )
         assert release is not None
         folder.save(release)
