@@ -88,11 +88,10 @@ class PublicRecords:
     def __init__(self, sources: Sequence[PublicSource], domain: Domain) -> None:
         self.domain = domain
         varied = [a.name for a in domain.attributes if a.edges or a.other is not None]
-        binned = [a.name for a in domain.attributes if a.edges]
         for source in sources:
-            if binned and not any(name in source.names for name in binned):
-                raise ValueError(f"{source.where} must have a column with bins, such as {shown(binned[0])}")
             names = [name for name in domain.names if name in source.names]
+            if not names and any(a.edges for a in domain.attributes):
+                raise ValueError(f"{source.where} must have a column such as {shown(domain.names[0])}")
             check_names(source.where, source.names, names, private=False)
         names = [name for name in domain.names if all(name in source.names for source in sources)]
         parts = [_read(source, [domain[name] for name in names], varied) for source in sources]

@@ -42,7 +42,7 @@ pmw.Table.from_frame(frame, domain, private=True, unit="home") | TypeError | at_
 pmw.Table.from_codes([[0, 0]], domain, private=False) | ValueError | codes | 2 columns | must have 3
 pmw.Table.from_codes([[0, 0, 9]], domain, private=False) | ValueError | 'rooms' | 9 | must be from 0 to 3
 public.to_frame("excel") | ValueError | kind | 'excel' | must be 'pyarrow', 'pandas' or 'polars'
-public.to_frame(bins="mean") | ValueError | bins | 'mean' | must be 'label', 'midpoint' or 'draw'
+public.to_frame(bins="mean") | ValueError | bins | 'mean' | must be one of 'label', 'midpoint', 'spread'
 public.write("x.doc") | ValueError | path | x.doc | must end in .parquet, .csv
 pmw.Support.from_table(private) | ValueError | public | a private table | must be public
 pmw.Support.from_table(frame) | TypeError | public | DataFrame | must be a Table: Table.from_frame

@@ -26,6 +26,7 @@ import privmw.io.whole_file
 from cli.cases import FILES, RELEASED, N, names_in, write_pair
 from privmw.cli import main
 from privmw.cli.console import Console
+from privmw.cli.outputs import PUBLIC_VALUES
 from privmw.extensions.population import draw_values, population_domain
 
 LINE = ["synthesize", "private.csv", "public.csv", "--epsilon", "1", "--marginals", "2"]
@@ -51,7 +52,9 @@ def test_two_csv_files_become_synthetic_csv_by_one_command(here, capsys):
     assert records.num_rows == N
     assert records.schema == public.schema  # numbers are numbers, of public values
     folder = here / "out-release"
-    assert set(names_in(folder)) == {name.replace(".parquet", ".csv") for name in FILES}
+    assert set(names_in(folder)) == {
+        name if name == PUBLIC_VALUES else name.replace(".parquet", ".csv") for name in FILES
+    }
     assert (folder / "synthetic.csv").read_bytes() == Path("out.csv").read_bytes()
     domain = pmw.Domain.read(folder / "domain.json")
     assert domain == pmw.load_release(folder / "release.npz").support.domain

@@ -26,8 +26,6 @@ LEFT = {
     "whoever": 4,
     "nobody": 2,
     "come by": 1,
-    "that is none": 1,
-    "which are none": 1,
     "of which all": 1,
 }
 
